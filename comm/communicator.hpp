@@ -1,0 +1,36 @@
+// How ranks exchange gradients: collectives enqueued on a stream.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "models/compute/device.hpp"
+
+namespace tw {
+
+enum class Reduction : std::uint8_t { sum, maximum };
+
+/// Collectives over one group of ranks. All ranks call the same functions in the same order with equal counts.
+/// Tensors are contiguous and of equal dtype; float32 and bf16 (bf16 sums are accumulated in float32).
+/// A failing peer or library call throws ApiError on the rank that sees it; main then aborts the job.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// "self", "mpi", "nccl"
+  virtual std::string name() const = 0;
+
+  virtual void all_reduce(Stream&, Tensor values, Reduction) = 0;                       // in place, (count)
+  virtual void reduce_scatter(Stream&, Tensor input, Tensor output, Reduction) = 0;     // (size × n) → (n)
+  virtual void all_gather(Stream&, Tensor input, Tensor output) = 0;                    // (n) → (size × n)
+  virtual void broadcast(Stream&, Tensor values, int root) = 0;                         // in place
+  virtual void all_to_all(Stream&, Tensor input, Tensor output) = 0;                    // (size × n) → (size × n)
+  virtual void send(Stream&, Tensor values, int peer) = 0;
+  virtual void receive(Stream&, Tensor values, int peer) = 0;
+  /// All ranks have arrived (host side); the stream is synchronised first.
+  virtual void barrier(Stream&) = 0;
+};
+
+}  // namespace tw

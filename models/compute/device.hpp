@@ -1,0 +1,257 @@
+// What a device can do: memory, streams, events, about 25 operators, and plans for the heavy ones.
+//
+// Public functions are not virtual: they check shapes and dtypes (once, for every device), charge the operator's clock
+// when profiling is on, and call the `do_` twin that a device implements. All operators enqueue on a stream and may
+// return before they have run; data they read must not change until the stream has passed them. Nothing here allocates
+// after the plans are built. Errors: Error{usage} for shapes that do not fit, Error{unsupported} for what `supports()`
+// denies, ApiError for a failing library.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/compute/operators.hpp"
+#include "models/compute/tensor.hpp"
+
+namespace tw {
+
+class Device;
+
+/// Ordered queue of work. On the CPU and the reference device work is done before the call returns.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void synchronize() = 0;
+};
+
+/// A point in a stream.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void record(Stream& stream) = 0;
+  virtual void synchronize() = 0;
+  /// Seconds between `earlier` and this; both recorded, on the same device. Waits for both.
+  virtual double seconds_since(Event& earlier) = 0;
+};
+
+/// Owns a block of device memory, aligned to at least 128 bytes. Move-only; freeing never throws.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Device& device, std::size_t bytes);
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+enum class DeviceKind : std::uint8_t { reference, cpu, cuda };
+const char* to_string(DeviceKind kind);
+
+struct DeviceInfo {
+  DeviceKind kind = DeviceKind::reference;
+  int index = 0;
+  std::string name;               ///< "Intel(R) Xeon(R) …", "NVIDIA H200"
+  std::string uuid;               ///< "GPU-…"; empty where there is none
+  std::string instruction_set;    ///< the kernels in use: "avx512_bf16+amx", "sm_90"; empty for reference
+  int threads = 1;                ///< compute threads (CPU)
+  std::size_t memory_bytes = 0;   ///< of the device or the node
+  std::vector<std::string> libraries;  ///< "oneDNN 2.6.3", …
+};
+
+/// Seconds and calls per operator since the last reset; only filled while profiling is on.
+struct OpProfile {
+  std::array<double, static_cast<std::size_t>(Op::count_)> seconds{};
+  std::array<long, static_cast<std::size_t>(Op::count_)> calls{};
+};
+
+/// Base of all plans: belongs to a device, may hold a packed copy of its weight.
+class Plan {
+ public:
+  explicit Plan(Device& device) : device_(&device) {}
+  virtual ~Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  /// Bytes this plan keeps for itself (packed weights, private workspace).
+  virtual std::size_t bytes() const { return 0; }
+  /// The implementation chosen, for the report: "packed", "brg:avx512_core_amx_bf16", …; may be empty.
+  virtual std::string description() const { return {}; }
+
+ protected:
+  Device& device() const { return *device_; }
+
+ private:
+  Device* device_;
+};
+
+/// A plan with a weight of dtype T. `bind` once; `refresh` after each change of the weight's values and before the next
+/// use (weights may arrive from an optimizer or from an all-gather).
+class WeightPlan : public Plan {
+ public:
+  using Plan::Plan;
+  void bind(Tensor weight);
+  void refresh(Stream& stream);
+
+ protected:
+  const Tensor& weight() const { return weight_; }
+  virtual void check_weight(const Tensor& weight) const = 0;
+  virtual void do_bind() {}
+  virtual void do_refresh(Stream&) {}
+
+ private:
+  Tensor weight_;
+};
+
+class LinearPlan : public WeightPlan {
+ public:
+  LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(device), shape_(shape) {}
+  const LinearShape& shape() const { return shape_; }
+  void forward(Stream& stream, const LinearForward& args);
+  void backward_input(Stream& stream, const LinearBackwardInput& args);
+  void backward_weights(Stream& stream, const LinearBackwardWeights& args);
+
+ protected:
+  void check_weight(const Tensor& weight) const override;  // T (out, in)
+  virtual void do_forward(Stream&, const LinearForward&) = 0;
+  virtual void do_backward_input(Stream&, const LinearBackwardInput&) = 0;
+  virtual void do_backward_weights(Stream&, const LinearBackwardWeights&) = 0;
+
+ private:
+  LinearShape shape_;
+};
+
+class ConvolutionPlan : public WeightPlan {
+ public:
+  ConvolutionPlan(Device& device, const ConvolutionShape& shape) : WeightPlan(device), shape_(shape) {}
+  const ConvolutionShape& shape() const { return shape_; }
+  void forward(Stream& stream, const ConvolutionForward& args);
+  void backward_input(Stream& stream, const ConvolutionBackwardInput& args);
+  void backward_weights(Stream& stream, const ConvolutionBackwardWeights& args);
+
+ protected:
+  void check_weight(const Tensor& weight) const override;  // T (out, kernel, kernel, in)
+  virtual void do_forward(Stream&, const ConvolutionForward&) = 0;
+  virtual void do_backward_input(Stream&, const ConvolutionBackwardInput&) = 0;
+  virtual void do_backward_weights(Stream&, const ConvolutionBackwardWeights&) = 0;
+
+ private:
+  ConvolutionShape shape_;
+};
+
+class AttentionPlan : public Plan {
+ public:
+  AttentionPlan(Device& device, const AttentionShape& shape) : Plan(device), shape_(shape) {}
+  const AttentionShape& shape() const { return shape_; }
+  void forward(Stream& stream, const AttentionForward& args);
+  void backward(Stream& stream, const AttentionBackward& args);
+
+ protected:
+  virtual void do_forward(Stream&, const AttentionForward&) = 0;
+  virtual void do_backward(Stream&, const AttentionBackward&) = 0;
+
+ private:
+  AttentionShape shape_;
+};
+
+/// The output head: logits never leave it.
+class ClassifierPlan : public WeightPlan {
+ public:
+  ClassifierPlan(Device& device, const ClassifierShape& shape) : WeightPlan(device), shape_(shape) {}
+  const ClassifierShape& shape() const { return shape_; }
+  void forward_backward(Stream& stream, const ClassifierForwardBackward& args);
+
+ protected:
+  void check_weight(const Tensor& weight) const override;  // T (classes, in)
+  virtual void do_forward_backward(Stream&, const ClassifierForwardBackward&) = 0;
+
+ private:
+  ClassifierShape shape_;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DeviceInfo info() const = 0;
+  /// Whether `op` runs on activations of `dtype` here. A whole network needs all its operators.
+  virtual bool supports(Op op, DType dtype) const = 0;
+  /// Why `dtype` is not there ("this CPU has neither AMX nor AVX512-BF16"); empty where it is.
+  virtual std::string why_unsupported(DType dtype) const = 0;
+
+  // ---- memory ----
+  /// At least 128-byte aligned; throws Error{environment} naming the bytes wanted. Contents undefined.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void free(void* data) noexcept = 0;
+  virtual void copy_from_host(Stream&, void* device_data, const void* host, std::size_t bytes) = 0;
+  virtual void copy_to_host(Stream&, void* host, const void* device_data, std::size_t bytes) = 0;
+  virtual void copy(Stream&, void* destination, const void* source, std::size_t bytes) = 0;
+  /// Bytes held through allocate() now, and the most ever held.
+  virtual std::size_t allocated_bytes() const = 0;
+  virtual std::size_t peak_allocated_bytes() const = 0;
+
+  virtual std::unique_ptr<Stream> create_stream() = 0;
+  virtual std::unique_ptr<Event> create_event() = 0;
+
+  // ---- plans ----
+  virtual std::unique_ptr<LinearPlan> plan(const LinearShape& shape) = 0;
+  virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) = 0;
+  virtual std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) = 0;
+  virtual std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) = 0;
+
+  // ---- operators ----
+  void embedding_forward(Stream& stream, const EmbeddingForward& args);
+  void embedding_backward(Stream& stream, const EmbeddingBackward& args);
+  void layer_norm_forward(Stream& stream, const LayerNormForward& args);
+  void layer_norm_backward(Stream& stream, const LayerNormBackward& args);
+  void batch_norm_forward(Stream& stream, const BatchNormForward& args);
+  void batch_norm_backward(Stream& stream, const BatchNormBackward& args);
+  void max_pool_forward(Stream& stream, const MaxPoolForward& args);
+  void max_pool_backward(Stream& stream, const MaxPoolBackward& args);
+  void average_pool_forward(Stream& stream, const AveragePoolForward& args);
+  void average_pool_backward(Stream& stream, const AveragePoolBackward& args);
+  void add(Stream& stream, const Add& args);
+  void cast(Stream& stream, const Cast& args);
+  void fill(Stream& stream, const Fill& args);
+  void global_norm(Stream& stream, const GlobalNorm& args);
+  void adamw(Stream& stream, const AdamW& args);
+  void sgd(Stream& stream, const Sgd& args);
+
+  // ---- profile ----
+  /// While on, each operator is timed with a synchronise around it on asynchronous devices; off by default.
+  void set_profiling(bool on) { profiling_ = on; }
+  bool profiling() const { return profiling_; }
+  OpProfile& profile() { return profile_; }
+
+ protected:
+  virtual void do_embedding_forward(Stream&, const EmbeddingForward&) = 0;
+  virtual void do_embedding_backward(Stream&, const EmbeddingBackward&) = 0;
+  virtual void do_layer_norm_forward(Stream&, const LayerNormForward&) = 0;
+  virtual void do_layer_norm_backward(Stream&, const LayerNormBackward&) = 0;
+  virtual void do_batch_norm_forward(Stream&, const BatchNormForward&) = 0;
+  virtual void do_batch_norm_backward(Stream&, const BatchNormBackward&) = 0;
+  virtual void do_max_pool_forward(Stream&, const MaxPoolForward&) = 0;
+  virtual void do_max_pool_backward(Stream&, const MaxPoolBackward&) = 0;
+  virtual void do_average_pool_forward(Stream&, const AveragePoolForward&) = 0;
+  virtual void do_average_pool_backward(Stream&, const AveragePoolBackward&) = 0;
+  virtual void do_add(Stream&, const Add&) = 0;
+  virtual void do_cast(Stream&, const Cast&) = 0;
+  virtual void do_fill(Stream&, const Fill&) = 0;
+  virtual void do_global_norm(Stream&, const GlobalNorm&) = 0;
+  virtual void do_adamw(Stream&, const AdamW&) = 0;
+  virtual void do_sgd(Stream&, const Sgd&) = 0;
+
+ private:
+  bool profiling_ = false;
+  OpProfile profile_;
+};
+
+}  // namespace tw

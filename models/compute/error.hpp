@@ -1,0 +1,35 @@
+// The one exception type, and how each kind of failure leaves the program.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace tw {
+
+/// What a failure means to the caller; bench maps it to an exit code (DESIGN §9).
+enum class Failure {
+  usage,        ///< bad option, model, shape or configuration: exit 2
+  environment,  ///< permission, missing library, too little memory or disk: exit 3
+  unsupported,  ///< this device cannot do it: the point is recorded as `unsupported`
+  internal,     ///< a failing library call or a broken invariant: the point is recorded as `failed`
+};
+
+/// Carries what was wrong, where, and what to do next, as one line.
+class Error : public std::runtime_error {
+ public:
+  Error(Failure failure, const std::string& what) : std::runtime_error(what), failure_(failure) {}
+  Failure failure() const { return failure_; }
+
+ private:
+  Failure failure_;
+};
+
+/// A C or C++ library call that failed: which API, its code, the expression and the place.
+class ApiError : public Error {
+ public:
+  ApiError(const char* api, int code, const std::string& meaning, const char* expression, const char* file, int line)
+      : Error(Failure::internal, std::string(api) + ": " + meaning + " (code " + std::to_string(code) + ") in " + expression +
+                                     " at " + file + ":" + std::to_string(line)) {}
+};
+
+}  // namespace tw

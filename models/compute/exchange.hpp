@@ -1,0 +1,21 @@
+// The collectives that a network split over ranks calls inside a step (tensor and pipeline parallelism). comm implements it.
+#pragma once
+
+#include "models/compute/tensor.hpp"
+
+namespace tw {
+
+class Stream;
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Sum over the group, in place. float32 or bf16.
+  virtual void all_reduce_sum(Stream& stream, Tensor values) = 0;
+  virtual void send(Stream& stream, Tensor values, int peer) = 0;
+  virtual void receive(Stream& stream, Tensor values, int peer) = 0;
+};
+
+}  // namespace tw

@@ -1,0 +1,89 @@
+// Scalar formulas shared by every device: the reference evaluates them in double, the CPU and CUDA kernels in float.
+// All have internal linkage (see dtype.hpp) and no branches that stop a compiler from vectorising them.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "models/compute/dtype.hpp"
+
+namespace tw::formula {
+
+/// e^x. In double: the library's. In float: 2^n · p(r), |r| ≤ ln2/2, degree-6 minimax polynomial (Cephes expf), relative
+/// error < 2e-7 on [-87, 88]; clamped outside, so that it never yields inf or a denormal.
+TW_HOST_DEVICE static inline double exponential(double x) { return ::exp(x); }
+TW_HOST_DEVICE static inline float exponential(float x) {
+  const float upper = 88.0f, lower = -87.0f;
+  x = x > upper ? upper : x;
+  x = x < lower ? lower : x;
+  // Adding 1.5·2^23 rounds to nearest and leaves n in the low mantissa bits.
+  const float magic = 12582912.0f;
+  const float shifted = x * 1.44269504088896341f + magic;
+  const float n = shifted - magic;
+  float r = x - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const std::uint32_t exponent = (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(magic) + 127u) << 23;
+  return p * std::bit_cast<float>(exponent);
+}
+
+template <class T>
+TW_HOST_DEVICE static inline T sigmoid(T x) {
+  return T(1) / (T(1) + exponential(-x));
+}
+
+/// GELU, tanh form (Hendrycks & Gimpel, arXiv 1606.08415, eq. 2; GPT-2's): 0.5·x·(1 + tanh(u)) = x·sigmoid(2u),
+/// u = sqrt(2/π)·(x + 0.044715·x³).
+template <class T>
+TW_HOST_DEVICE static inline T gelu(T x) {
+  const T two_u = T(1.5957691216057308) * (x + T(0.044715) * x * x * x);
+  return x * sigmoid(two_u);
+}
+
+/// d gelu(x) / dx = s + x·s·(1 − s)·2u', s = sigmoid(2u).
+template <class T>
+TW_HOST_DEVICE static inline T gelu_derivative(T x) {
+  const T two_u = T(1.5957691216057308) * (x + T(0.044715) * x * x * x);
+  const T s = sigmoid(two_u);
+  const T slope = T(1.5957691216057308) * (T(1) + T(3 * 0.044715) * x * x);
+  return s + x * s * (T(1) - s) * slope;
+}
+
+/// State of one parameter element under AdamW (Loshchilov & Hutter, arXiv 1711.05101, algorithm 2; PyTorch's form:
+/// decay θ ← θ·(1 − lr·λ) first, ε outside the bias-corrected root).
+template <class T>
+struct AdamWState {
+  T master, first_moment, second_moment;
+};
+
+/// `gradient` is already scaled and clipped. bias_correction_k = 1 − beta_k^step.
+template <class T>
+TW_HOST_DEVICE static inline AdamWState<T> adamw(AdamWState<T> s, T gradient, T learning_rate, T beta1, T beta2, T epsilon,
+                                                 T weight_decay, T bias_correction1, T bias_correction2) {
+  s.first_moment = beta1 * s.first_moment + (T(1) - beta1) * gradient;
+  s.second_moment = beta2 * s.second_moment + (T(1) - beta2) * gradient * gradient;
+  const T root = std::sqrt(s.second_moment / bias_correction2) + epsilon;
+  s.master = s.master * (T(1) - learning_rate * weight_decay) - learning_rate * (s.first_moment / bias_correction1) / root;
+  return s;
+}
+
+/// SGD with momentum in PyTorch's form: v ← μ·v + (g + λ·θ); θ ← θ − lr·v (Nesterov off, dampening 0).
+template <class T>
+struct SgdState {
+  T master, momentum;
+};
+template <class T>
+TW_HOST_DEVICE static inline SgdState<T> sgd(SgdState<T> s, T gradient, T learning_rate, T momentum, T weight_decay) {
+  s.momentum = momentum * s.momentum + gradient + weight_decay * s.master;
+  s.master = s.master - learning_rate * s.momentum;
+  return s;
+}
+
+}  // namespace tw::formula

@@ -1,0 +1,219 @@
+// Argument structs of all operators. A new field breaks no override. Shapes stand beside each field; `T` is the
+// activation dtype (float32 or bf16), gradients of parameters and optimizer state are always float32.
+// Absent optional tensors have data == nullptr.
+#pragma once
+
+#include <cstdint>
+
+#include "models/compute/tensor.hpp"
+
+namespace tw {
+
+/// Names of the operators, for `supports()` and for the per-operator shares of a step.
+enum class Op : std::uint8_t {
+  linear_forward, linear_backward_input, linear_backward_weights,
+  convolution_forward, convolution_backward_input, convolution_backward_weights,
+  attention_forward, attention_backward, classifier,
+  embedding_forward, embedding_backward, layer_norm_forward, layer_norm_backward,
+  batch_norm_forward, batch_norm_backward, max_pool_forward, max_pool_backward, average_pool_forward, average_pool_backward,
+  add, cast, fill, copy, global_norm, adamw, sgd, refresh,
+  count_  // number of operators
+};
+const char* to_string(Op op);
+
+/// What changes from step to step. Lives in device memory, so that a captured graph replays correctly.
+struct StepScalars {
+  float learning_rate = 0;
+  float bias_correction1 = 1;   ///< 1 − beta1^step
+  float bias_correction2 = 1;   ///< 1 − beta2^step
+  float gradient_scale = 1;     ///< 1 / (micro-batches × ranks): turns the summed gradient into a mean
+  float clip_factor = 1;        ///< written by global_norm: min(1, max_norm / norm)
+  float gradient_norm = 0;      ///< written by global_norm: L2 norm of gradient_scale × gradient, before clipping
+};
+
+/// One range of the flat parameter buffer under one weight decay. Device memory; ranges ascend and do not overlap.
+/// Elements outside every range are padding and stay untouched.
+struct DecaySegment {
+  std::int64_t begin = 0, end = 0;
+  float weight_decay = 0;
+};
+
+// ---- operators without a plan ----
+struct EmbeddingForward {       // y[b,t,:] = token_table[tokens[b,t],:] + position_table[t,:]
+  Tensor tokens;                // int32 (batch, seq)
+  Tensor token_table;           // T (vocabulary, width)
+  Tensor position_table;        // T (max_seq, width); optional
+  Tensor y;                     // T (batch, seq, width)
+};
+struct EmbeddingBackward {      // deterministic: contributions of one token are added in order of position
+  Tensor tokens;                // int32 (batch, seq)
+  Tensor dy;                    // T (batch, seq, width)
+  Tensor d_token_table;         // float32 (vocabulary, width); always accumulated into (the tied head writes it first)
+  Tensor d_position_table;      // float32 (max_seq, width); optional
+  bool accumulate_position = false;  ///< false: d_position_table is overwritten (rows beyond seq with zero)
+};
+struct LayerNormForward {       // s = x + residual; y = (s − mean)·rstd·gamma + beta, biased variance
+  Tensor x;                     // T (rows, width)
+  Tensor residual;              // T (rows, width); optional
+  Tensor sum;                   // T (rows, width): s; required where residual is given, may alias x or residual
+  Tensor gamma, beta;           // T (width)
+  float epsilon = 1e-5f;
+  Tensor y;                     // T (rows, width)
+  Tensor mean, rstd;            // float32 (rows)
+};
+struct LayerNormBackward {
+  Tensor dy, x;                 // T (rows, width); x is the normalised operator's input (s above)
+  Tensor gamma;                 // T (width)
+  Tensor mean, rstd;            // float32 (rows)
+  Tensor d_residual;            // T (rows, width); optional, added to dx (the gradient that by-passes the norm); may alias dx
+  Tensor dx;                    // T (rows, width)
+  Tensor d_gamma, d_beta;       // float32 (width)
+  bool accumulate = false;      ///< d_gamma, d_beta: += instead of =
+};
+struct BatchNormForward {       // training mode over (batch, height, width); y = [relu](norm(x)·gamma + beta [+ residual])
+  Tensor x;                     // T (batch, height, width, channels)
+  Tensor gamma, beta;           // float32 (channels): batch norm keeps float32 parameters in every precision
+  Tensor running_mean, running_var;  // float32 (channels); optional; updated with `momentum`, unbiased variance (PyTorch)
+  float momentum = 0.1f, epsilon = 1e-5f;
+  Tensor residual;              // T, as x; optional
+  bool relu = false;
+  Tensor y;                     // T, as x; may alias neither x nor residual
+  Tensor mean, rstd;            // float32 (channels): of this batch, saved for backward
+};
+struct BatchNormBackward {
+  Tensor dy;                    // T (batch, height, width, channels)
+  Tensor x, y;                  // T, as dy; y only where relu (its mask is y > 0)
+  Tensor gamma, mean, rstd;     // float32 (channels)
+  bool relu = false;
+  Tensor dx;                    // T, as dy; may alias dy
+  Tensor d_residual;            // T, as dy; optional: dy under the ReLU's mask; may alias neither dy nor dx
+  Tensor d_gamma, d_beta;       // float32 (channels)
+  bool accumulate = false;
+};
+struct MaxPoolForward {
+  Tensor x;                     // T (batch, height, width, channels)
+  int kernel = 3, stride = 2, padding = 1;
+  Tensor y;                     // T (batch, out_height, out_width, channels), out = (in + 2·padding − kernel)/stride + 1
+  Tensor argmax;                // int32, as y: kh·kernel + kw of the first maximum inside its window
+};
+struct MaxPoolBackward {
+  Tensor dy;                    // T (batch, out_height, out_width, channels)
+  Tensor argmax;                // int32, as dy
+  int kernel = 3, stride = 2, padding = 1;
+  Tensor dx;                    // T (batch, height, width, channels); overwritten
+};
+struct AveragePoolForward {     // global: mean over height and width
+  Tensor x;                     // T (batch, height, width, channels)
+  Tensor y;                     // T (batch, channels)
+};
+struct AveragePoolBackward {
+  Tensor dy;                    // T (batch, channels)
+  Tensor dx;                    // T (batch, height, width, channels)
+};
+struct Add { Tensor a, b, y; };        // T, equal extents; y may alias a or b
+struct Cast { Tensor x, y; };          // float32 ↔ bf16, equal count
+struct Fill { Tensor y; float value = 0; };
+struct GlobalNorm {             // float64 accumulation; gradient_norm and clip_factor go to *scalars
+  Tensor gradient;              // float32 (count): the flat buffer
+  StepScalars* scalars = nullptr;  ///< device memory
+  float max_norm = 0;           ///< 0: measure only, clip_factor = 1
+};
+struct AdamW {                  // formula::adamw on gradient · gradient_scale · clip_factor
+  Tensor master;                // float32 (count)
+  Tensor weights;               // bf16 (count): rounded copy of master; absent in float32
+  Tensor gradient, first_moment, second_moment;  // float32 (count)
+  const DecaySegment* segments = nullptr;        ///< device memory
+  int segment_count = 0;
+  const StepScalars* scalars = nullptr;          ///< device memory
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+};
+struct Sgd {                    // formula::sgd, likewise
+  Tensor master, weights, gradient, momentum_buffer;
+  const DecaySegment* segments = nullptr;
+  int segment_count = 0;
+  const StepScalars* scalars = nullptr;
+  float momentum = 0.9f;
+};
+
+// ---- plans: built once per shape and weight, outside the timed region ----
+enum class Activation : std::uint8_t { none, gelu };
+
+struct LinearShape {            // y = act(x·Wᵀ + b) [+ residual]
+  std::int64_t rows = 0, in_features = 0, out_features = 0;
+  DType dtype = DType::float32;
+  Activation activation = Activation::none;
+  bool operator==(const LinearShape&) const = default;
+};
+struct LinearForward {
+  Tensor x;                     // T (rows, in)
+  Tensor bias;                  // T (out); optional
+  Tensor residual;              // T (rows, out); optional, not with an activation; may alias y
+  Tensor pre_activation;        // T (rows, out): x·Wᵀ + b; required with an activation (saved for backward)
+  Tensor y;                     // T (rows, out)
+};
+struct LinearBackwardInput {    // dx = (dy ⊙ [1])·W, then ⊙ gelu'(input_pre_activation) where that is given
+  Tensor dy;                    // T (rows, out): gradient of x·Wᵀ + b (the caller has passed the activation already)
+  Tensor input_pre_activation;  // T (rows, in); optional: this layer's input was gelu(input_pre_activation)
+  Tensor dx;                    // T (rows, in)
+};
+struct LinearBackwardWeights {  // dW = dyᵀ·x, db = Σ_rows dy
+  Tensor x;                     // T (rows, in)
+  Tensor dy;                    // T (rows, out)
+  Tensor d_weight;              // float32 (out, in)
+  Tensor d_bias;                // float32 (out); optional
+  bool accumulate = false;
+};
+
+struct ConvolutionShape {       // NHWC, cross-correlation, no bias, no groups, no dilation
+  std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
+  int kernel = 1, stride = 1, padding = 0;
+  DType dtype = DType::float32;
+  std::int64_t out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
+  std::int64_t out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
+  bool operator==(const ConvolutionShape&) const = default;
+};
+struct ConvolutionForward { Tensor x, y; };         // T (batch, h, w, in), (batch, oh, ow, out)
+struct ConvolutionBackwardInput { Tensor dy, dx; };  // dx overwritten
+struct ConvolutionBackwardWeights {
+  Tensor x, dy;
+  Tensor d_weight;              // float32 (out, kernel, kernel, in)
+  bool accumulate = false;
+};
+
+struct AttentionShape {         // softmax(q·kᵀ/sqrt(head_dim) [+ causal mask])·v
+  std::int64_t batch = 0, seq = 0, heads = 0, head_dim = 0;
+  bool causal = true;
+  DType dtype = DType::float32;
+  bool operator==(const AttentionShape&) const = default;
+};
+struct AttentionForward {
+  Tensor qkv;                   // T (batch, seq, 3, heads, head_dim): packed as GPT-2's c_attn gives it
+  Tensor out;                   // T (batch, seq, heads, head_dim)
+  Tensor log_sum_exp;           // float32 (batch, heads, seq): of the scaled, masked scores
+};
+struct AttentionBackward {
+  Tensor d_out, qkv, out;       // as above
+  Tensor log_sum_exp;           // float32 (batch, heads, seq)
+  Tensor d_qkv;                 // T (batch, seq, 3, heads, head_dim)
+};
+
+struct ClassifierShape {        // logits = x·Wᵀ [+ b]; loss = mean over rows of label-smoothed cross-entropy
+  std::int64_t rows = 0, in_features = 0, classes = 0;
+  float label_smoothing = 0;    ///< ε: the target distribution is (1−ε)·onehot + ε/classes (arXiv 1512.00567 §7; PyTorch)
+  DType dtype = DType::float32;
+  bool operator==(const ClassifierShape&) const = default;
+};
+struct ClassifierForwardBackward {
+  Tensor x;                     // T (rows, in)
+  Tensor targets;               // int32 (rows), in [0, classes)
+  Tensor bias;                  // T (classes); optional
+  Tensor loss;                  // float32 (1): mean loss of these rows, overwritten
+  Tensor correct;               // int32 (1); optional: rows whose arg max (first of equals) is the target, overwritten
+  bool backward = true;         ///< false: loss only (evaluation); the fields below are then ignored
+  Tensor dx;                    // T (rows, in)
+  Tensor d_weight;              // float32 (classes, in)
+  Tensor d_bias;                // float32 (classes); optional
+  bool accumulate = false;      ///< d_weight, d_bias: += instead of =
+};
+
+}  // namespace tw

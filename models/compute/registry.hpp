@@ -1,0 +1,31 @@
+// Which devices this build has, and how to get one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/compute/device.hpp"
+
+namespace tw {
+
+struct DeviceOptions {
+  int index = 0;    ///< which of the kind (CUDA)
+  int threads = 0;  ///< compute threads (CPU); 0: as many as the affinity mask allows
+};
+
+/// One line of backends.def.
+struct Backend {
+  DeviceKind kind;
+  const char* name;                                             ///< the value of --device
+  std::unique_ptr<Device> (*create)(const DeviceOptions&);      ///< throws Error{environment} with the reason
+  int (*count)();                                               ///< devices visible now; 0 where none or not usable
+  std::string (*why_none)();                                    ///< why count() is 0; empty otherwise
+};
+
+/// All backends compiled into this program, best first (cuda, cpu, reference).
+const std::vector<Backend>& backends();
+/// By name; throws Error{usage} that lists the names known, Error{environment} where it is known but not built or not usable.
+std::unique_ptr<Device> create_device(const std::string& name, const DeviceOptions& options);
+
+}  // namespace tw

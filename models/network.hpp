@@ -1,0 +1,86 @@
+// A network is a list of blocks; the executor plans their memory and runs them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/catalog/description.hpp"
+#include "models/compute/device.hpp"
+
+namespace tw {
+
+/// How a parameter starts: normal(0, stddev), a constant, or the published scheme's stddev computed by the block.
+struct Initialiser {
+  enum class Kind { normal, constant } kind = Kind::constant;
+  float value = 0;                 ///< stddev or the constant
+};
+
+struct ParameterSpec {
+  std::string name;                ///< as PyTorch / Hugging Face names it: "h.0.attn.c_attn.weight", "layer1.0.conv1.weight"
+  Dims dims;                       ///< in our layout: linear (out, in), convolution (out, kh, kw, in)
+  Initialiser initialiser;
+  bool decay = false;              ///< weight decay applies (matrices and kernels; not biases, norms)
+  bool keep_float32 = false;       ///< used in float32 in every precision (batch norm)
+  enum class Export { as_is, transpose, nhwc_to_nchw } export_layout = Export::as_is;  ///< to the framework's layout
+};
+
+/// A parameter where it lives: views of the flat buffers.
+struct Parameter {
+  ParameterSpec spec;
+  Tensor weight;                   ///< compute dtype (the master itself in float32 or keep_float32)
+  Tensor master;                   ///< float32
+  Tensor gradient;                 ///< float32
+  std::int64_t offset = 0;         ///< element offset in the flat buffers (reverse gradient order, 128-byte aligned)
+};
+
+struct ActivationSpec {
+  std::string name;
+  Dims dims;
+  DType dtype = DType::float32;
+};
+
+/// What a block sees while it runs. All tensors were planned; nothing is allocated.
+struct BlockRun {
+  Stream& stream;
+  bool accumulate = false;         ///< parameter gradients: += (micro-batch > 0) or =
+  std::vector<Tensor> saved;       ///< in the order of Block::saved()
+  std::vector<Tensor> scratch;     ///< in the order of Block::scratch(); contents undefined on entry
+  Tensor tokens_or_images;         ///< the network's input batch
+  Tensor targets;                  ///< int32
+  Tensor loss;                     ///< float32 (1), written by the last block
+  Tensor correct;                  ///< int32 (1), written by the last block
+  bool backward_follows = true;    ///< false: evaluation, the head computes the loss only
+  std::function<void(int)> gradient_ready;  ///< called with the index of a parameter whose gradient is complete
+};
+
+/// One link of the chain: x → y. Residual branches lie inside a block. Blocks keep no tensors between calls but what
+/// `saved()` declares, so that an executor may drop and recompute them, or run stages on different ranks.
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual std::string name() const = 0;
+  virtual std::vector<ParameterSpec> parameters() const = 0;
+  virtual ActivationSpec output() const = 0;                    ///< rank 0 for the last block (loss)
+  virtual std::vector<ActivationSpec> saved() const = 0;        ///< written by forward, read by backward
+  virtual std::vector<ActivationSpec> scratch() const = 0;      ///< shared by all blocks
+  /// The names of parameters owned by another block that this one uses too (tied output head).
+  virtual std::vector<std::string> shared_parameters() const { return {}; }
+  /// Build plans and bind weights; `own` in the order of parameters(), `shared` of shared_parameters().
+  virtual void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared) = 0;
+  /// Weights have changed: repack.
+  virtual void refresh(Stream& stream) = 0;
+  /// Bytes the plans keep (packed weights).
+  virtual std::size_t plan_bytes() const = 0;
+  virtual void forward(BlockRun& run, Tensor x, Tensor y) = 0;
+  /// dx is absent for the first block. x is the tensor forward saw.
+  virtual void backward(BlockRun& run, Tensor x, Tensor dy, Tensor dx) = 0;
+};
+
+/// Builds the blocks of a described network for one micro-batch shape. seq_len is ignored for images.
+std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
+                                                 std::int64_t seq_len);
+
+}  // namespace tw

@@ -1,0 +1,95 @@
+// One rank's training: parameters, executor, optimizer, synthetic data. The bench room calls it; comm hooks in by callback.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/network.hpp"
+
+namespace tw {
+
+struct OptimizerConfig {
+  enum class Kind { adamw, sgd } kind = Kind::adamw;
+  float learning_rate = 6e-4f, final_learning_rate_share = 0.1f;   ///< cosine from 1 to this share
+  std::int64_t warmup_steps = 10, decay_steps = 1000;
+  float beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, momentum = 0.9f;
+  float weight_decay = 0.1f;
+  float clip_norm = 1.0f;          ///< 0: no clipping
+};
+/// The published recipe's defaults for a network (GPT-2: AdamW; ResNet: SGD with momentum).
+OptimizerConfig default_optimizer(const NetworkDescription& network);
+
+struct TrainerConfig {
+  NetworkDescription network;
+  DType precision = DType::float32;
+  std::int64_t micro_batch = 1, seq_len = 0, accumulate = 1;
+  OptimizerConfig optimizer;
+  std::uint64_t seed = 1;
+  bool recompute = false;          ///< keep block inputs only, run each block's forward again before its backward
+  int rank = 0, ranks = 1;         ///< which part of the global batch is ours
+};
+
+/// Bytes a rank needs, known before anything is allocated.
+struct MemoryPlan {
+  std::size_t parameters = 0, gradients = 0, optimizer_state = 0, activations = 0, packed_weights = 0, workspace = 0, data = 0;
+  std::size_t total() const {
+    return parameters + gradients + optimizer_state + activations + packed_weights + workspace + data;
+  }
+};
+/// Packed weights and workspace are upper estimates; the rest is exact.
+MemoryPlan plan_memory(const TrainerConfig& config);
+
+/// Seconds of one optimizer step on this rank.
+struct PhaseSeconds {
+  double data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;
+};
+struct StepResult {
+  double loss = 0;                 ///< mean over this rank's micro-batches; the caller averages over ranks
+  double gradient_norm = 0;        ///< of the global gradient, before clipping
+  PhaseSeconds phases;
+};
+
+/// A range of the flat gradient buffer, in elements.
+struct GradientRange {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// Where gradients leave for other ranks. `ready` is called on the last micro-batch of a step, once per parameter, in the
+/// order of the flat buffer (reverse of forward); `finish` must leave the sum over ranks in the buffer.
+struct GradientSync {
+  std::function<void(Stream&, Tensor flat_gradients, GradientRange)> ready;
+  std::function<void(Stream&, Tensor flat_gradients)> finish;
+};
+
+class Trainer {
+ public:
+  Trainer(Device& device, TrainerConfig config);
+  ~Trainer();
+  /// One optimizer step: `accumulate` micro-batches of synthetic data, gradients summed and synchronised, update.
+  StepResult step(const GradientSync& sync);
+  /// Loss of one held-out micro-batch, no update.
+  double evaluate(std::uint64_t batch_index);
+  std::int64_t steps_done() const;
+  std::int64_t parameter_count() const;
+  const std::vector<Parameter>& parameters() const;
+  Tensor flat_gradients() const;   ///< float32 (padded count)
+  const TrainerConfig& config() const;
+  MemoryPlan memory() const;       ///< as really allocated
+  /// Descriptions of the plans chosen, per kind of product, for the report.
+  std::map<std::string, std::string> implementations() const;
+  /// Lowest loss any model can reach on this data: entropy rate in nats (tokens); absent (NaN) for images.
+  double loss_floor() const;
+
+  /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing folder.
+  void export_step(const std::string& folder, const GradientSync& sync);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tw

@@ -1,0 +1,154 @@
+// Everything a run says, as plain data. results/ turns records into reports and never measures.
+// Units are in the names; what is missing is nullopt and has a reason beside it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tw {
+
+/// The axes of a point: what is trained, in which shape.
+struct Workload {
+  std::string model;               ///< "gpt2-124m"
+  std::optional<int> layers;       ///< --layers, where the network was cut
+  std::string device;              ///< "cpu", "cuda", "reference"
+  std::string precision;           ///< "float32", "bf16"
+  std::int64_t micro_batch = 0, accumulate = 0, global_batch = 0;  ///< samples
+  std::optional<std::int64_t> seq_len;   ///< tokens of a sample; absent for images
+  int ranks = 1, threads_per_rank = 1;
+  std::string optimizer;           ///< "adamw", "sgd"
+  std::uint64_t seed = 0;
+  std::int64_t parameters = 0;
+  std::string hash;                ///< SHA-256 of what makes two points comparable
+};
+
+/// A requested, accepted and observed set point; all absent where the state was left as found.
+struct Setting {
+  std::optional<double> requested, accepted, observed;
+};
+
+/// Joules of one scope over one trial.
+struct EnergyRow {
+  std::string scope;                ///< "device", "package", "dram", "node"
+  std::string domain;               ///< "rapl:package-0"
+  std::string host;
+  std::string method;               ///< "counter", "integrated_power", "estimate"
+  std::optional<double> energy_j;   ///< absent with a reason
+  std::optional<double> uncertainty_j;  ///< half width, 95 %
+  double window_s = 0;
+  double update_period_s = 0;
+  bool counted = true;              ///< added to its scope's total
+  std::string reason;               ///< why absent or left out: "no_driver", "permission", …; empty otherwise
+};
+
+/// One uninterrupted window of steps.
+struct Trial {
+  std::vector<double> step_time_s;  ///< the slowest rank's, for each optimizer step
+  std::vector<double> loss;         ///< mean over the global batch, for each optimizer step
+  std::vector<double> gradient_norm;
+  std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
+  double window_s = 0;              ///< barrier to barrier
+  std::optional<double> steal_share;        ///< of the CPU time of the node, along the window; absent where unreadable
+  std::vector<EnergyRow> energy;
+};
+
+/// A figure with its interval (DESIGN §8.2). No interval below 3 trials: low and high are absent.
+struct Estimate {
+  double value = 0;
+  std::optional<double> low, high;
+  std::string statistic;            ///< "mean", "olympic_mean", "single", "median"
+  int count = 0;
+};
+
+struct Summary {
+  std::optional<Estimate> samples_per_s, tokens_per_s, flops_per_s, step_time_s;
+  std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;
+  double model_flops_per_sample = 0;
+  std::string flops_rule;           ///< names the counting rule, beside every MFU
+  std::optional<double> ceiling_flops_per_s;  ///< the network's own products, timed alone, all ranks
+  std::optional<double> of_ceiling; ///< achieved ÷ ceiling
+  std::string of_ceiling_reason;    ///< why absent
+  std::optional<double> mfu;        ///< ÷ vendor's dense peak; absent where the peak is unknown (CPU)
+  std::string mfu_reason;
+  std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope, per trial
+  std::map<std::string, std::optional<Estimate>> flops_per_w, samples_per_j;   ///< by scope
+  std::string energy_reason;        ///< why absent: "no_energy_meter: rapl: no_driver"
+  std::optional<double> loss_first, loss_last, loss_slope_per_step;
+  std::uint64_t peak_resident_bytes_per_rank = 0;   ///< the largest rank
+  std::uint64_t planned_bytes_per_rank = 0;
+  std::map<std::string, double> op_share;   ///< per operator, of a profiled step; may be empty
+};
+
+/// valid: counts. short/noted things are flags. invalid: does not count. unsupported, failed: did not run.
+struct Verdict {
+  std::string status;               ///< "valid", "invalid", "unsupported", "failed"
+  std::vector<std::string> flags;   ///< "short", "no_energy_meter", "few_trials", "steal", "narrow_affinity", …
+  std::vector<std::string> reasons; ///< one line each, for whatever made it not valid
+};
+
+struct Record {
+  std::string id;                   ///< "gpt2-tiny/bf16/acc4/np2"
+  Workload workload;
+  std::map<std::string, Setting> setting;   ///< "gpu_clock_mhz", "cpu_frequency_mhz", …
+  std::vector<Trial> trials;
+  Summary summary;
+  Verdict verdict;
+};
+
+// ---- context ----
+struct HostInfo {
+  std::string name, cpu;
+  std::optional<std::string> hypervisor, container;
+  int sockets = 0, cores = 0, hardware_threads = 0, numa_nodes = 0;
+  std::uint64_t memory_bytes = 0;
+  std::string kernel, os;
+  std::optional<std::string> cpu_governor;
+  std::optional<double> cpu_min_mhz, cpu_max_mhz;
+  std::vector<std::string> nics;    ///< "eth0 10000 Mbit/s"
+  std::optional<double> steal_share_since_boot;
+  std::optional<std::string> cgroup_cpu_limit;
+  std::optional<std::uint64_t> cgroup_memory_limit_bytes;
+  std::string topology_xml_sha256;  ///< of hwloc's export; empty where hwloc is not built in
+};
+struct DeviceEntry {
+  int rank = 0;
+  std::string host, kind, name, uuid, instruction_set;
+  int threads = 0;
+  std::vector<int> affinity;        ///< logical CPUs this rank may use
+  std::vector<std::string> libraries;
+};
+struct MeterEntry {
+  std::string host, domain, scope, method, reason, detail;
+  bool available = false, counted = false;
+  std::optional<double> update_period_s;
+};
+struct Context {
+  std::string started_at, finished_at;      ///< RFC 3339, UTC
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> environment;   ///< the variables that matter (OMP_*, OMPI_MCA_*, SLURM_*, …)
+  std::map<std::string, std::string> versions;      ///< compiler, MPI, oneDNN, CUDA, hwloc, …
+  std::string launcher;             ///< "mpirun", "srun", "none"
+  std::vector<HostInfo> hosts;
+  std::vector<DeviceEntry> devices;
+  std::vector<MeterEntry> meters;
+  std::vector<std::string> warnings;        ///< pre-flight findings, one line each
+};
+struct Program {
+  std::string name, version, git_commit;
+};
+struct PlanInfo {
+  std::string suite;                ///< "quick", or "command-line", or the config file's name
+  std::string canonical_json;       ///< the plan as run; its SHA-256 stands in the report
+};
+struct Report {
+  Program program;
+  Context context;
+  PlanInfo plan;
+  std::vector<Record> records;
+};
+
+}  // namespace tw

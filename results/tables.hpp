@@ -1,0 +1,21 @@
+// Tables for people: terminal text, 80–120 columns, NO_COLOR honoured by the caller.
+#pragma once
+
+#include <string>
+
+#include "results/record.hpp"
+
+namespace tw {
+
+struct TableStyle {
+  bool color = false;
+  int width = 100;
+};
+
+/// One row a record: id, samples/s (tokens/s), step time, GFLOP/s, of_ceiling, joules, verdict and flags; then notes that
+/// explain each flag that occurs, once.
+std::string summary_table(const Report& report, const TableStyle& style);
+/// The whole report: context, meters with reasons, warnings, table, phases, loss.
+std::string show_report(const Report& report, const TableStyle& style);
+
+}  // namespace tw
