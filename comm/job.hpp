@@ -1,0 +1,52 @@
+// The ranks of this launch as one job: start and end of MPI, who sits where, and small host-side exchanges.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+
+namespace tw {
+
+/// Owns MPI_Init_thread … MPI_Finalize. One per process. Runs alone (size 1) when not started by a launcher.
+/// Every function but `abort` is collective over all ranks of the job.
+class Job {
+ public:
+  Job(int* argc, char*** argv);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  int rank() const;
+  int size() const;
+  int local_rank() const;          ///< on this node, by MPI_Comm_split_type(SHARED)
+  int local_size() const;
+  int node() const;                ///< 0 … nodes() − 1
+  int nodes() const;
+  bool is_root() const { return rank() == 0; }
+  bool is_node_leader() const { return local_rank() == 0; }
+  const std::string& host() const;
+  std::string library() const;     ///< "Open MPI 4.1.4"
+  std::string launcher() const;    ///< "mpirun", "srun", "none"
+
+  void barrier();
+  std::vector<std::string> gather(const std::string& mine);      ///< everybody gets everybody's, by rank
+  std::string broadcast(const std::string& text, int root = 0);
+  std::vector<double> sum(std::vector<double> values);           ///< element-wise over ranks
+  std::vector<double> maximum(std::vector<double> values);
+  /// All ranks say how they fared ("" = well); everybody gets the first failing rank's text prefixed by "rank R (host): ", or "".
+  std::string agree(const std::string& failure);
+
+  /// The gradient communicator over all ranks: `self` for one rank, `mpi` otherwise.
+  std::unique_ptr<Communicator> communicator(Device& device);
+
+  /// Ends all ranks with this exit code; never returns, never throws.
+  [[noreturn]] void abort(int exit_code) noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tw
