@@ -1,0 +1,14 @@
+// Spelling help for names that a person typed: models, options, configuration keys.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tw {
+
+/// The candidate that `word` was probably meant to be: fewest edits (insertion, deletion, substitution, swap of
+/// neighbours; case is ignored), at most a third of the longer word's length and at least one; otherwise the first
+/// candidate that begins with `word` (three letters or more). "" where nothing is close.
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace tw

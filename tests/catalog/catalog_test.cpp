@@ -1,0 +1,170 @@
+// Known answers: parameter counts of the published checkpoints (Hugging Face, torchvision), FLOPs by the stated rule.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+#include "models/catalog/description.hpp"
+
+namespace tw {
+namespace {
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Catalog, ParameterCountsAreThePublishedOnes) {
+  const std::map<std::string, std::int64_t> published = {{"gpt2-124m", 124'439'808}, {"gpt2-355m", 354'823'168},
+                                                         {"gpt2-774m", 774'030'080}, {"gpt2-1558m", 1'557'611'200},
+                                                         {"resnet-50", 25'557'032}};
+  for (const auto& [name, count] : published) EXPECT_EQ(count_parameters(find_network(name)), count) << name;
+}
+
+TEST(Catalog, TinyNetworksAreTiny) {
+  // By hand. GPT-2: tables 2·128·128, a layer 2·256 + 4·128² + 8·128² + (3 + 1 + 4 + 1)·128, twice, final norm 256.
+  EXPECT_EQ(count_parameters(find_network("gpt2-tiny")), 2 * 128 * 128 + 2 * (512 + 12 * 128 * 128 + 9 * 128) + 256);
+  // ResNet: stem 3·16·9; stages 16 (two bottlenecks), 32, 64, each with projection; batch norms; head 256·10 + 10.
+  const int stem = 432 + 32;
+  const int first = 16 * 16 + 9 * 256 + 16 * 64 + 16 * 64 + 2 * (16 + 16 + 64 + 64) + 64 * 16 + 9 * 256 + 16 * 64 + 2 * 96;
+  const int second = 64 * 32 + 9 * 1024 + 32 * 128 + 64 * 128 + 2 * (32 + 32 + 128 + 128);
+  const int third = 128 * 64 + 9 * 4096 + 64 * 256 + 128 * 256 + 2 * (64 + 64 + 256 + 256);
+  EXPECT_EQ(count_parameters(find_network("resnet-tiny")), stem + first + second + third + 2570);
+}
+
+TEST(Catalog, TokenFlopsFollowTheRule) {
+  const std::map<std::string, double> gflop_per_token = {
+      {"gpt2-124m", 0.798}, {"gpt2-355m", 2.272}, {"gpt2-774m", 4.916}, {"gpt2-1558m", 9.802}};
+  for (const auto& [name, gflop] : gflop_per_token) {
+    const NetworkDescription network = find_network(name);
+    EXPECT_NEAR(model_flops_per_sample(network, 1024) / 1024 / 1e9, gflop, 0.0005) << name;
+    // The rule itself, exactly: 6·N_mat + 6·L·C·T.
+    const Gpt2Description& d = network.gpt2();
+    const double c = d.width, matmul_weights = 12.0 * d.layers * c * c + static_cast<double>(d.vocabulary) * c;
+    for (const std::int64_t seq : {64, 256, 1024}) {
+      const auto t = static_cast<double>(seq);
+      EXPECT_DOUBLE_EQ(model_flops_per_sample(network, seq), t * (6 * matmul_weights + 6.0 * d.layers * c * t)) << name;
+    }
+  }
+}
+
+TEST(Catalog, ImageFlopsFollowTheRule) {
+  const NetworkDescription network = find_network("resnet-50");
+  double forward_multiply_adds = 0;
+  for (const Product& p : products(network, 1, 0)) forward_multiply_adds += p.flops() / 2 / (p.backward_input ? 3 : 2);
+  EXPECT_NEAR(forward_multiply_adds / 1e9, 4.089, 0.0005);
+  EXPECT_NEAR(model_flops_per_sample(network, 0) / 1e9, 24.30, 0.005);
+  const double first_layer = 2.0 * 112 * 112 * 64 * 7 * 7 * 3;
+  EXPECT_DOUBLE_EQ(model_flops_per_sample(network, 0), 6 * forward_multiply_adds - first_layer);
+}
+
+TEST(Catalog, ProductsAddUpToTheModelFlops) {
+  for (const NetworkDescription& network : catalog()) {
+    const std::int64_t seq = network.default_seq_len;
+    for (const std::int64_t batch : {1, 4}) {
+      double total = 0;
+      for (const Product& p : products(network, batch, seq)) total += p.flops();
+      EXPECT_DOUBLE_EQ(total, static_cast<double>(batch) * model_flops_per_sample(network, seq)) << network.name;
+    }
+  }
+}
+
+TEST(Catalog, ProductsOfGpt2) {
+  const std::vector<Product> list = products(find_network("gpt2-124m"), 4, 256);
+  ASSERT_EQ(list.size(), 6u);
+  EXPECT_EQ(list[0].rows, 1024);
+  EXPECT_EQ(list[0].in_features, 768);
+  EXPECT_EQ(list[0].out_features, 2304);
+  EXPECT_EQ(list[0].count, 12);
+  EXPECT_EQ(list[1].kind, Product::Kind::attention);
+  EXPECT_EQ(list[1].batch, 4);
+  EXPECT_EQ(list[1].head_dim, 64);
+  EXPECT_EQ(list[5].kind, Product::Kind::classifier);
+  EXPECT_EQ(list[5].out_features, 50257);
+  EXPECT_EQ(list[5].count, 1);
+}
+
+TEST(Catalog, ProductsOfResnet50) {
+  const std::vector<Product> list = products(find_network("resnet-50"), 8, 0);
+  int convolutions = 0, without_input_gradient = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Product& p = list[i];
+    if (p.kind != Product::Kind::convolution) continue;
+    convolutions += p.count;
+    without_input_gradient += p.backward_input ? 0 : p.count;
+    EXPECT_EQ(p.batch, 8);
+    for (std::size_t j = 0; j < i; ++j) {
+      const Product& q = list[j];
+      EXPECT_FALSE(p.height == q.height && p.in_channels == q.in_channels && p.out_channels == q.out_channels &&
+                   p.kernel == q.kernel && p.stride == q.stride)
+          << "equal shapes are merged";
+    }
+  }
+  EXPECT_EQ(convolutions, 53);
+  EXPECT_EQ(without_input_gradient, 1);
+  EXPECT_FALSE(list.front().backward_input);
+  EXPECT_EQ(list.back().kind, Product::Kind::classifier);
+  EXPECT_EQ(list.back().rows, 8);
+  // v1.5: the stride sits in the 3×3, so the 1×1 before it still sees the full extent.
+  bool strided_3x3 = false;
+  for (const Product& p : list) strided_3x3 = strided_3x3 || (p.kernel == 3 && p.stride == 2 && p.height == 56);
+  EXPECT_TRUE(strided_3x3);
+}
+
+TEST(Catalog, UnknownNetworkNamesAllAndSuggestsTheNearest) {
+  const std::string close = refusal([] { find_network("gpt2-125m"); });
+  EXPECT_NE(close.find("unknown model 'gpt2-125m', did you mean 'gpt2-124m'?"), std::string::npos) << close;
+  EXPECT_EQ(close.find('\n'), std::string::npos);
+  for (const NetworkDescription& network : catalog()) EXPECT_NE(close.find(network.name), std::string::npos) << close;
+  const std::string resnet = refusal([] { find_network("resnet50"); });
+  EXPECT_NE(resnet.find("did you mean 'resnet-50'?"), std::string::npos) << resnet;
+  const std::string far = refusal([] { find_network("alexnet-zzzzzz"); });
+  EXPECT_EQ(far.find("did you mean"), std::string::npos) << far;
+}
+
+TEST(Catalog, CutLayersOfATransformer) {
+  const NetworkDescription whole = find_network("gpt2-124m");
+  const NetworkDescription cut = cut_layers(whole, 2);
+  EXPECT_EQ(cut.gpt2().layers, 2);
+  EXPECT_EQ(cut.gpt2().width, 768);
+  EXPECT_EQ(count_parameters(whole) - count_parameters(cut), 10 * 7'087'872);
+  EXPECT_EQ(cut_layers(whole, 12).gpt2().layers, 12);
+  const std::string many = refusal([&] { cut_layers(whole, 13); });
+  EXPECT_NE(many.find("12 transformer layers"), std::string::npos) << many;
+  EXPECT_NE(refusal([&] { cut_layers(whole, 0); }).find("choose 1 to 12"), std::string::npos);
+}
+
+TEST(Catalog, CutLayersOfAResnetFillsStageByStage) {
+  const NetworkDescription whole = find_network("resnet-50");
+  const auto blocks = [&](int layers) { return cut_layers(whole, layers).resnet().blocks; };
+  EXPECT_EQ(blocks(4), (std::vector<int>{1, 1, 1, 1}));
+  EXPECT_EQ(blocks(5), (std::vector<int>{2, 1, 1, 1}));
+  EXPECT_EQ(blocks(8), (std::vector<int>{3, 3, 1, 1}));
+  EXPECT_EQ(blocks(16), (std::vector<int>{3, 4, 6, 3}));
+  EXPECT_NE(refusal([&] { cut_layers(whole, 3); }).find("choose 4 to 16"), std::string::npos);
+  EXPECT_NE(refusal([&] { cut_layers(whole, 17); }).find("16 bottlenecks"), std::string::npos);
+}
+
+TEST(Catalog, EveryNetworkIsWellFormed) {
+  std::map<std::string, int> seen;
+  for (const NetworkDescription& network : catalog()) {
+    EXPECT_EQ(++seen[network.name], 1) << network.name;
+    EXPECT_GT(network.default_micro_batch, 0);
+    if (network.is_tokens()) {
+      EXPECT_EQ(network.gpt2().width % network.gpt2().heads, 0);
+      EXPECT_LE(network.default_seq_len, network.gpt2().max_seq);
+      EXPECT_GT(network.default_seq_len, 0);
+    } else {
+      EXPECT_EQ(network.default_seq_len, 0);
+    }
+  }
+  EXPECT_STRNE(flops_rule(), "");
+}
+
+}  // namespace
+}  // namespace tw
