@@ -10,7 +10,9 @@
 namespace tw {
 
 /// Owns MPI_Init_thread … MPI_Finalize. One per process. Runs alone (size 1) when not started by a launcher.
-/// Every function but `abort` is collective over all ranks of the job.
+/// `barrier` and all functions after it are collective over all ranks of the job, but for `abort`.
+/// MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the other ranks
+/// would be waited for: the process then has to end non-zero (or through `abort`) and the launcher ends the others.
 class Job {
  public:
   Job(int* argc, char*** argv);
@@ -45,6 +47,7 @@ class Job {
   [[noreturn]] void abort(int exit_code) noexcept;
 
  private:
+  friend struct JobAccess;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -1,0 +1,54 @@
+// One rank alone: sums are what they are, and only what has another destination is copied.
+#include <cstring>
+
+#include "comm/checks.hpp"
+#include "comm/registry.hpp"
+#include "models/compute/error.hpp"
+
+namespace tw {
+namespace {
+
+class SelfCommunicator : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string name() const override { return "self"; }
+
+  void all_reduce(Stream&, Tensor values, Reduction) override { check_values(values, "all_reduce"); }
+  void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction) override {
+    check_blocks(input, output, 1, 1, "reduce_scatter");
+    move(stream, input, output);
+  }
+  void all_gather(Stream& stream, Tensor input, Tensor output) override {
+    check_blocks(input, output, 1, 1, "all_gather");
+    move(stream, input, output);
+  }
+  void broadcast(Stream&, Tensor values, int root) override {
+    check_values(values, "broadcast");
+    check_peer(root, 1, "broadcast");
+  }
+  void all_to_all(Stream& stream, Tensor input, Tensor output) override {
+    check_blocks(input, output, 1, 1, "all_to_all");
+    move(stream, input, output);
+  }
+  void send(Stream&, Tensor, int) override { alone("send"); }
+  void receive(Stream&, Tensor, int) override { alone("receive"); }
+  void barrier(Stream& stream) override { stream.synchronize(); }
+
+ private:
+  static void move(Stream& stream, const Tensor& input, const Tensor& output) {
+    if (input.data == output.data || input.bytes() == 0) return;
+    stream.synchronize();
+    std::memcpy(output.data, input.data, input.bytes());
+  }
+  [[noreturn]] static void alone(const char* function) {
+    throw Error(Failure::usage, std::string(function) + ": a job of one rank has no peer");
+  }
+};
+
+}  // namespace
+
+std::string self_why_not(DeviceKind, int ranks) { return ranks == 1 ? "" : "serves one rank"; }
+std::unique_ptr<Communicator> self_create(Job&) { return std::make_unique<SelfCommunicator>(); }
+
+}  // namespace tw

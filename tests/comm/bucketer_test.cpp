@@ -1,0 +1,138 @@
+#include "comm/bucketer.hpp"
+
+#include <gtest/gtest.h>
+
+#include "comm/registry.hpp"
+#include "models/compute/error.hpp"
+#include "tests/comm/support.hpp"
+
+namespace tw {
+namespace {
+
+/// Notes what it is asked to reduce, and doubles it.
+class Recorder : public Communicator {
+ public:
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;   // begin, count
+  float* base = nullptr;
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  std::string name() const override { return "recorder"; }
+  void all_reduce(Stream&, Tensor values, Reduction reduction) override {
+    EXPECT_EQ(reduction, Reduction::sum);
+    ranges.emplace_back(values.as<float>() - base, values.count());
+    for (std::int64_t i = 0; i < values.count(); ++i) values.as<float>()[i] *= 2;
+  }
+  void reduce_scatter(Stream&, Tensor, Tensor, Reduction) override {}
+  void all_gather(Stream&, Tensor, Tensor) override {}
+  void broadcast(Stream&, Tensor, int) override {}
+  void all_to_all(Stream&, Tensor, Tensor) override {}
+  void send(Stream&, Tensor, int) override {}
+  void receive(Stream&, Tensor, int) override {}
+  void barrier(Stream&) override {}
+};
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+class BucketerTest : public testing::Test {
+ protected:
+  static constexpr std::int64_t count = 1000;
+  BucketerTest() : values(count, 0) {
+    for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(i);
+    recorder.base = values.data();
+  }
+  void expect_doubled() {
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < count; ++i) wrong += values[i] != static_cast<float>(2 * i);
+    EXPECT_EQ(wrong, 0);
+    EXPECT_TRUE(values.intact());
+  }
+  Guarded<float> values;
+  Recorder recorder;
+  HostStream stream;
+};
+
+TEST_F(BucketerTest, ReducesEverythingOnceAtFinish) {
+  Bucketer bucketer(recorder, 300 * 4);
+  for (std::int64_t begin = 0; begin < count; begin += 100) bucketer.ready(stream, values.tensor(), begin, begin + 100);
+  EXPECT_TRUE(recorder.ranges.empty());
+  bucketer.finish(stream, values.tensor());
+  EXPECT_EQ(recorder.ranges, (Ranges{{0, 300}, {300, 300}, {600, 300}, {900, 100}}));
+  expect_doubled();
+  const BucketStatistics statistics = bucketer.take_statistics();
+  EXPECT_EQ(statistics.bytes, count * 4);
+  EXPECT_EQ(statistics.collectives, 4);
+  EXPECT_GT(statistics.seconds, 0);
+  EXPECT_EQ(bucketer.take_statistics().bytes, 0);
+}
+
+TEST_F(BucketerTest, StartsFullBucketsDuringBackward) {
+  Bucketer bucketer(recorder, 250 * 4, Bucketer::Start::when_full);
+  bucketer.ready(stream, values.tensor(), 0, 249);
+  EXPECT_TRUE(recorder.ranges.empty());
+  bucketer.ready(stream, values.tensor(), 249, 260);
+  EXPECT_EQ(recorder.ranges, (Ranges{{0, 260}}));
+  bucketer.ready(stream, values.tensor(), 260, 800);
+  EXPECT_EQ(recorder.ranges, (Ranges{{0, 260}, {260, 540}}));
+  bucketer.ready(stream, values.tensor(), 800, 1000);
+  bucketer.finish(stream, values.tensor());
+  EXPECT_EQ(recorder.ranges, (Ranges{{0, 260}, {260, 540}, {800, 200}}));
+  expect_doubled();
+}
+
+TEST_F(BucketerTest, TakesGapsUpToTheNextAlignedParameter) {
+  Bucketer bucketer(recorder, 40 * 4, Bucketer::Start::when_full);
+  bucketer.ready(stream, values.tensor(), 0, 33);
+  bucketer.ready(stream, values.tensor(), 64, 70);     // 33 … 64 is padding
+  bucketer.ready(stream, values.tensor(), 70, 71);     // and none here
+  EXPECT_EQ(recorder.ranges, (Ranges{{0, 70}}));
+  bucketer.finish(stream, values.tensor());            // the tail was never announced: padding up to world × 128 B
+  expect_doubled();
+}
+
+TEST_F(BucketerTest, RefusesRangesThatSkipOrOverlap) {
+  Bucketer bucketer(recorder);
+  const Tensor flat = values.tensor();
+  EXPECT_THROW(bucketer.ready(stream, flat, 32, 64), Error);           // does not begin at the beginning
+  bucketer.ready(stream, flat, 0, 33);
+  EXPECT_THROW(bucketer.ready(stream, flat, 32, 64), Error);           // overlaps
+  EXPECT_THROW(bucketer.ready(stream, flat, 0, 33), Error);            // twice
+  EXPECT_THROW(bucketer.ready(stream, flat, 34, 64), Error);           // skips
+  EXPECT_THROW(bucketer.ready(stream, flat, 96, 128), Error);          // skips a whole parameter
+  EXPECT_THROW(bucketer.ready(stream, flat, 64, 63), Error);           // backwards
+  EXPECT_THROW(bucketer.ready(stream, flat, 64, count + 1), Error);    // past the end
+  EXPECT_THROW(bucketer.ready(stream, Tensor{flat.as<float>() + 1, DType::float32, {999}}, 64, 65), Error);
+  EXPECT_THROW(bucketer.ready(stream, Tensor{flat.data, DType::bf16, {1000}}, 64, 65), Error);
+  EXPECT_NO_THROW(bucketer.ready(stream, flat, 64, 65));
+  EXPECT_THROW(Bucketer(recorder, 3), Error);
+}
+
+TEST_F(BucketerTest, BeginsAnewAfterFinish) {
+  Bucketer bucketer(recorder);
+  for (int step = 0; step < 3; ++step) {
+    bucketer.ready(stream, values.tensor(), 0, 1000);
+    bucketer.finish(stream, values.tensor());
+  }
+  EXPECT_EQ(recorder.ranges, (Ranges{{0, 1000}, {0, 1000}, {0, 1000}}));
+  EXPECT_EQ(bucketer.take_statistics().bytes, 3 * count * 4);
+}
+
+TEST(BucketerOverRanks, LeavesTheSumOnEveryRank) {
+  const auto comm = create_communicator("", test_job(), DeviceKind::cpu);
+  HostStream stream;
+  for (const auto start : {Bucketer::Start::at_finish, Bucketer::Start::when_full}) {
+    const std::int64_t count = 3 << 20;  // 12 MiB, several buckets, several pieces
+    Guarded<float> values(count, -1);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 1009 + comm->rank());
+    Bucketer bucketer(*comm, 5 << 20, start);
+    for (std::int64_t begin = 0; begin < count; begin += 1 << 18) bucketer.ready(stream, values.tensor(), begin, begin + (1 << 18));
+    bucketer.finish(stream, values.tensor());
+    const std::int64_t n = comm->size();
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < count; ++i) wrong += values[i] != static_cast<float>(n * (i % 1009) + n * (n - 1) / 2);
+    EXPECT_EQ(wrong, 0);
+    EXPECT_TRUE(values.intact());
+    EXPECT_EQ(bucketer.take_statistics().bytes, count * 4);
+  }
+}
+
+}  // namespace
+}  // namespace tw

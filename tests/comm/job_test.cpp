@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdlib>
+
+#include "comm/layout.hpp"
+#include "models/compute/error.hpp"
+#include "tests/comm/support.hpp"
+
+namespace tw {
+namespace {
+
+TEST(Job, KnowsItsPlace) {
+  Job& job = test_job();
+  const char* expected = std::getenv("TW_TEST_RANKS");
+  ASSERT_NE(expected, nullptr) << "the test list says how many ranks were started";
+  EXPECT_EQ(job.size(), std::atoi(expected));
+  EXPECT_EQ(job.launcher(), std::getenv("TW_TEST_LAUNCHER"));
+  EXPECT_EQ(job.nodes(), 1);
+  EXPECT_EQ(job.node(), 0);
+  EXPECT_EQ(job.local_size(), job.size());
+  EXPECT_EQ(job.local_rank(), job.rank());
+  EXPECT_EQ(job.is_root(), job.rank() == 0);
+  EXPECT_EQ(job.is_node_leader(), job.rank() == 0);
+  EXPECT_FALSE(job.host().empty());
+  EXPECT_EQ(job.library().rfind("Open MPI ", 0), 0u) << job.library();
+  EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(job.library().at(9)))) << job.library();
+}
+
+TEST(Job, RefusesASecondOne) {
+  EXPECT_THROW(Job(nullptr, nullptr), Error);
+}
+
+TEST(Job, GathersTextsOfUnequalLength) {
+  Job& job = test_job();
+  const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(rank % 2 == 0 ? 3 * rank : 0), static_cast<char>('a' + rank)); };
+  const std::vector<std::string> all = job.gather(text_of(job.rank()));
+  ASSERT_EQ(static_cast<int>(all.size()), job.size());
+  for (int r = 0; r < job.size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], text_of(r));
+}
+
+TEST(Job, GathersZeroBytes) {
+  Job& job = test_job();
+  const std::vector<std::string> all = job.gather(std::string("a\0b", 3));
+  for (const std::string& one : all) EXPECT_EQ(one, std::string("a\0b", 3));
+}
+
+TEST(Job, BroadcastsFromAnyRoot) {
+  Job& job = test_job();
+  for (int root = 0; root < job.size(); ++root)
+    EXPECT_EQ(job.broadcast("from " + std::to_string(job.rank()), root), "from " + std::to_string(root));
+  EXPECT_EQ(job.broadcast("", 0), "");
+}
+
+TEST(Job, SumsAndMaximaAreElementWise) {
+  Job& job = test_job();
+  const double n = job.size(), r = job.rank();
+  EXPECT_EQ(job.sum({r, 1, -r}), (std::vector<double>{n * (n - 1) / 2, n, -n * (n - 1) / 2}));
+  EXPECT_EQ(job.maximum({r, 1, -r}), (std::vector<double>{n - 1, 1, 0}));
+  EXPECT_TRUE(job.sum({}).empty());
+}
+
+TEST(Job, AgreesOnTheFirstFailure) {
+  Job& job = test_job();
+  EXPECT_EQ(job.agree(""), "");
+  // All but rank 0 fail, each with its own text; the lowest failing one is told to everybody.
+  const std::string agreed = job.agree(job.rank() == 0 ? "" : "no room on " + std::to_string(job.rank()));
+  if (job.size() == 1) EXPECT_EQ(agreed, "");
+  else EXPECT_EQ(agreed, "rank 1 (" + job.host() + "): no room on 1");
+  EXPECT_EQ(job.agree("all"), "rank 0 (" + job.gather(job.host())[0] + "): all");
+}
+
+TEST(Layout, CountsNodesByTheirLowestRank) {
+  // Six ranks on three nodes, dealt out in turns, the last node with one rank: 0 1 0 1 4 0.
+  const std::vector<int> leader_of = {0, 1, 0, 1, 4, 0};
+  const int node[] = {0, 1, 0, 1, 2, 0}, local[] = {0, 0, 1, 1, 0, 2}, sizes[] = {3, 2, 3, 2, 1, 3};
+  for (int rank = 0; rank < 6; ++rank) {
+    const NodePlace place = place_on_node(leader_of, rank);
+    EXPECT_EQ(place.node, node[rank]);
+    EXPECT_EQ(place.local_rank, local[rank]);
+    EXPECT_EQ(place.local_size, sizes[rank]);
+    EXPECT_EQ(place.nodes, 3);
+  }
+}
+
+TEST(Layout, RefusesWhatCannotBe) {
+  EXPECT_THROW(place_on_node({0, 0}, 2), std::invalid_argument);
+  EXPECT_THROW(place_on_node({0, 0, 1}, 0), std::invalid_argument);  // rank 1 leads nobody, not even itself
+  EXPECT_THROW(place_on_node({1, 1}, 0), std::invalid_argument);     // a leader is the lowest
+  EXPECT_THROW(place_on_node({-1}, 0), std::invalid_argument);
+}
+
+TEST(Layout, TellsTheLauncher) {
+  const auto with = [](std::initializer_list<const char*> names) {
+    const char* const all[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID", "SLURM_PROCID"};
+    std::vector<std::pair<const char*, std::string>> saved;
+    for (const char* name : all)
+      if (const char* value = std::getenv(name)) saved.emplace_back(name, value);
+    for (const char* name : all) unsetenv(name);
+    for (const char* name : names) setenv(name, "1", 1);
+    const std::string launcher = launcher_from_environment();
+    for (const char* name : all) unsetenv(name);
+    for (const auto& [name, value] : saved) setenv(name, value.c_str(), 1);
+    return launcher;
+  };
+  EXPECT_EQ(with({}), "none");
+  EXPECT_EQ(with({"OMPI_COMM_WORLD_SIZE"}), "mpirun");
+  EXPECT_EQ(with({"SLURM_STEP_ID", "SLURM_PROCID"}), "srun");
+  EXPECT_EQ(with({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID", "SLURM_PROCID"}), "mpirun");
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,78 @@
+// Runs the comm tests under mpirun or alone: one Job for the process, all ranks run the same cases, and the program
+// fails on every rank when a case fails on any.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "tests/comm/support.hpp"
+
+namespace tw {
+namespace {
+Job* the_job = nullptr;
+
+/// Rank 0 prints everything; the others only what fails.
+class FailuresOnly : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.failed())
+      std::fprintf(stderr, "rank %d: %s:%d: %s\n", the_job->rank(), result.file_name() ? result.file_name() : "?",
+                   result.line_number(), result.message());
+  }
+};
+
+/// `--scenario NAME`: programs that end badly on purpose; the tests look at how.
+int run_scenario(Job& job, const char* name) {
+  if (std::strcmp(name, "one_rank_throws") == 0) {
+    try {
+      Job& inner = job;
+      if (inner.rank() == inner.size() - 1) throw std::runtime_error("only the last rank fails");
+      inner.barrier();  // the others wait here for ever
+      inner.barrier();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d (%s): %s\n", job.rank(), job.host().c_str(), error.what());
+      job.abort(3);
+    }
+    return 0;
+  }
+  if (std::strcmp(name, "all_ranks_agree") == 0) {
+    const std::string failure = job.agree(job.rank() == job.size() - 1 ? "disk full" : "");
+    if (job.is_root()) std::fprintf(stderr, "%s\n", failure.c_str());
+    return failure.empty() ? 0 : 4;
+  }
+  std::fprintf(stderr, "unknown scenario %s\n", name);
+  return 99;
+}
+
+}  // namespace
+
+Job& test_job() { return *the_job; }
+
+}  // namespace tw
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--scenario") == 0 && std::strcmp(argv[2], "exception_leaves_main") == 0) {
+    // As a program that forgets to abort: the job goes out of scope by an exception, the process ends non-zero.
+    try {
+      tw::Job job(&argc, &argv);
+      if (job.rank() == job.size() - 1) throw std::runtime_error("only the last rank fails");
+      job.barrier();
+      return 0;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      return 7;
+    }
+  }
+  tw::Job job(&argc, &argv);
+  tw::the_job = &job;
+  if (argc == 3 && std::strcmp(argv[1], "--scenario") == 0) return tw::run_scenario(job, argv[2]);
+  testing::InitGoogleTest(&argc, argv);
+  if (!job.is_root()) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new tw::FailuresOnly);
+  }
+  const double failed = RUN_ALL_TESTS() == 0 && testing::UnitTest::GetInstance()->test_to_run_count() > 0 ? 0 : 1;
+  const bool any_failed = job.sum({failed})[0] > 0;
+  return any_failed ? 1 : 0;
+}

@@ -1,0 +1,49 @@
+// What the comm tests share: the one job of the process, and tensors in host memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/job.hpp"
+#include "models/compute/tensor.hpp"
+
+namespace tw {
+
+Job& test_job();
+
+/// A stream whose work is done before a call returns, and that counts how often it was waited for.
+struct HostStream : Stream {
+  int waits = 0;
+  void synchronize() override { ++waits; }
+};
+
+/// Host memory with guard elements on both sides.
+template <class T>
+class Guarded {
+ public:
+  Guarded(std::int64_t count, T fill) : count_(count), guard_(fill), memory_(static_cast<std::size_t>(count) + 2 * guards, fill) {}
+  T* data() { return memory_.data() + guards; }
+  T& operator[](std::int64_t i) { return data()[i]; }
+  std::int64_t count() const { return count_; }
+  bool intact() const {
+    for (std::int64_t i = 0; i < guards; ++i)
+      if (!same(memory_[static_cast<std::size_t>(i)]) || !same(memory_[memory_.size() - 1 - static_cast<std::size_t>(i)])) return false;
+    return true;
+  }
+  Tensor tensor() { return Tensor{data(), sizeof(T) == 2 ? DType::bf16 : DType::float32, Dims{count_}}; }
+
+ private:
+  static constexpr std::int64_t guards = 32;
+  bool same(const T& value) const { return to_float(value) == to_float(guard_); }
+  std::int64_t count_;
+  T guard_;
+  std::vector<T> memory_;
+};
+
+template <class T>
+T value_of(float value) {
+  if constexpr (sizeof(T) == 2) return to_bf16(value);
+  else return value;
+}
+
+}  // namespace tw
