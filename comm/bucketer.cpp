@@ -9,8 +9,8 @@
 namespace tw {
 namespace {
 
-constexpr std::int64_t element_bytes = 4;                   // float32
-constexpr std::int64_t alignment = 128 / element_bytes;     // elements; where the next parameter may begin
+constexpr std::int64_t element_bytes = 4;                // float32
+constexpr std::int64_t alignment = 128 / element_bytes;  // elements; where the next parameter may begin
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
@@ -19,13 +19,14 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 Bucketer::Bucketer(Communicator& communicator, std::int64_t bucket_bytes, Start start)
     : communicator_(communicator), bucket_bytes_(bucket_bytes), start_(start) {
   if (bucket_bytes < element_bytes)
-    throw Error(Failure::usage, "a gradient bucket of " + text(bucket_bytes) + " bytes holds nothing; " + text(element_bytes) +
-                                    " is the least");
+    throw Error(Failure::usage, "a gradient bucket of " + text(bucket_bytes) + " bytes holds nothing; " +
+                                    text(element_bytes) + " is the least");
 }
 
 void Bucketer::check_buffer(const Tensor& flat_gradients) {
   if (flat_gradients.dtype != DType::float32)
-    throw Error(Failure::internal, "gradients are summed in float32, not " + std::string(to_string(flat_gradients.dtype)));
+    throw Error(Failure::internal,
+                "gradients are summed in float32, not " + std::string(to_string(flat_gradients.dtype)));
   if (announced_ > 0 && flat_gradients.data != buffer_)
     throw Error(Failure::internal, "the gradient buffer changed in the middle of a step");
   buffer_ = flat_gradients.data;
@@ -35,8 +36,9 @@ void Bucketer::ready(Stream& stream, Tensor flat_gradients, std::int64_t begin, 
   check_buffer(flat_gradients);
   const std::int64_t aligned = (announced_ + alignment - 1) / alignment * alignment;
   if ((begin != announced_ && begin != aligned) || end < begin || end > flat_gradients.count())
-    throw Error(Failure::internal, "gradient range [" + text(begin) + ", " + text(end) + ") does not follow " + text(announced_) +
-                                       " in a buffer of " + text(flat_gradients.count()) + " elements");
+    throw Error(Failure::internal, "gradient range [" + text(begin) + ", " + text(end) + ") does not follow " +
+                                       text(announced_) + " in a buffer of " + text(flat_gradients.count()) +
+                                       " elements");
   announced_ = end;
   if (start_ == Start::when_full && (announced_ - reduced_) * element_bytes >= bucket_bytes_)
     reduce(stream, flat_gradients, announced_);

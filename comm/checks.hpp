@@ -11,15 +11,19 @@ namespace tw {
 
 inline void check_values(const Tensor& values, const char* function) {
   if (values.dtype != DType::float32 && values.dtype != DType::bf16)
-    throw Error(Failure::usage, std::string(function) + ": float32 or bf16 wanted, got " + std::string(to_string(values.dtype)));
-  if (values.count() > 0 && !values.data) throw Error(Failure::usage, std::string(function) + ": tensor without memory");
+    throw Error(Failure::usage,
+                std::string(function) + ": float32 or bf16 wanted, got " + std::string(to_string(values.dtype)));
+  if (values.count() > 0 && !values.data)
+    throw Error(Failure::usage, std::string(function) + ": tensor without memory");
 }
 
 /// input has `input_blocks` blocks of n elements, output `output_blocks` of the same n.
-inline void check_blocks(const Tensor& input, const Tensor& output, int input_blocks, int output_blocks, const char* function) {
+inline void check_blocks(const Tensor& input, const Tensor& output, int input_blocks, int output_blocks,
+                         const char* function) {
   check_values(input, function);
   check_values(output, function);
-  if (input.dtype != output.dtype) throw Error(Failure::usage, std::string(function) + ": input and output differ in dtype");
+  if (input.dtype != output.dtype)
+    throw Error(Failure::usage, std::string(function) + ": input and output differ in dtype");
   if (input.count() % input_blocks != 0 || output.count() % output_blocks != 0 ||
       input.count() / input_blocks != output.count() / output_blocks)
     throw Error(Failure::usage, std::string(function) + ": " + std::to_string(input.count()) + " elements do not fit " +

@@ -13,7 +13,8 @@ NodePlace place_on_node(const std::vector<int>& leader_of, int rank) {
   for (int other = 0; other < ranks; ++other) {
     const int its_leader = leader_of[static_cast<std::size_t>(other)];
     if (its_leader < 0 || its_leader > other || leader_of[static_cast<std::size_t>(its_leader)] != its_leader)
-      throw std::invalid_argument("rank " + std::to_string(its_leader) + " cannot lead the node of rank " + std::to_string(other));
+      throw std::invalid_argument("rank " + std::to_string(its_leader) + " cannot lead the node of rank " +
+                                  std::to_string(other));
     if (its_leader == other) {
       if (other < leader) ++place.node;
       ++place.nodes;
@@ -28,7 +29,8 @@ NodePlace place_on_node(const std::vector<int>& leader_of, int rank) {
 
 std::string launcher_from_environment() {
   const auto set = [](const char* name) { return std::getenv(name) != nullptr; };
-  // mpirun inside a Slurm allocation starts its daemons with srun, so both sets of variables are there: mpirun's decide.
+  // mpirun inside a Slurm allocation starts its daemons with srun, so both sets of variables are there: mpirun's
+  // decide.
   if (set("OMPI_COMM_WORLD_SIZE")) return "mpirun";
   if (set("SLURM_STEP_ID") && set("SLURM_PROCID")) return "srun";
   return "none";

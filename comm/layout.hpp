@@ -8,13 +8,14 @@ namespace tw {
 
 struct NodePlace {
   int local_rank = 0, local_size = 1;
-  int node = 0, nodes = 1;   ///< nodes count in the order of their lowest rank
+  int node = 0, nodes = 1;  ///< nodes count in the order of their lowest rank
 };
 
 /// `leader_of[r]` is the lowest rank on the node of rank r. Throws std::invalid_argument where a leader is not its own.
 NodePlace place_on_node(const std::vector<int>& leader_of, int rank);
 
-/// What started this process, told from the environment as it was before MPI_Init (which adds to it): "mpirun", "srun", "none".
+/// What started this process, told from the environment as it was before MPI_Init (which adds to it): "mpirun", "srun",
+/// "none".
 std::string launcher_from_environment();
 
 }  // namespace tw

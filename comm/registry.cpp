@@ -4,8 +4,8 @@
 
 namespace tw {
 
-#define TW_COMMUNICATOR(name, serves)                 \
-  std::string name##_why_not(DeviceKind, int);        \
+#define TW_COMMUNICATOR(name, serves)          \
+  std::string name##_why_not(DeviceKind, int); \
   std::unique_ptr<Communicator> name##_create(Job&);
 #include "comm/communicators.def"
 #undef TW_COMMUNICATOR
@@ -29,7 +29,8 @@ std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& 
     reasons += (reasons.empty() ? "" : "; ") + std::string(kind.name) + ": " + reason;
   }
   if (reasons.empty()) throw Error(Failure::usage, "--comm " + name + " is not known; known are " + known);
-  throw Error(Failure::unsupported, "no communicator serves " + std::to_string(job.size()) + " ranks here (" + reasons + ")");
+  throw Error(Failure::unsupported,
+              "no communicator serves " + std::to_string(job.size()) + " ranks here (" + reasons + ")");
 }
 
 }  // namespace tw

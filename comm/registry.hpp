@@ -11,11 +11,11 @@ namespace tw {
 
 /// One line of communicators.def.
 struct CommunicatorKind {
-  const char* name;                                            ///< the value of --comm
-  const char* serves;                                          ///< one line for help and errors
+  const char* name;    ///< the value of --comm
+  const char* serves;  ///< one line for help and errors
   /// Why it cannot serve memory of this kind over this many ranks; empty where it can.
   std::string (*why_not)(DeviceKind memory, int ranks);
-  std::unique_ptr<Communicator> (*create)(Job& job);           ///< collective over the job
+  std::unique_ptr<Communicator> (*create)(Job& job);  ///< collective over the job
 };
 
 /// All communicators compiled into this program, best first.

@@ -11,13 +11,13 @@ void report_error(int code, const char* expression, const char* file, int line) 
 
 }  // namespace tw::mpi
 
-#define TW_MPI(call)                                                                                  \
-  do {                                                                                                \
-    const int tw_code = (call);                                                                       \
-    if (tw_code != MPI_SUCCESS) ::tw::mpi::throw_error(tw_code, #call, __FILE__, __LINE__);           \
+#define TW_MPI(call)                                                                        \
+  do {                                                                                      \
+    const int tw_code = (call);                                                             \
+    if (tw_code != MPI_SUCCESS) ::tw::mpi::throw_error(tw_code, #call, __FILE__, __LINE__); \
   } while (false)
-#define TW_MPI_NOTHROW(call)                                                                          \
-  do {                                                                                                \
-    const int tw_code = (call);                                                                       \
-    if (tw_code != MPI_SUCCESS) ::tw::mpi::report_error(tw_code, #call, __FILE__, __LINE__);          \
+#define TW_MPI_NOTHROW(call)                                                                 \
+  do {                                                                                       \
+    const int tw_code = (call);                                                              \
+    if (tw_code != MPI_SUCCESS) ::tw::mpi::report_error(tw_code, #call, __FILE__, __LINE__); \
   } while (false)

@@ -8,7 +8,7 @@
 namespace tw {
 
 struct JobAccess {
-  static MPI_Comm world(const Job& job);   ///< the job's own; duplicate it before use
+  static MPI_Comm world(const Job& job);  ///< the job's own; duplicate it before use
 };
 
 }  // namespace tw

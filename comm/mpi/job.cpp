@@ -62,8 +62,9 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   TW_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
   TW_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   if (provided < MPI_THREAD_SERIALIZED)
-    throw Error(Failure::environment, "this MPI lets only its main thread communicate (MPI_THREAD_SERIALIZED is needed): use an "
-                                      "MPI built with thread support");
+    throw Error(Failure::environment,
+                "this MPI lets only its main thread communicate (MPI_THREAD_SERIALIZED is needed): use an "
+                "MPI built with thread support");
   TW_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &impl_->world));
   TW_MPI(MPI_Comm_rank(impl_->world, &impl_->rank));
   TW_MPI(MPI_Comm_size(impl_->world, &impl_->size));
@@ -108,7 +109,8 @@ std::string Job::library() const {
   std::string version(text, static_cast<std::size_t>(length));
   version = version.substr(0, version.find_first_of(",\n"));  // "Open MPI v4.1.4, package: …"
   const std::size_t v = version.find(" v");
-  if (v != std::string::npos && v + 2 < version.size() && version[v + 2] >= '0' && version[v + 2] <= '9') version.erase(v + 1, 1);
+  if (v != std::string::npos && v + 2 < version.size() && version[v + 2] >= '0' && version[v + 2] <= '9')
+    version.erase(v + 1, 1);
   return version;
 }
 
@@ -128,8 +130,8 @@ std::vector<std::string> Job::gather(const std::string& mine) {
     total += lengths[r];
   }
   std::string all(static_cast<std::size_t>(total), '\0');
-  TW_MPI(MPI_Allgatherv(mine.data(), static_cast<int>(length), MPI_CHAR, all.data(), counts.data(), offsets.data(), MPI_CHAR,
-                        impl_->world));
+  TW_MPI(MPI_Allgatherv(mine.data(), static_cast<int>(length), MPI_CHAR, all.data(), counts.data(), offsets.data(),
+                        MPI_CHAR, impl_->world));
   std::vector<std::string> texts(ranks);
   for (std::size_t r = 0; r < ranks; ++r)
     texts[r] = all.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r]));
@@ -155,7 +157,9 @@ std::string Job::agree(const std::string& failure) {
   return broadcast("rank " + std::to_string(first) + " (" + host() + "): " + failure, first);
 }
 
-std::unique_ptr<Communicator> Job::communicator(Device& device) { return create_communicator("", *this, device.info().kind); }
+std::unique_ptr<Communicator> Job::communicator(Device& device) {
+  return create_communicator("", *this, device.info().kind);
+}
 
 void Job::abort(int exit_code) noexcept {
   std::fflush(nullptr);

@@ -2,8 +2,8 @@
 //
 // Everything goes in pieces: Open MPI's all-reduce is several times slower from 64 MiB up than at 1–16 MiB
 // (results/reference has the figures), counts never pass INT_MAX, and scratch memory stays small. bf16 sums are made in
-// float32: a piece is widened, reduced, and rounded once. The order of summation depends on rank count and element count
-// alone, so that repeated runs agree bit by bit; all ranks get the same bits.
+// float32: a piece is widened, reduced, and rounded once. The order of summation depends on rank count and element
+// count alone, so that repeated runs agree bit by bit; all ranks get the same bits.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -33,7 +33,8 @@ class BlockType {
   BlockType(MPI_Datatype element, std::int64_t count, std::int64_t stride, std::size_t element_bytes) {
     MPI_Datatype piece = MPI_DATATYPE_NULL;
     TW_MPI(MPI_Type_contiguous(static_cast<int>(count), element, &piece));
-    const int code = MPI_Type_create_resized(piece, 0, static_cast<MPI_Aint>(stride) * static_cast<MPI_Aint>(element_bytes), &type_);
+    const int code =
+        MPI_Type_create_resized(piece, 0, static_cast<MPI_Aint>(stride) * static_cast<MPI_Aint>(element_bytes), &type_);
     TW_MPI_NOTHROW(MPI_Type_free(&piece));
     TW_MPI(code);
     TW_MPI(MPI_Type_commit(&type_));
@@ -68,7 +69,8 @@ class MpiCommunicator : public Communicator {
     stream.synchronize();
     for_pieces(values.count(), all_reduce_piece, [&](std::int64_t begin, std::int64_t count) {
       if (values.dtype == DType::float32) {
-        TW_MPI(MPI_Allreduce(MPI_IN_PLACE, values.as<float>() + begin, static_cast<int>(count), MPI_FLOAT, operation(reduction), comm_));
+        TW_MPI(MPI_Allreduce(MPI_IN_PLACE, values.as<float>() + begin, static_cast<int>(count), MPI_FLOAT,
+                             operation(reduction), comm_));
       } else {
         float* wide = scratch(0, count);
         widen(values.as<bf16>() + begin, wide, count);
@@ -107,10 +109,12 @@ class MpiCommunicator : public Communicator {
     check_blocks(input, output, 1, size_, "all_gather");
     stream.synchronize();
     const std::size_t element = size_of(input.dtype);
-    for_pieces(input.count(), copy_piece_bytes / static_cast<std::int64_t>(element), [&](std::int64_t begin, std::int64_t count) {
-      const BlockType blocks(datatype(input.dtype), count, input.count(), element);
-      TW_MPI(MPI_Allgather(at(input, begin), static_cast<int>(count), datatype(input.dtype), at(output, begin), 1, blocks.get(), comm_));
-    });
+    for_pieces(input.count(), copy_piece_bytes / static_cast<std::int64_t>(element),
+               [&](std::int64_t begin, std::int64_t count) {
+                 const BlockType blocks(datatype(input.dtype), count, input.count(), element);
+                 TW_MPI(MPI_Allgather(at(input, begin), static_cast<int>(count), datatype(input.dtype),
+                                      at(output, begin), 1, blocks.get(), comm_));
+               });
   }
 
   void broadcast(Stream& stream, Tensor values, int root) override {
@@ -164,9 +168,10 @@ class MpiCommunicator : public Communicator {
   }
   template <class F>
   static void for_bytes(const Tensor& values, F&& call) {
-    for_pieces(static_cast<std::int64_t>(values.bytes()), copy_piece_bytes, [&](std::int64_t begin, std::int64_t bytes) {
-      call(static_cast<char*>(values.data) + begin, static_cast<int>(bytes));
-    });
+    for_pieces(static_cast<std::int64_t>(values.bytes()), copy_piece_bytes,
+               [&](std::int64_t begin, std::int64_t bytes) {
+                 call(static_cast<char*>(values.data) + begin, static_cast<int>(bytes));
+               });
   }
   /// Grows on first use to at most one piece, then stays.
   float* scratch(int which, std::int64_t count) {

@@ -12,7 +12,7 @@ namespace {
 /// Notes what it is asked to reduce, and doubles it.
 class Recorder : public Communicator {
  public:
-  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;   // begin, count
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;  // begin, count
   float* base = nullptr;
   int rank() const override { return 0; }
   int size() const override { return 2; }
@@ -81,24 +81,24 @@ TEST_F(BucketerTest, StartsFullBucketsDuringBackward) {
 TEST_F(BucketerTest, TakesGapsUpToTheNextAlignedParameter) {
   Bucketer bucketer(recorder, 40 * 4, Bucketer::Start::when_full);
   bucketer.ready(stream, values.tensor(), 0, 33);
-  bucketer.ready(stream, values.tensor(), 64, 70);     // 33 … 64 is padding
-  bucketer.ready(stream, values.tensor(), 70, 71);     // and none here
+  bucketer.ready(stream, values.tensor(), 64, 70);  // 33 … 64 is padding
+  bucketer.ready(stream, values.tensor(), 70, 71);  // and none here
   EXPECT_EQ(recorder.ranges, (Ranges{{0, 70}}));
-  bucketer.finish(stream, values.tensor());            // the tail was never announced: padding up to world × 128 B
+  bucketer.finish(stream, values.tensor());  // the tail was never announced: padding up to world × 128 B
   expect_doubled();
 }
 
 TEST_F(BucketerTest, RefusesRangesThatSkipOrOverlap) {
   Bucketer bucketer(recorder);
   const Tensor flat = values.tensor();
-  EXPECT_THROW(bucketer.ready(stream, flat, 32, 64), Error);           // does not begin at the beginning
+  EXPECT_THROW(bucketer.ready(stream, flat, 32, 64), Error);  // does not begin at the beginning
   bucketer.ready(stream, flat, 0, 33);
-  EXPECT_THROW(bucketer.ready(stream, flat, 32, 64), Error);           // overlaps
-  EXPECT_THROW(bucketer.ready(stream, flat, 0, 33), Error);            // twice
-  EXPECT_THROW(bucketer.ready(stream, flat, 34, 64), Error);           // skips
-  EXPECT_THROW(bucketer.ready(stream, flat, 96, 128), Error);          // skips a whole parameter
-  EXPECT_THROW(bucketer.ready(stream, flat, 64, 63), Error);           // backwards
-  EXPECT_THROW(bucketer.ready(stream, flat, 64, count + 1), Error);    // past the end
+  EXPECT_THROW(bucketer.ready(stream, flat, 32, 64), Error);         // overlaps
+  EXPECT_THROW(bucketer.ready(stream, flat, 0, 33), Error);          // twice
+  EXPECT_THROW(bucketer.ready(stream, flat, 34, 64), Error);         // skips
+  EXPECT_THROW(bucketer.ready(stream, flat, 96, 128), Error);        // skips a whole parameter
+  EXPECT_THROW(bucketer.ready(stream, flat, 64, 63), Error);         // backwards
+  EXPECT_THROW(bucketer.ready(stream, flat, 64, count + 1), Error);  // past the end
   EXPECT_THROW(bucketer.ready(stream, Tensor{flat.as<float>() + 1, DType::float32, {999}}, 64, 65), Error);
   EXPECT_THROW(bucketer.ready(stream, Tensor{flat.data, DType::bf16, {1000}}, 64, 65), Error);
   EXPECT_NO_THROW(bucketer.ready(stream, flat, 64, 65));
@@ -123,7 +123,8 @@ TEST(BucketerOverRanks, LeavesTheSumOnEveryRank) {
     Guarded<float> values(count, -1);
     for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 1009 + comm->rank());
     Bucketer bucketer(*comm, 5 << 20, start);
-    for (std::int64_t begin = 0; begin < count; begin += 1 << 18) bucketer.ready(stream, values.tensor(), begin, begin + (1 << 18));
+    for (std::int64_t begin = 0; begin < count; begin += 1 << 18)
+      bucketer.ready(stream, values.tensor(), begin, begin + (1 << 18));
     bucketer.finish(stream, values.tensor());
     const std::int64_t n = comm->size();
     std::int64_t wrong = 0;

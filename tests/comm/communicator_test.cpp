@@ -118,7 +118,8 @@ TYPED_TEST(Collectives, AllToAllTransposesTheBlocks) {
     this->comm->all_to_all(this->stream, input.tensor(), output.tensor());
     std::int64_t wrong = 0;
     for (int r = 0; r < this->size(); ++r)
-      for (std::int64_t i = 0; i < count; ++i) wrong += to_float(output[r * count + i]) != fill(r, this->rank() * count + i);
+      for (std::int64_t i = 0; i < count; ++i)
+        wrong += to_float(output[r * count + i]) != fill(r, this->rank() * count + i);
     EXPECT_EQ(wrong, 0) << count;
     EXPECT_TRUE(input.intact() && output.intact());
   }
@@ -138,7 +139,13 @@ TYPED_TEST(Collectives, SendAndReceiveGoRound) {
     for (std::int64_t i = 0; i < count; ++i) mine[i] = value_of<T>(fill(this->rank(), i));
     const auto send = [&] { this->comm->send(this->stream, mine.tensor(), to); };
     const auto receive = [&] { this->comm->receive(this->stream, theirs.tensor(), from); };
-    if (this->rank() == 0) { send(); receive(); } else { receive(); send(); }
+    if (this->rank() == 0) {
+      send();
+      receive();
+    } else {
+      receive();
+      send();
+    }
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < count; ++i) wrong += to_float(theirs[i]) != fill(from, i);
     EXPECT_EQ(wrong, 0) << count;
@@ -146,8 +153,8 @@ TYPED_TEST(Collectives, SendAndReceiveGoRound) {
   }
 }
 
-// 1 + (size − 1)·2⁻⁹: summed pairwise in bf16 every term but the first is lost; summed in float32 and rounded once, the result is
-// the float32 sum's nearest bf16. With 4 ranks: 1 + 3·2⁻⁹ rounds to 1 + 2⁻⁷.
+// 1 + (size − 1)·2⁻⁹: summed pairwise in bf16 every term but the first is lost; summed in float32 and rounded once, the
+// result is the float32 sum's nearest bf16. With 4 ranks: 1 + 3·2⁻⁹ rounds to 1 + 2⁻⁷.
 TEST(Communicator, SumsBf16InFloat32) {
   const auto comm = create_communicator("", test_job(), DeviceKind::cpu);
   HostStream stream;
@@ -192,7 +199,9 @@ TEST(Communicator, ChecksItsArguments) {
   const auto comm = create_communicator("", test_job(), DeviceKind::cpu);
   HostStream stream;
   std::vector<float> memory(64);
-  const auto tensor = [&](std::int64_t count, DType dtype = DType::float32) { return Tensor{memory.data(), dtype, {count}}; };
+  const auto tensor = [&](std::int64_t count, DType dtype = DType::float32) {
+    return Tensor{memory.data(), dtype, {count}};
+  };
   EXPECT_THROW(comm->all_reduce(stream, tensor(4, DType::int32), Reduction::sum), Error);
   EXPECT_THROW(comm->all_reduce(stream, Tensor{nullptr, DType::float32, {4}}, Reduction::sum), Error);
   EXPECT_THROW(comm->broadcast(stream, tensor(4), comm->size()), Error);

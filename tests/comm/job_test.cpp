@@ -27,13 +27,13 @@ TEST(Job, KnowsItsPlace) {
   EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(job.library().at(9)))) << job.library();
 }
 
-TEST(Job, RefusesASecondOne) {
-  EXPECT_THROW(Job(nullptr, nullptr), Error);
-}
+TEST(Job, RefusesASecondOne) { EXPECT_THROW(Job(nullptr, nullptr), Error); }
 
 TEST(Job, GathersTextsOfUnequalLength) {
   Job& job = test_job();
-  const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(rank % 2 == 0 ? 3 * rank : 0), static_cast<char>('a' + rank)); };
+  const auto text_of = [](int rank) {
+    return std::string(static_cast<std::size_t>(rank % 2 == 0 ? 3 * rank : 0), static_cast<char>('a' + rank));
+  };
   const std::vector<std::string> all = job.gather(text_of(job.rank()));
   ASSERT_EQ(static_cast<int>(all.size()), job.size());
   for (int r = 0; r < job.size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], text_of(r));
@@ -65,8 +65,10 @@ TEST(Job, AgreesOnTheFirstFailure) {
   EXPECT_EQ(job.agree(""), "");
   // All but rank 0 fail, each with its own text; the lowest failing one is told to everybody.
   const std::string agreed = job.agree(job.rank() == 0 ? "" : "no room on " + std::to_string(job.rank()));
-  if (job.size() == 1) EXPECT_EQ(agreed, "");
-  else EXPECT_EQ(agreed, "rank 1 (" + job.host() + "): no room on 1");
+  if (job.size() == 1)
+    EXPECT_EQ(agreed, "");
+  else
+    EXPECT_EQ(agreed, "rank 1 (" + job.host() + "): no room on 1");
   EXPECT_EQ(job.agree("all"), "rank 0 (" + job.gather(job.host())[0] + "): all");
 }
 

@@ -21,13 +21,16 @@ struct HostStream : Stream {
 template <class T>
 class Guarded {
  public:
-  Guarded(std::int64_t count, T fill) : count_(count), guard_(fill), memory_(static_cast<std::size_t>(count) + 2 * guards, fill) {}
+  Guarded(std::int64_t count, T fill)
+      : count_(count), guard_(fill), memory_(static_cast<std::size_t>(count) + 2 * guards, fill) {}
   T* data() { return memory_.data() + guards; }
   T& operator[](std::int64_t i) { return data()[i]; }
   std::int64_t count() const { return count_; }
   bool intact() const {
     for (std::int64_t i = 0; i < guards; ++i)
-      if (!same(memory_[static_cast<std::size_t>(i)]) || !same(memory_[memory_.size() - 1 - static_cast<std::size_t>(i)])) return false;
+      if (!same(memory_[static_cast<std::size_t>(i)]) ||
+          !same(memory_[memory_.size() - 1 - static_cast<std::size_t>(i)]))
+        return false;
     return true;
   }
   Tensor tensor() { return Tensor{data(), sizeof(T) == 2 ? DType::bf16 : DType::float32, Dims{count_}}; }
@@ -42,8 +45,10 @@ class Guarded {
 
 template <class T>
 T value_of(float value) {
-  if constexpr (sizeof(T) == 2) return to_bf16(value);
-  else return value;
+  if constexpr (sizeof(T) == 2)
+    return to_bf16(value);
+  else
+    return value;
 }
 
 }  // namespace tw
