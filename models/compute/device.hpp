@@ -94,8 +94,9 @@ class Plan {
   Device* device_;
 };
 
-/// A plan with a weight of dtype T. `bind` once; `refresh` after each change of the weight's values and before the next
-/// use (weights may arrive from an optimizer or from an all-gather).
+/// A plan with a weight of dtype T. `bind` once; `refresh` after that, after each change of the weight's values and before
+/// the next use (weights may arrive from an optimizer or from an all-gather). Error{usage} where a plan that was never
+/// refreshed is used.
 class WeightPlan : public Plan {
  public:
   using Plan::Plan;
@@ -107,14 +108,16 @@ class WeightPlan : public Plan {
   virtual void check_weight(const Tensor& weight) const = 0;
   virtual void do_bind() {}
   virtual void do_refresh(Stream&) {}
+  void check_ready(Op op) const;  // bound and refreshed
 
  private:
   Tensor weight_;
+  bool refreshed_ = false;
 };
 
 class LinearPlan : public WeightPlan {
  public:
-  LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(device), shape_(shape) {}
+  LinearPlan(Device& device, const LinearShape& shape);  // throws Error{usage} for an impossible shape
   const LinearShape& shape() const { return shape_; }
   void forward(Stream& stream, const LinearForward& args);
   void backward_input(Stream& stream, const LinearBackwardInput& args);
@@ -132,7 +135,7 @@ class LinearPlan : public WeightPlan {
 
 class ConvolutionPlan : public WeightPlan {
  public:
-  ConvolutionPlan(Device& device, const ConvolutionShape& shape) : WeightPlan(device), shape_(shape) {}
+  ConvolutionPlan(Device& device, const ConvolutionShape& shape);  // throws Error{usage} for an impossible shape
   const ConvolutionShape& shape() const { return shape_; }
   void forward(Stream& stream, const ConvolutionForward& args);
   void backward_input(Stream& stream, const ConvolutionBackwardInput& args);
@@ -150,7 +153,7 @@ class ConvolutionPlan : public WeightPlan {
 
 class AttentionPlan : public Plan {
  public:
-  AttentionPlan(Device& device, const AttentionShape& shape) : Plan(device), shape_(shape) {}
+  AttentionPlan(Device& device, const AttentionShape& shape);  // throws Error{usage} for an impossible shape
   const AttentionShape& shape() const { return shape_; }
   void forward(Stream& stream, const AttentionForward& args);
   void backward(Stream& stream, const AttentionBackward& args);
@@ -166,7 +169,7 @@ class AttentionPlan : public Plan {
 /// The output head: logits never leave it.
 class ClassifierPlan : public WeightPlan {
  public:
-  ClassifierPlan(Device& device, const ClassifierShape& shape) : WeightPlan(device), shape_(shape) {}
+  ClassifierPlan(Device& device, const ClassifierShape& shape);  // throws Error{usage} for an impossible shape
   const ClassifierShape& shape() const { return shape_; }
   void forward_backward(Stream& stream, const ClassifierForwardBackward& args);
 

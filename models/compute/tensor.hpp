@@ -1,4 +1,4 @@
-// Views of device memory. A Tensor owns nothing; Buffer (buffer.hpp) does.
+// Views of device memory. A Tensor owns nothing; Buffer (device.hpp) does.
 #pragma once
 
 #include <array>

@@ -1,0 +1,83 @@
+#include "models/compute/checks.hpp"
+
+#include <cstdint>
+
+namespace tw {
+namespace {
+
+std::string describe(const Tensor& tensor) {
+  if (!tensor) return "no tensor";
+  return std::string(to_string(tensor.dtype)) + " " + tensor.dims.str();
+}
+
+bool is_activation(DType dtype) { return dtype == DType::float32 || dtype == DType::bf16; }
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (!a || !b) return false;
+  const auto begin_a = reinterpret_cast<std::uintptr_t>(a.data), begin_b = reinterpret_cast<std::uintptr_t>(b.data);
+  return begin_a < begin_b + b.bytes() && begin_b < begin_a + a.bytes();
+}
+
+}  // namespace
+
+void Check::fail(const char* argument, const std::string& wanted, const std::string& given) const {
+  throw Error(Failure::usage,
+              std::string(to_string(op_)) + ": " + argument + ": wanted " + wanted + ", given " + given);
+}
+
+DType Check::activation(const char* argument, const Tensor& tensor, int rank) const {
+  if (!tensor || tensor.dims.rank() != rank || tensor.count() <= 0 || !is_activation(tensor.dtype)) {
+    fail(argument, "float32 or bf16 with " + std::to_string(rank) + " extents", describe(tensor));
+  }
+  return tensor.dtype;
+}
+
+DType Check::activation(const char* argument, const Tensor& tensor) const {
+  if (!tensor || tensor.count() <= 0 || !is_activation(tensor.dtype))
+    fail(argument, "float32 or bf16", describe(tensor));
+  return tensor.dtype;
+}
+
+void Check::has(const char* argument, const Tensor& tensor, DType dtype, const Dims& dims) const {
+  if (!tensor || tensor.dtype != dtype || !(tensor.dims == dims)) {
+    fail(argument, std::string(to_string(dtype)) + " " + dims.str(), describe(tensor));
+  }
+}
+
+void Check::may_have(const char* argument, const Tensor& tensor, DType dtype, const Dims& dims) const {
+  if (tensor) has(argument, tensor, dtype, dims);
+}
+
+void Check::has_rank(const char* argument, const Tensor& tensor, DType dtype, int rank) const {
+  if (!tensor || tensor.dtype != dtype || tensor.dims.rank() != rank || tensor.count() <= 0) {
+    fail(argument, std::string(to_string(dtype)) + " with " + std::to_string(rank) + " extents", describe(tensor));
+  }
+}
+
+void Check::apart(const char* name_a, const Tensor& a, const char* name_b, const Tensor& b) const {
+  if (overlap(a, b)) fail(name_a, std::string("memory apart from ") + name_b, "memory that overlaps it");
+}
+
+void Check::same_or_apart(const char* name_a, const Tensor& a, const char* name_b, const Tensor& b) const {
+  if (overlap(a, b) && a.data != b.data) {
+    fail(name_a, std::string("the memory of ") + name_b + " or memory apart from it", "memory that overlaps it partly");
+  }
+}
+
+void Check::at_least(const char* argument, std::int64_t value, std::int64_t minimum) const {
+  if (value < minimum) fail(argument, "at least " + std::to_string(minimum), std::to_string(value));
+}
+
+void Check::not_null(const char* argument, const void* pointer) const {
+  if (pointer == nullptr) fail(argument, "a pointer to device memory", "null");
+}
+
+void require_support(const Device& device, Op op, DType dtype) {
+  if (device.supports(op, dtype)) return;
+  std::string reason = device.why_unsupported(dtype);
+  if (reason.empty()) reason = "this device has no such operator";
+  throw Error(Failure::unsupported,
+              std::string(to_string(op)) + " on " + std::string(to_string(dtype)) + ": " + reason);
+}
+
+}  // namespace tw

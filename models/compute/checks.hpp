@@ -1,0 +1,60 @@
+// Argument checks and the operator clock, shared by Device and the plans. Private to models/compute. A failing check
+// throws Error{usage} that names operator, argument, what was wanted and what was given; a passing one allocates
+// nothing.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "models/compute/device.hpp"
+#include "models/compute/error.hpp"
+
+namespace tw {
+
+class Check {
+ public:
+  explicit Check(Op op) : op_(op) {}
+  /// Present, of this rank, float32 or bf16, no empty axis. Returns its dtype.
+  DType activation(const char* argument, const Tensor& tensor, int rank) const;
+  /// Present, float32 or bf16, any rank from 1.
+  DType activation(const char* argument, const Tensor& tensor) const;
+  /// Present, of this dtype and these extents.
+  void has(const char* argument, const Tensor& tensor, DType dtype, const Dims& dims) const;
+  /// As has(), but may be absent.
+  void may_have(const char* argument, const Tensor& tensor, DType dtype, const Dims& dims) const;
+  /// Present, of this dtype and rank, no empty axis.
+  void has_rank(const char* argument, const Tensor& tensor, DType dtype, int rank) const;
+  /// The two share no byte (an absent tensor never does).
+  void apart(const char* name_a, const Tensor& a, const char* name_b, const Tensor& b) const;
+  /// The two are the very same memory or share no byte.
+  void same_or_apart(const char* name_a, const Tensor& a, const char* name_b, const Tensor& b) const;
+  /// An integer is at least `minimum`.
+  void at_least(const char* argument, std::int64_t value, std::int64_t minimum) const;
+  void not_null(const char* argument, const void* pointer) const;
+  [[noreturn]] void fail(const char* argument, const std::string& wanted, const std::string& given) const;
+
+ private:
+  Op op_;
+};
+
+/// Throws Error{unsupported} with the device's own reason where it cannot run `op` on `dtype`.
+void require_support(const Device& device, Op op, DType dtype);
+
+/// Runs `work`, and charges its seconds to `op` while profiling is on.
+template <class Work>
+void charge(Device& device, Stream& stream, Op op, Work&& work) {
+  if (!device.profiling()) {
+    work();
+    return;
+  }
+  stream.synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  stream.synchronize();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const auto slot = static_cast<std::size_t>(op);
+  device.profile().seconds[slot] += elapsed.count();
+  device.profile().calls[slot] += 1;
+}
+
+}  // namespace tw

@@ -1,0 +1,217 @@
+// The checked public half of the plans.
+#include "models/compute/checks.hpp"
+#include "models/compute/device.hpp"
+
+namespace tw {
+namespace {
+
+void check_dtype(const Check& check, DType dtype) {
+  if (dtype != DType::float32 && dtype != DType::bf16)
+    check.fail("shape.dtype", "float32 or bf16", std::string(to_string(dtype)));
+}
+
+}  // namespace
+
+// ---- weights ----
+
+void WeightPlan::bind(Tensor weight) {
+  check_weight(weight);
+  weight_ = weight;
+  refreshed_ = false;
+  do_bind();
+}
+
+void WeightPlan::refresh(Stream& stream) {
+  const Check check(Op::refresh);
+  if (!weight_) check.fail("weight", "bind() before refresh()", "no tensor");
+  charge(device(), stream, Op::refresh, [&] { do_refresh(stream); });
+  refreshed_ = true;
+}
+
+void WeightPlan::check_ready(Op op) const {
+  const Check check(op);
+  if (!weight_) check.fail("weight", "bind() before the first use", "no tensor");
+  if (!refreshed_) check.fail("weight", "refresh() after bind() and after each change", "a weight never refreshed");
+}
+
+// ---- linear ----
+
+LinearPlan::LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(device), shape_(shape) {
+  const Check check(Op::linear_forward);
+  check.at_least("shape.rows", shape.rows, 1);
+  check.at_least("shape.in_features", shape.in_features, 1);
+  check.at_least("shape.out_features", shape.out_features, 1);
+  check_dtype(check, shape.dtype);
+}
+
+void LinearPlan::check_weight(const Tensor& weight) const {
+  Check(Op::linear_forward).has("weight", weight, shape_.dtype, {shape_.out_features, shape_.in_features});
+}
+
+void LinearPlan::forward(Stream& stream, const LinearForward& args) {
+  const Check check(Op::linear_forward);
+  const Dims in{shape_.rows, shape_.in_features}, out{shape_.rows, shape_.out_features};
+  check.has("x", args.x, shape_.dtype, in);
+  check.may_have("bias", args.bias, shape_.dtype, {shape_.out_features});
+  check.may_have("residual", args.residual, shape_.dtype, out);
+  if (shape_.activation != Activation::none) {
+    if (args.residual) check.fail("residual", "no residual beside an activation", "one");
+    check.has("pre_activation", args.pre_activation, shape_.dtype, out);
+    check.apart("pre_activation", args.pre_activation, "y", args.y);
+  } else if (args.pre_activation) {
+    check.fail("pre_activation", "none without an activation (it would equal y)", "one");
+  }
+  check.has("y", args.y, shape_.dtype, out);
+  check.apart("y", args.y, "x", args.x);
+  check.same_or_apart("y", args.y, "residual", args.residual);
+  check_ready(Op::linear_forward);
+  charge(device(), stream, Op::linear_forward, [&] { do_forward(stream, args); });
+}
+
+void LinearPlan::backward_input(Stream& stream, const LinearBackwardInput& args) {
+  const Check check(Op::linear_backward_input);
+  const Dims in{shape_.rows, shape_.in_features}, out{shape_.rows, shape_.out_features};
+  check.has("dy", args.dy, shape_.dtype, out);
+  check.may_have("input_pre_activation", args.input_pre_activation, shape_.dtype, in);
+  check.has("dx", args.dx, shape_.dtype, in);
+  check.apart("dx", args.dx, "dy", args.dy);
+  check.apart("dx", args.dx, "input_pre_activation", args.input_pre_activation);
+  check_ready(Op::linear_backward_input);
+  charge(device(), stream, Op::linear_backward_input, [&] { do_backward_input(stream, args); });
+}
+
+void LinearPlan::backward_weights(Stream& stream, const LinearBackwardWeights& args) {
+  const Check check(Op::linear_backward_weights);
+  check.has("x", args.x, shape_.dtype, {shape_.rows, shape_.in_features});
+  check.has("dy", args.dy, shape_.dtype, {shape_.rows, shape_.out_features});
+  check.has("d_weight", args.d_weight, DType::float32, {shape_.out_features, shape_.in_features});
+  check.may_have("d_bias", args.d_bias, DType::float32, {shape_.out_features});
+  charge(device(), stream, Op::linear_backward_weights, [&] { do_backward_weights(stream, args); });
+}
+
+// ---- convolution ----
+
+ConvolutionPlan::ConvolutionPlan(Device& device, const ConvolutionShape& shape) : WeightPlan(device), shape_(shape) {
+  const Check check(Op::convolution_forward);
+  check.at_least("shape.batch", shape.batch, 1);
+  check.at_least("shape.in_channels", shape.in_channels, 1);
+  check.at_least("shape.out_channels", shape.out_channels, 1);
+  check.at_least("shape.kernel", shape.kernel, 1);
+  check.at_least("shape.stride", shape.stride, 1);
+  check.at_least("shape.padding", shape.padding, 0);
+  check.at_least("shape.height", shape.height, 1);
+  check.at_least("shape.width", shape.width, 1);
+  check.at_least("shape.height + 2·padding − kernel", shape.height + 2 * shape.padding - shape.kernel, 0);
+  check.at_least("shape.width + 2·padding − kernel", shape.width + 2 * shape.padding - shape.kernel, 0);
+  check_dtype(check, shape.dtype);
+}
+
+namespace {
+
+Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
+Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
+Dims kernel_dims(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
+
+}  // namespace
+
+void ConvolutionPlan::check_weight(const Tensor& weight) const {
+  Check(Op::convolution_forward).has("weight", weight, shape_.dtype, kernel_dims(shape_));
+}
+
+void ConvolutionPlan::forward(Stream& stream, const ConvolutionForward& args) {
+  const Check check(Op::convolution_forward);
+  check.has("x", args.x, shape_.dtype, image_in(shape_));
+  check.has("y", args.y, shape_.dtype, image_out(shape_));
+  check.apart("y", args.y, "x", args.x);
+  check_ready(Op::convolution_forward);
+  charge(device(), stream, Op::convolution_forward, [&] { do_forward(stream, args); });
+}
+
+void ConvolutionPlan::backward_input(Stream& stream, const ConvolutionBackwardInput& args) {
+  const Check check(Op::convolution_backward_input);
+  check.has("dy", args.dy, shape_.dtype, image_out(shape_));
+  check.has("dx", args.dx, shape_.dtype, image_in(shape_));
+  check.apart("dx", args.dx, "dy", args.dy);
+  check_ready(Op::convolution_backward_input);
+  charge(device(), stream, Op::convolution_backward_input, [&] { do_backward_input(stream, args); });
+}
+
+void ConvolutionPlan::backward_weights(Stream& stream, const ConvolutionBackwardWeights& args) {
+  const Check check(Op::convolution_backward_weights);
+  check.has("x", args.x, shape_.dtype, image_in(shape_));
+  check.has("dy", args.dy, shape_.dtype, image_out(shape_));
+  check.has("d_weight", args.d_weight, DType::float32, kernel_dims(shape_));
+  charge(device(), stream, Op::convolution_backward_weights, [&] { do_backward_weights(stream, args); });
+}
+
+// ---- attention ----
+
+AttentionPlan::AttentionPlan(Device& device, const AttentionShape& shape) : Plan(device), shape_(shape) {
+  const Check check(Op::attention_forward);
+  check.at_least("shape.batch", shape.batch, 1);
+  check.at_least("shape.seq", shape.seq, 1);
+  check.at_least("shape.heads", shape.heads, 1);
+  check.at_least("shape.head_dim", shape.head_dim, 1);
+  check_dtype(check, shape.dtype);
+}
+
+void AttentionPlan::forward(Stream& stream, const AttentionForward& args) {
+  const Check check(Op::attention_forward);
+  check.has("qkv", args.qkv, shape_.dtype, {shape_.batch, shape_.seq, 3, shape_.heads, shape_.head_dim});
+  check.has("out", args.out, shape_.dtype, {shape_.batch, shape_.seq, shape_.heads, shape_.head_dim});
+  check.apart("out", args.out, "qkv", args.qkv);
+  check.has("log_sum_exp", args.log_sum_exp, DType::float32, {shape_.batch, shape_.heads, shape_.seq});
+  charge(device(), stream, Op::attention_forward, [&] { do_forward(stream, args); });
+}
+
+void AttentionPlan::backward(Stream& stream, const AttentionBackward& args) {
+  const Check check(Op::attention_backward);
+  const Dims packed{shape_.batch, shape_.seq, 3, shape_.heads, shape_.head_dim};
+  const Dims out{shape_.batch, shape_.seq, shape_.heads, shape_.head_dim};
+  check.has("d_out", args.d_out, shape_.dtype, out);
+  check.has("qkv", args.qkv, shape_.dtype, packed);
+  check.has("out", args.out, shape_.dtype, out);
+  check.has("log_sum_exp", args.log_sum_exp, DType::float32, {shape_.batch, shape_.heads, shape_.seq});
+  check.has("d_qkv", args.d_qkv, shape_.dtype, packed);
+  check.apart("d_qkv", args.d_qkv, "qkv", args.qkv);
+  check.apart("d_qkv", args.d_qkv, "d_out", args.d_out);
+  check.apart("d_qkv", args.d_qkv, "out", args.out);
+  charge(device(), stream, Op::attention_backward, [&] { do_backward(stream, args); });
+}
+
+// ---- classifier ----
+
+ClassifierPlan::ClassifierPlan(Device& device, const ClassifierShape& shape) : WeightPlan(device), shape_(shape) {
+  const Check check(Op::classifier);
+  check.at_least("shape.rows", shape.rows, 1);
+  check.at_least("shape.in_features", shape.in_features, 1);
+  check.at_least("shape.classes", shape.classes, 1);
+  if (!(shape.label_smoothing >= 0 && shape.label_smoothing < 1)) {
+    check.fail("shape.label_smoothing", "a value in [0, 1)", std::to_string(shape.label_smoothing));
+  }
+  check_dtype(check, shape.dtype);
+}
+
+void ClassifierPlan::check_weight(const Tensor& weight) const {
+  Check(Op::classifier).has("weight", weight, shape_.dtype, {shape_.classes, shape_.in_features});
+}
+
+void ClassifierPlan::forward_backward(Stream& stream, const ClassifierForwardBackward& args) {
+  const Check check(Op::classifier);
+  const Dims in{shape_.rows, shape_.in_features};
+  check.has("x", args.x, shape_.dtype, in);
+  check.has("targets", args.targets, DType::int32, {shape_.rows});
+  check.may_have("bias", args.bias, shape_.dtype, {shape_.classes});
+  check.has("loss", args.loss, DType::float32, {1});
+  check.may_have("correct", args.correct, DType::int32, {1});
+  if (args.backward) {
+    check.has("dx", args.dx, shape_.dtype, in);
+    check.apart("dx", args.dx, "x", args.x);
+    check.has("d_weight", args.d_weight, DType::float32, {shape_.classes, shape_.in_features});
+    check.may_have("d_bias", args.d_bias, DType::float32, {shape_.classes});
+  }
+  check_ready(Op::classifier);
+  charge(device(), stream, Op::classifier, [&] { do_forward_backward(stream, args); });
+}
+
+}  // namespace tw
