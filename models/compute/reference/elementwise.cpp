@@ -1,0 +1,133 @@
+// Embedding, addition, conversion, and the optimizers.
+#include <cmath>
+#include <map>
+
+#include "models/compute/error.hpp"
+#include "models/compute/formulas.hpp"
+#include "models/compute/reference/reference.hpp"
+
+namespace tw::reference {
+namespace {
+
+void check_tokens(const Tensor& tokens, std::int64_t vocabulary, const char* op) {
+  for (std::int64_t i = 0; i < tokens.count(); ++i) {
+    const std::int32_t token = tokens.as<std::int32_t>()[i];
+    if (token < 0 || token >= vocabulary) {
+      throw Error(Failure::usage, std::string(op) + ": tokens: wanted values in [0, " + std::to_string(vocabulary) +
+                                      "), given " + std::to_string(token) + " at " + std::to_string(i));
+    }
+  }
+}
+
+double read(const Tensor& tensor, std::int64_t i) {
+  return tensor.dtype == DType::bf16 ? to_float(tensor.as<bf16>()[i]) : tensor.as<float>()[i];
+}
+
+}  // namespace
+
+void ReferenceDevice::do_embedding_forward(Stream&, const EmbeddingForward& args) {
+  const std::int64_t seq = args.tokens.dims[1], width = args.token_table.dims[1];
+  check_tokens(args.tokens, args.token_table.dims[0], "embedding_forward");
+  Values y(static_cast<std::size_t>(args.y.count()));
+  for (std::int64_t i = 0; i < args.tokens.count(); ++i) {
+    const std::int64_t token = args.tokens.as<std::int32_t>()[i], position = i % seq;
+    for (std::int64_t j = 0; j < width; ++j) {
+      y[i * width + j] = read(args.token_table, token * width + j);
+      if (args.position_table) y[i * width + j] += read(args.position_table, position * width + j);
+    }
+  }
+  store(args.y, y);
+}
+
+void ReferenceDevice::do_embedding_backward(Stream&, const EmbeddingBackward& args) {
+  const std::int64_t seq = args.tokens.dims[1], width = args.dy.dims[2];
+  check_tokens(args.tokens, args.d_token_table.dims[0], "embedding_backward");
+  const Values dy = load(args.dy);
+  std::map<std::int32_t, Values> rows;  // only the rows that occur: a vocabulary is large
+  for (std::int64_t i = 0; i < args.tokens.count(); ++i) {
+    Values& row =
+        rows.try_emplace(args.tokens.as<std::int32_t>()[i], static_cast<std::size_t>(width), 0.0).first->second;
+    for (std::int64_t j = 0; j < width; ++j) row[j] += dy[i * width + j];
+  }
+  for (const auto& [token, row] : rows) store_gradient(args.d_token_table.slice(token * width, {width}), row, true);
+
+  if (args.d_position_table) {
+    Values d_position(static_cast<std::size_t>(args.d_position_table.count()), 0.0);
+    for (std::int64_t i = 0; i < args.tokens.count(); ++i) {
+      for (std::int64_t j = 0; j < width; ++j) d_position[i % seq * width + j] += dy[i * width + j];
+    }
+    store_gradient(args.d_position_table, d_position, args.accumulate_position);
+  }
+}
+
+void ReferenceDevice::do_add(Stream&, const Add& args) {
+  Values sum = load(args.a);
+  const Values b = load(args.b);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += b[i];
+  store(args.y, sum);
+}
+
+void ReferenceDevice::do_cast(Stream&, const Cast& args) {
+  for (std::int64_t i = 0; i < args.x.count(); ++i) {  // not through float64: a NaN keeps its payload
+    if (args.x.dtype == DType::bf16) {
+      args.y.as<float>()[i] = to_float(args.x.as<bf16>()[i]);
+    } else {
+      args.y.as<bf16>()[i] = to_bf16(args.x.as<float>()[i]);
+    }
+  }
+}
+
+void ReferenceDevice::do_fill(Stream&, const Fill& args) {
+  store(args.y, Values(static_cast<std::size_t>(args.y.count()), args.value));
+}
+
+void ReferenceDevice::do_global_norm(Stream&, const GlobalNorm& args) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < args.gradient.count(); ++i) {
+    const double g = args.gradient.as<float>()[i];
+    sum += g * g;
+  }
+  const double norm = std::fabs(static_cast<double>(args.scalars->gradient_scale)) * std::sqrt(sum);
+  args.scalars->gradient_norm = static_cast<float>(norm);
+  args.scalars->clip_factor =
+      args.max_norm > 0 && norm > args.max_norm ? static_cast<float>(args.max_norm / norm) : 1.0f;
+}
+
+void ReferenceDevice::do_adamw(Stream&, const AdamW& args) {
+  const StepScalars& step = *args.scalars;
+  for (int k = 0; k < args.segment_count; ++k) {
+    const DecaySegment& segment = args.segments[k];
+    for (std::int64_t i = segment.begin; i < segment.end; ++i) {
+      float &master = args.master.as<float>()[i], &first = args.first_moment.as<float>()[i],
+            &second = args.second_moment.as<float>()[i];
+      const double gradient =
+          static_cast<double>(args.gradient.as<float>()[i]) * step.gradient_scale * step.clip_factor;
+      const auto next =
+          formula::adamw<double>({master, first, second}, gradient, step.learning_rate, args.beta1, args.beta2,
+                                 args.epsilon, segment.weight_decay, step.bias_correction1, step.bias_correction2);
+      master = static_cast<float>(next.master);
+      first = static_cast<float>(next.first_moment);
+      second = static_cast<float>(next.second_moment);
+      if (args.weights) args.weights.as<bf16>()[i] = to_bf16(master);
+    }
+  }
+}
+
+void ReferenceDevice::do_sgd(Stream&, const Sgd& args) {
+  const StepScalars& step = *args.scalars;
+  for (int k = 0; k < args.segment_count; ++k) {
+    const DecaySegment& segment = args.segments[k];
+    for (std::int64_t i = segment.begin; i < segment.end; ++i) {
+      float &master = args.master.as<float>()[i], &momentum = args.momentum_buffer.as<float>()[i];
+      const double gradient =
+          static_cast<double>(args.gradient.as<float>()[i]) * step.gradient_scale * step.clip_factor;
+      const auto next =
+          formula::sgd<double>({master, momentum}, gradient, step.learning_rate, args.momentum, segment.weight_decay);
+      master = static_cast<float>(next.master);
+      momentum = static_cast<float>(next.momentum);
+      if (args.weights) args.weights.as<bf16>()[i] = to_bf16(master);
+    }
+  }
+}
+
+}  // namespace tw::reference

@@ -1,0 +1,130 @@
+// Private to the reference device: its classes. Each family of operators has a file of its own.
+#pragma once
+
+#include <unordered_map>
+
+#include "models/compute/device.hpp"
+#include "models/compute/reference/values.hpp"
+
+namespace tw::reference {
+
+class ReferenceDevice final : public Device {
+ public:
+  explicit ReferenceDevice(int threads) : threads_(threads) {}
+  ~ReferenceDevice() override;
+
+  DeviceInfo info() const override;
+  bool supports(Op op, DType dtype) const override;
+  std::string why_unsupported(DType dtype) const override;
+  int threads() const { return threads_; }
+
+  void* allocate(std::size_t bytes) override;
+  void free(void* data) noexcept override;
+  void copy_from_host(Stream&, void* device_data, const void* host, std::size_t bytes) override;
+  void copy_to_host(Stream&, void* host, const void* device_data, std::size_t bytes) override;
+  void copy(Stream&, void* destination, const void* source, std::size_t bytes) override;
+  std::size_t allocated_bytes() const override { return allocated_; }
+  std::size_t peak_allocated_bytes() const override { return peak_; }
+  std::unique_ptr<Stream> create_stream() override;
+  std::unique_ptr<Event> create_event() override;
+
+  std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override;
+  std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) override;
+  std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override;
+  std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) override;
+
+ protected:
+  void do_embedding_forward(Stream&, const EmbeddingForward&) override;
+  void do_embedding_backward(Stream&, const EmbeddingBackward&) override;
+  void do_layer_norm_forward(Stream&, const LayerNormForward&) override;
+  void do_layer_norm_backward(Stream&, const LayerNormBackward&) override;
+  void do_batch_norm_forward(Stream&, const BatchNormForward&) override;
+  void do_batch_norm_backward(Stream&, const BatchNormBackward&) override;
+  void do_max_pool_forward(Stream&, const MaxPoolForward&) override;
+  void do_max_pool_backward(Stream&, const MaxPoolBackward&) override;
+  void do_average_pool_forward(Stream&, const AveragePoolForward&) override;
+  void do_average_pool_backward(Stream&, const AveragePoolBackward&) override;
+  void do_add(Stream&, const Add&) override;
+  void do_cast(Stream&, const Cast&) override;
+  void do_fill(Stream&, const Fill&) override;
+  void do_global_norm(Stream&, const GlobalNorm&) override;
+  void do_adamw(Stream&, const AdamW&) override;
+  void do_sgd(Stream&, const Sgd&) override;
+
+ private:
+  int threads_;
+  std::unordered_map<void*, std::size_t> blocks_;
+  std::size_t allocated_ = 0, peak_ = 0;
+};
+
+/// c(m, n) = a(m, k) · b(k, n), each element summed over k in ascending order (threads take whole rows).
+Values product(const Values& a, const Values& b, std::int64_t m, std::int64_t n, std::int64_t k, int threads);
+/// (rows, columns) → (columns, rows)
+Values transposed(const Values& a, std::int64_t rows, std::int64_t columns);
+
+// The plans with a weight keep a float64 copy that only refresh() renews: a network that forgets to refresh goes wrong
+// here as it would on a device that packs its weights.
+
+class ReferenceLinear final : public LinearPlan {
+ public:
+  ReferenceLinear(ReferenceDevice& device, const LinearShape& shape)
+      : LinearPlan(device, shape), threads_(device.threads()) {}
+  std::size_t bytes() const override { return (weight_copy_.size() + transposed_.size()) * sizeof(double); }
+
+ protected:
+  void do_refresh(Stream&) override;
+  void do_forward(Stream&, const LinearForward&) override;
+  void do_backward_input(Stream&, const LinearBackwardInput&) override;
+  void do_backward_weights(Stream&, const LinearBackwardWeights&) override;
+
+ private:
+  int threads_;
+  Values weight_copy_, transposed_;  // (out, in), (in, out)
+};
+
+class ReferenceConvolution final : public ConvolutionPlan {
+ public:
+  ReferenceConvolution(ReferenceDevice& device, const ConvolutionShape& shape)
+      : ConvolutionPlan(device, shape), threads_(device.threads()) {}
+  std::size_t bytes() const override { return (weight_copy_.size() + transposed_.size()) * sizeof(double); }
+
+ protected:
+  void do_refresh(Stream&) override;
+  void do_forward(Stream&, const ConvolutionForward&) override;
+  void do_backward_input(Stream&, const ConvolutionBackwardInput&) override;
+  void do_backward_weights(Stream&, const ConvolutionBackwardWeights&) override;
+
+ private:
+  int threads_;
+  Values weight_copy_, transposed_;  // (out, kernel, kernel, in), (kernel, kernel, in, out)
+};
+
+class ReferenceAttention final : public AttentionPlan {
+ public:
+  ReferenceAttention(ReferenceDevice& device, const AttentionShape& shape)
+      : AttentionPlan(device, shape), threads_(device.threads()) {}
+
+ protected:
+  void do_forward(Stream&, const AttentionForward&) override;
+  void do_backward(Stream&, const AttentionBackward&) override;
+
+ private:
+  int threads_;
+};
+
+class ReferenceClassifier final : public ClassifierPlan {
+ public:
+  ReferenceClassifier(ReferenceDevice& device, const ClassifierShape& shape)
+      : ClassifierPlan(device, shape), threads_(device.threads()) {}
+  std::size_t bytes() const override { return (weight_copy_.size() + transposed_.size()) * sizeof(double); }
+
+ protected:
+  void do_refresh(Stream&) override;
+  void do_forward_backward(Stream&, const ClassifierForwardBackward&) override;
+
+ private:
+  int threads_;
+  Values weight_copy_, transposed_;  // (classes, in), (in, classes)
+};
+
+}  // namespace tw::reference

@@ -1,0 +1,113 @@
+#include "models/compute/reference/reference_device.hpp"
+
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "models/compute/error.hpp"
+#include "models/compute/reference/reference.hpp"
+
+namespace tw {
+namespace reference {
+namespace {
+
+class ReferenceStream final : public Stream {
+ public:
+  void synchronize() override {}
+};
+
+class ReferenceEvent final : public Event {
+ public:
+  void record(Stream&) override { time_ = std::chrono::steady_clock::now(); }
+  void synchronize() override {}
+  double seconds_since(Event& earlier) override {
+    return std::chrono::duration<double>(time_ - static_cast<ReferenceEvent&>(earlier).time_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point time_;
+};
+
+}  // namespace
+
+ReferenceDevice::~ReferenceDevice() {
+  for (const auto& [data, bytes] : blocks_) std::free(data);
+}
+
+DeviceInfo ReferenceDevice::info() const {
+  DeviceInfo info;
+  info.kind = DeviceKind::reference;
+  info.name = "reference (float64 loops)";
+  info.threads = threads_;
+  info.memory_bytes =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+  return info;
+}
+
+bool ReferenceDevice::supports(Op, DType dtype) const { return dtype == DType::float32 || dtype == DType::bf16; }
+
+std::string ReferenceDevice::why_unsupported(DType dtype) const {
+  return supports(Op::add, dtype) ? std::string() : "the reference device computes on float32 and bf16";
+}
+
+void* ReferenceDevice::allocate(std::size_t bytes) {
+  constexpr std::size_t alignment = 128;
+  const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
+  void* data = padded >= bytes ? std::aligned_alloc(alignment, std::max(padded, alignment)) : nullptr;
+  if (data == nullptr) {
+    throw Error(Failure::environment, "reference device: cannot allocate " + std::to_string(bytes) + " bytes");
+  }
+  blocks_[data] = bytes;
+  allocated_ += bytes;
+  peak_ = std::max(peak_, allocated_);
+  return data;
+}
+
+void ReferenceDevice::free(void* data) noexcept {
+  const auto found = blocks_.find(data);
+  if (found == blocks_.end()) return;
+  allocated_ -= found->second;
+  blocks_.erase(found);
+  std::free(data);
+}
+
+void ReferenceDevice::copy_from_host(Stream&, void* device_data, const void* host, std::size_t bytes) {
+  std::memmove(device_data, host, bytes);
+}
+void ReferenceDevice::copy_to_host(Stream&, void* host, const void* device_data, std::size_t bytes) {
+  std::memmove(host, device_data, bytes);
+}
+void ReferenceDevice::copy(Stream&, void* destination, const void* source, std::size_t bytes) {
+  std::memmove(destination, source, bytes);
+}
+
+std::unique_ptr<Stream> ReferenceDevice::create_stream() { return std::make_unique<ReferenceStream>(); }
+std::unique_ptr<Event> ReferenceDevice::create_event() { return std::make_unique<ReferenceEvent>(); }
+
+std::unique_ptr<LinearPlan> ReferenceDevice::plan(const LinearShape& shape) {
+  return std::make_unique<ReferenceLinear>(*this, shape);
+}
+std::unique_ptr<ConvolutionPlan> ReferenceDevice::plan(const ConvolutionShape& shape) {
+  return std::make_unique<ReferenceConvolution>(*this, shape);
+}
+std::unique_ptr<AttentionPlan> ReferenceDevice::plan(const AttentionShape& shape) {
+  return std::make_unique<ReferenceAttention>(*this, shape);
+}
+std::unique_ptr<ClassifierPlan> ReferenceDevice::plan(const ClassifierShape& shape) {
+  return std::make_unique<ReferenceClassifier>(*this, shape);
+}
+
+}  // namespace reference
+
+std::unique_ptr<Device> make_reference_device(const DeviceOptions& options) {
+  if (options.index != 0) throw Error(Failure::environment, "reference device: there is only index 0");
+  return std::make_unique<reference::ReferenceDevice>(options.threads > 0 ? options.threads : omp_get_num_procs());
+}
+int count_reference_devices() { return 1; }
+std::string why_no_reference_device() { return {}; }
+
+}  // namespace tw
