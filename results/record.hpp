@@ -103,7 +103,8 @@ struct Record {
 struct HostInfo {
   std::string name, cpu;
   std::optional<std::string> hypervisor, container;
-  int sockets = 0, cores = 0, hardware_threads = 0, numa_nodes = 0;
+  int sockets = 0, cores = 0, hardware_threads = 0, numa_nodes = 0;   ///< of the machine; 0 where hwloc is not built in
+  int usable_threads = 0;           ///< of them, those the cgroup lets this job use
   std::uint64_t memory_bytes = 0;
   std::string kernel, os;
   std::optional<std::string> cpu_governor;

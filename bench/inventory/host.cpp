@@ -1,0 +1,281 @@
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <set>
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+#include "bench/inventory/inventory.hpp"
+#include "bench/inventory/read.hpp"
+#include "bench/inventory/topology.hpp"
+
+extern char** environ;
+
+namespace tw {
+namespace {
+
+using inventory::file_exists;
+using inventory::find_field;
+using inventory::read_number;
+using inventory::read_text;
+using inventory::read_word;
+namespace fs = std::filesystem;
+
+struct Name {
+  const char* pattern;
+  const char* name;
+};
+
+/// Names of a folder's entries in a stable order; empty where it cannot be read.
+std::vector<std::string> list(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string unquoted(std::string text) {
+  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front())
+    text = text.substr(1, text.size() - 2);
+  return text;
+}
+
+/// /proc/cpuinfo has "model name" on x86; on ARM only numbers of implementer and part.
+std::string cpu_model(const fs::path& root) {
+  const auto text = read_text(root / "proc/cpuinfo");
+  if (!text) return {};
+  if (const auto model = find_field(*text, "model name")) return *model;
+  const auto implementer = find_field(*text, "CPU implementer"), part = find_field(*text, "CPU part");
+  if (implementer && part) return "implementer " + *implementer + " part " + *part;
+  return {};
+}
+
+std::string operating_system(const fs::path& root) {
+  for (const char* file : {"etc/os-release", "usr/lib/os-release"})
+    if (const auto text = read_text(root / file))
+      if (const auto name = find_field(*text, "PRETTY_NAME")) return unquoted(*name);
+  return {};
+}
+
+std::string kernel_release(const fs::path& root) {
+  if (const auto release = read_word(root / "proc/sys/kernel/osrelease")) return *release;
+  return {};
+}
+
+std::string host_name(const fs::path& root) {
+  if (const auto name = read_word(root / "proc/sys/kernel/hostname")) return *name;
+  return {};
+}
+
+/// Governor and the limits in force; the widest range over all CPUs, governors joined where they differ.
+void read_frequency(const fs::path& root, HostInfo& host) {
+  std::set<std::string> governors;
+  for (const std::string& cpu : list(root / "sys/devices/system/cpu")) {
+    if (cpu.rfind("cpu", 0) != 0 || cpu.size() < 4 || !std::isdigit(static_cast<unsigned char>(cpu[3]))) continue;
+    const fs::path folder = root / "sys/devices/system/cpu" / cpu / "cpufreq";
+    if (const auto governor = read_word(folder / "scaling_governor")) governors.insert(*governor);
+    if (const auto khz = read_number<double>(folder / "scaling_min_freq"))
+      host.cpu_min_mhz = std::min(host.cpu_min_mhz.value_or(*khz / 1000), *khz / 1000);
+    if (const auto khz = read_number<double>(folder / "scaling_max_freq"))
+      host.cpu_max_mhz = std::max(host.cpu_max_mhz.value_or(*khz / 1000), *khz / 1000);
+  }
+  if (governors.empty()) return;
+  std::string joined;
+  for (const std::string& governor : governors) joined += (joined.empty() ? "" : ",") + governor;
+  host.cpu_governor = joined;
+}
+
+std::string format_cpus(double cpus) {
+  std::ostringstream text;
+  text << cpus << " CPUs";
+  return text.str();
+}
+
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry && *entry; ++entry)
+    if (const char* equals = std::strchr(*entry, '='))
+      variables.emplace(std::string(static_cast<const char*>(*entry), equals), equals + 1);
+  return variables;
+}
+
+/// Whose cloud or machine monitor the firmware names; empty where it names hardware.
+std::string dmi_platform(const fs::path& root) {
+  // After systemd's detect-virt: vendor strings that only virtual machines carry.
+  static constexpr std::array<Name, 13> known = {{{"Google Compute Engine", "Google Compute Engine"},
+                                                  {"Amazon EC2", "Amazon EC2"},
+                                                  {"OpenStack", "OpenStack"},
+                                                  {"KubeVirt", "KubeVirt"},
+                                                  {"VMware", "VMware"},
+                                                  {"VirtualBox", "VirtualBox"},
+                                                  {"Parallels", "Parallels"},
+                                                  {"BHYVE", "bhyve"},
+                                                  {"Xen", "Xen"},
+                                                  {"KVM", "KVM"},
+                                                  {"QEMU", "QEMU"},
+                                                  {"Bochs", "Bochs"},
+                                                  {"Apple Virtualization", "Apple Virtualization"}}};
+  for (const char* file : {"product_name", "sys_vendor", "board_vendor", "bios_vendor"}) {
+    const auto text = read_word(root / "sys/class/dmi/id" / file);
+    if (!text) continue;
+    for (const Name& entry : known)
+      if (text->find(entry.pattern) != std::string::npos) return entry.name;
+  }
+  if (read_word(root / "sys/class/dmi/id/product_name") == "Virtual Machine") return "Hyper-V";
+  return {};
+}
+
+/// The line of a wired or wireless interface, empty where it is loopback.
+std::string describe_interface(const fs::path& folder, const std::string& name) {
+  const auto state = read_word(folder / "operstate");
+  if (state && *state == "down") return name + " down";
+  const auto speed = read_number<long>(folder / "speed");  // −1 or EINVAL where the driver does not know
+  if (!speed || *speed <= 0) return name + " speed unknown";
+  return name + " " + std::to_string(*speed) + " Mbit/s";
+}
+
+}  // namespace
+
+std::optional<std::string> read_cpuid_signature() {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 31))) return std::string();
+  __cpuid(0x40000000u, a, b, c, d);
+  char letters[13] = {};
+  std::memcpy(letters, &b, 4);
+  std::memcpy(letters + 4, &c, 4);
+  std::memcpy(letters + 8, &d, 4);
+  const std::string signature(letters);
+  return signature.empty() ? "?" : signature;
+#else
+  return std::nullopt;
+#endif
+}
+
+std::optional<std::string> find_hypervisor(const std::optional<std::string>& cpuid_signature, const fs::path& root) {
+  static constexpr std::array<Name, 12> known = {{{"KVMKVMKVM", "kvm"},
+                                                  {"Linux KVM Hv", "kvm"},
+                                                  {"Microsoft Hv", "hyperv"},
+                                                  {"VMwareVMware", "vmware"},
+                                                  {"XenVMMXenVMM", "xen"},
+                                                  {"VBoxVBoxVBox", "virtualbox"},
+                                                  {"TCGTCGTCGTCG", "qemu"},
+                                                  {"bhyve bhyve ", "bhyve"},
+                                                  {" lrpepyh  vr", "parallels"},
+                                                  {"ACRNACRNACRN", "acrn"},
+                                                  {"QNXQVMBSQG", "qnx"},
+                                                  {"SRESRESRESRE", "lmhs"}}};
+  const std::string platform = dmi_platform(root);
+  if (cpuid_signature) {
+    // The CPU's own bit decides: bare-metal cloud machines carry their cloud's DMI strings too.
+    if (cpuid_signature->empty()) return std::nullopt;
+    std::string name = "unknown (" + *cpuid_signature + ")";
+    for (const Name& entry : known)
+      if (*cpuid_signature == entry.pattern) name = entry.name;
+    const bool says_more = platform == "Amazon EC2" || platform == "Google Compute Engine" || platform == "OpenStack" ||
+                           platform == "KubeVirt";
+    return says_more ? name + " (" + platform + ")" : name;
+  }
+  if (const auto type = read_word(root / "sys/hypervisor/type")) return *type;
+  if (const auto tree = read_word(root / "proc/device-tree/hypervisor/compatible"))
+    return tree->rfind("linux,kvm", 0) == 0 ? "kvm" : *tree;
+  if (!platform.empty()) return platform;
+  return std::nullopt;
+}
+
+std::optional<std::string> find_container(const std::map<std::string, std::string>& environment, const fs::path& root) {
+  const auto set = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found != environment.end() && !found->second.empty();
+  };
+  // From the inside out: Apptainer runs inside whatever started it.
+  if (set("APPTAINER_NAME") || set("APPTAINER_CONTAINER")) return "apptainer";
+  if (set("SINGULARITY_NAME") || set("SINGULARITY_CONTAINER") || file_exists(root / ".singularity.d"))
+    return "singularity";
+  if (set("CH_RUNNING")) return "charliecloud";
+  if (set("KUBERNETES_SERVICE_HOST")) return "kubernetes";
+  if (const auto text = read_text(root / "run/.containerenv")) {
+    const auto engine = find_field(*text, "engine");  // engine="podman-4.3.1"; empty file for an unprivileged reader
+    return engine ? unquoted(*engine) : "podman";
+  }
+  if (file_exists(root / ".dockerenv")) return "docker";
+  if (const auto name = read_word(root / "run/systemd/container")) return *name;
+  if (const auto first = read_text(root / "proc/1/environ")) {
+    std::istringstream entries(*first);
+    for (std::string entry; std::getline(entries, entry, '\0');)
+      if (entry.rfind("container=", 0) == 0 && entry.size() > 10) return entry.substr(10);
+  }
+  static constexpr std::array<Name, 7> groups = {{{"kubepods", "kubernetes"},
+                                                  {"docker", "docker"},
+                                                  {"libpod", "podman"},
+                                                  {"crio", "cri-o"},
+                                                  {"containerd", "containerd"},
+                                                  {"machine.slice/machine-", "systemd-nspawn"},
+                                                  {"/lxc", "lxc"}}};
+  // `docker.service` is the daemon's own group on the host, hence the separators.
+  if (const auto own = read_text(root / "proc/self/cgroup")) {
+    std::string text = *own;
+    for (std::size_t at; (at = text.find("docker.service")) != std::string::npos;) text.erase(at, 14);
+    for (std::size_t at; (at = text.find("containerd.service")) != std::string::npos;) text.erase(at, 18);
+    for (const Name& entry : groups)
+      if (text.find(entry.pattern) != std::string::npos) return entry.name;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> find_nics(const fs::path& root) {
+  const fs::path folder = root / "sys/class/net";
+  std::vector<std::string> hardware, others;
+  for (const std::string& name : list(folder)) {
+    if (name == "lo" || !file_exists(folder / name / "operstate")) continue;
+    const bool real = file_exists(folder / name / "device") || file_exists(folder / name / "bonding");
+    (real ? hardware : others).push_back(describe_interface(folder / name, name));
+  }
+  std::vector<std::string> lines = hardware.empty() ? others : hardware;
+  const fs::path rdma = root / "sys/class/infiniband";
+  for (const std::string& device : list(rdma)) {
+    for (const std::string& port : list(rdma / device / "ports")) {
+      const fs::path attributes = rdma / device / "ports" / port;
+      std::string line = device + ":" + port + " RDMA";
+      if (const auto rate = read_word(attributes / "rate")) line += " " + *rate;          // "400 Gb/sec (4X NDR)"
+      if (const auto layer = read_word(attributes / "link_layer")) line += " " + *layer;  // "InfiniBand", "Ethernet"
+      if (const auto state = read_word(attributes / "state")) {                           // "4: ACTIVE"
+        const auto colon = state->find(": ");
+        line += " " + (colon == std::string::npos ? *state : state->substr(colon + 2));
+      }
+      lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+HostInfo inspect_host(const fs::path& root) {
+  HostInfo host;
+  host.name = host_name(root);
+  host.cpu = cpu_model(root);
+  host.kernel = kernel_release(root);
+  host.os = operating_system(root);
+  if (const auto memory = read_text(root / "proc/meminfo"))
+    if (const auto total = find_field(*memory, "MemTotal"))
+      host.memory_bytes = inventory::to_number<std::uint64_t>(*total).value_or(0) * 1024;
+  const bool live = root == "/";
+  host.hypervisor = find_hypervisor(live ? read_cpuid_signature() : std::nullopt, root);
+  host.container = find_container(live ? own_environment() : std::map<std::string, std::string>{}, root);
+  read_frequency(root, host);
+  host.nics = find_nics(root);
+  host.steal_share_since_boot = steal_share(CpuTimes{}, read_cpu_times(root));
+  const CgroupLimits limits = read_cgroup_limits(root);
+  if (limits.cpus) host.cgroup_cpu_limit = format_cpus(*limits.cpus);
+  host.cgroup_memory_limit_bytes = limits.memory_bytes;
+  if (live) inventory::read_topology(host);
+  return host;
+}
+
+}  // namespace tw

@@ -1,0 +1,76 @@
+// What machine this is: one process inspects itself and its node. No MPI here; the caller gathers (pack, unpack).
+// Everything reads through `root` ("/" but in tests), needs no rights and never throws for something unreadable: the
+// field then stays absent.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/record.hpp"
+
+namespace tw {
+
+class Device;
+
+// ---- the node ----
+/// Topology comes from hwloc and describes the running machine, so only for root "/"; without hwloc those fields stay
+/// 0.
+HostInfo inspect_host(const std::filesystem::path& root = "/");
+
+/// One line of text, for gathering over ranks; `unpack` is its inverse and throws std::runtime_error on other text.
+std::string pack(const HostInfo& host);
+std::string pack(const DeviceEntry& device);
+HostInfo unpack_host(const std::string& text);
+DeviceEntry unpack_device(const std::string& text);
+
+/// "kvm (Amazon EC2)"; nullopt on bare metal. `cpuid_signature`: leaf 0x40000000's 12 letters, empty where the CPU does
+/// not say that it runs under a hypervisor, nullopt on CPUs without CPUID (DMI and the device tree then decide alone).
+std::optional<std::string> find_hypervisor(const std::optional<std::string>& cpuid_signature,
+                                           const std::filesystem::path& root);
+std::optional<std::string> read_cpuid_signature();
+/// "docker", "podman", "apptainer", "kubernetes", "lxc", …; `environment` is this process's own.
+std::optional<std::string> find_container(const std::map<std::string, std::string>& environment,
+                                          const std::filesystem::path& root);
+/// One line for each interface with hardware behind it (all but loopback where none has), then one for each RDMA port.
+std::vector<std::string> find_nics(const std::filesystem::path& root);
+
+/// What the control groups of this process allow, v1 and v2: the smallest along the chain up to the mount point.
+struct CgroupLimits {
+  std::optional<double> cpus;  ///< quota ÷ period
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> memory_available_bytes;  ///< the least left at any level; page cache counts as free
+};
+CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
+
+// ---- this process ----
+DeviceEntry inspect_device(const Device& device, int rank);
+/// The logical CPUs this thread may run on, ascending.
+std::vector<int> affinity_list();
+int affinity_threads();
+/// VmHWM: the most that was ever resident; 0 where unreadable.
+std::uint64_t peak_resident_bytes(const std::filesystem::path& root = "/");
+/// MemAvailable, or less where a control group allows less; nullopt where unreadable.
+std::optional<std::uint64_t> memory_available_bytes(const std::filesystem::path& root = "/");
+/// Free for an ordinary user on the file system that holds `path` or its nearest existing parent.
+std::optional<std::uint64_t> disk_available_bytes(const std::filesystem::path& path);
+
+/// CPU time of the whole node since boot, in ticks.
+struct CpuTimes {
+  std::uint64_t total = 0, steal = 0;
+};
+std::optional<CpuTimes> read_cpu_times(const std::filesystem::path& root = "/");
+/// Share of the node's CPU time that the hypervisor gave to others between two readings; nullopt where either is
+/// missing or no time has passed.
+std::optional<double> steal_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later);
+
+/// The variables that change speed or placement, from a list of prefixes; nothing whose name smells of a secret.
+std::map<std::string, std::string> relevant_environment();
+std::map<std::string, std::string> relevant_environment(const char* const* environment);
+/// Compiler, C library, hwloc, kernel, NVIDIA driver, build type. Other libraries' versions come from who links them.
+std::map<std::string, std::string> library_versions(const std::filesystem::path& root = "/");
+
+}  // namespace tw

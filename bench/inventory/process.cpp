@@ -1,0 +1,186 @@
+#include <gnu/libc-version.h>
+#include <sched.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "bench/inventory/inventory.hpp"
+#include "bench/inventory/read.hpp"
+#include "bench/inventory/topology.hpp"
+#include "models/compute/device.hpp"
+
+extern char** environ;
+
+namespace tw {
+namespace {
+
+using inventory::find_field;
+using inventory::read_text;
+using inventory::to_number;
+namespace fs = std::filesystem;
+
+struct MaskFree {
+  void operator()(cpu_set_t* mask) const { CPU_FREE(mask); }
+};
+
+/// Prefixes of variables that change speed or placement. Open MPI's own run-time parameters (addresses, transport keys,
+/// folders) start with OMPI_MCA_orte_, ess_ and the like and are none of a report's business, hence the long list.
+constexpr const char* prefixes[] = {"OMP_",
+                                    "KMP_",
+                                    "GOMP_",
+                                    "ONEDNN_",
+                                    "DNNL_",
+                                    "CUDA_VISIBLE_DEVICES",
+                                    "CUDA_DEVICE_",
+                                    "CUDA_LAUNCH_",
+                                    "CUDA_MODULE_LOADING",
+                                    "CUDA_MPS_",
+                                    "CUBLAS_",
+                                    "CUDNN_",
+                                    "NVIDIA_TF32",
+                                    "NVIDIA_VISIBLE",
+                                    "NCCL_",
+                                    "UCX_",
+                                    "FI_PROVIDER",
+                                    "I_MPI_",
+                                    "MPICH_",
+                                    "OMPI_MCA_btl",
+                                    "OMPI_MCA_pml",
+                                    "OMPI_MCA_mtl",
+                                    "OMPI_MCA_coll",
+                                    "OMPI_MCA_osc",
+                                    "OMPI_MCA_op",
+                                    "OMPI_MCA_mpi_",
+                                    "OMPI_MCA_hwloc_",
+                                    "OMPI_MCA_rmaps_",
+                                    "MALLOC_",
+                                    "TRAINWATT_"};
+constexpr const char* names[] = {"LD_PRELOAD",          "GLIBC_TUNABLES",         "SLURM_JOB_ID",
+                                 "SLURM_JOB_PARTITION", "SLURM_JOB_NUM_NODES",    "SLURM_NNODES",
+                                 "SLURM_NTASKS",        "SLURM_NTASKS_PER_NODE",  "SLURM_CPUS_PER_TASK",
+                                 "SLURM_CPUS_ON_NODE",  "SLURM_THREADS_PER_CORE", "SLURM_CPU_BIND",
+                                 "SLURM_MEM_BIND",      "SLURM_DISTRIBUTION",     "SLURM_HINT",
+                                 "SLURM_CPU_FREQ_REQ",  "SLURM_GPUS_ON_NODE",     "SLURM_GPUS_PER_TASK",
+                                 "SLURM_CLUSTER_NAME",  "SLURM_JOB_NODELIST"};
+
+bool is_relevant(const std::string& name) {
+  for (const char* word : {"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY"}) {
+    std::string upper = name;
+    std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (upper.find(word) != std::string::npos) return false;
+  }
+  for (const char* prefix : prefixes)
+    if (name.rfind(prefix, 0) == 0) return true;
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+}  // namespace
+
+std::vector<int> affinity_list() {
+  // The kernel refuses a mask smaller than its own; grow until it fits (machines beyond 1024 CPUs).
+  for (int cpus = 1024; cpus <= (1 << 20); cpus *= 2) {
+    const std::unique_ptr<cpu_set_t, MaskFree> mask(CPU_ALLOC(static_cast<std::size_t>(cpus)));
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpus));
+    if (!mask || sched_getaffinity(0, bytes, mask.get()) != 0) continue;
+    std::vector<int> found;
+    for (int cpu = 0; cpu < cpus; ++cpu)
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, mask.get())) found.push_back(cpu);
+    return found;
+  }
+  return {};
+}
+
+int affinity_threads() { return static_cast<int>(affinity_list().size()); }
+
+DeviceEntry inspect_device(const Device& device, int rank) {
+  const DeviceInfo info = device.info();
+  DeviceEntry entry;
+  entry.rank = rank;
+  entry.host = inventory::read_word("/proc/sys/kernel/hostname").value_or("");
+  entry.kind = to_string(info.kind);
+  entry.name = info.name;
+  entry.uuid = info.uuid;
+  entry.instruction_set = info.instruction_set;
+  entry.threads = info.threads;
+  entry.affinity = affinity_list();
+  entry.libraries = info.libraries;
+  return entry;
+}
+
+std::uint64_t peak_resident_bytes(const fs::path& root) {
+  if (const auto text = read_text(root / "proc/self/status"))
+    if (const auto field = find_field(*text, "VmHWM")) return to_number<std::uint64_t>(*field).value_or(0) * 1024;
+  return 0;
+}
+
+std::optional<std::uint64_t> memory_available_bytes(const fs::path& root) {
+  std::optional<std::uint64_t> available;
+  if (const auto text = read_text(root / "proc/meminfo"))
+    if (const auto field = find_field(*text, "MemAvailable"))
+      if (const auto kib = to_number<std::uint64_t>(*field)) available = *kib * 1024;
+  const auto bound = read_cgroup_limits(root).memory_available_bytes;
+  if (!available) return bound;
+  return bound ? std::min(*available, *bound) : available;
+}
+
+std::optional<std::uint64_t> disk_available_bytes(const fs::path& path) {
+  std::error_code error;
+  fs::path existing = fs::absolute(path, error);
+  while (!inventory::file_exists(existing) && existing.has_relative_path()) existing = existing.parent_path();
+  struct statvfs state;
+  if (statvfs(existing.c_str(), &state) != 0) return std::nullopt;
+  return static_cast<std::uint64_t>(state.f_bavail) * state.f_frsize;
+}
+
+std::optional<CpuTimes> read_cpu_times(const fs::path& root) {
+  const auto text = read_text(root / "proc/stat");
+  if (!text || text->rfind("cpu ", 0) != 0) return std::nullopt;
+  std::istringstream line(text->substr(4, text->find('\n') - 4));
+  // user nice system idle iowait irq softirq steal; guest times after them are contained in user and nice.
+  CpuTimes times;
+  for (int column = 0; column < 8; ++column) {
+    std::uint64_t ticks = 0;
+    if (!(line >> ticks)) return std::nullopt;
+    times.total += ticks;
+    if (column == 7) times.steal = ticks;
+  }
+  return times;
+}
+
+std::optional<double> steal_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later) {
+  if (!earlier || !later || later->total <= earlier->total || later->steal < earlier->steal) return std::nullopt;
+  return static_cast<double>(later->steal - earlier->steal) / static_cast<double>(later->total - earlier->total);
+}
+
+std::map<std::string, std::string> relevant_environment(const char* const* environment) {
+  std::map<std::string, std::string> kept;
+  for (; environment && *environment; ++environment) {
+    const char* equals = std::strchr(*environment, '=');
+    if (!equals) continue;
+    std::string name(*environment, equals);
+    if (is_relevant(name)) kept.emplace(std::move(name), equals + 1);
+  }
+  return kept;
+}
+
+std::map<std::string, std::string> relevant_environment() { return relevant_environment(environ); }
+
+std::map<std::string, std::string> library_versions(const fs::path& root) {
+  std::map<std::string, std::string> versions;
+#if defined(__clang__)
+  versions["compiler"] = "clang " __clang_version__;
+#else
+  versions["compiler"] = "gcc " __VERSION__;
+#endif
+  versions["build_type"] = TW_BUILD_TYPE;
+  versions["glibc"] = gnu_get_libc_version();
+  versions["hwloc"] = inventory::hwloc_version();
+  if (const auto release = inventory::read_word(root / "proc/sys/kernel/osrelease")) versions["kernel"] = *release;
+  if (const auto driver = read_text(root / "proc/driver/nvidia/version"))
+    if (const auto line = find_field(*driver, "NVRM version")) versions["nvidia_driver"] = *line;
+  return versions;
+}
+
+}  // namespace tw

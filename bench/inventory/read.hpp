@@ -1,0 +1,72 @@
+// Small readers of /proc and /sys, shared inside this folder.
+#pragma once
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace tw::inventory {
+
+inline std::string trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\n\r\0");
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(" \t\n\r\0") - begin + 1));
+}
+
+/// Whole file; nullopt where it cannot be opened or read (sysfs answers EINVAL for some attributes).
+inline std::optional<std::string> read_text(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.bad()) return std::nullopt;
+  return text;
+}
+
+/// Content without surrounding space; nullopt where unreadable or empty.
+inline std::optional<std::string> read_word(const std::filesystem::path& path) {
+  auto text = read_text(path);
+  if (!text) return std::nullopt;
+  std::string word = trimmed(*text);
+  if (word.empty()) return std::nullopt;
+  return word;
+}
+
+template <class Number>
+std::optional<Number> to_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end == text.data()) return std::nullopt;
+  return value;
+}
+
+template <class Number>
+std::optional<Number> read_number(const std::filesystem::path& path) {
+  const auto word = read_word(path);
+  return word ? to_number<Number>(*word) : std::nullopt;
+}
+
+/// Value of a "key: value" or "key value" line; nullopt where there is none.
+inline std::optional<std::string> find_field(const std::string& text, std::string_view key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, key.size(), key) != 0) continue;
+    const auto rest = std::string_view(line).substr(key.size());
+    const auto after = rest.find_first_not_of(" \t");
+    const bool separated = after != std::string_view::npos && (after > 0 || rest[0] == ':' || rest[0] == '=');
+    if (!separated) continue;
+    return trimmed(rest.substr(rest[after] == ':' || rest[after] == '=' ? after + 1 : after));
+  }
+  return std::nullopt;
+}
+
+inline bool file_exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+}  // namespace tw::inventory

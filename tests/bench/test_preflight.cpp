@@ -1,0 +1,148 @@
+// Each warning appears where it must, and only there.
+#include <gtest/gtest.h>
+
+#include "bench/inventory/preflight.hpp"
+
+namespace tw {
+namespace {
+
+HostInfo make_host(const std::string& name, int cores, int threads_per_core = 1) {
+  HostInfo host;
+  host.name = name;
+  host.cpu = "Fast CPU";
+  host.cores = cores;
+  host.hardware_threads = host.usable_threads = cores * threads_per_core;
+  host.memory_bytes = 64ull << 30;
+  return host;
+}
+
+DeviceEntry make_rank(int rank, const std::string& host, std::vector<int> affinity, int threads) {
+  DeviceEntry device;
+  device.rank = rank;
+  device.host = host;
+  device.kind = "cpu";
+  device.affinity = std::move(affinity);
+  device.threads = threads;
+  return device;
+}
+
+TEST(NarrowAffinity, OneRankBoundToOneOfTwoCores) {
+  const std::vector<HostInfo> hosts = {make_host("a", 2)};
+  const std::vector<DeviceEntry> bound = {make_rank(0, "a", {0}, 1)};
+  const auto warnings = warn_narrow_affinity(bound, hosts, 0);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].flag, "narrow_affinity");
+  EXPECT_NE(warnings[0].text.find("rank 0 on a"), std::string::npos);
+  EXPECT_NE(warnings[0].text.find("--bind-to none"), std::string::npos);
+  EXPECT_TRUE(warn_narrow_affinity(bound, hosts, 1).empty()) << "one thread was asked for";
+  EXPECT_EQ(warn_narrow_affinity(bound, hosts, 2).size(), 1u);
+  const std::vector<DeviceEntry> free = {make_rank(0, "a", {0, 1}, 2)};
+  EXPECT_TRUE(warn_narrow_affinity(free, hosts, 0).empty());
+}
+
+TEST(NarrowAffinity, SharesOfTheNode) {
+  const std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0}, 1), make_rank(1, "a", {1}, 1)};
+  const std::vector<HostInfo> two = {make_host("a", 2)}, eight = {make_host("a", 8)};
+  EXPECT_TRUE(warn_narrow_affinity(ranks, two, 0).empty()) << "one core each is their share";
+  EXPECT_EQ(warn_narrow_affinity(ranks, eight, 0).size(), 1u) << "one line for a host, not for each rank";
+}
+
+TEST(NarrowAffinity, WhatTheSchedulerWithheldIsNoFault) {
+  HostInfo host = make_host("a", 64);
+  host.usable_threads = 4;
+  const std::vector<HostInfo> hosts = {host};
+  const std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0, 1, 2, 3}, 4)};
+  EXPECT_TRUE(warn_narrow_affinity(ranks, hosts, 0).empty());
+}
+
+TEST(NarrowAffinity, OneHardwareThreadOfEachCoreIsEnough) {
+  const std::vector<HostInfo> hosts = {make_host("a", 2, 2)};
+  const std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0, 1}, 2)};
+  EXPECT_TRUE(warn_narrow_affinity(ranks, hosts, 0).empty());
+}
+
+TEST(NarrowAffinity, ConcernsCpuRanksOnly) {
+  std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0}, 1)};
+  ranks[0].kind = "cuda";
+  const std::vector<HostInfo> hosts = {make_host("a", 64)};
+  EXPECT_TRUE(warn_narrow_affinity(ranks, hosts, 0).empty());
+}
+
+TEST(Oversubscription, ThreadsAgainstTheUnionOfMasks) {
+  const std::vector<HostInfo> hosts = {make_host("a", 2)};
+  std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0, 1}, 1), make_rank(1, "a", {0, 1}, 1)};
+  EXPECT_TRUE(warn_oversubscription(ranks, hosts).empty());
+  ranks[1].threads = 2;
+  const auto warnings = warn_oversubscription(ranks, hosts);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].flag, "oversubscribed");
+  EXPECT_NE(warnings[0].text.find("2 ranks on a run 3 threads on 2 CPUs"), std::string::npos);
+  const std::vector<DeviceEntry> same_core = {make_rank(0, "a", {0}, 1), make_rank(1, "a", {0}, 1)};
+  EXPECT_EQ(warn_oversubscription(same_core, hosts).size(), 1u);
+  const std::vector<DeviceEntry> two_nodes = {make_rank(0, "a", {0}, 1), make_rank(1, "b", {0}, 1)};
+  EXPECT_TRUE(warn_oversubscription(two_nodes, hosts).empty());
+}
+
+TEST(Oversubscription, CgroupQuota) {
+  std::vector<HostInfo> hosts = {make_host("a", 8)};
+  const std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0, 1, 2, 3}, 4)};
+  EXPECT_TRUE(warn_oversubscription(ranks, hosts).empty());
+  hosts[0].cgroup_cpu_limit = "2.5 CPUs";
+  const auto warnings = warn_oversubscription(ranks, hosts);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].text.find("2.5 CPUs"), std::string::npos);
+}
+
+TEST(UnequalHosts, NamesTheDifference) {
+  std::vector<HostInfo> hosts = {make_host("a", 8), make_host("b", 8)};
+  hosts[1].memory_bytes -= hosts[1].memory_bytes / 50;  // firmware takes different shares
+  EXPECT_TRUE(warn_unequal_hosts(hosts).empty());
+  hosts[1].cpu_governor = "powersave";
+  ASSERT_EQ(warn_unequal_hosts(hosts).size(), 1u);
+  EXPECT_NE(warn_unequal_hosts(hosts)[0].text.find("governor unknown and powersave"), std::string::npos);
+  hosts = {make_host("a", 8), make_host("b", 8), make_host("c", 4)};
+  ASSERT_EQ(warn_unequal_hosts(hosts).size(), 1u);
+  EXPECT_NE(warn_unequal_hosts(hosts)[0].text.find("a and c differ (cores 8 and 4)"), std::string::npos);
+}
+
+TEST(StealAndGovernor, Thresholds) {
+  std::vector<HostInfo> hosts = {make_host("a", 8)};
+  EXPECT_TRUE(warn_steal(hosts).empty());
+  EXPECT_TRUE(warn_governor(hosts).empty());
+  hosts[0].steal_share_since_boot = 0.01;
+  hosts[0].cpu_governor = "performance";
+  EXPECT_TRUE(warn_steal(hosts).empty());
+  EXPECT_TRUE(warn_governor(hosts).empty());
+  hosts[0].steal_share_since_boot = 0.034;
+  hosts[0].cpu_governor = "performance,powersave";
+  ASSERT_EQ(warn_steal(hosts).size(), 1u);
+  EXPECT_NE(warn_steal(hosts)[0].text.find("3.4 %"), std::string::npos);
+  EXPECT_EQ(warn_governor(hosts).size(), 1u);
+}
+
+TEST(DiskSpace, OnlyWhereItIsKnownToBeShort) {
+  EXPECT_TRUE(warn_disk_space(std::nullopt, 1ull << 30, "out").empty());
+  EXPECT_TRUE(warn_disk_space(1ull << 30, 1ull << 30, "out").empty());
+  const auto warnings = warn_disk_space(1ull << 29, 1ull << 30, "out/r1");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].text.find("0.5 GiB free for out/r1"), std::string::npos);
+}
+
+TEST(Preflight, EveryWarningIsOneLine) {
+  std::vector<HostInfo> hosts = {make_host("a", 8), make_host("b", 4)};
+  hosts[0].steal_share_since_boot = 0.5;
+  hosts[0].cpu_governor = "powersave";
+  const std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0}, 2), make_rank(1, "b", {0, 1, 2, 3}, 4)};
+  const auto warnings = preflight(ranks, hosts, 0);
+  std::vector<std::string> flags;
+  for (const Warning& warning : warnings) {
+    flags.push_back(warning.flag);
+    EXPECT_EQ(warning.text.find('\n'), std::string::npos);
+  }
+  flags.resize(std::min<std::size_t>(flags.size(), 5));  // a debug build adds its own
+  EXPECT_EQ(flags,
+            (std::vector<std::string>{"narrow_affinity", "oversubscribed", "unequal_hosts", "steal", "governor"}));
+}
+
+}  // namespace
+}  // namespace tw
