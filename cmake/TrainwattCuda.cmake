@@ -1,0 +1,36 @@
+# Enables the CUDA language for models/compute/cuda, the only room that uses it, and sets TRAINWATT_CUDA_FOUND.
+# AUTO takes nvcc where it is found and says so; ON fails where it is missing; OFF never looks.
+# Here and not in that room: CMake wants a language enabled above everything that links it.
+#
+# Architectures are explicit, never `native`: -DCMAKE_CUDA_ARCHITECTURES=… or the environment's CUDAARCHS; else machine
+# code for A100 (80) and H100/H200 (90) with PTX of 90 for what came later.
+set(TRAINWATT_CUDA_FOUND OFF)
+if(NOT TRAINWATT_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "TRAINWATT_CUDA is '${TRAINWATT_CUDA}'; it must be AUTO, ON or OFF")
+endif()
+if(TRAINWATT_HPC AND NOT TRAINWATT_CUDA STREQUAL "OFF")
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    find_program(TRAINWATT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin
+                 DOC "CUDA compiler")
+    mark_as_advanced(TRAINWATT_NVCC)
+    if(TRAINWATT_NVCC)
+      set(CMAKE_CUDA_COMPILER ${TRAINWATT_NVCC})
+    endif()
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  endif()
+  if(CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX})
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(TRAINWATT_CUDA_FOUND ON)
+    message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
+  elseif(TRAINWATT_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "TRAINWATT_CUDA=ON, but no nvcc on PATH or in /usr/local/cuda/bin; "
+                        "install the CUDA toolkit, name it with -DCMAKE_CUDA_COMPILER=…, or use TRAINWATT_CUDA=OFF")
+  else()
+    message(STATUS "CUDA: no nvcc on PATH or in /usr/local/cuda/bin, the programs are built without the cuda device")
+  endif()
+endif()

@@ -1,0 +1,94 @@
+# shellcheck shell=bash disable=SC2034,SC2154  # variables cross files: they are set here and used by the caller
+# What quickstart and test share: messages, the build folder, the environment of a launch. Sourced, with $root set.
+
+say() { printf '%s\n' "$*"; }
+step() { printf '\n== %s\n' "$*"; }
+# die CODE MESSAGE: one line that says what, where and what to do (exit codes as the programs': 2 usage, 3 environment).
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$2" >&2
+  exit "$1"
+}
+
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# Physical cores this process may use, for `mpirun -np`: Open MPI counts cores as slots, not hardware threads.
+usable_cores() {
+  local cores threads
+  threads=$(nproc)
+  cores=$(lscpu -p=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l) || cores=0
+  if [ "$cores" -lt 1 ] || [ "$cores" -gt "$threads" ]; then cores=$threads; fi
+  printf '%s\n' "$cores"
+}
+
+# parse_options ARGS…: --build DIR, --jobs N, --out DIR, --no-install, --help (prints the caller's head comment).
+parse_options() {
+  build=$root/build out='' jobs=$(nproc) install=yes
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --build | --out | --jobs)
+        [ $# -ge 2 ] || die 2 "$1 needs a value; see --help"
+        case $1 in
+          --build) build=$2 ;;
+          --out) out=$2 ;;
+          --jobs) jobs=$2 ;;
+        esac
+        shift
+        ;;
+      --no-install) install=no ;;
+      -h | --help)
+        sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
+        exit 0
+        ;;
+      *) die 2 "unknown option '$1'; see --help" ;;
+    esac
+    shift
+  done
+  case $jobs in '' | *[!0-9]* | 0) die 2 "--jobs takes a number from 1, not '$jobs'" ;; esac
+  mkdir -p "$build" 2>/dev/null || die 3 "cannot create the build folder $build; name another one with --build DIR"
+  [ -w "$build" ] || die 3 "cannot write to the build folder $build; name another one with --build DIR"
+  build=$(cd "$build" && pwd)
+}
+
+# The one CUDA architecture to build for: CUDAARCHS, else that of the first GPU seen, else 90 (H100, H200).
+cuda_architecture() {
+  local found
+  if [ -n "${CUDAARCHS:-}" ]; then
+    printf '%s\n' "$CUDAARCHS"
+    return
+  fi
+  found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ') || found=''
+  case $found in
+    '' | *[!0-9]*) printf '90\n' ;;
+    *) printf '%s\n' "$found" ;;
+  esac
+}
+
+# configure OPTIONS…: Release with Ninja in $build. A folder that is configured already keeps what it has but for OPTIONS.
+configure() {
+  if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/build.ninja" ]; then
+    [ $# = 0 ] || cmake "$@" "$build" >"$build/configure.log" 2>&1 || configure_failed
+    return 0
+  fi
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    "-DCMAKE_CUDA_ARCHITECTURES=$(cuda_architecture)" "$@" >"$build/configure.log" 2>&1 || configure_failed
+  grep -E '^-- (CUDA|The CXX|oneDNN|MPI|hwloc|powercap)' "$build/configure.log" || true
+}
+configure_failed() {
+  tail -n 30 "$build/configure.log" >&2
+  die 3 "cmake could not configure; the whole output is in $build/configure.log"
+}
+
+# Open MPI refuses root unless told, and more ranks than cores unless told. Sets the array mpi_options for N ranks.
+mpi_environment() {
+  local ranks=$1 cores
+  if is_root; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+  cores=$(usable_cores)
+  if [ "$cores" -lt "$ranks" ]; then
+    mpi_options=(--oversubscribe --bind-to none)
+  else # each rank its share of the cores: unasked, Open MPI binds two ranks to one core each
+    mpi_options=(--map-by "slot:PE=$((cores / ranks))" --bind-to core)
+  fi
+}
+
+# clock NAME: seconds since the last call, for the times printed at the end.
+elapsed_since() { printf '%s' "$(($(date +%s) - $1))"; }

@@ -1,0 +1,1 @@
+#error "omp.h: this machine has no HPC stack (tests/house/build_without_hpc.sh)"

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# check_headers.sh ROOT BUILD CXX: every header compiles alone. Include folders of the libraries come from the build's
+# compile_commands.json; two compilers at a time.
+set -euo pipefail
+root=$(cd "$1" && pwd)
+build=$2 cxx=$3
+# shellcheck source=tests/house/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+mapfile -t flags < <(grep -ohE -- '-(isystem |I)[^ "]+' "$build/compile_commands.json" | sort -u | tr ' ' '\n')
+headers=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.hpp$' | grep -v '^tests/house/')
+[ -n "$headers" ] || finish "no headers found under $root: the list is wrong"
+cd "$root"
+export CHECK_CXX=$cxx
+# shellcheck disable=SC2016  # the inner shell expands
+printf '%s\n' "$headers" | xargs -P 2 -n 1 bash -c '
+  header=$(printf "%s\n" "${@: -1}")
+  printf "#include \"%s\"\n" "$header" |
+    "$CHECK_CXX" -std=c++20 -fopenmp -fsyntax-only -Wall -Wextra "${@:1:$#-1}" -x c++ - 2>&1 || exit 1' check \
+  -I"$root" "${flags[@]}" >"$build/headers.log" || finish "these headers do not compile alone:
+$(cat "$build/headers.log")"
+printf '%s headers compile alone\n' "$(printf '%s\n' "$headers" | wc -l)"

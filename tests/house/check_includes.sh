@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# check_includes.sh ROOT: every include "…" is relative to the root and obeys the matrix of rooms in
+# CONTRIBUTING.md; each library's own headers stay in the one place that may use them.
+set -euo pipefail
+root=$(cd "$1" && pwd)
+# shellcheck source=tests/house/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# shellcheck disable=SC2016  # awk's
+problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(cpp|hpp|cu|cuh|inc)$' |
+  grep -v '^tests/house/' | (cd "$root" && xargs -r awk '
+  function room(path) {  # the unit that the matrix speaks of
+    if (path ~ /^models\/catalog\//) return "models/catalog"
+    if (path ~ /^models\/compute\//) return "models/compute"
+    sub(/\/.*/, "", path)
+    return path
+  }
+  function allowed(from, to) {
+    if (from == to || from == "tests" || from == "bench") return to != "tests" || from == "tests"
+    if (from == "models") return to ~ /^models/
+    if (from == "comm") return to == "models/compute"
+    return 0  # models/catalog, models/compute, power and results include no other room
+  }
+  function problem(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
+  /^[ \t]*#[ \t]*include[ \t]*"/ {
+    split($0, part, "\""); target = part[2]
+    if (target !~ /^(bench|models|comm|power|results|tests)\//) {
+      problem("\"" target "\" does not begin with a room; includes are relative to the root, libraries stand in <>")
+    } else if (!allowed(room(FILENAME), room(target))) {
+      problem(room(FILENAME) " must not include \"" target "\"")
+    }
+  }
+  /^[ \t]*#[ \t]*include[ \t]*</ {
+    split($0, part, /[<>]/); target = part[2]
+    if (target ~ /^(mpi|mpi-ext)\.h$/ && FILENAME !~ /^(comm|tests\/comm)\//) problem("<" target "> belongs to comm")
+    if (target ~ /^(dnnl|oneapi\/dnnl)/ && FILENAME !~ /^models\/compute\/cpu\//) problem("<" target "> belongs to models/compute/cpu")
+    if (target ~ /^(cuda|cublas|cudnn)/ && FILENAME !~ /^(models|tests)\/compute\/cuda\//) problem("<" target "> belongs to models/compute/cuda")
+    if (target ~ /^nccl/ && FILENAME !~ /^comm\//) problem("<" target "> belongs to comm")
+    if (target ~ /^powercap/ && FILENAME !~ /^(power|tests\/power)\//) problem("<" target "> belongs to power")
+    if (target ~ /^(nlohmann|valijson)\// && FILENAME ~ /\.hpp$/) problem("<" target "> costs seconds a unit and stays out of headers")
+  }'))
+finish "$problems"

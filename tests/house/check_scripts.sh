@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# check_scripts.sh ROOT: what the two commands and the house checks answer when something is wrong. Each case runs the
+# real script with stand-ins for dpkg-query, id, sudo and apt-get on PATH; nothing is installed or built.
+set -euo pipefail
+root=$(cd "$1" && pwd)
+here=$root/tests/house
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+# expect CODE TEXT COMMAND…: the command's exit code and a piece of its output.
+expect() {
+  local code=$1 text=$2 status=0
+  shift 2
+  "$@" >"$work/output" 2>&1 </dev/null || status=$?
+  if [ "$status" != "$code" ] || ! grep -qF -- "$text" "$work/output"; then
+    printf '%s\n  wanted exit %s and "%s"; got exit %s and:\n' "$*" "$code" "$text" "$status"
+    sed 's/^/    /' "$work/output" | head -n 20
+    failures=$((failures + 1))
+  fi
+}
+stand_in() {
+  printf '#!/bin/sh\n%s\n' "$2" >"$work/bin/$1"
+  chmod +x "$work/bin/$1"
+}
+mkdir "$work/bin"
+PATH=$work/bin:$PATH
+
+# ---- packages: an ordinary user gets the list, root gets apt-get, nobody reinstalls ----
+# shellcheck disable=SC2016  # the stand-ins expand these
+stand_in dpkg-query 'case "$*" in *libdnnl-dev*|*openmpi-bin*) exit 1;; *) printf installed;; esac'
+stand_in apt-get "echo \"\$*\" >>$work/apt; exit 0"
+stand_in sudo 'exit 1'
+# shellcheck disable=SC2016
+stand_in id '[ "$*" = -u ] && echo 1000 || exec /usr/bin/id "$@"'
+expect 3 'apt-get install --no-install-recommends openmpi-bin libdnnl-dev' "$root/scripts/quickstart" --build "$work/build"
+expect 3 'apt-get install --no-install-recommends openmpi-bin libdnnl-dev' "$root/scripts/test" --build "$work/build"
+[ ! -e "$work/apt" ] || { echo "apt-get was called for an ordinary user"; failures=$((failures + 1)); }
+# shellcheck disable=SC2016  # the inner shell expands it
+install='. scripts/lib/common.sh; . scripts/lib/packages.sh; ensure_packages "${program_packages[@]}"'
+stand_in id 'echo 0'
+expect 0 'Installing openmpi-bin libdnnl-dev' env -C "$root" bash -ec "$install"
+expect 0 'install -y --no-install-recommends openmpi-bin libdnnl-dev' cat "$work/apt"
+rm "$work/apt"
+stand_in dpkg-query 'printf installed'
+expect 0 'packages are there' env -C "$root" bash -ec "$install"
+[ ! -e "$work/apt" ] || { echo "apt-get was called although all is there"; failures=$((failures + 1)); }
+stand_in dpkg-query 'exit 1'
+stand_in apt-get 'echo "E: no network"; exit 100'
+expect 3 'E: no network' env -C "$root" bash -ec "$install"
+expect 3 'apt-get could not install' env -C "$root" bash -ec "$install"
+
+# ---- options ----
+for command in quickstart test; do
+  expect 0 '--build DIR' "$root/scripts/$command" --help
+  expect 2 "unknown option '--biuld'" "$root/scripts/$command" --biuld x
+  expect 2 '--jobs takes a number' "$root/scripts/$command" --jobs many
+  expect 2 '--build needs a value' "$root/scripts/$command" --build
+  expect 3 'cannot create the build folder' "$root/scripts/$command" --build /proc/none
+done
+
+# ---- the house checks find what is wrong ----
+includes="$here/check_includes.sh $here/fixtures/includes"
+# shellcheck disable=SC2086  # two words
+for wrong in 'power/wrong_room.hpp:2: power must not include "results/record.hpp"' \
+  'models/compute/wrong_network.hpp:2: models/compute must not include "models/network.hpp"' \
+  'models/compute/wrong_network.hpp:3: <mpi.h> belongs to comm' \
+  'comm/wrong_relative.cpp:2: "communicator.hpp" does not begin with a room' \
+  'results/wrong_json.hpp:2: <nlohmann/json.hpp> costs'; do
+  expect 1 "$wrong" $includes
+done
+if grep -q right.cpp "$work/output"; then echo "check_includes.sh blames right.cpp"; failures=$((failures + 1)); fi
+mkdir -p "$work/tree/scripts/lib" "$work/tree/surprise" "$work/tree/power"
+cp "$root/scripts/lib/packages.sh" "$work/tree/scripts/lib/"
+touch "$work/tree/surprise/file"
+printf '// line\n%.0s' {1..501} >"$work/tree/power/long.cpp"
+printf '// see /wo%s/someone/notes\n' rk >"$work/tree/power/path.cpp"
+printf 'apt-get install libfmt-dev\n' >"$work/tree/scripts/other"
+for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp:1:' 'scripts/other: names the package libfmt-dev' \
+  'scripts/other: calls apt'; do
+  expect 1 "$wrong" "$here/check_tree.sh" "$work/tree"
+done
+printf '#pragma once\nstd::string lost();\n' >"$work/tree/power/alone.hpp"
+echo '[]' >"$work/compile_commands.json"
+expect 1 'alone.hpp' "$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}"
+
+# ---- the report of scripts/test ----
+report() { awk -v list="$1" -v environment=fixture -f "$root/tests/skips/report.awk" "${@:2}"; }
+printf '%s\n' '# fixture' '^gpu\. | no CUDA device' >"$work/listed"
+expect 0 '1 passed, 0 failed, 1 skipped' report "$work/listed" "$here/fixtures/results/skipped.xml"
+expect 0 'skipped  gpu.Device.copies: no CUDA device: "none" & nothing' report "$work/listed" "$here/fixtures/results/skipped.xml"
+expect 1 'NOT LISTED for fixture  gpu.Device.copies' report /dev/null "$here/fixtures/results/skipped.xml"
+expect 1 'FAILED   a.Sum.fails' report "$work/listed" "$here/fixtures/results/failed.xml"
+expect 1 'FAILED   lost: did not run: Unable to find executable' report "$work/listed" "$here/fixtures/results/failed.xml"
+expect 1 '0 passed, 2 failed, 0 skipped' report "$work/listed" "$here/fixtures/results/failed.xml"
+expect 1 'CTest did not get that far' report "$work/listed" "$here/fixtures/results/skipped.xml" "$work/missing.xml"
+expect 1 'holds no test' report "$work/listed" /dev/null
+
+[ "$failures" = 0 ] || { echo "$failures cases failed"; exit 1; }
+echo "all cases answered as they should"

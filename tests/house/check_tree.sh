@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# check_tree.sh ROOT: the top level is the fixed one, long files have a reason, nothing names the machine it was written
+# on or a registry, packages are named in one place.
+set -euo pipefail
+root=$(cd "$1" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tests/house/lib.sh
+. "$here/lib.sh"
+files=$(list_files)
+problems=''
+problem() { problems+="$1"$'\n'; }
+
+# ---- the fixed top level ----
+while IFS= read -r name; do
+  grep -qxF "$name" "$here/top_level.txt" || problem "$name: not in tests/house/top_level.txt, the fixed top level"
+done < <(printf '%s\n' "$files" | cut -d/ -f1 | sort -u)
+
+# ---- length: 500 lines, or a reason in long_files.txt ----
+cd "$root"
+long=$(printf '%s\n' "$files" | grep -E '\.(cpp|hpp|cu|cuh|sh|cmake|awk|py)$' | xargs -r wc -l |
+  awk '$2 != "total" && $1 > 500 { print $2 }')
+for file in $long; do
+  grep -q "^$file " "$here/long_files.txt" || problem "$file: over 500 lines without a reason in tests/house/long_files.txt"
+done
+while read -r file _; do
+  case $file in '' | '#'*) continue ;; esac
+  printf '%s\n' "$long" | grep -qxF "$file" || problem "tests/house/long_files.txt: $file is not over 500 lines (any more)"
+done <"$here/long_files.txt"
+
+# ---- nothing of the writer's machine, no registry's host, no leftovers (patterns are split: this file is checked too) ----
+forbidden="/wo""rk/|/fa""rm/|deb\.deb""ian\.org|py""pi\.org|files\.python""hosted"
+while IFS= read -r line; do
+  problem "$line: a path or host of some machine"
+done < <(printf '%s\n' "$files" | grep -v '^LICENSE$' | xargs -r grep -nIE "(^|[^A-Za-z0-9_}.])($forbidden)" | cut -c1-160)
+leftovers="TO""DO|FIX""ME|HA""CK:"
+while IFS= read -r line; do
+  problem "$line: a leftover; write it into the issue tracker"
+done < <(printf '%s\n' "$files" | grep -E '\.(cpp|hpp|cu|cuh|sh|cmake|awk|py)$' | xargs -r grep -nIE "$leftovers" | cut -c1-160)
+
+# ---- Debian packages are named once ----
+for package in $(sed -n '/_packages=(/,/)/p' scripts/lib/packages.sh | sed 's/.*_packages=(//' | tr -d ')' |
+  tr ' ' '\n' | grep -E -- '-dev$'); do
+  while IFS= read -r file; do
+    problem "$file: names the package $package; scripts/lib/packages.sh does"
+  done < <(printf '%s\n' "$files" | grep -E '^(scripts|\.ci|cmake)/' | grep -v '^scripts/lib/packages.sh$' |
+    xargs -r grep -lF -- "$package")
+done
+while IFS= read -r file; do
+  problem "$file: calls apt; scripts/lib/packages.sh does"
+done < <(printf '%s\n' "$files" | grep -E '^(scripts|\.ci)/' | grep -v '^scripts/lib/packages.sh$' |
+  xargs -r grep -lE 'apt(-get)? (install|update)')
+finish "${problems%$'\n'}"

@@ -1,0 +1,70 @@
+# Reads CTest's JUnit files; prints each skip with its reason, what failed, what was slow, and as the last line
+# "N passed, N failed, N skipped". Exit 1 where a test failed, a skip is not in the list, or a file holds no test.
+#   awk -v list=tests/skips/ci.txt -v environment=ci -f report.awk FILE.xml…
+# A line of the list: NAME | REASON, both regular expressions; # begins a comment.
+
+function decoded(text) {
+  gsub(/&lt;/, "<", text); gsub(/&gt;/, ">", text); gsub(/&quot;/, "\"", text); gsub(/&apos;/, "'", text)
+  gsub(/&amp;/, "\\&", text)
+  return text
+}
+function attribute(line, name,    rest) {
+  if (!match(line, " " name "=\"[^\"]*\"")) return ""
+  rest = substr(line, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
+  return decoded(rest)
+}
+function listed(name, reason,    i) {
+  for (i = 1; i <= entries; ++i) if (name ~ entry_name[i] && reason ~ entry_reason[i]) return 1
+  return 0
+}
+function finish() {
+  ++tests
+  if (status == "run") {
+    ++passed
+  } else if (status == "fail") {
+    fail(why == "" ? "failed" : why)
+  } else if (status == "disabled" || skip_message ~ /^SKIP_/) {
+    ++skipped
+    if (why == "") why = status == "disabled" ? "disabled" : "no reason given"
+    if (listed(name, why)) printf "skipped  %s: %s\n", name, why
+    else { ++unlisted; printf "skipped, NOT LISTED for %s  %s: %s\n", environment, name, why }
+  } else {
+    fail("did not run: " skip_message)  # missing program, failed fixture: CTest calls these skipped too
+  }
+  if (seconds > 60) printf "slow     %s: %.0f s\n", name, seconds
+}
+function fail(what) { ++failed; printf "FAILED   %s: %s\n", name, what }
+
+BEGIN {
+  while ((getline line < list) > 0) {
+    sub(/^#.*/, "", line)
+    if (line !~ /[^ ]/) continue
+    if (split(line, part, / \| /) != 2) { printf "%s: not 'NAME | REASON': %s\n", list, line; ++failed; continue }
+    ++entries; entry_name[entries] = part[1]; entry_reason[entries] = part[2]
+  }
+  for (i = 1; i < ARGC; ++i) {
+    files[ARGV[i]] = 0
+    if ((getline line < ARGV[i]) < 0) { printf "FAILED   no results in %s: CTest did not get that far\n", ARGV[i]; ++failed; ARGV[i] = "" }
+    else close(ARGV[i])
+  }
+}
+/^\t<testcase / {
+  name = attribute($0, "name"); status = attribute($0, "status"); seconds = attribute($0, "time") + 0
+  why = ""; skip_message = ""; next_is_reason = 0; inside = 1; ++files[FILENAME]; next
+}
+/^\t<\/testcase>/ { if (inside) finish(); inside = 0; next }
+!inside { next }
+/^\t\t<skipped message=/ { skip_message = attribute($0, "message"); next }
+{
+  text = $0; sub(/^\t\t<system-out>/, "", text)
+  if (next_is_reason) { if (why == "") why = decoded(text); next_is_reason = 0 }
+  else if (text ~ /: Skipped$/) next_is_reason = 1              # GoogleTest: the reason is the next line
+  else if (text ~ /^skip: / && why == "") why = decoded(substr(text, 7))  # scripts
+  else if (status == "fail" && why == "" && text ~ /: Failure$/) why = decoded(text)
+}
+END {
+  for (file in files) if (files[file] == 0) { printf "FAILED   %s holds no test\n", file; ++failed }
+  if (unlisted) printf "%d skips are not accepted in '%s'; make the tests run there, or list them with their reason in %s\n", unlisted, environment, list
+  printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+  exit failed || unlisted || !tests
+}
