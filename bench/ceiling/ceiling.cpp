@@ -1,0 +1,410 @@
+#include "bench/ceiling/ceiling.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+
+#include "models/compute/error.hpp"
+
+namespace tw {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int minimum_rounds = 3, maximum_rounds = 25;
+constexpr double keep_within = 1.15;      // candidates slower than this × the best are not timed again
+constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs several times between two clock readings
+constexpr double longest_warmed = 20e-3;  // a longer product fills the caches itself
+constexpr std::int64_t class_padding = 64, smallest_tile = 2048, large_tile = 8192, row_chunk = 256;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// One way to run one pass of one product.
+struct Candidate {
+  std::string name;  ///< empty: the plan as it is
+  std::shared_ptr<Plan> plan;
+  std::function<void()> run;
+  std::vector<double> samples;  ///< seconds of one run
+
+  double median() const {
+    if (samples.empty()) return std::numeric_limits<double>::infinity();
+    std::vector<double> sorted = samples;
+    std::sort(sorted.begin(), sorted.end());
+    const std::size_t middle = sorted.size() / 2;
+    return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  }
+};
+
+/// One pass of one product: candidates compete.
+struct Pass {
+  std::string name;
+  double flops = 0;  ///< of one run
+  int count = 1;
+  std::vector<Candidate> candidates;
+
+  const Candidate& best() const {
+    return *std::min_element(candidates.begin(), candidates.end(),
+                             [](const Candidate& a, const Candidate& b) { return a.median() < b.median(); });
+  }
+};
+
+/// Operands that all products share: as large as the largest needs.
+struct Operands {
+  std::int64_t input = 0, output = 0, weight = 0, rows = 0;  ///< elements
+  void cover(std::int64_t inputs, std::int64_t outputs, std::int64_t weights) {
+    input = std::max(input, inputs);
+    output = std::max(output, outputs);
+    weight = std::max(weight, weights);
+  }
+};
+
+std::int64_t round_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
+
+std::string times(const std::vector<std::int64_t>& extents) {
+  std::string text;
+  for (const std::int64_t extent : extents) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(extent);
+  }
+  return text;
+}
+
+class Measurement {
+ public:
+  Measurement(Device& device, DType dtype) : device_(device), dtype_(dtype), stream_(device.create_stream()) {}
+
+  Ceiling run(const std::vector<Product>& all, double budget_seconds) {
+    const Clock::time_point start = Clock::now();
+    double model_flops = 0;
+    for (const Product& product : all) {
+      model_flops += product.flops();
+      size_up(product);
+    }
+    allocate();
+    for (const Product& product : all) add(product);
+    time_all(start, budget_seconds);
+    return sum_up(model_flops);
+  }
+
+ private:
+  // ---- operands ----
+  void size_up(const Product& p) {
+    if (p.kind == Product::Kind::convolution) {
+      const ConvolutionShape shape = convolution_shape(p);
+      sizes_.cover(p.batch * p.height * p.width * p.in_channels,
+                   p.batch * shape.out_height() * shape.out_width() * p.out_channels,
+                   p.out_channels * p.kernel * p.kernel * p.in_channels);
+    } else if (p.kind != Product::Kind::attention) {
+      // Each tile of classes may overhang by its padding.
+      const std::int64_t overhang = (p.out_features / smallest_tile + 2) * class_padding;
+      const std::int64_t classes = p.out_features + (p.kind == Product::Kind::classifier ? overhang : 0);
+      sizes_.cover(p.rows * p.in_features, p.rows * classes, classes * p.in_features);
+      if (p.kind == Product::Kind::classifier) sizes_.rows = std::max(sizes_.rows, p.rows);
+    }
+  }
+
+  void allocate() {
+    const std::size_t element = size_of(dtype_);
+    const auto bytes = [](std::int64_t count, std::size_t size) { return static_cast<std::size_t>(count) * size; };
+    x_ = Buffer(device_, bytes(sizes_.input, element));
+    dx_ = Buffer(device_, bytes(sizes_.input, element));
+    y_ = Buffer(device_, bytes(sizes_.output, element));
+    dy_ = Buffer(device_, bytes(sizes_.output, element));
+    weight_ = Buffer(device_, bytes(sizes_.weight, element));
+    d_weight_ = Buffer(device_, bytes(sizes_.weight, sizeof(float)));
+    if (sizes_.rows > 0) {
+      targets_ = Buffer(device_, bytes(sizes_.rows, sizeof(std::int32_t)));
+      const std::vector<std::int32_t> zeros(static_cast<std::size_t>(sizes_.rows), 0);
+      device_.copy_from_host(*stream_, targets_.data(), zeros.data(), targets_.bytes());
+      loss_ = Buffer(device_, sizeof(float));
+    }
+    for (Buffer* buffer : {&x_, &dy_, &weight_}) fill_random(*buffer);
+    for (Buffer* buffer : {&dx_, &y_, &d_weight_}) fill_random(*buffer);  // touches the pages
+    stream_->synchronize();
+  }
+
+  /// Values in ±1, the same block over and over: speed and power depend on values, and zeros are the cheapest.
+  void fill_random(Buffer& buffer) {
+    constexpr std::size_t block_bytes = 1 << 20;
+    if (random_.empty()) {
+      random_.resize(block_bytes);
+      std::uint64_t state = 0x9e3779b97f4a7c15u;
+      const auto next = [&] {  // xorshift64*
+        state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+        return static_cast<float>(static_cast<std::int64_t>(state * 0x2545f4914f6cdd1du)) * 0x1p-63f;
+      };
+      if (dtype_ == DType::bf16) {
+        auto* values = reinterpret_cast<bf16*>(random_.data());
+        for (std::size_t i = 0; i < block_bytes / sizeof(bf16); ++i) values[i] = to_bf16(next());
+      } else {
+        auto* values = reinterpret_cast<float*>(random_.data());
+        for (std::size_t i = 0; i < block_bytes / sizeof(float); ++i) values[i] = next();
+      }
+    }
+    for (std::size_t done = 0; done < buffer.bytes(); done += block_bytes)
+      device_.copy_from_host(*stream_, static_cast<char*>(buffer.data()) + done, random_.data(),
+                             std::min(block_bytes, buffer.bytes() - done));
+  }
+
+  Tensor view(const Buffer& buffer, Dims dims, std::int64_t offset = 0) const {
+    return Tensor{buffer.data(), dtype_, {}}.slice(offset, dims);
+  }
+  Tensor gradient(Dims dims, std::int64_t offset = 0) const {
+    return Tensor{d_weight_.data(), DType::float32, {}}.slice(offset, dims);
+  }
+
+  // ---- products ----
+  ConvolutionShape convolution_shape(const Product& p) const {
+    return {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride, p.padding, dtype_};
+  }
+
+  void need(Op op) const {
+    if (device_.supports(op, dtype_)) return;
+    throw Error(Failure::unsupported, std::string("ceiling: ") + to_string(op) + " in " +
+                                          std::string(to_string(dtype_)) + ": " + device_.why_unsupported(dtype_));
+  }
+
+  void add(const Product& p) {
+    if (p.kind == Product::Kind::attention) return;
+    const bool convolution = p.kind == Product::Kind::convolution;
+    const std::string extents = convolution ? "convolution " + std::to_string(p.kernel) + "x" +
+                                                  std::to_string(p.kernel) + "/" + std::to_string(p.stride) + " " +
+                                                  times({p.batch, p.height, p.width, p.in_channels}) + "->" +
+                                                  std::to_string(p.out_channels)
+                                            : std::string(p.kind == Product::Kind::linear ? "linear " : "classifier ") +
+                                                  times({p.rows, p.in_features, p.out_features});
+    const double flops = p.flops() / p.count / (p.backward_input ? 3 : 2);
+    const auto named = [&](const char* pass) {
+      return Pass{extents + " " + pass + (p.count > 1 ? " x" + std::to_string(p.count) : ""), flops, p.count, {}};
+    };
+    forward_ = named("forward");
+    backward_input_ = named("backward_input");
+    backward_weights_ = named("backward_weights");
+    if (convolution) {
+      add_convolution(p);
+    } else {
+      add_linear(p.rows, p.in_features, p.out_features, 1, 1, "");
+      if (p.kind == Product::Kind::classifier) add_classifier(p);
+    }
+    passes_.push_back(std::move(forward_));
+    if (p.backward_input) passes_.push_back(std::move(backward_input_));
+    passes_.push_back(std::move(backward_weights_));
+  }
+
+  /// row_tiles × column_tiles products of (rows, in, out) each, so that together they do the whole. The tiles share one
+  /// packed weight; activations and gradients move on from tile to tile as they would in the whole.
+  void add_linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t row_tiles,
+                  std::int64_t column_tiles, const std::string& name) {
+    for (const Op op : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights}) need(op);
+    std::shared_ptr<LinearPlan> plan = device_.plan(LinearShape{rows, in, out, dtype_, Activation::none});
+    plan->bind(view(weight_, {out, in}));
+    plan->refresh(*stream_);
+    const auto each_tile = [=](auto&& body) {
+      for (std::int64_t row = 0; row < row_tiles; ++row)
+        for (std::int64_t column = 0; column < column_tiles; ++column)
+          body(row * rows * in, (row * column_tiles + column) * rows * out, column * out * in);
+    };
+    forward_.candidates.push_back({name,
+                                   plan,
+                                   [=, this] {
+                                     each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
+                                       LinearForward args;
+                                       args.x = view(x_, {rows, in}, x);
+                                       args.y = view(y_, {rows, out}, y);
+                                       plan->forward(*stream_, args);
+                                     });
+                                   },
+                                   {}});
+    backward_input_.candidates.push_back({name,
+                                          plan,
+                                          [=, this] {
+                                            each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
+                                              LinearBackwardInput args;
+                                              args.dy = view(dy_, {rows, out}, y);
+                                              args.dx = view(dx_, {rows, in}, x);
+                                              plan->backward_input(*stream_, args);
+                                            });
+                                          },
+                                          {}});
+    backward_weights_.candidates.push_back({name,
+                                            plan,
+                                            [=, this] {
+                                              each_tile([&](std::int64_t x, std::int64_t y, std::int64_t w) {
+                                                LinearBackwardWeights args;
+                                                args.x = view(x_, {rows, in}, x);
+                                                args.dy = view(dy_, {rows, out}, y);
+                                                args.d_weight = gradient({out, in}, w);
+                                                plan->backward_weights(*stream_, args);
+                                              });
+                                            },
+                                            {}});
+  }
+
+  /// Other ways for the output head, whose width (50,257 classes) suits no library.
+  void add_classifier(const Product& p) {
+    const std::int64_t classes = p.out_features, padded = round_up(classes, class_padding);
+    if (padded != classes && classes > class_padding) add_linear(p.rows, p.in_features, padded, 1, 1, "padded classes");
+    for (const std::int64_t wanted : {smallest_tile, large_tile}) {
+      if (classes < 2 * wanted) continue;
+      const std::int64_t tiles = (classes + wanted - 1) / wanted;
+      const std::int64_t tile = round_up((classes + tiles - 1) / tiles, class_padding);
+      add_linear(p.rows, p.in_features, tile, 1, tiles, "tiles of " + std::to_string(tile) + " classes");
+    }
+    if (p.rows >= 2 * row_chunk && p.rows % row_chunk == 0 && classes >= smallest_tile)
+      add_linear(row_chunk, p.in_features, padded, p.rows / row_chunk, 1,
+                 "chunks of " + std::to_string(row_chunk) + " rows");
+    whole_heads_.push_back({passes_.size(), p});
+  }
+
+  void add_convolution(const Product& p) {
+    for (const Op op : {Op::convolution_forward, Op::convolution_backward_weights}) need(op);
+    if (p.backward_input) need(Op::convolution_backward_input);
+    const ConvolutionShape shape = convolution_shape(p);
+    std::shared_ptr<ConvolutionPlan> plan = device_.plan(shape);
+    const Dims x{p.batch, p.height, p.width, p.in_channels};
+    const Dims y{p.batch, shape.out_height(), shape.out_width(), p.out_channels};
+    const Dims w{p.out_channels, p.kernel, p.kernel, p.in_channels};
+    plan->bind(view(weight_, w));
+    plan->refresh(*stream_);
+    forward_.candidates.push_back({"", plan, [=, this] { plan->forward(*stream_, {view(x_, x), view(y_, y)}); }, {}});
+    backward_input_.candidates.push_back({"",
+                                          plan,
+                                          [=, this] {
+                                            plan->backward_input(*stream_, {view(dy_, y), view(dx_, x)});
+                                          },
+                                          {}});
+    backward_weights_.candidates.push_back(
+        {"",
+         plan,
+         [=, this] {
+           plan->backward_weights(*stream_, {view(x_, x), view(dy_, y), gradient(w), false});
+         },
+         {}});
+    if (p.kernel == 1 && p.stride == 1 && p.padding == 0 && device_.supports(Op::linear_forward, dtype_))
+      add_linear(p.batch * p.height * p.width, p.in_channels, p.out_channels, 1, 1, "as a matrix product");
+  }
+
+  // ---- timing ----
+  double time(Candidate& candidate, int runs) {
+    stream_->synchronize();
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < runs; ++i) candidate.run();
+    stream_->synchronize();
+    return seconds_since(start) / runs;
+  }
+
+  /// Caches are filled first, but by a product so long that it fills them itself.
+  void sample(Candidate& candidate) {
+    const double expected = candidate.samples.empty() ? glance(candidate) : candidate.median();
+    const int runs =
+        expected < shortest_timed ? static_cast<int>(std::ceil(shortest_timed / std::max(expected, 1e-7))) : 1;
+    if (!candidate.samples.empty() && expected < longest_warmed) candidate.run();
+    candidate.samples.push_back(time(candidate, runs));
+  }
+
+  /// A first timing, to choose by: one run, and one more where the first is short enough to have been spoilt by being
+  /// first.
+  double glance(Candidate& candidate) {
+    const double first = time(candidate, 1);
+    return first > 5 * longest_warmed ? first : time(candidate, 1);
+  }
+
+  void time_all(Clock::time_point start, double budget_seconds) {
+    for (Pass& pass : passes_) {
+      if (pass.candidates.size() == 1) continue;
+      std::vector<double> seconds;
+      for (Candidate& candidate : pass.candidates) seconds.push_back(glance(candidate));
+      const double best = *std::min_element(seconds.begin(), seconds.end());
+      std::vector<Candidate> kept;
+      for (std::size_t i = 0; i < seconds.size(); ++i)
+        if (seconds[i] <= keep_within * best) kept.push_back(std::move(pass.candidates[i]));
+      pass.candidates = std::move(kept);
+    }
+    for (int round = 0; round < maximum_rounds; ++round) {
+      const Clock::time_point round_start = Clock::now();
+      for (Pass& pass : passes_)
+        for (Candidate& candidate : pass.candidates) sample(candidate);
+      if (round + 1 >= minimum_rounds && seconds_since(start) + seconds_since(round_start) > budget_seconds) break;
+    }
+    time_heads();
+  }
+
+  /// The classifier operator does the head's three products and the softmax: where that is faster than the products as
+  /// timed above, they must be slower than they need to be.
+  void time_heads() {
+    if (!device_.supports(Op::classifier, dtype_)) return;
+    for (const auto& [first, p] : whole_heads_) {
+      std::shared_ptr<ClassifierPlan> plan =
+          device_.plan(ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_});
+      plan->bind(view(weight_, {p.out_features, p.in_features}));
+      plan->refresh(*stream_);
+      Candidate whole{"classifier operator",
+                      plan,
+                      [=, this] {
+                        ClassifierForwardBackward args;
+                        args.x = view(x_, {p.rows, p.in_features});
+                        args.targets = Tensor{targets_.data(), DType::int32, {p.rows}};
+                        args.loss = Tensor{loss_.data(), DType::float32, {1}};
+                        args.dx = view(dx_, {p.rows, p.in_features});
+                        args.d_weight = gradient({p.out_features, p.in_features});
+                        plan->forward_backward(*stream_, args);
+                      },
+                      {}};
+      double products = 0;
+      for (std::size_t i = first; i < first + 3; ++i) products += passes_[i].best().median();
+      if (glance(whole) > 2 * keep_within * products) continue;
+      for (int round = 0; round < minimum_rounds; ++round) sample(whole);
+      if (whole.median() >= products) continue;
+      for (std::size_t i = first; i < first + 3; ++i) {
+        Candidate share = whole;
+        const double part = passes_[i].best().median() / products;
+        for (double& seconds : share.samples) seconds *= part;
+        passes_[i].candidates.push_back(std::move(share));
+      }
+    }
+  }
+
+  Ceiling sum_up(double model_flops) const {
+    Ceiling ceiling;
+    double flops = 0;
+    for (const Pass& pass : passes_) {
+      const Candidate& best = pass.best();
+      Ceiling::Entry entry;
+      entry.product = pass.name;
+      entry.flops = pass.flops * pass.count;
+      entry.seconds = best.median() * pass.count;
+      entry.flops_per_s = entry.flops / entry.seconds;
+      const std::string description = best.plan->description();
+      entry.implementation =
+          best.name.empty() || description.empty() ? best.name + description : best.name + ": " + description;
+      flops += entry.flops;
+      ceiling.seconds_per_micro_batch += entry.seconds;
+      ceiling.entries.push_back(std::move(entry));
+    }
+    ceiling.flops_per_s = flops / ceiling.seconds_per_micro_batch;
+    ceiling.covered_flops_share = flops / model_flops;
+    return ceiling;
+  }
+
+  Device& device_;
+  DType dtype_;
+  std::unique_ptr<Stream> stream_;
+  Operands sizes_;
+  Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
+  std::vector<unsigned char> random_;
+  Pass forward_, backward_input_, backward_weights_;  // of the product being added
+  std::vector<Pass> passes_;
+  std::vector<std::pair<std::size_t, Product>> whole_heads_;  // index of the first of its three passes
+};
+
+}  // namespace
+
+Ceiling measure_ceiling(Device& device, const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
+                        std::int64_t seq_len, double budget_seconds) {
+  return Measurement(device, dtype).run(products(network, micro_batch, seq_len), budget_seconds);
+}
+
+}  // namespace tw

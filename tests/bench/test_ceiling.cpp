@@ -1,0 +1,83 @@
+// The ceiling accounts for the network's products: all of them, once, and nothing else. No test asserts a time.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "bench/ceiling/ceiling.hpp"
+#include "models/compute/error.hpp"
+#include "models/compute/registry.hpp"
+
+namespace tw {
+namespace {
+
+/// Small enough for the naive device, wide enough for every kind of candidate of the output head.
+NetworkDescription small_transformer() {
+  NetworkDescription network;
+  network.name = "small";
+  network.shape = Gpt2Description{2, 16, 2, 4100, 64};
+  return network;
+}
+
+NetworkDescription small_resnet() {
+  NetworkDescription network = find_network("resnet-tiny");
+  ResnetDescription shape = network.resnet();
+  shape.image_size = 8;
+  shape.stem_width = 4;
+  network.shape = shape;
+  return network;
+}
+
+void expect_accounts_for(const Ceiling& ceiling, const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
+  double covered = 0, total = 0;
+  std::size_t passes = 0;
+  for (const Product& product : products(network, micro_batch, seq_len)) {
+    total += product.flops();
+    if (product.kind == Product::Kind::attention) continue;
+    covered += product.flops();
+    passes += product.backward_input ? 3 : 2;
+  }
+  double flops = 0, seconds = 0;
+  std::set<std::string> names;
+  for (const Ceiling::Entry& entry : ceiling.entries) {
+    EXPECT_GT(entry.seconds, 0) << entry.product;
+    EXPECT_NEAR(entry.flops_per_s * entry.seconds / entry.flops, 1, 1e-12) << entry.product;
+    flops += entry.flops;
+    seconds += entry.seconds;
+    names.insert(entry.product);
+  }
+  EXPECT_EQ(ceiling.entries.size(), passes);
+  EXPECT_EQ(names.size(), passes) << "each pass of each shape once";
+  EXPECT_NEAR(flops / covered, 1, 1e-12);
+  EXPECT_NEAR(ceiling.covered_flops_share, covered / total, 1e-12);
+  EXPECT_NEAR(ceiling.seconds_per_micro_batch / seconds, 1, 1e-12);
+  EXPECT_NEAR(ceiling.flops_per_s * seconds / covered, 1, 1e-12);
+}
+
+class CeilingOn : public testing::TestWithParam<std::tuple<const char*, DType>> {};
+
+TEST_P(CeilingOn, AccountsForATransformerWithoutItsAttention) {
+  const auto [name, dtype] = GetParam();
+  const auto device = create_device(name, {});
+  if (!device->supports(Op::linear_forward, dtype)) GTEST_SKIP() << device->why_unsupported(dtype);
+  const NetworkDescription network = small_transformer();
+  const Ceiling ceiling = measure_ceiling(*device, network, dtype, 1, 16, 0);
+  expect_accounts_for(ceiling, network, 1, 16);
+  EXPECT_LT(ceiling.covered_flops_share, 1);
+  EXPECT_EQ(device->allocated_bytes(), 0u) << "operands are freed";
+}
+
+TEST_P(CeilingOn, AccountsForAConvolutionNetwork) {
+  const auto [name, dtype] = GetParam();
+  const auto device = create_device(name, {});
+  if (!device->supports(Op::convolution_forward, dtype)) GTEST_SKIP() << device->why_unsupported(dtype);
+  const NetworkDescription network = small_resnet();
+  const Ceiling ceiling = measure_ceiling(*device, network, dtype, 2, 0, 0);
+  expect_accounts_for(ceiling, network, 2, 0);
+  EXPECT_EQ(ceiling.covered_flops_share, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Reference, CeilingOn,
+                         testing::Combine(testing::Values("reference"), testing::Values(DType::float32, DType::bf16)));
+
+}  // namespace
+}  // namespace tw
