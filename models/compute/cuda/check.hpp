@@ -1,0 +1,31 @@
+// The checking macros for the CUDA runtime API. Private to models/compute/cuda.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+
+#include "models/compute/error.hpp"
+
+namespace tw {
+
+inline void check_cuda(cudaError_t code, const char* expression, const char* file, int line) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();  // clears what can be cleared, so that the next call does not report this failure again
+  throw ApiError("CUDA", static_cast<int>(code), std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code),
+                 expression, file, line);
+}
+
+inline void warn_cuda(cudaError_t code, const char* expression, const char* file, int line) noexcept {
+  // When the process ends, the runtime may be gone before the last destructor; memory went with it.
+  if (code == cudaSuccess || code == cudaErrorCudartUnloading) return;
+  cudaGetLastError();
+  std::fprintf(stderr, "CUDA: %s in %s at %s:%d\n", cudaGetErrorString(code), expression, file, line);
+}
+
+}  // namespace tw
+
+/// Throws ApiError.
+#define TW_CUDA(expression) ::tw::check_cuda((expression), #expression, __FILE__, __LINE__)
+/// Its twin for destructors: one line on stderr, never throws.
+#define TW_CUDA_NOTHROW(expression) ::tw::warn_cuda((expression), #expression, __FILE__, __LINE__)

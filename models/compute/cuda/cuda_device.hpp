@@ -1,0 +1,20 @@
+// NVIDIA GPUs through the CUDA runtime: devices, memory, copies, streams, events, fill and cast. The other operators and
+// the plans are not there: supports() denies them and plan() throws Error{unsupported}, so a network's point is recorded
+// as `unsupported`.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/compute/registry.hpp"
+
+namespace tw {
+
+/// Throws Error{environment}: no such index, or this program holds no code for that GPU's architecture.
+std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
+/// GPUs that the CUDA runtime can use here (CUDA_VISIBLE_DEVICES is honoured by it); 0 without a driver.
+int count_cuda_devices();
+/// Why count_cuda_devices() is 0: no driver, a driver too old for this runtime, no device, …; empty otherwise.
+std::string why_no_cuda_device();
+
+}  // namespace tw
