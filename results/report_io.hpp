@@ -9,7 +9,13 @@
 
 namespace tw {
 
-/// The report as JSON text (schema results/schema/report.schema.json), pretty-printed, keys in a stable order.
+/// Of the reports this code writes and reads.
+inline constexpr const char* schema_version = "1.0";
+/// The text of results/schema/report.schema.json (JSON Schema draft-07), compiled in.
+extern const char* const report_schema_json;
+
+/// The report as JSON text (schema results/schema/report.schema.json), pretty-printed, keys in a stable order. Absent values
+/// are null; so is a number that is not finite, which `summarise` has made invalid.
 std::string to_json(const Report& report);
 /// One record as a single line of JSON, for records.jsonl.
 std::string to_json_line(const Record& record);

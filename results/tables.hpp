@@ -9,7 +9,8 @@ namespace tw {
 
 struct TableStyle {
   bool color = false;
-  int width = 100;
+  int width = 100;                  ///< columns of the terminal; columns of the table are left out below what all need
+  bool unicode = true;              ///< false: blocks and bars become ASCII
 };
 
 /// One row a record: id, samples/s (tokens/s), step time, GFLOP/s, of_ceiling, joules, verdict and flags; then notes that

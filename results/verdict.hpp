@@ -6,7 +6,19 @@
 namespace tw {
 
 /// Fills record.summary (all that follows from trials, workload and the model FLOPs, ceiling and memory already set
-/// there) and record.verdict, from the raw samples alone.
+/// there) and record.verdict, from the raw samples alone. Calling it again changes nothing.
+///
+/// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record invalid),
+/// flags such as "narrow_affinity", "oversubscribed", "steps_given", summary.energy_reason where no meter exists,
+/// of_ceiling_reason, mfu and mfu_reason. Decided here: the flags
+///   short            a window under max(60 s, 100 × the slowest counted meter's update period) (DESIGN §8.1)
+///   few_trials       fewer than 3 (§8.2)
+///   no_energy_meter  no scope has joules
+///   implausible      the ledger refused a row (§8.7): that scope's joules are absent, the speed stays valid
+///   steal            the hypervisor took more than 2 % of the CPU time in some trial
+///   loss_not_falling slope ≥ 0 over 20 or more steps
+///   loss_not_finite  and the record is invalid
+///   above_ceiling    faster than its own products alone: the ceiling is not one
 void summarise(Record& record);
 
 /// Exit code of a whole run (DESIGN §9): 0 good, 4 where no record is valid although one was tried.

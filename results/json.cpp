@@ -1,0 +1,330 @@
+// Records as JSON and back. Each struct's keys stand once, in `describe`, which both the writer and the reader walk.
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "results/report_io.hpp"
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::ordered_json;   // keys stay in the order of `describe`
+
+template <class T, class U>
+concept Like = std::same_as<std::remove_const_t<T>, U>;
+
+template <class Archive>
+void describe(Archive& a, Like<Workload> auto& w) {
+  a("model", w.model), a("layers", w.layers), a("device", w.device), a("precision", w.precision);
+  a("micro_batch", w.micro_batch), a("accumulate", w.accumulate), a("global_batch", w.global_batch);
+  a("seq_len", w.seq_len), a("ranks", w.ranks), a("threads_per_rank", w.threads_per_rank);
+  a("optimizer", w.optimizer), a("seed", w.seed), a("parameters", w.parameters), a("hash", w.hash);
+}
+template <class Archive>
+void describe(Archive& a, Like<Setting> auto& s) {
+  a("requested", s.requested), a("accepted", s.accepted), a("observed", s.observed);
+}
+template <class Archive>
+void describe(Archive& a, Like<EnergyRow> auto& e) {
+  a("scope", e.scope), a("domain", e.domain), a("host", e.host), a("method", e.method);
+  a("energy_j", e.energy_j), a("uncertainty_j", e.uncertainty_j), a("window_s", e.window_s);
+  a("update_period_s", e.update_period_s), a("counted", e.counted), a("reason", e.reason);
+}
+template <class Archive>
+void describe(Archive& a, Like<Trial> auto& t) {
+  a("window_s", t.window_s), a("steal_share", t.steal_share), a("phase_s", t.phase_s);
+  a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
+}
+template <class Archive>
+void describe(Archive& a, Like<Estimate> auto& e) {
+  a("value", e.value), a("low", e.low), a("high", e.high), a("statistic", e.statistic), a("count", e.count);
+}
+template <class Archive>
+void describe(Archive& a, Like<Summary> auto& s) {
+  a("samples_per_s", s.samples_per_s), a("tokens_per_s", s.tokens_per_s), a("flops_per_s", s.flops_per_s);
+  a("step_time_s", s.step_time_s), a("step_time_p50_s", s.step_time_p50_s), a("step_time_p90_s", s.step_time_p90_s);
+  a("step_time_p99_s", s.step_time_p99_s), a("step_time_min_s", s.step_time_min_s);
+  a("step_time_max_s", s.step_time_max_s), a("model_flops_per_sample", s.model_flops_per_sample);
+  a("flops_rule", s.flops_rule), a("ceiling_flops_per_s", s.ceiling_flops_per_s), a("of_ceiling", s.of_ceiling);
+  a("of_ceiling_reason", s.of_ceiling_reason), a("mfu", s.mfu), a("mfu_reason", s.mfu_reason);
+  a.scopes("energy_j", s.energy_j), a.scopes("flops_per_w", s.flops_per_w), a.scopes("samples_per_j", s.samples_per_j);
+  a("energy_reason", s.energy_reason), a("loss_first", s.loss_first), a("loss_last", s.loss_last);
+  a("loss_slope_per_step", s.loss_slope_per_step);
+  a("peak_resident_bytes_per_rank", s.peak_resident_bytes_per_rank);
+  a("planned_bytes_per_rank", s.planned_bytes_per_rank), a("op_share", s.op_share);
+}
+template <class Archive>
+void describe(Archive& a, Like<Verdict> auto& v) {
+  a("status", v.status), a("flags", v.flags), a("reasons", v.reasons);
+}
+template <class Archive>
+void describe(Archive& a, Like<Record> auto& r) {
+  a("id", r.id), a("workload", r.workload), a("setting", r.setting), a("trials", r.trials);
+  a("summary", r.summary), a("verdict", r.verdict);
+}
+template <class Archive>
+void describe(Archive& a, Like<HostInfo> auto& h) {
+  a("name", h.name), a("cpu", h.cpu), a("hypervisor", h.hypervisor), a("container", h.container);
+  a("sockets", h.sockets), a("cores", h.cores), a("hardware_threads", h.hardware_threads);
+  a("numa_nodes", h.numa_nodes), a("memory_bytes", h.memory_bytes), a("kernel", h.kernel), a("os", h.os);
+  a("cpu_governor", h.cpu_governor), a("cpu_min_mhz", h.cpu_min_mhz), a("cpu_max_mhz", h.cpu_max_mhz);
+  a("nics", h.nics), a("steal_share_since_boot", h.steal_share_since_boot);
+  a("cgroup_cpu_limit", h.cgroup_cpu_limit), a("cgroup_memory_limit_bytes", h.cgroup_memory_limit_bytes);
+  a("topology_xml_sha256", h.topology_xml_sha256);
+}
+template <class Archive>
+void describe(Archive& a, Like<DeviceEntry> auto& d) {
+  a("rank", d.rank), a("host", d.host), a("kind", d.kind), a("name", d.name), a("uuid", d.uuid);
+  a("instruction_set", d.instruction_set), a("threads", d.threads), a("affinity", d.affinity);
+  a("libraries", d.libraries);
+}
+template <class Archive>
+void describe(Archive& a, Like<MeterEntry> auto& m) {
+  a("host", m.host), a("domain", m.domain), a("scope", m.scope), a("method", m.method);
+  a("available", m.available), a("counted", m.counted), a("update_period_s", m.update_period_s);
+  a("reason", m.reason), a("detail", m.detail);
+}
+template <class Archive>
+void describe(Archive& a, Like<Context> auto& c) {
+  a("started_at", c.started_at), a("finished_at", c.finished_at), a("argv", c.argv);
+  a("environment", c.environment), a("versions", c.versions), a("launcher", c.launcher), a("hosts", c.hosts);
+  a("devices", c.devices), a("meters", c.meters), a("warnings", c.warnings);
+}
+template <class Archive>
+void describe(Archive& a, Like<Program> auto& p) {
+  a("name", p.name), a("version", p.version), a("git_commit", p.git_commit);
+}
+template <class Archive>
+void describe(Archive& a, Like<PlanInfo> auto& p) {
+  a("suite", p.suite), a.derived("sha256", sha256_hex(p.canonical_json)), a("canonical_json", p.canonical_json);
+}
+template <class Archive>
+void describe(Archive& a, Like<Report> auto& r) {
+  a.derived("schema_version", schema_version);
+  a("program", r.program), a("context", r.context), a("plan", r.plan), a("records", r.records);
+}
+
+class Writer {
+ public:
+  explicit Writer(Json& out) : out_(out) { out_ = Json::object(); }
+  template <class T>
+  void operator()(const char* key, const T& value) { write(out_[key], value); }
+  void derived(const char* key, const std::string& value) { out_[key] = value; }
+  /// No scope at all is null, not {}: there is nothing to look up.
+  template <class T>
+  void scopes(const char* key, const T& map) {
+    if (map.empty()) out_[key] = nullptr;
+    else write(out_[key], map);
+  }
+
+ private:
+  template <class T>
+  static void write(Json& j, const T& value) {
+    if constexpr (std::same_as<T, double>) {
+      if (std::isfinite(value)) j = value;   // JSON has no NaN; null is told apart by the verdict's reasons
+      else j = nullptr;
+    } else if constexpr (std::integral<T> || std::same_as<T, std::string>) {
+      j = value;
+    } else {
+      Writer nested(j);
+      describe(nested, value);
+    }
+  }
+  template <class T>
+  static void write(Json& j, const std::optional<T>& value) {
+    if (value) write(j, *value);
+    else j = nullptr;
+  }
+  template <class T>
+  static void write(Json& j, const std::vector<T>& values) {
+    j = Json::array();
+    for (const T& v : values) write(j.emplace_back(), v);
+  }
+  template <class T>
+  static void write(Json& j, const std::map<std::string, T>& values) {
+    j = Json::object();
+    for (const auto& [key, v] : values) write(j[key], v);
+  }
+  Json& out_;
+};
+
+class Reader {
+ public:
+  Reader(const Json& in, std::string pointer) : in_(in), pointer_(std::move(pointer)) {
+    if (!in_.is_object()) fail(in_, pointer_, "an object");
+  }
+  template <class T>
+  void operator()(const char* key, T& value) {
+    const auto found = in_.find(key);
+    if (found == in_.end()) throw std::runtime_error(place(pointer_) + ": key \"" + key + "\" is missing");
+    read(*found, pointer_ + "/" + key, value);
+  }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value) {
+    const auto found = in_.find(key);
+    if (found == in_.end()) value.reset();
+    else read(*found, pointer_ + "/" + key, value);
+  }
+  void derived(const char*, const std::string&) {}
+  template <class T>
+  void scopes(const char* key, T& map) {
+    const auto found = in_.find(key);
+    map.clear();
+    if (found != in_.end() && !found->is_null()) read(*found, pointer_ + "/" + key, map);
+  }
+
+ private:
+  static std::string place(const std::string& pointer) { return pointer.empty() ? "the document" : pointer; }
+  [[noreturn]] static void fail(const Json& j, const std::string& pointer, const char* expected) {
+    throw std::runtime_error(place(pointer) + ": expected " + expected + ", found " + j.type_name());
+  }
+  static void read(const Json& j, const std::string& pointer, double& value) {
+    if (j.is_null()) value = std::numeric_limits<double>::quiet_NaN();
+    else if (j.is_number()) value = j.get<double>();
+    else fail(j, pointer, "a number");
+  }
+  static void read(const Json& j, const std::string& pointer, bool& value) {
+    if (!j.is_boolean()) fail(j, pointer, "true or false");
+    value = j.get<bool>();
+  }
+  static void read(const Json& j, const std::string& pointer, std::string& value) {
+    if (!j.is_string()) fail(j, pointer, "a string");
+    value = j.get<std::string>();
+  }
+  template <std::integral T>
+  static void read(const Json& j, const std::string& pointer, T& value) {
+    if (!j.is_number_integer()) fail(j, pointer, "an integer");
+    const bool fits = j.is_number_unsigned() ? std::in_range<T>(j.get<std::uint64_t>())
+                                             : std::in_range<T>(j.get<std::int64_t>());
+    if (!fits) throw std::runtime_error(pointer + ": " + j.dump() + " is out of range");
+    value = j.get<T>();
+  }
+  template <class T>
+  static void read(const Json& j, const std::string& pointer, std::optional<T>& value) {
+    value.reset();
+    if (!j.is_null()) read(j, pointer, value.emplace());
+  }
+  template <class T>
+  static void read(const Json& j, const std::string& pointer, std::vector<T>& values) {
+    if (!j.is_array()) fail(j, pointer, "an array");
+    values.clear();
+    for (const Json& item : j) {
+      values.emplace_back();
+      read(item, pointer + "/" + std::to_string(values.size() - 1), values.back());
+    }
+  }
+  template <class T>
+  static void read(const Json& j, const std::string& pointer, std::map<std::string, T>& values) {
+    if (!j.is_object()) fail(j, pointer, "an object");
+    values.clear();
+    for (const auto& [key, item] : j.items()) read(item, pointer + "/" + key, values[key]);
+  }
+  template <class T>
+    requires std::is_class_v<T>
+  static void read(const Json& j, const std::string& pointer, T& value) {
+    Reader nested(j, pointer);
+    describe(nested, value);
+  }
+  const Json& in_;
+  std::string pointer_;
+};
+
+constexpr std::size_t line_width = 120;
+
+std::string compact(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+bool is_flat(const Json& j) {
+  for (const Json& item : j)
+    if (item.is_structured() && !item.empty()) return false;
+  return true;
+}
+
+/// Like dump(2), but flat objects that fit stay on one line and lists of numbers fill their lines: reports are read by people.
+void pretty(std::string& out, const Json& j, std::size_t indent) {
+  if (!j.is_structured() || j.empty()) {
+    out += compact(j);
+    return;
+  }
+  const bool object = j.is_object();
+  std::vector<std::string> items;
+  std::size_t width = 2;
+  for (const auto& [key, value] : j.items()) {
+    std::string& item = items.emplace_back(object ? compact(Json(key)) + ": " : "");
+    pretty(item, value, indent + 2);
+    width += item.size() + 2;
+  }
+  const bool flat = is_flat(j);
+  // An object stands behind its key, which may take some 30 columns.
+  const bool one_line = flat && indent + width + (object ? 30 : 0) <= line_width;
+  const std::string margin(indent + 2, ' ');
+  out += object ? '{' : '[';
+  std::size_t column = line_width;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const bool fill = one_line || (!object && flat && column + items[i].size() + 2 <= line_width);
+    if (fill) {
+      if (i > 0) out += ' ';
+    } else {
+      out += '\n' + margin;
+      column = margin.size();
+    }
+    out += items[i];
+    if (i + 1 < items.size()) out += ',';
+    column += items[i].size() + 2;
+  }
+  if (!one_line) out += '\n' + std::string(indent, ' ');
+  out += object ? '}' : ']';
+}
+
+template <class T>
+Json to_tree(const T& value) {
+  Json tree;
+  Writer writer(tree);
+  describe(writer, value);
+  return tree;
+}
+
+Json parse(const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    // "[json.exception.parse_error.101] parse error at line 3, column 5: …": the part for people starts after "at ".
+    std::string what = error.what();
+    if (const auto at = what.find(" at "); at != std::string::npos) what.erase(0, at + 4);
+    throw std::runtime_error("not JSON: " + what);
+  }
+}
+
+template <class T>
+T from_tree(const Json& tree) {
+  T value;
+  Reader reader(tree, "");
+  describe(reader, value);
+  return value;
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+  std::string out;
+  pretty(out, to_tree(report), 0);
+  return out + '\n';
+}
+
+std::string to_json_line(const Record& record) { return compact(to_tree(record)); }
+
+Report report_from_json(const std::string& text) {
+  const Json tree = parse(text);
+  if (!tree.is_object()) throw std::runtime_error("not a report: the document is " + std::string(tree.type_name()));
+  const auto version = tree.find("schema_version");
+  if (version == tree.end()) throw std::runtime_error("not a report: key \"schema_version\" is missing");
+  if (*version != schema_version)
+    throw std::runtime_error("/schema_version: " + compact(*version) + " is not \"" + schema_version +
+                             "\", the version that this program reads");
+  return from_tree<Report>(tree);
+}
+
+Record record_from_json(const std::string& text) { return from_tree<Record>(parse(text)); }
+
+}  // namespace tw

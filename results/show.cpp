@@ -1,0 +1,283 @@
+// `trainwatt show`: one report in full.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "results/paint.hpp"
+#include "results/report_io.hpp"
+#include "results/tables.hpp"
+#include "results/text.hpp"
+
+namespace tw {
+namespace {
+
+constexpr std::size_t label_width = 13;   // "  step time    " before every line of a point
+
+std::string join(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string text;
+  for (const std::string& part : parts)
+    if (!part.empty()) text += (text.empty() ? "" : separator) + part;
+  return text;
+}
+std::string count(std::int64_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+std::string percent(double share) { return significant(100 * share, share < 0.01 ? 2 : 3) + " %"; }
+
+/// "0-3,8"
+std::string ranges(std::vector<int> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t j = i;
+    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
+    text += (text.empty() ? "" : ",") + std::to_string(numbers[i]) + (j > i ? "-" + std::to_string(numbers[j]) : "");
+    i = j + 1;
+  }
+  return text;
+}
+
+std::vector<double> joined(const Record& r, std::vector<double> Trial::* member) {
+  std::vector<double> all;
+  for (const Trial& t : r.trials) all.insert(all.end(), (t.*member).begin(), (t.*member).end());
+  return all;
+}
+
+/// How many values fall into each of `buckets` equal parts of their range.
+std::vector<double> histogram(const std::vector<double>& values, std::size_t buckets) {
+  std::vector<double> counts(buckets, 0);
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  if (values.empty() || !(*high > *low)) return {};
+  for (double v : values)
+    ++counts[std::min(buckets - 1, static_cast<std::size_t>((v - *low) / (*high - *low) * static_cast<double>(buckets)))];
+  return counts;
+}
+
+class Shower {
+ public:
+  Shower(const Report& report, const TableStyle& style) : report_(report), style_(style), paint_(style.color) {}
+
+  std::string text() {
+    head();
+    hosts();
+    devices();
+    meters();
+    if (!report_.context.warnings.empty()) {
+      title("Warnings");
+      for (const std::string& warning : report_.context.warnings)
+        out_ += "  " + paint_.yellow("! ") + wrap(warning, width(), 4) + "\n";
+    }
+    title("Points");
+    out_ += summary_table(report_, style_);
+    for (const Record& r : report_.records)
+      if (r.summary.samples_per_s) point(r);
+    return std::move(out_);
+  }
+
+ private:
+  std::size_t width() const { return static_cast<std::size_t>(style_.width); }
+  void title(const std::string& text) { out_ += "\n" + paint_.bold(text) + "\n"; }
+  /// One labelled line of a block, wrapped under itself.
+  void line(const std::string& label, const std::string& text) {
+    if (text.empty()) return;
+    // A label that leaves no gap gets a line of its own.
+    out_ += "  " + paint_.dim(pad_right(label, label_width));
+    if (columns(label) >= label_width) out_ += "\n" + std::string(2 + label_width, ' ');
+    out_ += wrap(text, width(), 2 + label_width) + "\n";
+  }
+  std::string arrow() const { return style_.unicode ? "→" : "->"; }
+
+  void head() {
+    const Program& p = report_.program;
+    const Context& c = report_.context;
+    out_ += paint_.bold(p.name + " " + p.version) + paint_.dim(" (" + p.git_commit + ")") + "\n";
+    line("suite", report_.plan.suite + ", plan " + sha256_hex(report_.plan.canonical_json).substr(0, 12));
+    line("started", c.started_at + (c.finished_at.empty() ? ", not finished" : ", finished " + c.finished_at));
+    line("command", join(c.argv, " "));
+    line("launcher", c.launcher);
+    std::vector<std::string> versions, variables;
+    for (const auto& [name, version] : c.versions) versions.push_back(name + " " + version);
+    for (const auto& [name, value] : c.environment) variables.push_back(name + "=" + value);
+    line("versions", join(versions, ", "));
+    line("environment", join(variables, " "));
+  }
+
+  void hosts() {
+    title("Hosts");
+    for (const HostInfo& h : report_.context.hosts) {
+      line(h.name, join({h.cpu, count(h.sockets, "socket"), count(h.cores, "core"), count(h.hardware_threads, "hardware thread"),
+                         count(h.numa_nodes, "NUMA node"), bytes(static_cast<double>(h.memory_bytes))}, ", "));
+      line("", join({h.os, "kernel " + h.kernel, h.hypervisor ? "hypervisor " + *h.hypervisor : "no hypervisor seen",
+                     h.container ? "container " + *h.container : "no container seen"}, ", "));
+      std::vector<std::string> state;
+      if (h.cpu_governor) state.push_back("governor " + *h.cpu_governor);
+      if (h.cpu_min_mhz && h.cpu_max_mhz) state.push_back(fmt::format("{:.0f} to {:.0f} MHz", *h.cpu_min_mhz, *h.cpu_max_mhz));
+      if (h.steal_share_since_boot) state.push_back("steal since boot " + percent(*h.steal_share_since_boot));
+      if (h.cgroup_cpu_limit) state.push_back("CPU limit " + *h.cgroup_cpu_limit);
+      if (h.cgroup_memory_limit_bytes) state.push_back("memory limit " + bytes(static_cast<double>(*h.cgroup_memory_limit_bytes)));
+      line("", join(state, ", "));
+      line("", join(h.nics, ", "));
+    }
+  }
+
+  void devices() {
+    title("Devices");
+    for (const DeviceEntry& d : report_.context.devices)
+      line(fmt::format("rank {}", d.rank),
+           join({d.host, d.kind, d.name, d.uuid, d.instruction_set,
+                 count(d.threads, "thread") + (d.affinity.empty() ? "" : " on CPU " + ranges(d.affinity)), join(d.libraries, ", ")},
+                ", "));
+  }
+
+  void meters() {
+    title("Energy meters");
+    if (report_.context.meters.empty()) out_ += "  none looked for\n";
+    for (const MeterEntry& m : report_.context.meters) {
+      std::string text = m.host + ", ";
+      if (m.available) {
+        text += join({m.scope, m.method, m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
+                      m.counted ? "counted" : "not counted: " + m.reason}, ", ");
+      } else {
+        text += "not available: " + m.reason;
+      }
+      line(m.domain, text + (m.detail.empty() ? "" : " (" + m.detail + ")"));
+    }
+  }
+
+  static std::string interval(const Estimate& e, const std::string& unit) {
+    std::string text = si(e.value, unit);
+    if (e.low && e.high) text += " [" + si(*e.low) + ", " + si(*e.high) + "]";
+    return text;
+  }
+
+  void point(const Record& r) {
+    const Workload& w = r.workload;
+    const Summary& s = r.summary;
+    out_ += "\n" + paint_.bold(paint_.cyan(r.id)) + "\n";
+    const std::string times = style_.unicode ? " × " : " x ";
+    line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + ", " + w.precision + " on " + w.device +
+                         ", " + si(static_cast<double>(w.parameters)) + " parameters, " + w.optimizer + ", seed " +
+                         std::to_string(w.seed));
+    line("batch", fmt::format("{} micro-batch{}{} accumulated{}{} = {} samples", w.micro_batch, times, w.accumulate, times,
+                              count(w.ranks, "rank"), w.global_batch) +
+                      (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
+    settings(r);
+    std::vector<std::string> windows;
+    for (const Trial& t : r.trials) windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
+    line("trials", join(windows, ", "));
+    line("throughput", interval(*s.samples_per_s, "samples/s") +
+                           (s.tokens_per_s ? ", " + interval(*s.tokens_per_s, "tokens/s") : ""));
+    if (s.flops_per_s) {
+      line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + si(s.model_flops_per_sample, "FLOP/sample") + " (" + s.flops_rule + ")");
+    }
+    line("of ceiling", s.of_ceiling ? significant(*s.of_ceiling) + " of " + si(*s.ceiling_flops_per_s, "FLOP/s") +
+                                          ", the rate of its own products timed alone"
+                                    : "absent: " + s.of_ceiling_reason);
+    line("MFU", s.mfu ? percent(*s.mfu) : "absent: " + s.mfu_reason);
+    step_times(r);
+    phases(r);
+    if (!s.op_share.empty()) {
+      std::vector<std::pair<double, std::string>> shares;
+      for (const auto& [op, share] : s.op_share) shares.push_back({share, op});
+      std::sort(shares.rbegin(), shares.rend());
+      std::vector<std::string> parts;
+      for (const auto& [share, op] : shares) parts.push_back(op + " " + percent(share));
+      line("operators", join(parts, ", "));
+    }
+    loss(r);
+    energy(r);
+    line("memory", "peak " + bytes(static_cast<double>(s.peak_resident_bytes_per_rank)) + " resident, planned " +
+                       bytes(static_cast<double>(s.planned_bytes_per_rank)) + " (largest rank)");
+    line("verdict", join({r.verdict.status, join(r.verdict.flags, ", "), join(r.verdict.reasons, "; ")}, ": "));
+  }
+
+  void settings(const Record& r) {
+    std::vector<std::string> parts;
+    for (const auto& [name, set] : r.setting)
+      if (set.requested || set.accepted || set.observed) {
+        const auto figure = [](const std::optional<double>& v) { return v ? significant(*v, 4) : std::string("unknown"); };
+        parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " +
+                        figure(set.observed) + " observed");
+      }
+    line("setting", join(parts, "; "));
+  }
+
+  void step_times(const Record& r) {
+    const Summary& s = r.summary;
+    line("step time", "min " + duration(*s.step_time_min_s) + ", p50 " + duration(*s.step_time_p50_s) + ", p90 " +
+                          duration(*s.step_time_p90_s) + ", p99 " + duration(*s.step_time_p99_s) + ", max " +
+                          duration(*s.step_time_max_s));
+    const std::vector<double> counts = histogram(joined(r, &Trial::step_time_s), 24);
+    if (!counts.empty())
+      line("", duration(*s.step_time_min_s) + " " + paint_.cyan(sparkline(counts, counts.size(), style_.unicode)) + " " +
+                   duration(*s.step_time_max_s));
+  }
+
+  void phases(const Record& r) {
+    std::map<std::string, double> seconds;   // mean over all steps
+    double steps = 0;
+    for (const Trial& t : r.trials) {
+      const double n = static_cast<double>(t.step_time_s.size());
+      for (const auto& [phase, mean] : t.phase_s) seconds[phase] += mean * n;
+      steps += n;
+    }
+    if (seconds.empty() || !(steps > 0)) return;
+    const double step = r.summary.step_time_s->value;
+    double rest = step;
+    std::vector<std::pair<std::string, double>> ordered;
+    for (const char* known : {"data", "forward", "backward", "communication", "optimizer"})   // as they happen
+      if (const auto found = seconds.find(known); found != seconds.end()) {
+        ordered.emplace_back(known, found->second / steps);
+        seconds.erase(found);
+      }
+    for (const auto& [phase, total] : seconds) ordered.emplace_back(phase, total / steps);
+    for (const auto& [phase, mean] : ordered) rest -= mean;
+    ordered.emplace_back("rest", std::max(0.0, rest));   // the slowest rank's step less the mean phases over ranks
+    std::string label = "phases";
+    for (const auto& [phase, mean] : ordered) {
+      out_ += "  " + paint_.dim(pad_right(label, label_width)) + pad_right(phase, 14) + pad_left(duration(mean), 9) +
+              pad_left(percent(mean / step), 9) + "  " + paint_.cyan(bar(mean / step, 40, style_.unicode)) + "\n";
+      label.clear();
+    }
+  }
+
+  void loss(const Record& r) {
+    const Summary& s = r.summary;
+    const std::vector<double> losses = joined(r, &Trial::loss);
+    if (losses.empty()) return;
+    const auto figure = [](const std::optional<double>& v) { return v ? significant(*v, 4) : std::string("not finite"); };
+    line("loss", figure(s.loss_first) + " " + arrow() + " " + figure(s.loss_last) +
+                     (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") + "  " +
+                     paint_.cyan(sparkline(losses, 32, style_.unicode)));
+  }
+
+  void energy(const Record& r) {
+    const Summary& s = r.summary;
+    std::string label = "energy";
+    for (const auto& [scope, joules] : s.energy_j) {
+      if (!joules) continue;
+      std::string text = scope + ": " + interval(*joules, "J") + " a trial";
+      if (const auto found = s.flops_per_w.find(scope); found != s.flops_per_w.end() && found->second)
+        text += ", " + interval(*found->second, "FLOP/J");
+      if (const auto found = s.samples_per_j.find(scope); found != s.samples_per_j.end() && found->second)
+        text += ", " + interval(*found->second, "samples/J");
+      line(label, text);
+      label.clear();
+    }
+    if (!s.energy_reason.empty()) line(label, "absent: " + s.energy_reason);
+    if (r.trials.empty()) return;
+    for (const EnergyRow& row : r.trials.front().energy)
+      if (!row.counted) line("", row.domain + " left out: " + (row.reason.empty() ? "not counted" : row.reason));
+  }
+
+  const Report& report_;
+  const TableStyle& style_;
+  const Paint paint_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string show_report(const Report& report, const TableStyle& style) { return Shower(report, style).text(); }
+
+}  // namespace tw

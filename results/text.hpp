@@ -1,0 +1,34 @@
+// Figures and lines for people. Shared by the tables of results/ and the programs' own output.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tw {
+
+/// Three significant digits with an SI prefix: "52.5 k", "1.23 M", "0.410"; a unit follows without a further space: "75.0 GFLOP/s".
+std::string si(double value, const std::string& unit = "");
+/// "19.5 ms", "1.50 s", "4 min 10 s"
+std::string duration(double seconds);
+/// "412 MiB"
+std::string bytes(double count);
+/// Digits by significance: "0.683", "12.8"
+std::string significant(double value, int digits = 3);
+
+/// Columns that UTF-8 text takes in a terminal (code points; colours count nothing; no wide characters).
+std::size_t columns(const std::string& text);
+std::string pad_left(const std::string& text, std::size_t width);    ///< right-justified
+std::string pad_right(const std::string& text, std::size_t width);
+/// Breaks at spaces so that no line passes `width` (a longer word stays whole); following lines start with `indent` spaces.
+std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
+/// The least edit distance, for "did you mean".
+const std::string* nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+/// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not
+/// finite show as "x".
+std::string sparkline(std::span<const double> values, std::size_t width, bool unicode);
+/// Filled to share × width columns: "███▌".
+std::string bar(double share, std::size_t width, bool unicode);
+
+}  // namespace tw

@@ -1,0 +1,251 @@
+#include "results/verdict.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "results/statistics.hpp"
+
+namespace tw {
+namespace {
+
+constexpr double short_window_s = 60, short_window_periods = 100;   // DESIGN §8.1
+/// A neighbour that takes 2 % of the CPU moves a step time by about as much as a 3-trial interval is wide.
+constexpr double steal_threshold = 0.02;
+constexpr std::size_t loss_steps_to_judge = 20;
+constexpr std::size_t trials_wanted = 3;   // DESIGN §8.2
+constexpr std::string_view no_meter = "no_energy_meter";
+
+/// What this file decides, from samples alone. All other flags and reasons are the caller's and stay.
+constexpr std::string_view own_flags[] = {"short",          "no_energy_meter",  "few_trials",  "steal",
+                                          "loss_not_falling", "loss_not_finite", "implausible", "above_ceiling"};
+constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ", "no_trials: "};
+
+bool is_own_flag(std::string_view flag) {
+  return std::find(std::begin(own_flags), std::end(own_flags), flag) != std::end(own_flags);
+}
+bool is_own_reason(std::string_view reason) {
+  return std::any_of(std::begin(own_reasons), std::end(own_reasons),
+                     [&](std::string_view prefix) { return reason.substr(0, prefix.size()) == prefix; });
+}
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+bool is_finite(double v) { return std::isfinite(v); }
+
+/// Left out because another row already covers its joules (DESIGN §8.3): nothing is missing.
+bool is_covered_elsewhere(const EnergyRow& row) {
+  return !row.counted && (row.energy_j || row.reason == "contained" || row.reason == "duplicate");
+}
+
+Estimate scaled(Estimate e, double factor) {
+  e.value *= factor;
+  if (e.low) *e.low *= factor;
+  if (e.high) *e.high *= factor;
+  return e;
+}
+
+/// The interval over trials sees their spread only; the sensor's own half width (relative, mean over trials) is common to
+/// all of them and joins in quadrature (DESIGN §8.9).
+void widen(Estimate& e, double relative_half_width) {
+  if (!e.low || !e.high) return;
+  const double sensor = std::abs(e.value) * relative_half_width;
+  e.low = e.value - std::hypot(e.value - *e.low, sensor);
+  e.high = e.value + std::hypot(*e.high - e.value, sensor);
+}
+
+/// Joules of one scope in one trial, or why there are none.
+struct ScopeTotal {
+  double energy_j = 0, uncertainty_j = 0;
+  std::string reason;
+};
+ScopeTotal scope_total(const Trial& trial, const std::string& scope) {
+  ScopeTotal total;
+  bool any = false;
+  for (const EnergyRow& row : trial.energy) {
+    if (row.scope != scope || is_covered_elsewhere(row)) continue;
+    if (!row.energy_j || !is_finite(*row.energy_j) || row.reason == "implausible") {
+      total.reason = row.domain + ": " + (row.reason.empty() ? "not read" : row.reason);
+      return total;
+    }
+    any = true;
+    total.energy_j += *row.energy_j;
+    total.uncertainty_j += row.uncertainty_j.value_or(0);   // added, not in quadrature: one clock's error is in all rows
+  }
+  if (!any) total.reason = "no counted meter";
+  else if (!(total.energy_j > 0)) total.reason = "counter did not move";   // 0 J is never a measurement
+  return total;
+}
+
+bool has_implausible_row(const Record& record) {
+  return std::any_of(record.trials.begin(), record.trials.end(), [](const Trial& t) {
+    return std::any_of(t.energy.begin(), t.energy.end(), [](const EnergyRow& r) { return r.reason == "implausible"; });
+  });
+}
+bool has_no_meter(const Record& record) {
+  const auto& energy = record.summary.energy_j;
+  return !has_implausible_row(record) &&
+         std::none_of(energy.begin(), energy.end(), [](const auto& scope) { return scope.second.has_value(); });
+}
+
+void summarise_energy(Record& record, const std::vector<double>& samples) {
+  Summary& s = record.summary;
+  s.energy_j.clear(), s.flops_per_w.clear(), s.samples_per_j.clear();
+  std::set<std::string> scopes;
+  for (const Trial& t : record.trials)
+    for (const EnergyRow& row : t.energy)
+      if (!row.scope.empty()) scopes.insert(row.scope);
+  if (scopes.empty()) {
+    if (record.trials.empty()) {
+      if (s.energy_reason.empty()) s.energy_reason = "not measured";
+    } else if (!s.energy_reason.starts_with(no_meter)) {
+      s.energy_reason = std::string(no_meter) + (s.energy_reason.empty() ? "" : ": " + s.energy_reason);
+    }
+    return;
+  }
+  s.energy_reason.clear();
+  for (const std::string& scope : scopes) {
+    std::vector<double> energy, samples_per_j, relative;
+    std::string reason;
+    for (std::size_t i = 0; i < record.trials.size() && reason.empty(); ++i) {
+      const ScopeTotal total = scope_total(record.trials[i], scope);
+      reason = total.reason;
+      if (!reason.empty()) break;
+      energy.push_back(total.energy_j);
+      samples_per_j.push_back(samples[i] / total.energy_j);
+      relative.push_back(total.uncertainty_j / total.energy_j);
+    }
+    if (!reason.empty()) {
+      s.energy_j[scope] = s.flops_per_w[scope] = s.samples_per_j[scope] = std::nullopt;
+      s.energy_reason += (s.energy_reason.empty() ? "" : "; ") + scope + ": " + reason;
+      continue;
+    }
+    const double sensor = sum(relative) / static_cast<double>(relative.size());
+    Estimate joules = estimate(energy), efficiency = estimate(samples_per_j);
+    widen(joules, sensor);
+    widen(efficiency, sensor);
+    s.energy_j[scope] = joules;
+    s.samples_per_j[scope] = efficiency;
+    s.flops_per_w[scope] = s.model_flops_per_sample > 0 ? std::optional(scaled(efficiency, s.model_flops_per_sample))
+                                                        : std::nullopt;
+  }
+  if (has_no_meter(record)) s.energy_reason = std::string(no_meter) + ": " + s.energy_reason;
+}
+
+void summarise_speed(Record& record, const std::vector<double>& samples) {
+  Summary& s = record.summary;
+  s.samples_per_s = s.tokens_per_s = s.flops_per_s = s.step_time_s = std::nullopt;
+  s.step_time_p50_s = s.step_time_p90_s = s.step_time_p99_s = s.step_time_min_s = s.step_time_max_s = std::nullopt;
+  std::vector<double> throughput, step_time, all;
+  for (std::size_t i = 0; i < record.trials.size(); ++i) {
+    const std::vector<double>& steps = record.trials[i].step_time_s;
+    const double seconds = sum(steps);
+    if (steps.empty() || !(seconds > 0) || !is_finite(seconds)) continue;
+    throughput.push_back(samples[i] / seconds);
+    step_time.push_back(seconds / static_cast<double>(steps.size()));
+    all.insert(all.end(), steps.begin(), steps.end());
+  }
+  if (!throughput.empty()) {
+    s.samples_per_s = estimate(throughput);
+    s.step_time_s = estimate(step_time);
+    if (record.workload.seq_len) s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
+    if (s.model_flops_per_sample > 0) s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);
+    s.step_time_p50_s = quantile(all, 0.5);
+    s.step_time_p90_s = quantile(all, 0.9);
+    s.step_time_p99_s = quantile(all, 0.99);
+    s.step_time_min_s = quantile(all, 0);
+    s.step_time_max_s = quantile(all, 1);
+  }
+  s.of_ceiling.reset();
+  if (s.flops_per_s && s.ceiling_flops_per_s && *s.ceiling_flops_per_s > 0) {
+    s.of_ceiling = s.flops_per_s->value / *s.ceiling_flops_per_s;
+    s.of_ceiling_reason.clear();
+  } else if (s.of_ceiling_reason.empty()) {
+    s.of_ceiling_reason = s.flops_per_s ? "ceiling not measured" : "no throughput";
+  }
+  if (s.mfu) s.mfu_reason.clear();
+  else if (s.mfu_reason.empty()) s.mfu_reason = "no vendor peak known for this device";
+}
+
+std::vector<double> all_losses(const Record& record) {
+  std::vector<double> losses;
+  for (const Trial& t : record.trials) losses.insert(losses.end(), t.loss.begin(), t.loss.end());
+  return losses;
+}
+
+void summarise_loss(Summary& s, const std::vector<double>& losses) {
+  s.loss_first = s.loss_last = s.loss_slope_per_step = std::nullopt;
+  if (losses.empty()) return;
+  if (is_finite(losses.front())) s.loss_first = losses.front();
+  if (is_finite(losses.back())) s.loss_last = losses.back();
+  if (losses.size() >= 2 && std::all_of(losses.begin(), losses.end(), is_finite)) s.loss_slope_per_step = slope(losses);
+}
+
+/// Whether a trial's window is too short for a published figure; the period is the slowest counted meter's.
+bool is_short(const Trial& trial) {
+  double period = 0;
+  for (const EnergyRow& row : trial.energy)
+    if (row.counted && row.energy_j) period = std::max(period, row.update_period_s);
+  return trial.window_s < std::max(short_window_s, short_window_periods * period);
+}
+
+void judge(Record& record, const std::vector<double>& losses) {
+  Verdict& v = record.verdict;
+  const Summary& s = record.summary;
+  std::erase_if(v.flags, is_own_flag);
+  std::erase_if(v.reasons, is_own_reason);
+  if (v.status == "unsupported" || v.status == "failed") return;
+
+  const auto flag = [&](const char* name) { v.flags.emplace_back(name); };
+  if (record.trials.empty()) v.reasons.push_back("no_trials: nothing was measured");
+  for (std::size_t i = 0; i < record.trials.size(); ++i) {
+    const std::vector<double>& steps = record.trials[i].step_time_s;
+    const std::string trial = "trial " + std::to_string(i + 1);
+    if (steps.empty()) v.reasons.push_back("step_time: " + trial + " has no step");
+    else if (!std::all_of(steps.begin(), steps.end(), [](double t) { return is_finite(t) && t > 0; }))
+      v.reasons.push_back("step_time: " + trial + " has a step that took no positive, finite time");
+  }
+  if (const auto bad = std::find_if_not(losses.begin(), losses.end(), is_finite); bad != losses.end()) {
+    flag("loss_not_finite");
+    v.reasons.push_back("loss_not_finite: at measured step " + std::to_string(bad - losses.begin() + 1) + " of " +
+                        std::to_string(losses.size()));
+  } else if (losses.size() >= loss_steps_to_judge && s.loss_slope_per_step && *s.loss_slope_per_step >= 0) {
+    flag("loss_not_falling");
+  }
+  if (!record.trials.empty()) {
+    if (std::any_of(record.trials.begin(), record.trials.end(), is_short)) flag("short");
+    if (record.trials.size() < trials_wanted) flag("few_trials");
+    const auto stolen = [](const Trial& t) { return t.steal_share && *t.steal_share > steal_threshold; };
+    if (std::any_of(record.trials.begin(), record.trials.end(), stolen)) flag("steal");
+    if (has_implausible_row(record)) flag("implausible");
+    if (has_no_meter(record)) flag("no_energy_meter");
+    if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");
+  }
+  v.status = v.reasons.empty() ? "valid" : "invalid";
+}
+
+}  // namespace
+
+void summarise(Record& record) {
+  std::vector<double> samples;   // of each trial
+  for (const Trial& t : record.trials)
+    samples.push_back(static_cast<double>(record.workload.global_batch) * static_cast<double>(t.step_time_s.size()));
+  const std::vector<double> losses = all_losses(record);
+  summarise_speed(record, samples);
+  summarise_energy(record, samples);
+  summarise_loss(record.summary, losses);
+  judge(record, losses);
+}
+
+int exit_code(const Report& report) {
+  bool tried = false;
+  for (const Record& record : report.records) {
+    if (record.verdict.status == "valid") return 0;
+    tried = tried || record.verdict.status != "unsupported";
+  }
+  return tried ? 4 : 0;
+}
+
+}  // namespace tw

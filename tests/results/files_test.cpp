@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "results/report_io.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "trainwatt-files-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  static std::string content(const fs::path& path) {
+    std::ostringstream out;
+    out << std::ifstream(path, std::ios::binary).rdbuf();
+    return out.str();
+  }
+  static void put(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+  int files() const { return static_cast<int>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
+  /// The error of write_atomically or append_line in a child whose files may not grow past `limit` bytes: a full disk,
+  /// without one. 0: no error; the text must name the path.
+  template <class F>
+  int errno_with_file_limit(rlim_t limit, const fs::path& path, F write) {
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(SIGXFSZ, SIG_IGN);
+      const rlimit files_end{limit, limit};
+      setrlimit(RLIMIT_FSIZE, &files_end);
+      try {
+        write();
+      } catch (const std::system_error& error) {
+        _exit(std::string(error.what()).find(path.string()) == std::string::npos ? 255 : error.code().value());
+      }
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  fs::path folder_;
+};
+
+TEST_F(Files, WriteReplacesWhole) {
+  const fs::path path = folder_ / "report.json";
+  write_atomically(path, "first, and longer\n");
+  write_atomically(path, "second\n");
+  EXPECT_EQ(content(path), "second\n");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(Files, WriteIntoAMissingFolderNamesIt) {
+  try {
+    write_atomically(folder_ / "none" / "report.json", "x");
+    FAIL();
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), ENOENT);
+    EXPECT_NE(std::string(error.what()).find("none/report.json"), std::string::npos);
+  }
+}
+
+TEST_F(Files, WriteOverAFolderFailsAndLeavesNothing) {
+  fs::create_directory(folder_ / "report.json");
+  EXPECT_THROW(write_atomically(folder_ / "report.json", "x"), std::system_error);
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(Files, OrdinaryUserIsRefusedByAFolderWithoutRights) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_THROW(write_atomically(folder_ / "report.json", "x"), std::system_error);
+  fs::permissions(folder_, fs::perms::owner_all);
+}
+
+TEST_F(Files, AFullDiskKeepsTheOldFile) {
+  const fs::path path = folder_ / "report.json";
+  put(path, "old");
+  EXPECT_EQ(errno_with_file_limit(100, path, [&] { write_atomically(path, std::string(1000, 'x')); }), EFBIG);
+  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(files(), 1);   // the temporary is gone
+}
+
+TEST_F(Files, AFullDiskKeepsTheLinesBefore) {
+  const fs::path path = folder_ / "records.jsonl";
+  put(path, "{\"a\":1}\n");
+  EXPECT_EQ(errno_with_file_limit(100, path, [&] { append_line(path, std::string(1000, 'x')); }), EFBIG);
+  EXPECT_EQ(content(path), "{\"a\":1}\n");
+}
+
+TEST_F(Files, FullDevice) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
+  try {
+    append_line("/dev/full", "x");
+    FAIL();
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), ENOSPC);
+    EXPECT_NE(std::string(error.what()).find("/dev/full"), std::string::npos);
+  }
+}
+
+TEST_F(Files, AKillWhileWritingLeavesAWholeFile) {
+  const fs::path path = folder_ / "report.json";
+  const std::string a(1 << 20, 'a'), b(1 << 20, 'b');
+  write_atomically(path, a);
+  for (int round = 0; round < 30; ++round) {
+    const pid_t child = fork();
+    if (child == 0)
+      for (;;) write_atomically(path, b), write_atomically(path, a);
+    usleep(1000 + 700 * round);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::string found = content(path);
+    ASSERT_TRUE(found == a || found == b) << found.size();
+  }
+}
+
+TEST_F(Files, AppendAddsLines) {
+  const fs::path path = folder_ / "records.jsonl";
+  append_line(path, "one");
+  append_line(path, "two");
+  EXPECT_EQ(content(path), "one\ntwo\n");
+}
+
+TEST_F(Files, AppendCutsATornLine) {
+  const fs::path path = folder_ / "records.jsonl";
+  put(path, "one\n{\"id\": \"tor");
+  append_line(path, "two");
+  EXPECT_EQ(content(path), "one\ntwo\n");
+  put(path, "{\"id\": \"torn from the start");
+  append_line(path, "one");
+  EXPECT_EQ(content(path), "one\n");
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,116 @@
+#include "samples.hpp"
+
+#include <cmath>
+
+#include "results/report_io.hpp"
+#include "results/verdict.hpp"
+
+namespace tw::testing {
+
+Trial sample_trial(int steps, double step_time_s, double window_s) {
+  Trial t;
+  for (int i = 0; i < steps; ++i) {
+    t.step_time_s.push_back(step_time_s * (1 + 0.02 * ((i * 7) % 5 - 2)));
+    t.loss.push_back(5.5 - 0.01 * i + 0.02 * ((i * 3) % 4));
+    t.gradient_norm.push_back(1.0 + 0.1 * (i % 3));
+  }
+  t.phase_s = {{"data", 0.001}, {"forward", 0.3 * step_time_s}, {"backward", 0.55 * step_time_s},
+               {"communication", 0.05 * step_time_s}, {"optimizer", 0.08 * step_time_s}};
+  t.window_s = window_s;
+  t.steal_share = 0.004;
+  return t;
+}
+
+Record sample_record() {
+  Record r;
+  r.id = "gpt2-tiny/bf16/acc4/np2";
+  Workload& w = r.workload;
+  w.model = "gpt2-tiny", w.device = "cpu", w.precision = "bf16", w.optimizer = "adamw";
+  w.micro_batch = 8, w.accumulate = 4, w.ranks = 2, w.global_batch = 64, w.seq_len = 128;
+  w.seed = 1, w.parameters = 1234567;
+  w.hash = sha256_hex("a workload");
+  r.setting["cpu_frequency_mhz"] = {};
+  r.trials = {sample_trial(40, 1.50, 61), sample_trial(40, 1.52, 61.8), sample_trial(40, 1.49, 60.5)};
+  Summary& s = r.summary;
+  s.model_flops_per_sample = 1.2e9;
+  s.flops_rule = "6*N_mat + 6*L*C*T per token, causal";
+  s.ceiling_flops_per_s = 75e9;
+  s.energy_reason = "no_energy_meter: rapl: no_driver";
+  s.peak_resident_bytes_per_rank = 412ull << 20;
+  s.planned_bytes_per_rank = 365ull << 20;
+  s.op_share = {{"linear", 0.61}, {"attention", 0.17}, {"norm", 0.06}};
+  return r;
+}
+
+Record sample_record_with_energy() {
+  Record r = sample_record();
+  r.summary.energy_reason.clear();
+  for (Trial& t : r.trials) {
+    const auto row = [&](const char* scope, const char* domain, double joules) {
+      EnergyRow e;
+      e.scope = scope, e.domain = domain, e.host = "node1", e.method = "counter";
+      e.energy_j = joules, e.uncertainty_j = 2, e.window_s = t.window_s, e.update_period_s = 0.001;
+      return e;
+    };
+    t.energy = {row("package", "rapl:package-0", 6000), row("package", "rapl:package-1", 5800), row("dram", "rapl:dram-0", 900),
+                row("package", "rapl:core-0", 4000)};
+    t.energy[3].counted = false;
+    t.energy[3].reason = "contained";
+  }
+  return r;
+}
+
+Report sample_report() {
+  Report report;
+  report.program = {"trainwatt-train", "0.1.0", "0123456789ab"};
+  Context& c = report.context;
+  c.started_at = "2026-03-01T10:00:00Z";
+  c.finished_at = "2026-03-01T10:12:30Z";
+  c.argv = {"build/bin/trainwatt-train", "--suite", "quick", "--out", "out/r1"};
+  c.environment = {{"OMP_NUM_THREADS", "1"}};
+  c.versions = {{"compiler", "g++ 12.2.0"}, {"mpi", "Open MPI 4.1.4"}, {"onednn", "2.6.3"}};
+  c.launcher = "mpirun";
+  HostInfo h;
+  h.name = "node1", h.cpu = "Intel(R) Xeon(R) Platinum 8488C", h.hypervisor = "kvm";
+  h.sockets = 1, h.cores = 1, h.hardware_threads = 2, h.numa_nodes = 1, h.memory_bytes = 16ull << 30;
+  h.kernel = "6.1.0-18-amd64", h.os = "Debian GNU/Linux 12 (bookworm)";
+  h.nics = {"eth0 10000 Mbit/s"};
+  h.steal_share_since_boot = 0.0012;
+  h.topology_xml_sha256 = sha256_hex("topology");
+  c.hosts = {h};
+  for (int rank = 0; rank < 2; ++rank) {
+    DeviceEntry d;
+    d.rank = rank, d.host = "node1", d.kind = "cpu", d.name = h.cpu, d.instruction_set = "AVX512_CORE_AMX", d.threads = 1;
+    d.affinity = {rank};
+    d.libraries = {"oneDNN 2.6.3", "OpenMP 201511"};
+    c.devices.push_back(d);
+  }
+  MeterEntry m;
+  m.host = "node1", m.domain = "rapl", m.reason = "no_driver", m.detail = "/sys/class/powercap has no intel-rapl zone";
+  c.meters = {m};
+  c.warnings = {"2 ranks share 1 core (2 hardware threads)"};
+  report.plan = {"quick", R"({"models":["gpt2-tiny","resnet-tiny"],"suite":"quick"})"};
+
+  Record a = sample_record();
+  Record b = sample_record();
+  b.id = "resnet-tiny/float32/acc1/np2";
+  b.workload.model = "resnet-tiny", b.workload.precision = "float32", b.workload.optimizer = "sgd";
+  b.workload.accumulate = 1, b.workload.global_batch = 16, b.workload.seq_len.reset();
+  b.trials = {sample_trial(30, 0.21, 6.4)};
+  b.verdict.flags = {"steps_given", "narrow_affinity"};
+  b.summary.ceiling_flops_per_s.reset();
+  Record u = sample_record();
+  u.id = "gpt2-tiny/fp8/acc4/np2";
+  u.workload.precision = "fp8";
+  u.trials.clear(), u.summary = {};
+  u.verdict = {"unsupported", {}, {"fp8: this CPU has no 8-bit floating point"}};
+  Record f = u;
+  f.id = "gpt2-tiny/float32/acc4/np2";
+  f.workload.precision = "float32";
+  f.verdict = {"failed", {}, {"rank 1 (node1): needs 9.1 GiB, 2.0 GiB free"}};
+  report.records = {a, b, u, f};
+  for (Record& r : report.records) summarise(r);
+  return report;
+}
+
+}  // namespace tw::testing

@@ -1,0 +1,17 @@
+// Records and reports to test with: hand-made numbers, no measurement.
+#pragma once
+
+#include "results/record.hpp"
+
+namespace tw::testing {
+
+/// Steps of `step_time_s` each with a slowly falling loss, over `window_s`.
+Trial sample_trial(int steps, double step_time_s, double window_s);
+/// Three 60 s trials of a small transformer, no meter, not yet summarised.
+Record sample_record();
+/// sample_record with joules of two packages, dram and a contained core zone.
+Record sample_record_with_energy();
+/// Two valid points, one unsupported, one failed; summarised. Every optional of the context occurs present and absent.
+Report sample_report();
+
+}  // namespace tw::testing

@@ -1,0 +1,256 @@
+#include "results/verdict.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "results/report_io.hpp"
+#include "samples.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+
+bool has_flag(const Record& r, const std::string& flag) {
+  return std::count(r.verdict.flags.begin(), r.verdict.flags.end(), flag) == 1;
+}
+Record summarised(Record r) {
+  summarise(r);
+  return r;
+}
+
+TEST(Verdict, SummaryFollowsFromTheSamples) {
+  Record r = sample_record();
+  r.trials = {sample_trial(1, 2, 60), sample_trial(1, 2, 60), sample_trial(1, 2, 60)};
+  r.trials[0].step_time_s = {1, 3};   // 2 steps of 64 samples in 4 s
+  r.trials[1].step_time_s = {2, 2, 2, 2};
+  r.trials[2].step_time_s = {2};
+  r.trials[0].loss = {5, 4}, r.trials[1].loss = {4, 3, 3, 2}, r.trials[2].loss = {1};
+  summarise(r);
+  const Summary& s = r.summary;
+  EXPECT_DOUBLE_EQ(s.samples_per_s->value, 32);
+  EXPECT_DOUBLE_EQ(*s.samples_per_s->low, 32);
+  EXPECT_EQ(s.samples_per_s->count, 3);
+  EXPECT_DOUBLE_EQ(s.tokens_per_s->value, 32 * 128);
+  EXPECT_DOUBLE_EQ(s.flops_per_s->value, 32 * 1.2e9);
+  EXPECT_DOUBLE_EQ(s.step_time_s->value, 2);
+  EXPECT_DOUBLE_EQ(*s.step_time_p50_s, 2);
+  EXPECT_DOUBLE_EQ(*s.step_time_min_s, 1);
+  EXPECT_DOUBLE_EQ(*s.step_time_max_s, 3);
+  EXPECT_DOUBLE_EQ(*s.of_ceiling, 32 * 1.2e9 / 75e9);
+  EXPECT_EQ(s.of_ceiling_reason, "");
+  EXPECT_EQ(*s.loss_first, 5);
+  EXPECT_EQ(*s.loss_last, 1);
+  EXPECT_LT(*s.loss_slope_per_step, 0);
+  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(s.planned_bytes_per_rank, 365ull << 20);   // what the caller set stays
+}
+
+TEST(Verdict, ThroughputIsTotalSamplesOverTotalTime) {
+  Record r = sample_record();
+  r.trials = {sample_trial(2, 1, 60)};
+  r.trials[0].step_time_s = {1, 9};   // not the mean of 64/1 and 64/9
+  EXPECT_DOUBLE_EQ(summarised(r).summary.samples_per_s->value, 12.8);
+}
+
+TEST(Verdict, ImagesHaveNoTokens) {
+  Record r = sample_record();
+  r.workload.seq_len.reset();
+  EXPECT_FALSE(summarised(r).summary.tokens_per_s);
+}
+
+TEST(Verdict, IsIdempotent) {
+  for (Record r : {sample_record(), sample_record_with_energy(), sample_report().records[1], sample_report().records[2]}) {
+    r.verdict.flags.push_back("narrow_affinity");
+    summarise(r);
+    const std::string once = to_json_line(r);
+    summarise(r);
+    EXPECT_EQ(to_json_line(r), once);
+  }
+}
+
+TEST(Verdict, KeepsWhatTheCallerSaid) {
+  Record r = sample_record();
+  r.verdict.flags = {"steps_given", "oversubscribed"};
+  summarise(r);
+  EXPECT_TRUE(has_flag(r, "steps_given") && has_flag(r, "oversubscribed"));
+  EXPECT_EQ(r.verdict.status, "valid");
+  r.verdict.reasons = {"thermal throttling"};
+  EXPECT_EQ(summarised(r).verdict.status, "invalid");
+  Record unsupported = sample_report().records[2];
+  EXPECT_EQ(unsupported.verdict.status, "unsupported");
+  EXPECT_TRUE(unsupported.verdict.flags.empty());
+  EXPECT_EQ(unsupported.summary.energy_reason, "not measured");
+}
+
+TEST(Verdict, StaleDecisionsAreWithdrawn) {
+  Record r = sample_record();
+  r.verdict = {"invalid", {"short", "loss_not_finite"}, {"loss_not_finite: at measured step 3 of 9"}};
+  summarise(r);
+  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.flags, std::vector<std::string>{"no_energy_meter"});
+}
+
+TEST(Verdict, EnergyIsSummedByScopeOverCountedRows) {
+  const Record r = summarised(sample_record_with_energy());
+  const Summary& s = r.summary;
+  ASSERT_EQ(s.energy_j.size(), 2u);
+  EXPECT_DOUBLE_EQ(s.energy_j.at("package")->value, 11800);   // the contained core zone is left out
+  EXPECT_DOUBLE_EQ(s.energy_j.at("dram")->value, 900);
+  EXPECT_NEAR(*s.energy_j.at("package")->low, 11800 - 4, 1e-9);   // no spread between trials: the sensors' ± 2 J each
+  EXPECT_NEAR(s.samples_per_j.at("package")->value, 64.0 * 40 / 11800, 1e-12);
+  EXPECT_NEAR(s.flops_per_w.at("package")->value, 1.2e9 * 64 * 40 / 11800, 1e-3);
+  EXPECT_EQ(s.energy_reason, "");
+  EXPECT_FALSE(has_flag(r, "no_energy_meter"));
+}
+
+TEST(Verdict, AnAbsentRowMakesItsScopeAbsent) {
+  Record r = sample_record_with_energy();
+  r.trials[2].energy[1].energy_j.reset();
+  r.trials[2].energy[1].reason = "permission";
+  summarise(r);
+  EXPECT_FALSE(r.summary.energy_j.at("package"));
+  EXPECT_FALSE(r.summary.flops_per_w.at("package"));
+  EXPECT_TRUE(r.summary.energy_j.at("dram"));
+  EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-1: permission");
+  EXPECT_FALSE(has_flag(r, "no_energy_meter"));
+}
+
+TEST(Verdict, AnAbsentContainedRowIsNotMissed) {
+  Record r = sample_record_with_energy();
+  for (Trial& t : r.trials) t.energy[3].energy_j.reset();
+  EXPECT_TRUE(summarised(r).summary.energy_j.at("package"));
+}
+
+TEST(Verdict, NoJoulesAtAllIsNeverZero) {
+  Record r = sample_record_with_energy();
+  for (Trial& t : r.trials)
+    for (EnergyRow& row : t.energy) row.energy_j.reset(), row.reason = "permission";
+  summarise(r);
+  EXPECT_FALSE(r.summary.energy_j.at("package"));
+  EXPECT_TRUE(has_flag(r, "no_energy_meter"));
+  EXPECT_TRUE(r.summary.energy_reason.starts_with("no_energy_meter: ")) << r.summary.energy_reason;
+  EXPECT_EQ(r.verdict.status, "valid");
+
+  Record still = sample_record_with_energy();
+  for (EnergyRow& row : still.trials[1].energy) row.energy_j = 0;
+  EXPECT_FALSE(summarised(still).summary.energy_j.at("dram"));
+}
+
+TEST(Verdict, ImplausiblePowerTakesTheEnergyNotTheSpeed) {
+  Record r = sample_record_with_energy();
+  r.trials[0].energy[0].reason = "implausible";
+  summarise(r);
+  EXPECT_TRUE(has_flag(r, "implausible"));
+  EXPECT_FALSE(r.summary.energy_j.at("package"));
+  EXPECT_TRUE(r.summary.energy_j.at("dram"));
+  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_FALSE(has_flag(r, "no_energy_meter"));
+}
+
+TEST(Verdict, Short) {
+  EXPECT_FALSE(has_flag(summarised(sample_record()), "short"));
+  Record r = sample_record();
+  r.trials[1].window_s = 59.9;
+  EXPECT_TRUE(has_flag(summarised(r), "short"));
+  Record slow_meter = sample_record_with_energy();
+  EXPECT_FALSE(has_flag(summarised(slow_meter), "short"));
+  slow_meter.trials[0].energy[0].update_period_s = 1;   // wants 100 s
+  EXPECT_TRUE(has_flag(summarised(slow_meter), "short"));
+}
+
+TEST(Verdict, FewTrials) {
+  Record r = sample_record();
+  EXPECT_FALSE(has_flag(summarised(r), "few_trials"));
+  r.trials.pop_back();
+  summarise(r);
+  EXPECT_TRUE(has_flag(r, "few_trials"));
+  EXPECT_FALSE(r.summary.samples_per_s->low);
+}
+
+TEST(Verdict, Steal) {
+  Record r = sample_record();
+  r.trials[1].steal_share = 0.019;
+  EXPECT_FALSE(has_flag(summarised(r), "steal"));
+  r.trials[1].steal_share = 0.021;
+  EXPECT_TRUE(has_flag(summarised(r), "steal"));
+  r.trials[1].steal_share.reset();
+  EXPECT_FALSE(has_flag(summarised(r), "steal"));
+}
+
+TEST(Verdict, LossNotFalling) {
+  Record r = sample_record();
+  r.trials = {sample_trial(20, 1, 60)};
+  for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 + 0.001 * i;
+  EXPECT_TRUE(has_flag(summarised(r), "loss_not_falling"));
+  EXPECT_EQ(summarised(r).verdict.status, "valid");
+  for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 - 0.001 * i;
+  EXPECT_FALSE(has_flag(summarised(r), "loss_not_falling"));
+  for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 + 0.001 * i;
+  r.trials[0].loss.pop_back();   // 19 say nothing
+  EXPECT_FALSE(has_flag(summarised(r), "loss_not_falling"));
+}
+
+TEST(Verdict, LossNotFiniteIsInvalid) {
+  for (double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Record r = sample_record();
+    r.trials[1].loss[2] = bad;
+    summarise(r);
+    EXPECT_TRUE(has_flag(r, "loss_not_finite"));
+    EXPECT_EQ(r.verdict.status, "invalid");
+    EXPECT_EQ(r.verdict.reasons, std::vector<std::string>{"loss_not_finite: at measured step 43 of 120"});
+    EXPECT_FALSE(r.summary.loss_slope_per_step);
+  }
+}
+
+TEST(Verdict, NothingMeasuredIsInvalid) {
+  Record none = sample_record();
+  none.trials.clear();
+  EXPECT_EQ(summarised(none).verdict.status, "invalid");
+  Record empty = sample_record();
+  empty.trials[1] = Trial{};
+  summarise(empty);
+  EXPECT_EQ(empty.verdict.status, "invalid");
+  EXPECT_EQ(empty.verdict.reasons[0], "step_time: trial 2 has no step");
+  Record zero = sample_record();
+  zero.trials[0].step_time_s[3] = 0;
+  EXPECT_EQ(summarised(zero).verdict.status, "invalid");
+}
+
+TEST(Verdict, AboveTheCeiling) {
+  Record r = sample_record();
+  EXPECT_FALSE(has_flag(summarised(r), "above_ceiling"));
+  r.summary.ceiling_flops_per_s = 50e9;
+  EXPECT_TRUE(has_flag(summarised(r), "above_ceiling"));
+}
+
+TEST(Verdict, ReasonsStandWhereFiguresAreAbsent) {
+  Record r = sample_record();
+  r.summary.ceiling_flops_per_s.reset();
+  EXPECT_EQ(summarised(r).summary.of_ceiling_reason, "ceiling not measured");
+  r.summary.of_ceiling_reason = "--no-ceiling";
+  EXPECT_EQ(summarised(r).summary.of_ceiling_reason, "--no-ceiling");
+  r.summary.energy_reason = "rapl: no_driver";
+  EXPECT_EQ(summarised(r).summary.energy_reason, "no_energy_meter: rapl: no_driver");
+  EXPECT_NE(summarised(r).summary.mfu_reason, "");
+}
+
+TEST(Verdict, ExitCode) {
+  const auto code = [](std::vector<std::string> statuses) {
+    Report report;
+    for (const std::string& s : statuses) report.records.emplace_back().verdict.status = s;
+    return exit_code(report);
+  };
+  EXPECT_EQ(code({"valid"}), 0);
+  EXPECT_EQ(code({"unsupported", "valid", "failed"}), 0);
+  EXPECT_EQ(code({"unsupported", "unsupported"}), 0);
+  EXPECT_EQ(code({"unsupported", "failed"}), 4);
+  EXPECT_EQ(code({"invalid"}), 4);
+}
+
+}  // namespace
+}  // namespace tw
