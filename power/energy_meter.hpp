@@ -15,7 +15,8 @@ struct EnergySample {
   double joules = 0;
 };
 
-/// How a joule came to be: a hardware counter, power readings integrated over time, or a model (opt-in, outside rankings).
+/// How a joule came to be: a hardware counter, power readings integrated over time, or a model (opt-in, outside
+/// rankings).
 enum class EnergyMethod { counter, integrated_power, estimate };
 const char* to_string(EnergyMethod method);
 
@@ -31,27 +32,32 @@ class EnergyMeter {
   virtual std::string domain() const = 0;
   virtual EnergyScope scope() const = 0;
   virtual EnergyMethod method() const = 0;
-  /// Throws Error{environment} when a sensor that once answered does not any more.
+  /// Throws std::system_error naming the sensor when one that once answered does not any more.
   virtual EnergySample read() = 0;
   /// Time between changes of the counter, in seconds, measured when the meter was opened.
   virtual double update_period_seconds() const = 0;
   /// Seconds after which a counter that is not read may wrap unseen at maximum power; infinity where it cannot.
   virtual double wrap_seconds() const = 0;
-  /// Upper bound of plausible power, for the check of DESIGN §8.7; `stated_default` tells that the hardware gave none.
+  /// Upper bound of plausible power, for the check of DESIGN §8.7; `maximum_power_is_default` tells that the hardware
+  /// gave none.
   virtual double maximum_power_watts() const = 0;
   virtual bool maximum_power_is_default() const = 0;
 };
 
-/// What a source found: a meter, or the reason why there is none.
+/// What a source found: a meter, or the reason why there is none. Sensors that would be counted twice are not opened:
+/// "contained" (core and uncore lie inside package), "duplicate" (the MMIO mirror of a zone, or one counter shown
+/// twice).
 struct MeterFinding {
-  std::string domain;                    ///< of the sensor, or of the source ("rapl") where there is none
-  std::unique_ptr<EnergyMeter> meter;    ///< null where unavailable
-  std::string reason;                    ///< "no_driver", "permission", "unsupported", "duplicate", "contained"; empty if available
-  std::string detail;                    ///< one line for people: path, errno text, and what to do
-  bool counted = false;                  ///< whether the ledger adds it to its scope (DESIGN §8.3)
+  std::string domain;                  ///< of the sensor, or of the source ("rapl") where there is none
+  std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable
+  /// "no_driver", "permission", "unsupported", "duplicate", "contained", "not_compiled"; empty if available
+  std::string reason;
+  std::string detail;    ///< one line for people: path, errno text, and what to do
+  bool counted = false;  ///< whether the ledger adds it to its scope (DESIGN §8.3)
 };
 
-/// Asks every source in sources.def. Call on one rank per node only (the caller chooses the reader).
+/// Asks every source in sources.def; at least one finding each, so that what is missing has a reason. Takes up to half
+/// a second, in which update periods are measured. Call on one rank per node only (the caller chooses the reader).
 std::vector<MeterFinding> find_meters();
 
 }  // namespace tw

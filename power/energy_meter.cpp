@@ -1,0 +1,49 @@
+#include "power/energy_meter.hpp"
+
+#include <iterator>
+
+namespace tw {
+
+const char* to_string(EnergyMethod method) {
+  switch (method) {
+    case EnergyMethod::counter:
+      return "counter";
+    case EnergyMethod::integrated_power:
+      return "integrated_power";
+    case EnergyMethod::estimate:
+      return "estimate";
+  }
+  return "?";
+}
+
+const char* to_string(EnergyScope scope) {
+  switch (scope) {
+    case EnergyScope::device:
+      return "device";
+    case EnergyScope::package:
+      return "package";
+    case EnergyScope::dram:
+      return "dram";
+    case EnergyScope::node:
+      return "node";
+  }
+  return "?";
+}
+
+#define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters();
+#include "power/sources.def"
+#undef TW_ENERGY_SOURCE
+
+std::vector<MeterFinding> find_meters() {
+  std::vector<MeterFinding> all;
+#define TW_ENERGY_SOURCE(name)                                                                           \
+  {                                                                                                      \
+    std::vector<MeterFinding> found = name##_find_meters();                                              \
+    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end())); \
+  }
+#include "power/sources.def"
+#undef TW_ENERGY_SOURCE
+  return all;
+}
+
+}  // namespace tw

@@ -1,0 +1,36 @@
+// What was used between two snapshots: which sensors are added, which are left out, and why.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "power/reader.hpp"
+
+namespace tw {
+
+/// One sensor over one window. Without joules it has a reason; never 0 for "unknown" (DESIGN §8.4).
+struct LedgerRow {
+  std::string domain;
+  std::string scope;   ///< to_string(EnergyScope); empty for a source that has no sensor
+  std::string method;  ///< to_string(EnergyMethod); empty likewise
+  std::optional<double> energy_joules;
+  std::optional<double> uncertainty_joules;  ///< half width, at least 95 % (power/uncertainty.hpp)
+  double window_seconds = 0;                 ///< between the two readings of this sensor
+  double update_period_seconds = 0;
+  bool counted = false;  ///< added to its scope
+  /// Why absent or left out: a finding's or a reading's reason, or "implausible": more than 1.5 × the sensor's maximum
+  /// power (DESIGN §8.7), which invalidates the window; the joules stay in the row but are not counted.
+  std::string reason;
+  std::string detail;
+};
+
+/// Energy above this multiple of a sensor's maximum power is not believed (DESIGN §8.7).
+inline constexpr double implausible_power_factor = 1.5;
+
+/// One row for each finding, in their order. `clock_skew_seconds`: how far the window's edges may lie from the
+/// readings.
+std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, const EnergySnapshot& begin,
+                                   const EnergySnapshot& end, double clock_skew_seconds = 0);
+
+}  // namespace tw

@@ -1,0 +1,285 @@
+// RAPL energy counters through libpowercap's sysfs calls.
+//
+// Not powercap-rapl.h: its init gives up on a whole package for an unknown constraint, an unknown subzone or one
+// unreadable counter. Errors of a zone stay with that zone here.
+#include <powercap-sysfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "power/energy_meter.hpp"
+#include "power/powercap/zones.hpp"
+#include "power/wrap_counter.hpp"
+
+namespace tw {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* class_folder = "/sys/class/powercap";
+constexpr std::uint32_t top_zones = 128, sub_zones = 16;  // instances asked for; numbers may have gaps
+
+struct Zone {
+  powercap::ZoneName name;
+  std::array<std::uint32_t, 2> ids{};
+  std::uint32_t depth = 1;
+
+  std::string path() const {
+    std::string text = std::string(class_folder) + "/" + name.control_type, id = name.control_type;
+    for (std::uint32_t level = 0; level < depth; ++level) {
+      char number[16];
+      std::snprintf(number, sizeof number, ":%" PRIx32, ids[level]);
+      id += number;
+      text += "/" + id;
+    }
+    return text;
+  }
+  /// 0 or a negative errno.
+  int energy_uj(std::uint64_t* value) const {
+    return powercap_sysfs_zone_get_energy_uj(name.control_type.c_str(), ids.data(), depth, value);
+  }
+  int range_uj(std::uint64_t* value) const {
+    return powercap_sysfs_zone_get_max_energy_range_uj(name.control_type.c_str(), ids.data(), depth, value);
+  }
+  /// The largest power that a constraint states as its maximum or its limit; 0 where none does. Values that no board
+  /// could deliver are how firmware writes "unlimited".
+  double maximum_watts(double ceiling_watts) const {
+    std::uint64_t best_uw = 0;
+    for (std::uint32_t constraint = 0; constraint < 8; ++constraint) {
+      std::uint64_t value = 0;
+      const char* type = name.control_type.c_str();
+      if (powercap_sysfs_constraint_get_max_power_uw(type, ids.data(), depth, constraint, &value) == 0 &&
+          static_cast<double>(value) <= ceiling_watts * 1e6)
+        best_uw = std::max(best_uw, value);
+      if (powercap_sysfs_constraint_get_power_limit_uw(type, ids.data(), depth, constraint, &value) == 0 &&
+          static_cast<double>(value) <= ceiling_watts * 1e6)
+        best_uw = std::max(best_uw, value);
+    }
+    return static_cast<double>(best_uw) * 1e-6;
+  }
+};
+
+class RaplMeter : public EnergyMeter {
+ public:
+  RaplMeter(Zone zone, std::string domain, EnergyScope scope, std::uint64_t first_uj, std::uint64_t range_uj,
+            double update_period_seconds)
+      : zone_(std::move(zone)),
+        domain_(std::move(domain)),
+        scope_(scope),
+        counter_(first_uj, range_uj),
+        range_joules_(static_cast<double>(range_uj) * 1e-6),
+        update_period_seconds_(update_period_seconds) {
+    maximum_watts_ = zone_.maximum_watts(powercap::default_maximum_watts(scope));
+    if (maximum_watts_ > 0) return;
+    maximum_watts_ = powercap::default_maximum_watts(scope);
+    maximum_is_default_ = true;
+  }
+
+  std::string domain() const override { return domain_; }
+  EnergyScope scope() const override { return scope_; }
+  EnergyMethod method() const override { return EnergyMethod::counter; }
+  EnergySample read() override {
+    std::uint64_t value = 0;
+    const auto before = Clock::now();
+    const int error = zone_.energy_uj(&value);
+    const auto after = Clock::now();
+    if (error != 0) throw std::system_error(-error, std::generic_category(), zone_.path() + "/energy_uj");
+    return {before + (after - before) / 2, static_cast<double>(counter_.feed(value)) * 1e-6};
+  }
+  double update_period_seconds() const override { return update_period_seconds_; }
+  double wrap_seconds() const override { return range_joules_ / maximum_watts_; }
+  double maximum_power_watts() const override { return maximum_watts_; }
+  bool maximum_power_is_default() const override { return maximum_is_default_; }
+
+ private:
+  Zone zone_;
+  std::string domain_;
+  EnergyScope scope_;
+  WrapCounter counter_;
+  double range_joules_, update_period_seconds_, maximum_watts_ = 0;
+  bool maximum_is_default_ = false;
+};
+
+std::string zone_name(const char* control_type, const std::uint32_t* ids, std::uint32_t depth) {
+  char text[128] = {};
+  return powercap_sysfs_zone_get_name(control_type, ids, depth, text, sizeof text - 1) < 0 ? std::string()
+                                                                                           : std::string(text);
+}
+
+std::vector<Zone> enumerate() {
+  std::vector<Zone> zones;
+  for (const char* type : {"intel-rapl", "intel-rapl-mmio"}) {
+    if (powercap_sysfs_control_type_exists(type) != 0) continue;
+    const auto add = [&](std::array<std::uint32_t, 2> ids, std::uint32_t depth, const std::string& parent) {
+      if (powercap_sysfs_zone_exists(type, ids.data(), depth) != 0) return false;
+      Zone zone{{type, zone_name(type, ids.data(), depth), parent, {}}, ids, depth};
+      zone.name.id = std::filesystem::path(zone.path()).filename().string();
+      zones.push_back(std::move(zone));
+      return true;
+    };
+    for (std::uint32_t top = 0; top < top_zones; ++top)
+      if (add({top, 0}, 1, "")) {
+        const std::string parent = zones.back().name.name;
+        for (std::uint32_t sub = 0; sub < sub_zones; ++sub) add({top, sub}, 2, parent);
+      }
+  }
+  return zones;
+}
+
+/// Why there is no zone at all.
+MeterFinding nothing_found() {
+  MeterFinding finding;
+  finding.domain = "rapl";
+  finding.reason = "no_driver";
+  const std::filesystem::path type = std::filesystem::path(class_folder) / "intel-rapl";
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(type, ignored) && !std::filesystem::exists(type, ignored)) {
+    finding.reason = "permission";
+    finding.detail =
+        type.string() +
+        " leads nowhere: the container hides /sys/devices/virtual/powercap; run outside it, or have it unmasked";
+  } else if (std::filesystem::exists(type, ignored)) {
+    finding.detail = type.string() + " has no zones: this CPU or virtual machine shows no energy counter";
+  } else {
+    finding.detail = type.string() +
+                     " is not there: load the module intel_rapl_msr; most virtual machines and non-x86 CPUs have none";
+  }
+  return finding;
+}
+
+/// What polling showed about one counter.
+struct Observed {
+  int error = 0;
+  std::uint64_t last_uj = 0;
+  std::vector<Clock::time_point> changes;
+  std::vector<std::uint64_t> values;  // one for each round, for finding mirrors
+
+  double period_seconds(double watched_seconds) const {
+    if (changes.size() < 2) return watched_seconds;  // slower than we watched: an upper bound of what was seen
+    std::vector<double> intervals;
+    for (std::size_t i = 1; i < changes.size(); ++i)
+      intervals.push_back(std::chrono::duration<double>(changes[i] - changes[i - 1]).count());
+    // The median: a poll that came late lengthens one interval, and shortens the next.
+    std::nth_element(intervals.begin(), intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2),
+                     intervals.end());
+    return intervals[intervals.size() / 2];
+  }
+  /// One counter shown under two names: equal in most rounds (an update may fall between the two readings).
+  bool mirrors(const Observed& other) const {
+    if (changes.size() < 2 || other.changes.size() < 2) return false;
+    std::size_t equal = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) equal += values[i] == other.values[i];
+    return 2 * equal > values.size();
+  }
+};
+
+/// Polls all zones together until each has changed often enough, for half a second at most.
+std::vector<Observed> observe(const std::vector<const Zone*>& zones, double* watched_seconds) {
+  constexpr std::size_t enough_changes = 20;
+  constexpr auto limit = std::chrono::milliseconds(500);
+  constexpr auto pause = std::chrono::microseconds(100);
+  std::vector<Observed> observed(zones.size());
+  const auto start = Clock::now();
+  for (bool first = true, done = false; !done; first = false) {
+    done = true;
+    for (std::size_t i = 0; i < zones.size(); ++i) {
+      Observed& one = observed[i];
+      if (one.error != 0) continue;
+      std::uint64_t value = 0;
+      one.error = zones[i]->energy_uj(&value);
+      if (one.error != 0) continue;
+      if (!first && value != one.last_uj) one.changes.push_back(Clock::now());
+      one.last_uj = value;
+      one.values.push_back(value);
+      done = done && one.changes.size() >= enough_changes;
+    }
+    if (Clock::now() - start >= limit) break;
+    if (!done) std::this_thread::sleep_for(pause);
+  }
+  *watched_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return observed;
+}
+
+void explain_error(int error, const Zone& zone, const char* file, MeterFinding& finding) {
+  finding.detail = zone.path() + "/" + file + ": " + std::strerror(-error);
+  if (error == -EACCES || error == -EPERM) {
+    finding.reason = "permission";
+    finding.detail += "; run as root, or have root do: chmod a+r " + std::string(class_folder) + "/" +
+                      zone.name.control_type + ":*/energy_uj";
+  } else {
+    finding.reason = "unsupported";
+  }
+}
+
+}  // namespace
+
+std::vector<MeterFinding> powercap_find_meters() {
+  std::vector<MeterFinding> findings;
+  const std::vector<Zone> zones = enumerate();
+  if (zones.empty()) {
+    findings.push_back(nothing_found());
+    return findings;
+  }
+  std::vector<powercap::ZoneName> names;
+  for (const Zone& zone : zones) names.push_back(zone.name);
+  const std::vector<powercap::ZoneUse> uses = powercap::classify(names);
+
+  std::vector<const Zone*> wanted;
+  for (std::size_t i = 0; i < zones.size(); ++i)
+    if (uses[i].scope) wanted.push_back(&zones[i]);
+  double watched_seconds = 0;
+  const std::vector<Observed> observed = observe(wanted, &watched_seconds);
+
+  std::size_t next = 0;
+  std::vector<std::size_t> opened_zone, opened_observed;
+  for (std::size_t i = 0; i < zones.size(); ++i) {
+    MeterFinding finding;
+    finding.domain = uses[i].domain;
+    finding.reason = uses[i].reason;
+    finding.detail = uses[i].detail;
+    if (uses[i].scope) {
+      const Zone& zone = zones[i];
+      const std::size_t me = next++;
+      const Observed& one = observed[me];
+      std::uint64_t range_uj = 0;
+      const int range_error = zone.range_uj(&range_uj);
+      const auto mirror = std::find_if(opened_observed.begin(), opened_observed.end(),
+                                       [&](std::size_t other) { return one.mirrors(observed[other]); });
+      if (one.error != 0) {
+        explain_error(one.error, zone, "energy_uj", finding);
+      } else if (range_error != 0) {
+        explain_error(range_error, zone, "max_energy_range_uj", finding);
+      } else if (range_uj == 0 || range_uj < one.last_uj) {
+        finding.reason = "unsupported";
+        finding.detail = zone.path() + ": the counter stands at " + std::to_string(one.last_uj) + " uJ in a range of " +
+                         std::to_string(range_uj);
+      } else if (one.changes.empty()) {
+        // Read on, it would report 0 J for a machine that certainly uses power.
+        finding.reason = "unsupported";
+        finding.detail = zone.path() + "/energy_uj stood still at " + std::to_string(one.last_uj) + " for " +
+                         std::to_string(watched_seconds) + " s";
+      } else if (mirror != opened_observed.end()) {
+        finding.reason = "duplicate";
+        finding.detail = "shows the same counter as " +
+                         uses[opened_zone[static_cast<std::size_t>(mirror - opened_observed.begin())]].domain;
+      } else {
+        finding.meter = std::make_unique<RaplMeter>(zone, uses[i].domain, *uses[i].scope, one.last_uj, range_uj,
+                                                    one.period_seconds(watched_seconds));
+        finding.counted = true;
+        opened_zone.push_back(i);
+        opened_observed.push_back(me);
+      }
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace tw

@@ -1,0 +1,90 @@
+// Wraps, uncertainty and the ledger: arithmetic alone.
+#include <gtest/gtest.h>
+
+#include "power/ledger.hpp"
+#include "power/uncertainty.hpp"
+#include "power/wrap_counter.hpp"
+#include "tests/power/fake_meter.hpp"
+
+namespace tw {
+namespace {
+
+TEST(WrapCounter, CountsOnThroughWraps) {
+  WrapCounter counter(7'000'000, 8'000'000);
+  EXPECT_EQ(counter.feed(7'000'000), 0u);
+  EXPECT_EQ(counter.feed(7'999'999), 999'999u);
+  EXPECT_EQ(counter.feed(0), 1'000'000u);  // the wrap itself
+  EXPECT_EQ(counter.feed(6'999'999), 7'999'999u);
+  EXPECT_EQ(counter.feed(6'999'998), 15'999'998u);  // nearly a whole round
+  EXPECT_EQ(counter.feed(6'999'998), 15'999'998u);  // and no step at all
+}
+
+TEST(WrapCounter, TakesTheFullRangeOf64Bits) {
+  WrapCounter counter(0, ~0ull);
+  EXPECT_EQ(counter.feed(~0ull - 5), ~0ull - 5);
+}
+
+TEST(Uncertainty, AddsItsTerms) {
+  // 1000 J in 10 s: 100 W. Edges 2·100·0.01 = 2 J, skew 100·0.003 = 0.3 J, class 1 % = 10 J.
+  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0, 0}), 2);
+  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0.003, 0.01}), 12.3);
+  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(0, 0, {0.01, 0, 0}), 0);
+}
+
+EnergySnapshot snapshot_at(double seconds, double joules) {
+  EnergySnapshot snapshot;
+  snapshot.time = std::chrono::steady_clock::time_point(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds)));
+  snapshot.readings.push_back({EnergySample{snapshot.time, joules}, "", ""});
+  snapshot.readings.push_back({std::nullopt, "no_driver", "nothing there"});
+  return snapshot;
+}
+
+TEST(Ledger, TellsWhatWasAddedAndWhatWasNot) {
+  const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  const auto rows = make_ledger(findings, snapshot_at(10, 50), snapshot_at(12, 150));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].domain, "fake:0");
+  EXPECT_EQ(rows[0].scope, "package");
+  EXPECT_EQ(rows[0].method, "counter");
+  EXPECT_DOUBLE_EQ(rows[0].energy_joules.value(), 100);
+  EXPECT_DOUBLE_EQ(rows[0].window_seconds, 2);
+  EXPECT_DOUBLE_EQ(rows[0].uncertainty_joules.value(), 2 * 50 * 0.001);
+  EXPECT_TRUE(rows[0].counted);
+  EXPECT_EQ(rows[0].reason, "");
+  EXPECT_FALSE(rows[1].energy_joules.has_value());
+  EXPECT_FALSE(rows[1].uncertainty_joules.has_value());
+  EXPECT_FALSE(rows[1].counted);
+  EXPECT_EQ(rows[1].reason, "no_driver");
+  EXPECT_EQ(rows[1].detail, "nothing there");
+}
+
+TEST(Ledger, DoesNotBelieveMoreThanOneAndAHalfTimesTheMaximum) {
+  const auto findings = fake_findings(std::make_shared<FakeState>(), 100);  // 100 W at most, period 1 ms
+  const auto good = make_ledger(findings, snapshot_at(0, 0), snapshot_at(2, 300));
+  EXPECT_TRUE(good[0].counted);
+  const auto bad = make_ledger(findings, snapshot_at(0, 0), snapshot_at(2, 301));
+  EXPECT_FALSE(bad[0].counted);
+  EXPECT_EQ(bad[0].reason, "implausible");
+  EXPECT_DOUBLE_EQ(bad[0].energy_joules.value(), 301);  // flagged, not dropped
+  EXPECT_EQ(bad[0].detail, "301 J in 2.000 s is above 1.5 x the sensor's maximum of 100 W");
+}
+
+TEST(Ledger, HasNoJoulesForASensorThatWasLost) {
+  const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  EnergySnapshot end = snapshot_at(2, 100);
+  end.readings[0] = {std::nullopt, "lost", "fake:0: Input/output error"};
+  const auto rows = make_ledger(findings, snapshot_at(0, 0), end);
+  EXPECT_FALSE(rows[0].energy_joules.has_value());
+  EXPECT_FALSE(rows[0].counted);
+  EXPECT_EQ(rows[0].reason, "lost");
+  EXPECT_EQ(rows[0].scope, "package");
+}
+
+TEST(Ledger, RefusesSnapshotsOfAnotherReader) {
+  const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  EXPECT_THROW(make_ledger(findings, {}, snapshot_at(1, 1)), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,71 @@
+#include "power/reader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/power/fake_meter.hpp"
+
+namespace tw {
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+TEST(EnergyReader, AnswersForEachFinding) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, never));
+  state->joules = 12.5;
+  const EnergySnapshot snapshot = reader.snapshot();
+  ASSERT_EQ(snapshot.readings.size(), 2u);
+  EXPECT_DOUBLE_EQ(snapshot.readings[0].sample.value().joules, 12.5);
+  EXPECT_FALSE(snapshot.readings[1].sample.has_value());
+  EXPECT_EQ(snapshot.readings[1].reason, "no_driver");
+}
+
+TEST(EnergyReader, SleepsWhereNothingWraps) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, never));
+  EXPECT_EQ(reader.interval_seconds(), never);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(state->reads, 0);
+}
+
+TEST(EnergyReader, ReadsFourTimesAWrap) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, 20));
+  EXPECT_DOUBLE_EQ(reader.interval_seconds(), 5);
+  // Destruction does not wait for the next deadline (the test would time out with many of these).
+  for (int i = 0; i < 20; ++i) EnergyReader(fake_findings(state, 3600));
+}
+
+TEST(EnergyReader, KeepsReadingInTheBackground) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, 2));  // a wrap long enough that a busy machine makes no gap
+  while (state->reads < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
+}
+
+TEST(EnergyReader, GivesUpASensorThatStopsAnswering) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, never));
+  EXPECT_TRUE(reader.snapshot().readings[0].sample.has_value());
+  state->fails = true;
+  const MeterReading lost = reader.snapshot().readings[0];
+  EXPECT_FALSE(lost.sample.has_value());
+  EXPECT_EQ(lost.reason, "lost");
+  EXPECT_NE(lost.detail.find("fake:0"), std::string::npos);
+  state->fails = false;  // what it counted meanwhile is not known
+  EXPECT_EQ(reader.snapshot().readings[0].reason, "lost");
+}
+
+TEST(EnergyReader, GivesUpACounterLeftUnreadForAWrap) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, 1000));
+  EXPECT_TRUE(reader.snapshot().readings[0].sample.has_value());
+  state->shift = std::chrono::seconds(1001);  // as after a SIGSTOP
+  const MeterReading gap = reader.snapshot().readings[0];
+  EXPECT_FALSE(gap.sample.has_value());
+  EXPECT_EQ(gap.reason, "gap");
+}
+
+}  // namespace
+}  // namespace tw

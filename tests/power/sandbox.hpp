@@ -1,0 +1,33 @@
+// A made-up /sys/class/powercap under the real libpowercap.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tw {
+
+/// Why this process has no made-up tree, or empty: main() has started it inside bubblewrap with an own, empty, writable
+/// /sys/class/powercap.
+std::string why_no_sandbox();
+
+/// Removes everything in the tree.
+void clear_tree();
+/// Makes a zone as the kernel shows it; `path` as "intel-rapl:0" or "intel-rapl:0/intel-rapl:0:2".
+void make_zone(const std::string& path, const std::string& name, std::uint64_t energy_uj, std::uint64_t range_uj);
+/// Writes one file of a zone (a line), all at once.
+void write_zone_file(const std::string& path, const std::string& file, const std::string& text);
+std::string zone_folder(const std::string& path);
+
+/// Runs the enclosed part of a test as the user nobody, where the test runs as root (who may read everything).
+class AsOrdinaryUser {
+ public:
+  AsOrdinaryUser();
+  ~AsOrdinaryUser();
+
+ private:
+  bool changed_ = false;
+};
+
+}  // namespace tw
