@@ -1,0 +1,249 @@
+#include "models/compute/cpu/cpu_device.hpp"
+
+#include <omp.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "models/compute/cpu/context.hpp"
+#include "models/compute/error.hpp"
+
+namespace tw {
+
+namespace cpu {
+
+namespace {
+
+/// Work is done when a call returns.
+class CpuStream final : public Stream {
+ public:
+  void synchronize() override {}
+};
+
+class CpuEvent final : public Event {
+ public:
+  void record(Stream&) override { time_ = std::chrono::steady_clock::now(); }
+  void synchronize() override {}
+  double seconds_since(Event& earlier) override {
+    return std::chrono::duration<double>(time_ - dynamic_cast<CpuEvent&>(earlier).time_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point time_;
+};
+
+int allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());  // more CPUs than cpu_set_t holds
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+  }
+  return "CPU";
+}
+
+std::size_t node_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
+}
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const DeviceOptions& options)
+      : instruction_set_(detect_instruction_set()), context_(*this, threads_of(options)) {
+    // Scratch of the loops that need no plan: grown where a wider call comes, which planning forestalls in a network.
+    norm_scratch_ = Buffer(*this, norm_scratch_bytes(4096));
+    sums_.resize(static_cast<std::size_t>(context_.threads()));
+  }
+
+  DeviceInfo info() const override {
+    DeviceInfo info;
+    info.kind = DeviceKind::cpu;
+    info.name = cpu_name();
+    info.instruction_set = instruction_set_.name;
+    info.threads = context_.threads();
+    info.memory_bytes = node_memory_bytes();
+    const dnnl_version_t* version = dnnl_version();
+    info.libraries = {"oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+                      std::to_string(version->patch)};
+    return info;
+  }
+  bool supports(Op, DType dtype) const override {
+    return dtype == DType::float32 || (dtype == DType::bf16 && instruction_set_.has_bf16);
+  }
+  std::string why_unsupported(DType dtype) const override {
+    if (dtype == DType::int32) return "activations are float32 or bf16";
+    if (dtype != DType::bf16 || instruction_set_.has_bf16) return {};
+    return "this CPU has neither AMX nor AVX512-BF16 (kernels in use: " + instruction_set_.name +
+           (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr ? ", capped by ONEDNN_MAX_CPU_ISA)" : ")");
+  }
+
+  void* allocate(std::size_t bytes) override;
+  void free(void* data) noexcept override;
+  void copy_from_host(Stream&, void* device_data, const void* host, std::size_t bytes) override {
+    kernels().copy(threads(), host, device_data, static_cast<Index>(bytes));
+  }
+  void copy_to_host(Stream&, void* host, const void* device_data, std::size_t bytes) override {
+    kernels().copy(threads(), device_data, host, static_cast<Index>(bytes));
+  }
+  void copy(Stream&, void* destination, const void* source, std::size_t bytes) override {
+    kernels().copy(threads(), source, destination, static_cast<Index>(bytes));
+  }
+  std::size_t allocated_bytes() const override { return allocated_; }
+  std::size_t peak_allocated_bytes() const override { return peak_; }
+
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<CpuStream>(); }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<CpuEvent>(); }
+
+  std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
+    require(shape.dtype);
+    return make_linear(context_, shape);
+  }
+  std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) override {
+    require(shape.dtype);
+    return make_convolution(context_, shape);
+  }
+  std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override {
+    require(shape.dtype);
+    return make_attention(context_, shape);
+  }
+  std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) override {
+    require(shape.dtype);
+    return make_classifier(context_, shape);
+  }
+
+ protected:
+  void do_embedding_forward(Stream&, const EmbeddingForward& args) override {
+    kernels().embedding_forward(threads(), args.y.dtype, args);
+  }
+  void do_embedding_backward(Stream&, const EmbeddingBackward& args) override {
+    kernels().embedding_backward(threads(), args.dy.dtype, args);
+  }
+  void do_layer_norm_forward(Stream&, const LayerNormForward& args) override {
+    kernels().layer_norm_forward(threads(), args.x.dtype, args);
+  }
+  void do_layer_norm_backward(Stream&, const LayerNormBackward& args) override {
+    kernels().layer_norm_backward(threads(), args.x.dtype, args, static_cast<float*>(norm_scratch(args.x.dims[1])));
+  }
+  void do_batch_norm_forward(Stream&, const BatchNormForward& args) override {
+    kernels().batch_norm_forward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
+  }
+  void do_batch_norm_backward(Stream&, const BatchNormBackward& args) override {
+    kernels().batch_norm_backward(threads(), args.x.dtype, args, norm_scratch(args.x.dims[3]));
+  }
+  void do_max_pool_forward(Stream&, const MaxPoolForward& args) override {
+    kernels().max_pool_forward(threads(), args.x.dtype, args);
+  }
+  void do_max_pool_backward(Stream&, const MaxPoolBackward& args) override {
+    kernels().max_pool_backward(threads(), args.dx.dtype, args);
+  }
+  void do_average_pool_forward(Stream&, const AveragePoolForward& args) override {
+    kernels().average_pool_forward(threads(), args.x.dtype, args);
+  }
+  void do_average_pool_backward(Stream&, const AveragePoolBackward& args) override {
+    kernels().average_pool_backward(threads(), args.dx.dtype, args);
+  }
+  void do_add(Stream&, const Add& args) override {
+    kernels().add(threads(), args.y.dtype, args.a.data, args.b.data, args.y.data, args.y.count());
+  }
+  void do_cast(Stream&, const Cast& args) override {
+    kernels().cast(threads(), args.x.dtype, args.x.data, args.y.data, args.y.count());
+  }
+  void do_fill(Stream&, const Fill& args) override {
+    kernels().fill(threads(), args.y.dtype, args.y.data, args.y.count(), args.value);
+  }
+  void do_global_norm(Stream&, const GlobalNorm& args) override {
+    const double squares = kernels().sum_of_squares(threads(), args.gradient.as<float>(), args.gradient.count(), sums_.data());
+    StepScalars& scalars = *args.scalars;
+    const double norm = std::sqrt(squares) * std::fabs(static_cast<double>(scalars.gradient_scale));
+    scalars.gradient_norm = static_cast<float>(norm);
+    // A NaN norm compares false and leaves the factor 1: the loss shows it.
+    scalars.clip_factor = args.max_norm > 0 && norm > args.max_norm ? static_cast<float>(args.max_norm / norm) : 1.0f;
+  }
+  void do_adamw(Stream&, const AdamW& args) override { kernels().adamw(threads(), args); }
+  void do_sgd(Stream&, const Sgd& args) override { kernels().sgd(threads(), args); }
+
+ private:
+  static int threads_of(const DeviceOptions& options) {
+    if (options.threads < 0) {
+      throw Error(Failure::usage, "device cpu: threads must be 0 (all allowed) or more, not " + std::to_string(options.threads));
+    }
+    return options.threads > 0 ? options.threads : allowed_cpus();
+  }
+  void require(DType dtype) const {
+    if (!supports(Op::linear_forward, dtype)) {
+      throw Error(Failure::unsupported, "device cpu: " + std::string(to_string(dtype)) + ": " + why_unsupported(dtype));
+    }
+  }
+  const Kernels& kernels() const { return context_.kernels(); }
+  int threads() const { return context_.threads(); }
+  std::size_t norm_scratch_bytes(Index channels) const {
+    return static_cast<std::size_t>(channels) * (2 * sizeof(double) * static_cast<std::size_t>(context_.threads()) + 4 * sizeof(float));
+  }
+  void* norm_scratch(Index channels) {
+    if (norm_scratch_bytes(channels) > norm_scratch_.bytes()) norm_scratch_ = Buffer(*this, norm_scratch_bytes(channels));
+    return norm_scratch_.data();
+  }
+
+  InstructionSet instruction_set_;
+  std::mutex mutex_;
+  std::unordered_map<void*, std::size_t> sizes_;
+  std::atomic<std::size_t> allocated_ = 0, peak_ = 0;
+  Context context_;
+  Buffer norm_scratch_;
+  std::vector<double> sums_;
+};
+
+void* CpuDevice::allocate(std::size_t bytes) {
+  const bool large = bytes >= huge_page;
+  const std::size_t alignment = large ? huge_page : 128;
+  const std::size_t rounded = bytes > SIZE_MAX - alignment ? 0 : (bytes + alignment - 1) / alignment * alignment;
+  void* data = rounded == 0 ? nullptr : std::aligned_alloc(alignment, rounded);
+  if (data == nullptr) {
+    throw Error(Failure::environment, "device cpu: no memory for " + std::to_string(bytes) + " bytes (" +
+                                          std::to_string(allocated_) + " held); take a smaller batch or a smaller network");
+  }
+  if (large) madvise(data, rounded, MADV_HUGEPAGE);  // advice only: smaller pages work too
+  const std::lock_guard lock(mutex_);
+  sizes_.emplace(data, bytes);
+  allocated_ += bytes;
+  if (allocated_ > peak_) peak_ = allocated_.load();
+  return data;
+}
+
+void CpuDevice::free(void* data) noexcept {
+  if (data == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = sizes_.find(data);
+  if (found == sizes_.end()) return;
+  allocated_ -= found->second;
+  sizes_.erase(found);
+  std::free(data);
+}
+
+}  // namespace
+}  // namespace cpu
+
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) { return std::make_unique<cpu::CpuDevice>(options); }
+int count_cpu_devices() { return 1; }
+std::string why_no_cpu_device() { return {}; }
+
+}  // namespace tw

@@ -1,0 +1,65 @@
+// What the kernel sources share: declarations of the kernels of this instruction set, loads and stores that convert, and
+// the split of work over threads. Private to kernels_*.cpp; everything here has internal linkage.
+#pragma once
+
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "models/compute/cpu/kernels.hpp"
+#include "models/compute/formulas.hpp"
+
+#define TW_SIMD _Pragma("omp simd")
+#define TW_SIMD_SUM(...) _Pragma(TW_STRING(omp simd reduction(+ : __VA_ARGS__)))
+#define TW_SIMD_MAX(...) _Pragma(TW_STRING(omp simd reduction(max : __VA_ARGS__)))
+#define TW_STRING(text) #text
+
+namespace tw::cpu::TW_ISA {
+
+#define TW_CPU_DECLARE(result, kernel, arguments) result kernel arguments;
+TW_CPU_KERNELS(TW_CPU_DECLARE)
+#undef TW_CPU_DECLARE
+
+namespace {
+
+inline void store(float* destination, float value) { *destination = value; }
+inline void store(bf16* destination, float value) { *destination = to_bf16(value); }
+
+struct Range {
+  Index begin, end;
+};
+
+/// Part `part` of [0, count) cut into `parts`, at multiples of `grain`.
+inline Range share(Index count, int parts, int part, Index grain) {
+  const Index grains = (count + grain - 1) / grain;
+  const Index begin = grains * part / parts * grain, end = grains * (part + 1) / parts * grain;
+  return {begin < count ? begin : count, end < count ? end : count};
+}
+
+/// Waking threads costs microseconds; below this many elements one thread is faster.
+constexpr Index serial_elements = 16384;
+
+/// body(part, parts) on up to `threads` threads.
+template <class Body>
+void in_parallel(int threads, Index elements, Body&& body) {
+  if (threads <= 1 || elements <= serial_elements) {
+    body(0, 1);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  body(omp_get_thread_num(), omp_get_num_threads());
+}
+
+/// body(static_cast<T*>(nullptr)) for the C++ type of `dtype`.
+template <class Body>
+void with_type(DType dtype, Body&& body) {
+  if (dtype == DType::bf16) {
+    body(static_cast<bf16*>(nullptr));
+  } else {
+    body(static_cast<float*>(nullptr));
+  }
+}
+
+}  // namespace
+}  // namespace tw::cpu::TW_ISA

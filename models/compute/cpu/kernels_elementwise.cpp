@@ -1,0 +1,207 @@
+// Elementwise loops, column sums, transposition and the embedding.
+#include "models/compute/cpu/kernel_support.hpp"
+
+namespace tw::cpu::TW_ISA {
+
+void gelu_forward(int threads, DType dtype, const void* x_data, void* y_data, Index count) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    in_parallel(threads, count, [&](int part, int parts) {
+      const Range range = share(count, parts, part, 64);
+      const T* x = static_cast<const T*>(x_data);
+      T* y = static_cast<T*>(y_data);
+      TW_SIMD
+      for (Index i = range.begin; i < range.end; ++i) store(y + i, formula::gelu(to_float(x[i])));
+    });
+  });
+}
+
+void gelu_backward(int threads, DType dtype, const void* x_data, void* dx_data, Index count) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    in_parallel(threads, count, [&](int part, int parts) {
+      const Range range = share(count, parts, part, 64);
+      const T* x = static_cast<const T*>(x_data);
+      T* dx = static_cast<T*>(dx_data);
+      TW_SIMD
+      for (Index i = range.begin; i < range.end; ++i) {
+        store(dx + i, to_float(dx[i]) * formula::gelu_derivative(to_float(x[i])));
+      }
+    });
+  });
+}
+
+void add(int threads, DType dtype, const void* a_data, const void* b_data, void* y_data, Index count) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    in_parallel(threads, count, [&](int part, int parts) {
+      const Range range = share(count, parts, part, 64);
+      const T *a = static_cast<const T*>(a_data), *b = static_cast<const T*>(b_data);
+      T* y = static_cast<T*>(y_data);
+      TW_SIMD
+      for (Index i = range.begin; i < range.end; ++i) store(y + i, to_float(a[i]) + to_float(b[i]));
+    });
+  });
+}
+
+namespace {
+template <class From, class To>
+void convert(const From* x, To* y, Range range) {
+  TW_SIMD
+  for (Index i = range.begin; i < range.end; ++i) store(y + i, to_float(x[i]));
+}
+}  // namespace
+
+void cast(int threads, DType from, const void* x, void* y, Index count) {
+  in_parallel(threads, count, [&](int part, int parts) {
+    const Range range = share(count, parts, part, 64);
+    if (from == DType::float32) {
+      convert(static_cast<const float*>(x), static_cast<bf16*>(y), range);
+    } else {
+      convert(static_cast<const bf16*>(x), static_cast<float*>(y), range);
+    }
+  });
+}
+
+void fill(int threads, DType dtype, void* y_data, Index count, float value) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    in_parallel(threads, count, [&](int part, int parts) {
+      const Range range = share(count, parts, part, 64);
+      T filler;
+      store(&filler, value);
+      T* y = static_cast<T*>(y_data);
+      for (Index i = range.begin; i < range.end; ++i) y[i] = filler;
+    });
+  });
+}
+
+void copy(int threads, const void* x, void* y, Index bytes) {
+  in_parallel(threads, bytes / 4, [&](int part, int parts) {
+    const Range range = share(bytes, parts, part, 4096);
+    std::memcpy(static_cast<char*>(y) + range.begin, static_cast<const char*>(x) + range.begin,
+                static_cast<std::size_t>(range.end - range.begin));
+  });
+}
+
+namespace {
+
+/// sums[0, width) += Σ over rows of x[r, 0 … width); width ≤ 256, so that the sums stay in the first-level cache.
+template <class T>
+void add_columns(const T* x, Index rows, Index ld, Index width, float* sums) {
+  for (Index r = 0; r < rows; ++r) {
+    const T* row = x + r * ld;
+    TW_SIMD
+    for (Index c = 0; c < width; ++c) sums[c] += to_float(row[c]);
+  }
+}
+
+}  // namespace
+
+void column_sums(int threads, DType dtype, const void* x_data, Index rows, Index columns, float* sums, bool accumulate,
+                 float* partials) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* x = static_cast<const T*>(x_data);
+    const bool serial = threads <= 1 || rows * columns <= serial_elements;
+    const int slices = serial ? 1 : threads;
+    in_parallel(slices, rows * columns, [&](int part, int parts) {
+      for (int slice = part; slice < slices; slice += parts) {
+        const Range range = share(rows, slices, slice, 1);
+        float* mine = partials + slice * columns;
+        std::memset(mine, 0, static_cast<std::size_t>(columns) * sizeof(float));
+        // Short runs of rows, so that rounding grows with the number of runs, not of rows.
+        for (Index r = range.begin; r < range.end; r += 64) {
+          const Index run = range.end - r < 64 ? range.end - r : 64;
+          for (Index c = 0; c < columns; c += 256) {
+            const Index width = columns - c < 256 ? columns - c : 256;
+            float block[256] = {};
+            add_columns(x + r * columns + c, run, columns, width, block);
+            TW_SIMD
+            for (Index k = 0; k < width; ++k) mine[c + k] += block[k];
+          }
+        }
+      }
+    });
+    for (Index c = 0; c < columns; ++c) {
+      float sum = accumulate ? sums[c] : 0.0f;
+      for (int slice = 0; slice < slices; ++slice) sum += partials[slice * columns + c];
+      sums[c] = sum;
+    }
+  });
+}
+
+void transpose(int threads, DType dtype, const void* x_data, Index rows, Index columns, void* y_data) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* x = static_cast<const T*>(x_data);
+    T* y = static_cast<T*>(y_data);
+    constexpr Index block = 32;
+    in_parallel(threads, rows * columns, [&](int part, int parts) {
+      const Range range = share(columns, parts, part, block);
+      for (Index c0 = range.begin; c0 < range.end; c0 += block) {
+        const Index c_end = c0 + block < range.end ? c0 + block : range.end;
+        for (Index r0 = 0; r0 < rows; r0 += block) {
+          const Index r_end = r0 + block < rows ? r0 + block : rows;
+          for (Index c = c0; c < c_end; ++c) {
+            for (Index r = r0; r < r_end; ++r) y[c * rows + r] = x[r * columns + c];
+          }
+        }
+      }
+    });
+  });
+}
+
+void embedding_forward(int threads, DType dtype, const EmbeddingForward& args) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index rows = args.tokens.count(), seq = args.tokens.dims[1], width = args.token_table.dims[1];
+    const std::int32_t* tokens = args.tokens.as<std::int32_t>();
+    in_parallel(threads, rows * width, [&](int part, int parts) {
+      const Range range = share(rows, parts, part, 1);
+      for (Index row = range.begin; row < range.end; ++row) {
+        const T* token = args.token_table.as<T>() + tokens[row] * width;
+        T* y = args.y.as<T>() + row * width;
+        if (args.position_table) {
+          const T* position = args.position_table.as<T>() + row % seq * width;
+          TW_SIMD
+          for (Index c = 0; c < width; ++c) store(y + c, to_float(token[c]) + to_float(position[c]));
+        } else {
+          std::memcpy(y, token, static_cast<std::size_t>(width) * sizeof(T));
+        }
+      }
+    });
+  });
+}
+
+void embedding_backward(int threads, DType dtype, const EmbeddingBackward& args) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index batch = args.dy.dims[0], seq = args.dy.dims[1], width = args.dy.dims[2];
+    const std::int32_t* tokens = args.tokens.as<std::int32_t>();
+    in_parallel(threads, batch * seq * width, [&](int part, int parts) {
+      // Each thread owns the tokens with token % parts == part: in order of position, whatever the number of threads.
+      for (Index row = 0; row < batch * seq; ++row) {
+        if (tokens[row] % parts != part) continue;
+        const T* dy = args.dy.as<T>() + row * width;
+        float* sum = args.d_token_table.as<float>() + tokens[row] * width;
+        TW_SIMD
+        for (Index c = 0; c < width; ++c) sum[c] += to_float(dy[c]);
+      }
+      if (!args.d_position_table) return;
+      const Range range = share(args.d_position_table.dims[0], parts, part, 1);
+      for (Index t = range.begin; t < range.end; ++t) {
+        float* sum = args.d_position_table.as<float>() + t * width;
+        if (!args.accumulate_position) std::memset(sum, 0, static_cast<std::size_t>(width) * sizeof(float));
+        if (t >= seq) continue;
+        for (Index b = 0; b < batch; ++b) {
+          const T* dy = args.dy.as<T>() + (b * seq + t) * width;
+          TW_SIMD
+          for (Index c = 0; c < width; ++c) sum[c] += to_float(dy[c]);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace tw::cpu::TW_ISA

@@ -1,0 +1,296 @@
+// Layer norm and batch norm.
+#include "models/compute/cpu/kernel_support.hpp"
+
+namespace tw::cpu::TW_ISA {
+
+void layer_norm_forward(int threads, DType dtype, const LayerNormForward& args) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index rows = args.x.dims[0], width = args.x.dims[1];
+    const float inverse_width = 1.0f / static_cast<float>(width), epsilon = args.epsilon;
+    in_parallel(threads, rows * width, [&](int part, int parts) {
+      const Range range = share(rows, parts, part, 1);
+      const T *gamma = args.gamma.as<T>(), *beta = args.beta.as<T>();
+      for (Index row = range.begin; row < range.end; ++row) {
+        const T* x = args.x.as<T>() + row * width;
+        float sum = 0;
+        if (args.residual) {
+          const T* residual = args.residual.as<T>() + row * width;
+          T* out = args.sum.as<T>() + row * width;
+          TW_SIMD_SUM(sum)
+          for (Index c = 0; c < width; ++c) {
+            T rounded;
+            store(&rounded, to_float(x[c]) + to_float(residual[c]));
+            out[c] = rounded;
+            sum += to_float(rounded);
+          }
+          x = out;
+        } else {
+          TW_SIMD_SUM(sum)
+          for (Index c = 0; c < width; ++c) sum += to_float(x[c]);
+        }
+        const float mean = sum * inverse_width;
+        float squares = 0;
+        TW_SIMD_SUM(squares)
+        for (Index c = 0; c < width; ++c) squares += (to_float(x[c]) - mean) * (to_float(x[c]) - mean);
+        const float rstd = 1.0f / std::sqrt(squares * inverse_width + epsilon);
+        T* y = args.y.as<T>() + row * width;
+        TW_SIMD
+        for (Index c = 0; c < width; ++c) {
+          store(y + c, (to_float(x[c]) - mean) * rstd * to_float(gamma[c]) + to_float(beta[c]));
+        }
+        args.mean.as<float>()[row] = mean;
+        args.rstd.as<float>()[row] = rstd;
+      }
+    });
+  });
+}
+
+void layer_norm_backward(int threads, DType dtype, const LayerNormBackward& args, float* partials) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index rows = args.x.dims[0], width = args.x.dims[1];
+    const float inverse_width = 1.0f / static_cast<float>(width);
+    const int slices = rows * width <= serial_elements ? 1 : threads;
+    in_parallel(slices, rows * width, [&](int part, int parts) {
+      for (int slice = part; slice < slices; slice += parts) {
+        const Range range = share(rows, slices, slice, 1);
+        const T* gamma = args.gamma.as<T>();
+        float *d_gamma = partials + 2 * slice * width, *d_beta = d_gamma + width;
+        std::memset(d_gamma, 0, static_cast<std::size_t>(2 * width) * sizeof(float));
+        for (Index row = range.begin; row < range.end; ++row) {
+          const T *x = args.x.as<T>() + row * width, *dy = args.dy.as<T>() + row * width;
+          const float mean = args.mean.as<float>()[row], rstd = args.rstd.as<float>()[row];
+          float sum = 0, dot = 0;
+          TW_SIMD_SUM(sum, dot)
+          for (Index c = 0; c < width; ++c) {
+            const float g = to_float(dy[c]) * to_float(gamma[c]);
+            sum += g;
+            dot += g * (to_float(x[c]) - mean);
+          }
+          sum *= inverse_width;
+          dot *= inverse_width * rstd;
+          T* dx = args.dx.as<T>() + row * width;
+          if (args.d_residual) {
+            const T* d_residual = args.d_residual.as<T>() + row * width;
+            TW_SIMD
+            for (Index c = 0; c < width; ++c) {
+              const float g = to_float(dy[c]), normal = (to_float(x[c]) - mean) * rstd;
+              d_gamma[c] += g * normal;
+              d_beta[c] += g;
+              store(dx + c, (g * to_float(gamma[c]) - sum - normal * dot) * rstd + to_float(d_residual[c]));
+            }
+          } else {
+            TW_SIMD
+            for (Index c = 0; c < width; ++c) {
+              const float g = to_float(dy[c]), normal = (to_float(x[c]) - mean) * rstd;
+              d_gamma[c] += g * normal;
+              d_beta[c] += g;
+              store(dx + c, (g * to_float(gamma[c]) - sum - normal * dot) * rstd);
+            }
+          }
+        }
+      }
+    });
+    float *d_gamma = args.d_gamma.as<float>(), *d_beta = args.d_beta.as<float>();
+    for (Index c = 0; c < width; ++c) {
+      float gamma_sum = args.accumulate ? d_gamma[c] : 0.0f, beta_sum = args.accumulate ? d_beta[c] : 0.0f;
+      for (int slice = 0; slice < slices; ++slice) {
+        gamma_sum += partials[2 * slice * width + c];
+        beta_sum += partials[(2 * slice + 1) * width + c];
+      }
+      d_gamma[c] = gamma_sum;
+      d_beta[c] = beta_sum;
+    }
+  });
+}
+
+namespace {
+
+constexpr Index run_rows = 32;     // rows summed in float32 before they go into float64
+constexpr Index block_width = 512; // channels at a time: their sums stay in the first-level cache
+
+/// Two sums over the rows of each channel, in float64: run(first_row, rows, first_channel, width, float* a, float* b) adds a
+/// short run of rows. Result: sums[0 … C) and sums[C … 2C). `partials`: double (threads × 2 × C).
+template <class Run>
+void channel_sums(int threads, Index rows, Index channels, double* partials, Run&& run) {
+  const int slices = rows * channels <= serial_elements ? 1 : threads;
+  in_parallel(slices, rows * channels, [&](int part, int parts) {
+    for (int slice = part; slice < slices; slice += parts) {
+      const Range range = share(rows, slices, slice, 1);
+      double* mine = partials + 2 * slice * channels;
+      std::memset(mine, 0, static_cast<std::size_t>(2 * channels) * sizeof(double));
+      for (Index row = range.begin; row < range.end; row += run_rows) {
+        const Index count = range.end - row < run_rows ? range.end - row : run_rows;
+        for (Index c = 0; c < channels; c += block_width) {
+          const Index width = channels - c < block_width ? channels - c : block_width;
+          float a[block_width], b[block_width];
+          TW_SIMD
+          for (Index k = 0; k < width; ++k) a[k] = b[k] = 0.0f;
+          run(row, count, c, width, a, b);
+          TW_SIMD
+          for (Index k = 0; k < width; ++k) mine[c + k] += static_cast<double>(a[k]);
+          TW_SIMD
+          for (Index k = 0; k < width; ++k) mine[channels + c + k] += static_cast<double>(b[k]);
+        }
+      }
+    }
+  });
+  for (int slice = 1; slice < slices; ++slice) {
+    for (Index c = 0; c < 2 * channels; ++c) partials[c] += partials[2 * slice * channels + c];
+  }
+}
+
+}  // namespace
+
+void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, void* workspace) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index channels = args.x.dims[3], rows = args.x.count() / channels;
+    const T* x = args.x.as<T>();
+    double* sums = static_cast<double*>(workspace);
+    float* shift = reinterpret_cast<float*>(sums + 2 * threads * channels);
+    float *factor = shift + channels, *offset = factor + channels;
+    // Sums of (x − shift) and its square do not cancel when shift is near the mean: the mean of 16 rows spread over all.
+    const Index samples = rows < 16 ? rows : 16;
+    for (Index c = 0; c < channels; ++c) shift[c] = 0.0f;
+    for (Index s = 0; s < samples; ++s) {
+      const T* row = x + rows * s / samples * channels;
+      TW_SIMD
+      for (Index c = 0; c < channels; ++c) shift[c] += to_float(row[c]);
+    }
+    for (Index c = 0; c < channels; ++c) shift[c] /= static_cast<float>(samples);
+
+    channel_sums(threads, rows, channels, sums, [&](Index row, Index count, Index first, Index width, float* a, float* b) {
+      const float* base = shift + first;
+      for (Index r = row; r < row + count; ++r) {
+        const T* values = x + r * channels + first;
+        TW_SIMD
+        for (Index k = 0; k < width; ++k) {
+          const float d = to_float(values[k]) - base[k];
+          a[k] += d;
+          b[k] += d * d;
+        }
+      }
+    });
+    const double count = static_cast<double>(rows);
+    for (Index c = 0; c < channels; ++c) {
+      const double delta = sums[c] / count;
+      const double spread = sums[channels + c] / count - delta * delta;
+      const double variance = spread < 0 ? 0 : spread;  // not max(): a NaN must stay
+      const double mean = static_cast<double>(shift[c]) + delta;
+      const double rstd = 1.0 / std::sqrt(variance + static_cast<double>(args.epsilon));
+      args.mean.as<float>()[c] = static_cast<float>(mean);
+      args.rstd.as<float>()[c] = static_cast<float>(rstd);
+      factor[c] = static_cast<float>(rstd * static_cast<double>(args.gamma.as<float>()[c]));
+      offset[c] = static_cast<float>(static_cast<double>(args.beta.as<float>()[c]) -
+                                     mean * rstd * static_cast<double>(args.gamma.as<float>()[c]));
+      if (args.running_mean) {
+        const double unbiased = rows > 1 ? variance * count / (count - 1) : variance;
+        float &running_mean = args.running_mean.as<float>()[c], &running_var = args.running_var.as<float>()[c];
+        running_mean = static_cast<float>((1.0 - args.momentum) * running_mean + args.momentum * mean);
+        running_var = static_cast<float>((1.0 - args.momentum) * running_var + args.momentum * unbiased);
+      }
+    }
+
+    const T* residual = args.residual.as<T>();
+    T* y = args.y.as<T>();
+    const bool relu = args.relu;
+    in_parallel(threads, rows * channels, [&](int part, int parts) {
+      const Range range = share(rows, parts, part, 1);
+      for (Index r = range.begin; r < range.end; ++r) {
+        const T* in = x + r * channels;
+        T* out = y + r * channels;
+        if (residual != nullptr) {
+          const T* other = residual + r * channels;
+          TW_SIMD
+          for (Index c = 0; c < channels; ++c) {
+            const float v = to_float(in[c]) * factor[c] + offset[c] + to_float(other[c]);
+            store(out + c, relu && v < 0.0f ? 0.0f : v);
+          }
+        } else {
+          TW_SIMD
+          for (Index c = 0; c < channels; ++c) {
+            const float v = to_float(in[c]) * factor[c] + offset[c];
+            store(out + c, relu && v < 0.0f ? 0.0f : v);
+          }
+        }
+      }
+    });
+  });
+}
+
+void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args, void* workspace) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index channels = args.x.dims[3], rows = args.x.count() / channels;
+    const T *x = args.x.as<T>(), *dy = args.dy.as<T>(), *y = args.relu ? args.y.as<T>() : nullptr;
+    const float *gamma = args.gamma.as<float>(), *mean = args.mean.as<float>(), *rstd = args.rstd.as<float>();
+    double* sums = static_cast<double*>(workspace);
+    float* scale = reinterpret_cast<float*>(sums + 2 * threads * channels);
+    float *slope = scale + channels, *offset = slope + channels;
+    channel_sums(threads, rows, channels, sums, [&](Index row, Index count, Index first, Index width, float* a, float* b) {
+      const float* base = mean + first;
+      for (Index r = row; r < row + count; ++r) {
+        const T *values = x + r * channels + first, *gradients = dy + r * channels + first;
+        if (y != nullptr) {
+          const T* mask = y + r * channels + first;
+          TW_SIMD
+          for (Index k = 0; k < width; ++k) {
+            const float g = to_float(mask[k]) > 0.0f ? to_float(gradients[k]) : 0.0f;
+            a[k] += g;
+            b[k] += g * (to_float(values[k]) - base[k]);
+          }
+        } else {
+          TW_SIMD
+          for (Index k = 0; k < width; ++k) {
+            const float g = to_float(gradients[k]);
+            a[k] += g;
+            b[k] += g * (to_float(values[k]) - base[k]);
+          }
+        }
+      }
+    });
+    const double count = static_cast<double>(rows);
+    for (Index c = 0; c < channels; ++c) {
+      const double r = static_cast<double>(rstd[c]), g = static_cast<double>(gamma[c]);
+      const double sum = sums[c], dot = sums[channels + c] * r;  // Σ dy, Σ dy·x̂
+      float &d_beta = args.d_beta.as<float>()[c], &d_gamma = args.d_gamma.as<float>()[c];
+      d_beta = static_cast<float>(args.accumulate ? d_beta + sum : sum);
+      d_gamma = static_cast<float>(args.accumulate ? d_gamma + dot : dot);
+      // dx = γ·rstd·(dy − Σdy/n − x̂·Σ(dy·x̂)/n) = scale·dy + slope·x + offset
+      const double slope_c = -g * r * r * dot / count;
+      scale[c] = static_cast<float>(g * r);
+      slope[c] = static_cast<float>(slope_c);
+      offset[c] = static_cast<float>(-g * r * sum / count - slope_c * static_cast<double>(mean[c]));
+    }
+    T *dx = args.dx.as<T>(), *d_residual = args.d_residual.as<T>();
+    in_parallel(threads, rows * channels, [&](int part, int parts) {
+      const Range range = share(rows, parts, part, 1);
+      for (Index r = range.begin; r < range.end; ++r) {
+        const T *values = x + r * channels, *gradients = dy + r * channels;
+        T* out = dx + r * channels;
+        // `mask` is any readable row where there is no ReLU; selects, so that one loop serves both and vectorises.
+        const auto row = [&](auto masked, auto with_residual) {
+          const T* mask = masked ? y + r * channels : gradients;
+          T* by_pass = with_residual ? d_residual + r * channels : nullptr;
+          TW_SIMD
+          for (Index c = 0; c < channels; ++c) {
+            float g = to_float(gradients[c]);
+            if (masked) g = to_float(mask[c]) > 0.0f ? g : 0.0f;
+            const float v = scale[c] * g + slope[c] * to_float(values[c]) + offset[c];
+            if (with_residual) store(by_pass + c, g);
+            store(out + c, v);
+          }
+        };
+        if (y != nullptr) {
+          d_residual != nullptr ? row(std::true_type{}, std::true_type{}) : row(std::true_type{}, std::false_type{});
+        } else {
+          d_residual != nullptr ? row(std::false_type{}, std::true_type{}) : row(std::false_type{}, std::false_type{});
+        }
+      }
+    });
+  });
+}
+
+}  // namespace tw::cpu::TW_ISA

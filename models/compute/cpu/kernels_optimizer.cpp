@@ -1,0 +1,98 @@
+// Global norm and the optimizers: one pass over memory each, bound by its bandwidth.
+#include "models/compute/cpu/kernel_support.hpp"
+
+namespace tw::cpu::TW_ISA {
+
+double sum_of_squares(int threads, const float* x, Index count, double* partials) {
+  const int slices = count <= serial_elements ? 1 : threads;  // fixed by the arguments: the same sum in every call
+  in_parallel(slices, count, [&](int part, int parts) {
+    for (int slice = part; slice < slices; slice += parts) {
+      const Range range = share(count, slices, slice, 64);
+      double sum = 0;
+      TW_SIMD_SUM(sum)
+      for (Index i = range.begin; i < range.end; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+      partials[slice] = sum;
+    }
+  });
+  double total = 0;
+  for (int slice = 0; slice < slices; ++slice) total += partials[slice];
+  return total;
+}
+
+namespace {
+
+/// update(begin, end, weight_decay) for the part of every segment that falls to a thread.
+template <class Update>
+void over_segments(int threads, const DecaySegment* segments, int segment_count, Update&& update) {
+  if (segment_count == 0) return;
+  const Index first = segments[0].begin, count = segments[segment_count - 1].end - first;
+  in_parallel(threads, count, [&](int part, int parts) {
+    const Range range = share(count, parts, part, 1024);
+    const Index begin = first + range.begin, end = first + range.end;
+    for (int s = 0; s < segment_count; ++s) {
+      const Index from = segments[s].begin > begin ? segments[s].begin : begin;
+      const Index to = segments[s].end < end ? segments[s].end : end;
+      if (from < to) update(from, to, segments[s].weight_decay);
+    }
+  });
+}
+
+}  // namespace
+
+void adamw(int threads, const AdamW& args) {
+  const StepScalars scalars = *args.scalars;
+  const float gradient_factor = scalars.gradient_scale * scalars.clip_factor;
+  const float beta1 = args.beta1, beta2 = args.beta2, epsilon = args.epsilon;
+  over_segments(threads, args.segments, args.segment_count, [&](Index begin, Index end, float weight_decay) {
+    float* __restrict master = args.master.as<float>();
+    bf16* __restrict weights = args.weights.as<bf16>();
+    const float* __restrict gradient = args.gradient.as<float>();
+    float* __restrict first = args.first_moment.as<float>();
+    float* __restrict second = args.second_moment.as<float>();
+    const auto step = [&](Index i) {
+      const formula::AdamWState<float> state =
+          formula::adamw(formula::AdamWState<float>{master[i], first[i], second[i]}, gradient[i] * gradient_factor,
+                         scalars.learning_rate, beta1, beta2, epsilon, weight_decay, scalars.bias_correction1,
+                         scalars.bias_correction2);
+      master[i] = state.master;
+      first[i] = state.first_moment;
+      second[i] = state.second_moment;
+      return state.master;
+    };
+    if (weights != nullptr) {
+      TW_SIMD
+      for (Index i = begin; i < end; ++i) store(weights + i, step(i));
+    } else {
+      TW_SIMD
+      for (Index i = begin; i < end; ++i) step(i);
+    }
+  });
+}
+
+void sgd(int threads, const Sgd& args) {
+  const StepScalars scalars = *args.scalars;
+  const float gradient_factor = scalars.gradient_scale * scalars.clip_factor, momentum = args.momentum;
+  over_segments(threads, args.segments, args.segment_count, [&](Index begin, Index end, float weight_decay) {
+    float* __restrict master = args.master.as<float>();
+    bf16* __restrict weights = args.weights.as<bf16>();
+    const float* __restrict gradient = args.gradient.as<float>();
+    float* __restrict velocity = args.momentum_buffer.as<float>();
+    const auto step = [&](Index i) {
+      const formula::SgdState<float> state =
+          formula::sgd(formula::SgdState<float>{master[i], velocity[i]}, gradient[i] * gradient_factor,
+                       scalars.learning_rate, momentum, weight_decay);
+      master[i] = state.master;
+      velocity[i] = state.momentum;
+      return state.master;
+    };
+    if (weights != nullptr) {
+      TW_SIMD
+      for (Index i = begin; i < end; ++i) store(weights + i, step(i));
+    } else {
+      TW_SIMD
+      for (Index i = begin; i < end; ++i) step(i);
+    }
+  });
+}
+
+}  // namespace tw::cpu::TW_ISA

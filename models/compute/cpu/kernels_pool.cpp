@@ -1,0 +1,132 @@
+// Pooling over NHWC images; channels are the vector axis.
+#include "models/compute/cpu/kernel_support.hpp"
+
+namespace tw::cpu::TW_ISA {
+
+void max_pool_forward(int threads, DType dtype, const MaxPoolForward& args) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index height = args.x.dims[1], width = args.x.dims[2], channels = args.x.dims[3];
+    const Index batch = args.x.dims[0], out_height = args.y.dims[1], out_width = args.y.dims[2];
+    const int kernel = args.kernel;
+    in_parallel(threads, args.y.count(), [&](int part, int parts) {
+      const Range range = share(batch * out_height, parts, part, 1);
+      for (Index line = range.begin; line < range.end; ++line) {
+        const Index b = line / out_height, top = line % out_height * args.stride - args.padding;
+        for (Index ow = 0; ow < out_width; ++ow) {
+          const Index left = ow * args.stride - args.padding;
+          T* best = args.y.as<T>() + (line * out_width + ow) * channels;
+          std::int32_t* where = args.argmax.as<std::int32_t>() + (line * out_width + ow) * channels;
+          bool first = true;
+          for (int kh = 0; kh < kernel; ++kh) {
+            if (top + kh < 0 || top + kh >= height) continue;
+            for (int kw = 0; kw < kernel; ++kw) {
+              if (left + kw < 0 || left + kw >= width) continue;
+              const T* x = args.x.as<T>() + ((b * height + top + kh) * width + left + kw) * channels;
+              const std::int32_t offset = kh * kernel + kw;
+              if (first) {
+                TW_SIMD
+                for (Index c = 0; c < channels; ++c) {
+                  best[c] = x[c];
+                  where[c] = offset;
+                }
+                first = false;
+                continue;
+              }
+              TW_SIMD
+              for (Index c = 0; c < channels; ++c) {
+                const float v = to_float(x[c]), old = to_float(best[c]);
+                const bool better = v > old || v != v;  // a NaN wins and stays
+                best[c] = better ? x[c] : best[c];
+                where[c] = better ? offset : where[c];
+              }
+            }
+          }
+        }
+      }
+    });
+  });
+}
+
+void max_pool_backward(int threads, DType dtype, const MaxPoolBackward& args) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index height = args.dx.dims[1], width = args.dx.dims[2], channels = args.dx.dims[3];
+    const Index batch = args.dx.dims[0], out_height = args.dy.dims[1], out_width = args.dy.dims[2];
+    const Index kernel = args.kernel, stride = args.stride, padding = args.padding;
+    in_parallel(threads, args.dx.count(), [&](int part, int parts) {
+      const Range range = share(batch * height, parts, part, 1);
+      for (Index line = range.begin; line < range.end; ++line) {
+        const Index b = line / height, h = line % height;
+        // Windows that hold row h: oh·stride ≤ h + padding ≤ oh·stride + kernel − 1
+        const Index oh_end = (h + padding) / stride + 1 < out_height ? (h + padding) / stride + 1 : out_height;
+        const Index oh_begin = h + padding < kernel ? 0 : (h + padding - kernel) / stride + 1;
+        for (Index w = 0; w < width; ++w) {
+          const Index ow_end = (w + padding) / stride + 1 < out_width ? (w + padding) / stride + 1 : out_width;
+          const Index ow_begin = w + padding < kernel ? 0 : (w + padding - kernel) / stride + 1;
+          T* dx = args.dx.as<T>() + (line * width + w) * channels;
+          for (Index c0 = 0; c0 < channels; c0 += 64) {
+            const Index run = channels - c0 < 64 ? channels - c0 : 64;
+            float sum[64] = {};
+            for (Index oh = oh_begin; oh < oh_end; ++oh) {
+              for (Index ow = ow_begin; ow < ow_end; ++ow) {
+                const auto offset = static_cast<std::int32_t>((h + padding - oh * stride) * kernel + w + padding - ow * stride);
+                const Index at = ((b * out_height + oh) * out_width + ow) * channels + c0;
+                const std::int32_t* where = args.argmax.as<std::int32_t>() + at;
+                const T* dy = args.dy.as<T>() + at;
+                TW_SIMD
+                for (Index c = 0; c < run; ++c) sum[c] += where[c] == offset ? to_float(dy[c]) : 0.0f;
+              }
+            }
+            TW_SIMD
+            for (Index c = 0; c < run; ++c) store(dx + c0 + c, sum[c]);
+          }
+        }
+      }
+    });
+  });
+}
+
+void average_pool_forward(int threads, DType dtype, const AveragePoolForward& args) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index batch = args.x.dims[0], pixels = args.x.dims[1] * args.x.dims[2], channels = args.x.dims[3];
+    const float inverse = 1.0f / static_cast<float>(pixels);
+    in_parallel(threads, args.x.count(), [&](int part, int parts) {
+      const Range range = share(batch, parts, part, 1);
+      for (Index b = range.begin; b < range.end; ++b) {
+        for (Index c0 = 0; c0 < channels; c0 += 256) {
+          const Index run = channels - c0 < 256 ? channels - c0 : 256;
+          float sum[256] = {};
+          for (Index p = 0; p < pixels; ++p) {
+            const T* x = args.x.as<T>() + (b * pixels + p) * channels + c0;
+            TW_SIMD
+            for (Index c = 0; c < run; ++c) sum[c] += to_float(x[c]);
+          }
+          T* y = args.y.as<T>() + b * channels + c0;
+          TW_SIMD
+          for (Index c = 0; c < run; ++c) store(y + c, sum[c] * inverse);
+        }
+      }
+    });
+  });
+}
+
+void average_pool_backward(int threads, DType dtype, const AveragePoolBackward& args) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index batch = args.dx.dims[0], pixels = args.dx.dims[1] * args.dx.dims[2], channels = args.dx.dims[3];
+    const float inverse = 1.0f / static_cast<float>(pixels);
+    in_parallel(threads, args.dx.count(), [&](int part, int parts) {
+      const Range range = share(batch * pixels, parts, part, 1);
+      for (Index p = range.begin; p < range.end; ++p) {
+        const T* dy = args.dy.as<T>() + p / pixels * channels;
+        T* dx = args.dx.as<T>() + p * channels;
+        TW_SIMD
+        for (Index c = 0; c < channels; ++c) store(dx + c, to_float(dy[c]) * inverse);
+      }
+    });
+  });
+}
+
+}  // namespace tw::cpu::TW_ISA

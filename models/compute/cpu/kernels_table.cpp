@@ -1,0 +1,12 @@
+// The table of this instruction set.
+#include "models/compute/cpu/kernel_support.hpp"
+
+#define TW_CPU_TEXT_(text) #text
+#define TW_CPU_TEXT(text) TW_CPU_TEXT_(text)
+
+namespace tw::cpu::TW_ISA {
+
+#define TW_CPU_ENTRY(result, kernel, arguments) kernel,
+const Kernels table = {TW_CPU_TEXT(TW_ISA), TW_CPU_KERNELS(TW_CPU_ENTRY)};
+
+}  // namespace tw::cpu::TW_ISA
