@@ -1,6 +1,7 @@
-// Attention by blocks of query rows: each thread takes whole (batch, head) pairs, and every product is a small primitive
-// made for one thread. A block sees the keys up to its last row, so the upper half of a causal mask costs nothing beyond
-// the diagonal blocks. Scores stay in a thread's own scratch, never in memory of size (batch, heads, seq, seq).
+// Attention by blocks of query rows: each thread takes whole (batch, head) pairs, and every product is a small
+// primitive made for one thread. A block sees the keys up to its last row, so the upper half of a causal mask costs
+// nothing beyond the diagonal blocks. Scores stay in a thread's own scratch, never in memory of size (batch, heads,
+// seq, seq).
 #include <omp.h>
 
 #include <algorithm>
@@ -66,7 +67,7 @@ class CpuAttentionPlan final : public AttentionPlan {
     Index first = 0, rows = 0, keys = 0;
   };
   struct BlockProducts {
-    Call scores, output;                          // q·kᵀ, p·v
+    Call scores, output;                            // q·kᵀ, p·v
     Call d_probabilities, d_query, d_key, d_value;  // d_out·vᵀ, ds·k, dsᵀ·q, pᵀ·d_out
   };
   struct Offsets {
@@ -109,7 +110,7 @@ class CpuAttentionPlan final : public AttentionPlan {
     const ThreadScope scope(context_.threads());
     const Index pairs = shape().batch * shape().heads;
     std::exception_ptr failure;
-#pragma omp parallel num_threads(static_cast<int>(threads_.size()))
+#pragma omp parallel num_threads(static_cast <int>(threads_.size()))
     {
       const int thread = omp_get_thread_num();
       const Index parts = omp_get_num_threads();
@@ -147,8 +148,8 @@ class CpuAttentionPlan final : public AttentionPlan {
       const Block& block = blocks_[i];
       BlockProducts& products = threads_[static_cast<std::size_t>(thread)][i];
       products.scores.run(stream, mine, at(q, block.first * 3 * plane), k, scores);
-      context_.kernels().attention_probabilities(s.dtype, scores, block.rows, block.first, block.keys, block.keys, s.causal,
-                                                 scale(), probabilities, log_sum_exp + block.first);
+      context_.kernels().attention_probabilities(s.dtype, scores, block.rows, block.first, block.keys, block.keys,
+                                                 s.causal, scale(), probabilities, log_sum_exp + block.first);
       products.output.run(stream, mine, probabilities, v, at(out, block.first * plane));
     }
   }
@@ -178,8 +179,8 @@ class CpuAttentionPlan final : public AttentionPlan {
       products.scores.run(stream, mine, q_rows, k, scores);
       products.d_probabilities.run(stream, mine, d_out_rows, v, d_probabilities);
       kernels.row_dots(s.dtype, d_out_rows, plane, at(out, block.first * plane), plane, block.rows, width, delta);
-      kernels.attention_gradient(s.dtype, scores, d_probabilities, block.rows, block.first, block.keys, block.keys, s.causal,
-                                 scale(), log_sum_exp + block.first, delta, probabilities, d_scores);
+      kernels.attention_gradient(s.dtype, scores, d_probabilities, block.rows, block.first, block.keys, block.keys,
+                                 s.causal, scale(), log_sum_exp + block.first, delta, probabilities, d_scores);
       products.d_value.run(stream, mine, probabilities, d_out_rows, d_value);
       products.d_key.run(stream, mine, d_scores, q_rows, d_key);
       products.d_query.run(stream, mine, d_scores, k, at(dq, block.first * ld));

@@ -1,6 +1,7 @@
-// The output head in chunks of rows and tiles of classes. First pass: logits of a tile, e = exp(logit − max in the tile)
-// kept as T, maximum and sum for each row. Second pass: e → dlogits in place, dx += dlogits·W, dW = dlogitsᵀ·x while the
-// tile is in the cache. The exponential is computed once, and rounding e rather than the logit keeps the loss in float32.
+// The output head in chunks of rows and tiles of classes. First pass: logits of a tile, e = exp(logit − max in the
+// tile) kept as T, maximum and sum for each row. Second pass: e → dlogits in place, dx += dlogits·W, dW = dlogitsᵀ·x
+// while the tile is in the cache. The exponential is computed once, and rounding e rather than the logit keeps the loss
+// in float32.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -47,8 +48,8 @@ class CpuClassifierPlan final : public ClassifierPlan {
 
   std::size_t bytes() const override { return packed_[0].bytes() + packed_[1].bytes() + zeros_.bytes(); }
   std::string description() const override {
-    return "chunks of " + std::to_string(chunks_[0].rows) + " rows, tiles of " + std::to_string(tile_) + " classes, packed " +
-           implementation_;
+    return "chunks of " + std::to_string(chunks_[0].rows) + " rows, tiles of " + std::to_string(tile_) +
+           " classes, packed " + implementation_;
   }
 
  protected:
@@ -82,9 +83,9 @@ class CpuClassifierPlan final : public ClassifierPlan {
   };
   /// What belongs to a number of rows and a width of tile.
   struct TileCalls {
-    Call logits;                     // x, W, logits, bias
-    std::array<Call, 2> input;       // dlogits, W, dx (float32): overwriting, adding
-    std::array<Call, 2> gradient;    // dlogitsᵀ, x packed, dW: overwriting, adding
+    Call logits;                   // x, W, logits, bias
+    std::array<Call, 2> input;     // dlogits, W, dx (float32): overwriting, adding
+    std::array<Call, 2> gradient;  // dlogitsᵀ, x packed, dW: overwriting, adding
   };
   struct Chunk {
     Index rows = 0;
@@ -98,15 +99,15 @@ class CpuClassifierPlan final : public ClassifierPlan {
   };
   /// The workspace of a chunk.
   struct Layout {
-    char* e;               // T, tile after tile: (tiles, rows, width)
-    float* logits;         // (rows, width); only where T is not float32
+    char* e;        // T, tile after tile: (tiles, rows, width)
+    float* logits;  // (rows, width); only where T is not float32
     char* packed_x;
-    char* transposed;      // T (width, rows)
-    float* dx;             // (rows, in); only where T is not float32
+    char* transposed;                             // T (width, rows)
+    float* dx;                                    // (rows, in); only where T is not float32
     float *tile_max, *tile_sum, *tile_logit_sum;  // (tiles, rows)
     float *best, *target_logit, *log_sum_exp;     // (rows)
     std::int32_t* best_index;                     // (rows)
-    float* partials;       // (threads, width)
+    float* partials;                              // (threads, width)
     std::size_t bytes;
   };
 
@@ -129,11 +130,12 @@ class CpuClassifierPlan final : public ClassifierPlan {
 
   Product logits_product(Index rows, Index width, const memory::desc& layout) const {
     const DType type = shape().dtype;
-    return {matrix(type, rows, shape().in_features), layout, matrix(DType::float32, rows, width), matrix(type, 1, width)};
+    return {matrix(type, rows, shape().in_features), layout, matrix(DType::float32, rows, width),
+            matrix(type, 1, width)};
   }
   Product input_product(Index rows, Index width, const memory::desc& layout, bool add) const {
-    return {matrix(shape().dtype, rows, width), layout, matrix(DType::float32, rows, shape().in_features), memory::desc(),
-            add ? Sum::into_c : Sum::none};
+    return {matrix(shape().dtype, rows, width), layout, matrix(DType::float32, rows, shape().in_features),
+            memory::desc(), add ? Sum::into_c : Sum::none};
   }
 
   void plan_weights(Weights& weights, Index rows) {
@@ -158,8 +160,9 @@ class CpuClassifierPlan final : public ClassifierPlan {
       calls.logits = keep(make_product(context_, logits_product(rows, width, weights.logits_layout)));
       for (const bool add : {false, true}) {
         calls.input[add] = keep(make_product(context_, input_product(rows, width, weights.input_layout, add)));
-        MadeProduct gradient = make_product(context_, {matrix(type, width, rows), packed_x, matrix(DType::float32, width, in),
-                                                       memory::desc(), add ? Sum::into_c : Sum::none});
+        MadeProduct gradient =
+            make_product(context_, {matrix(type, width, rows), packed_x, matrix(DType::float32, width, in),
+                                    memory::desc(), add ? Sum::into_c : Sum::none});
         packed_x = gradient.b;  // the first choice holds for all tiles
         calls.gradient[add] = keep(std::move(gradient));
       }
@@ -223,7 +226,8 @@ class CpuClassifierPlan final : public ClassifierPlan {
       chunk.tiles[is_tail(tile)].logits.run(stream, scratchpad, x, packed(0, tile), logits, bias);
       kernels.classifier_statistics(threads, type, logits, rows, first, width, targets, e_of(tile),
                                     space.tile_max + tile * rows, space.tile_sum + tile * rows,
-                                    space.tile_logit_sum + tile * rows, space.best, space.best_index, space.target_logit);
+                                    space.tile_logit_sum + tile * rows, space.best, space.best_index,
+                                    space.target_logit);
     }
 
     const double smoothing = shape().label_smoothing, classes = static_cast<double>(shape().classes);
@@ -236,7 +240,8 @@ class CpuClassifierPlan final : public ClassifierPlan {
       }
       const double log_sum_exp = static_cast<double>(space.best[r]) + std::log(sum);
       space.log_sum_exp[r] = static_cast<float>(log_sum_exp);
-      totals.loss += log_sum_exp - (1 - smoothing) * static_cast<double>(space.target_logit[r]) - smoothing / classes * logit_sum;
+      totals.loss +=
+          log_sum_exp - (1 - smoothing) * static_cast<double>(space.target_logit[r]) - smoothing / classes * logit_sum;
       totals.correct += space.best_index[r] == targets[r] ? 1 : 0;
     }
     if (!args.backward) return;

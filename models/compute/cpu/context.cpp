@@ -34,7 +34,9 @@ memory::desc any_matrix(DType dtype, Index rows, Index columns) {
 
 InstructionSet detect_instruction_set() {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto has = [&](dnnl_cpu_isa_t wanted) { return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted); };
+  const auto has = [&](dnnl_cpu_isa_t wanted) {
+    return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+  };
   InstructionSet set{&baseline::table, false, "baseline"};
 #if defined(__x86_64__)
   if (has(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
@@ -97,10 +99,11 @@ Call::Call(const Context& context, const dnnl::primitive& primitive, const memor
 }
 
 void Call::execute(dnnl::stream& stream, void* scratchpad, const void* const* addresses, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) dnnl_memory_set_data_handle(memories_[i].get(), const_cast<void*>(addresses[i]));
+  for (std::size_t i = 0; i < count; ++i)
+    dnnl_memory_set_data_handle(memories_[i].get(), const_cast<void*>(addresses[i]));
   dnnl_memory_set_data_handle(memories_.back().get(), scratchpad);
-  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(arguments_.size()),
-                                                      arguments_.data());
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(arguments_.size()), arguments_.data());
   if (status != dnnl_success) {
     throw ApiError("oneDNN", status, "execution failed", "dnnl_primitive_execute", __FILE__, __LINE__);
   }
@@ -151,8 +154,8 @@ Call make_reorder(const Context& context, const memory::desc& from, const memory
   }
   const auto primitive =
       TW_DNNL(dnnl::reorder::primitive_desc(context.engine(), from, context.engine(), to, attributes));
-  return TW_DNNL(Call(context, dnnl::reorder(primitive), primitive.scratchpad_desc(),
-                      {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}));
+  return TW_DNNL(
+      Call(context, dnnl::reorder(primitive), primitive.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}));
 }
 
 }  // namespace tw::cpu

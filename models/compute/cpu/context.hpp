@@ -1,5 +1,5 @@
-// What the plans of the cpu device share: the library's engine, the kernels chosen, scratch memory, measured choices; and
-// Call, a primitive with its arguments. Private to models/compute/cpu.
+// What the plans of the cpu device share: the library's engine, the kernels chosen, scratch memory, measured choices;
+// and Call, a primitive with its arguments. Private to models/compute/cpu.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,20 @@ namespace tw::cpu {
 
 /// Runs `body`; a dnnl::error becomes ApiError with the expression and place.
 [[noreturn]] void throw_api_error(const dnnl::error& error, const char* expression, const char* file, int line);
-#define TW_DNNL(...)                                                                         \
-  [&]() -> decltype(auto) {                                                                  \
-    try {                                                                                    \
-      return __VA_ARGS__;                                                                    \
-    } catch (const dnnl::error& error) {                                                     \
-      ::tw::cpu::throw_api_error(error, #__VA_ARGS__, __FILE__, __LINE__);                   \
-    }                                                                                        \
+#define TW_DNNL(...)                                                       \
+  [&]() -> decltype(auto) {                                                \
+    try {                                                                  \
+      return __VA_ARGS__;                                                  \
+    } catch (const dnnl::error& error) {                                   \
+      ::tw::cpu::throw_api_error(error, #__VA_ARGS__, __FILE__, __LINE__); \
+    }                                                                      \
   }()
 
 dnnl::memory::data_type library_type(DType dtype);
 /// Dense row-major or, with strides, any view.
 dnnl::memory::desc matrix(DType dtype, Index rows, Index columns);
-dnnl::memory::desc transposed_matrix(DType dtype, Index rows, Index columns);  // (rows, columns) stored column by column
+dnnl::memory::desc transposed_matrix(DType dtype, Index rows,
+                                     Index columns);  // (rows, columns) stored column by column
 dnnl::memory::desc strided_matrix(DType dtype, Index rows, Index columns, Index ld);
 dnnl::memory::desc any_matrix(DType dtype, Index rows, Index columns);
 
@@ -113,15 +114,16 @@ struct Product {
   enum class Sum { none, into_c, other } sum = Sum::none;  // other: + a tensor like c
 };
 struct MadeProduct {
-  Call call;               // addresses: a, b, c [, bias] [, other]
-  dnnl::memory::desc b;    // the layout taken where b was `any`
+  Call call;             // addresses: a, b, c [, bias] [, other]
+  dnnl::memory::desc b;  // the layout taken where b was `any`
   std::string implementation;
 };
 /// Throws Error{internal} for an implementation that is the library's slow reference.
 MadeProduct make_product(const Context& context, const Product& product);
 
 /// Copies with a change of layout, optionally adding to the destination. Addresses: from, to.
-Call make_reorder(const Context& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
+Call make_reorder(const Context& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to,
+                  bool add = false);
 
 std::unique_ptr<LinearPlan> make_linear(Context& context, const LinearShape& shape);
 std::unique_ptr<ConvolutionPlan> make_convolution(Context& context, const ConvolutionShape& shape);

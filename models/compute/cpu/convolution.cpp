@@ -61,7 +61,8 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
   void do_refresh(Stream&) override {
     const ThreadScope scope(context_.threads());
     for (WithWeight* product : {&forward_, &input_}) {
-      if (product->weight) product->pack.run(context_.stream(), context_.scratchpad(), weight().data, product->weight.data());
+      if (product->weight)
+        product->pack.run(context_.stream(), context_.scratchpad(), weight().data, product->weight.data());
     }
   }
   void do_forward(Stream&, const ConvolutionForward& args) override {
@@ -88,7 +89,8 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
   };
 
   memory::desc image(Index channels, Index height, Index width) const {
-    return memory::desc({shape().batch, channels, height, width}, library_type(shape().dtype), memory::format_tag::nhwc);
+    return memory::desc({shape().batch, channels, height, width}, library_type(shape().dtype),
+                        memory::format_tag::nhwc);
   }
   template <class PrimitiveDesc>
   Call made(const PrimitiveDesc& primitive, const dnnl::primitive& implementation,

@@ -53,7 +53,8 @@ int allowed_cpus() {
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
+      return line.substr(line.find(": ") + 2);
   }
   return "CPU";
 }
@@ -171,7 +172,8 @@ class CpuDevice final : public Device {
     kernels().fill(threads(), args.y.dtype, args.y.data, args.y.count(), args.value);
   }
   void do_global_norm(Stream&, const GlobalNorm& args) override {
-    const double squares = kernels().sum_of_squares(threads(), args.gradient.as<float>(), args.gradient.count(), sums_.data());
+    const double squares =
+        kernels().sum_of_squares(threads(), args.gradient.as<float>(), args.gradient.count(), sums_.data());
     StepScalars& scalars = *args.scalars;
     const double norm = std::sqrt(squares) * std::fabs(static_cast<double>(scalars.gradient_scale));
     scalars.gradient_norm = static_cast<float>(norm);
@@ -184,7 +186,8 @@ class CpuDevice final : public Device {
  private:
   static int threads_of(const DeviceOptions& options) {
     if (options.threads < 0) {
-      throw Error(Failure::usage, "device cpu: threads must be 0 (all allowed) or more, not " + std::to_string(options.threads));
+      throw Error(Failure::usage,
+                  "device cpu: threads must be 0 (all allowed) or more, not " + std::to_string(options.threads));
     }
     return options.threads > 0 ? options.threads : allowed_cpus();
   }
@@ -196,10 +199,12 @@ class CpuDevice final : public Device {
   const Kernels& kernels() const { return context_.kernels(); }
   int threads() const { return context_.threads(); }
   std::size_t norm_scratch_bytes(Index channels) const {
-    return static_cast<std::size_t>(channels) * (2 * sizeof(double) * static_cast<std::size_t>(context_.threads()) + 4 * sizeof(float));
+    return static_cast<std::size_t>(channels) *
+           (2 * sizeof(double) * static_cast<std::size_t>(context_.threads()) + 4 * sizeof(float));
   }
   void* norm_scratch(Index channels) {
-    if (norm_scratch_bytes(channels) > norm_scratch_.bytes()) norm_scratch_ = Buffer(*this, norm_scratch_bytes(channels));
+    if (norm_scratch_bytes(channels) > norm_scratch_.bytes())
+      norm_scratch_ = Buffer(*this, norm_scratch_bytes(channels));
     return norm_scratch_.data();
   }
 
@@ -219,7 +224,8 @@ void* CpuDevice::allocate(std::size_t bytes) {
   void* data = rounded == 0 ? nullptr : std::aligned_alloc(alignment, rounded);
   if (data == nullptr) {
     throw Error(Failure::environment, "device cpu: no memory for " + std::to_string(bytes) + " bytes (" +
-                                          std::to_string(allocated_) + " held); take a smaller batch or a smaller network");
+                                          std::to_string(allocated_) +
+                                          " held); take a smaller batch or a smaller network");
   }
   if (large) madvise(data, rounded, MADV_HUGEPAGE);  // advice only: smaller pages work too
   const std::lock_guard lock(mutex_);
@@ -242,7 +248,9 @@ void CpuDevice::free(void* data) noexcept {
 }  // namespace
 }  // namespace cpu
 
-std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) { return std::make_unique<cpu::CpuDevice>(options); }
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {
+  return std::make_unique<cpu::CpuDevice>(options);
+}
 int count_cpu_devices() { return 1; }
 std::string why_no_cpu_device() { return {}; }
 

@@ -1,5 +1,5 @@
-// What the kernel sources share: declarations of the kernels of this instruction set, loads and stores that convert, and
-// the split of work over threads. Private to kernels_*.cpp; everything here has internal linkage.
+// What the kernel sources share: declarations of the kernels of this instruction set, loads and stores that convert,
+// and the split of work over threads. Private to kernels_*.cpp; everything here has internal linkage.
 #pragma once
 
 #include <omp.h>

@@ -107,11 +107,11 @@ void layer_norm_backward(int threads, DType dtype, const LayerNormBackward& args
 
 namespace {
 
-constexpr Index run_rows = 32;     // rows summed in float32 before they go into float64
-constexpr Index block_width = 512; // channels at a time: their sums stay in the first-level cache
+constexpr Index run_rows = 32;      // rows summed in float32 before they go into float64
+constexpr Index block_width = 512;  // channels at a time: their sums stay in the first-level cache
 
-/// Two sums over the rows of each channel, in float64: run(first_row, rows, first_channel, width, float* a, float* b) adds a
-/// short run of rows. Result: sums[0 … C) and sums[C … 2C). `partials`: double (threads × 2 × C).
+/// Two sums over the rows of each channel, in float64: run(first_row, rows, first_channel, width, float* a, float* b)
+/// adds a short run of rows. Result: sums[0 … C) and sums[C … 2C). `partials`: double (threads × 2 × C).
 template <class Run>
 void channel_sums(int threads, Index rows, Index channels, double* partials, Run&& run) {
   const int slices = rows * channels <= serial_elements ? 1 : threads;
@@ -151,7 +151,8 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
     double* sums = static_cast<double*>(workspace);
     float* shift = reinterpret_cast<float*>(sums + 2 * threads * channels);
     float *factor = shift + channels, *offset = factor + channels;
-    // Sums of (x − shift) and its square do not cancel when shift is near the mean: the mean of 16 rows spread over all.
+    // Sums of (x − shift) and its square do not cancel when shift is near the mean: the mean of 16 rows spread over
+    // all.
     const Index samples = rows < 16 ? rows : 16;
     for (Index c = 0; c < channels; ++c) shift[c] = 0.0f;
     for (Index s = 0; s < samples; ++s) {
@@ -161,18 +162,19 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
     }
     for (Index c = 0; c < channels; ++c) shift[c] /= static_cast<float>(samples);
 
-    channel_sums(threads, rows, channels, sums, [&](Index row, Index count, Index first, Index width, float* a, float* b) {
-      const float* base = shift + first;
-      for (Index r = row; r < row + count; ++r) {
-        const T* values = x + r * channels + first;
-        TW_SIMD
-        for (Index k = 0; k < width; ++k) {
-          const float d = to_float(values[k]) - base[k];
-          a[k] += d;
-          b[k] += d * d;
-        }
-      }
-    });
+    channel_sums(threads, rows, channels, sums,
+                 [&](Index row, Index count, Index first, Index width, float* a, float* b) {
+                   const float* base = shift + first;
+                   for (Index r = row; r < row + count; ++r) {
+                     const T* values = x + r * channels + first;
+                     TW_SIMD
+                     for (Index k = 0; k < width; ++k) {
+                       const float d = to_float(values[k]) - base[k];
+                       a[k] += d;
+                       b[k] += d * d;
+                     }
+                   }
+                 });
     const double count = static_cast<double>(rows);
     for (Index c = 0; c < channels; ++c) {
       const double delta = sums[c] / count;
@@ -229,28 +231,29 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
     double* sums = static_cast<double*>(workspace);
     float* scale = reinterpret_cast<float*>(sums + 2 * threads * channels);
     float *slope = scale + channels, *offset = slope + channels;
-    channel_sums(threads, rows, channels, sums, [&](Index row, Index count, Index first, Index width, float* a, float* b) {
-      const float* base = mean + first;
-      for (Index r = row; r < row + count; ++r) {
-        const T *values = x + r * channels + first, *gradients = dy + r * channels + first;
-        if (y != nullptr) {
-          const T* mask = y + r * channels + first;
-          TW_SIMD
-          for (Index k = 0; k < width; ++k) {
-            const float g = to_float(mask[k]) > 0.0f ? to_float(gradients[k]) : 0.0f;
-            a[k] += g;
-            b[k] += g * (to_float(values[k]) - base[k]);
-          }
-        } else {
-          TW_SIMD
-          for (Index k = 0; k < width; ++k) {
-            const float g = to_float(gradients[k]);
-            a[k] += g;
-            b[k] += g * (to_float(values[k]) - base[k]);
-          }
-        }
-      }
-    });
+    channel_sums(threads, rows, channels, sums,
+                 [&](Index row, Index count, Index first, Index width, float* a, float* b) {
+                   const float* base = mean + first;
+                   for (Index r = row; r < row + count; ++r) {
+                     const T *values = x + r * channels + first, *gradients = dy + r * channels + first;
+                     if (y != nullptr) {
+                       const T* mask = y + r * channels + first;
+                       TW_SIMD
+                       for (Index k = 0; k < width; ++k) {
+                         const float g = to_float(mask[k]) > 0.0f ? to_float(gradients[k]) : 0.0f;
+                         a[k] += g;
+                         b[k] += g * (to_float(values[k]) - base[k]);
+                       }
+                     } else {
+                       TW_SIMD
+                       for (Index k = 0; k < width; ++k) {
+                         const float g = to_float(gradients[k]);
+                         a[k] += g;
+                         b[k] += g * (to_float(values[k]) - base[k]);
+                       }
+                     }
+                   }
+                 });
     const double count = static_cast<double>(rows);
     for (Index c = 0; c < channels; ++c) {
       const double r = static_cast<double>(rstd[c]), g = static_cast<double>(gamma[c]);

@@ -70,7 +70,8 @@ void max_pool_backward(int threads, DType dtype, const MaxPoolBackward& args) {
             float sum[64] = {};
             for (Index oh = oh_begin; oh < oh_end; ++oh) {
               for (Index ow = ow_begin; ow < ow_end; ++ow) {
-                const auto offset = static_cast<std::int32_t>((h + padding - oh * stride) * kernel + w + padding - ow * stride);
+                const auto offset =
+                    static_cast<std::int32_t>((h + padding - oh * stride) * kernel + w + padding - ow * stride);
                 const Index at = ((b * out_height + oh) * out_width + ow) * channels + c0;
                 const std::int32_t* where = args.argmax.as<std::int32_t>() + at;
                 const T* dy = args.dy.as<T>() + at;

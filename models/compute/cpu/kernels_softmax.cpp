@@ -9,8 +9,8 @@ inline Index visible(Index row, Index first, Index columns, bool causal) {
 }
 }  // namespace
 
-void attention_probabilities(DType dtype, const float* scores, Index rows, Index first, Index columns, Index ld, bool causal,
-                             float scale, void* p_data, float* log_sum_exp) {
+void attention_probabilities(DType dtype, const float* scores, Index rows, Index first, Index columns, Index ld,
+                             bool causal, float scale, void* p_data, float* log_sum_exp) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     for (Index r = 0; r < rows; ++r) {
@@ -66,7 +66,8 @@ void attention_gradient(DType dtype, const float* scores, const float* dp_data, 
   });
 }
 
-void row_dots(DType dtype, const void* a_data, Index lda, const void* b_data, Index ldb, Index rows, Index width, float* y) {
+void row_dots(DType dtype, const void* a_data, Index lda, const void* b_data, Index ldb, Index rows, Index width,
+              float* y) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     for (Index r = 0; r < rows; ++r) {

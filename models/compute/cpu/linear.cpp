@@ -84,8 +84,8 @@ class CpuLinearPlan final : public LinearPlan {
   void do_backward_weights(Stream&, const LinearBackwardWeights& args) override {
     const ThreadScope scope(context_.threads());
     if (args.d_bias) {
-      context_.kernels().column_sums(context_.threads(), shape().dtype, args.dy.data, shape().rows, shape().out_features,
-                                     args.d_bias.as<float>(), args.accumulate,
+      context_.kernels().column_sums(context_.threads(), shape().dtype, args.dy.data, shape().rows,
+                                     shape().out_features, args.d_bias.as<float>(), args.accumulate,
                                      reinterpret_cast<float*>(context_.workspace()));
     }
     run_gradient(gradient_[args.accumulate ? 1 : 0], shape().rows, pack_x_call_, transpose_dy_, pack_x_, args.x.data,
@@ -108,8 +108,8 @@ class CpuLinearPlan final : public LinearPlan {
     return made;
   }
 
-  void plan_weight_product(WeightProduct& product, const char* what, Index inner, Index columns, const memory::desc& plain,
-                           bool is_forward) {
+  void plan_weight_product(WeightProduct& product, const char* what, Index inner, Index columns,
+                           const memory::desc& plain, bool is_forward) {
     const ThreadScope scope(context_.threads());
     const DType type = shape().dtype;
     const Index rows = shape().rows;
@@ -130,7 +130,8 @@ class CpuLinearPlan final : public LinearPlan {
           }
         });
       }
-      context_.kernels().fill(context_.threads(), type, b->data(), static_cast<Index>(b->bytes() / size_of(type)), 0.01f);
+      context_.kernels().fill(context_.threads(), type, b->data(), static_cast<Index>(b->bytes() / size_of(type)),
+                              0.01f);
       return candidates;
     });
     product.packed = choice == 1;
@@ -158,10 +159,10 @@ class CpuLinearPlan final : public LinearPlan {
   MadeProduct make_gradient(Index rows, bool transpose_dy, bool pack_x, bool accumulate) {
     const DType type = shape().dtype;
     const Index in = shape().in_features, out = shape().out_features;
-    MadeProduct made = make_product(
-        context_, {transpose_dy ? matrix(type, out, rows) : transposed_matrix(type, out, rows),
-                   pack_x ? any_matrix(type, rows, in) : matrix(type, rows, in), matrix(DType::float32, out, in),
-                   memory::desc(), accumulate ? Sum::into_c : Sum::none});
+    MadeProduct made =
+        make_product(context_, {transpose_dy ? matrix(type, out, rows) : transposed_matrix(type, out, rows),
+                                pack_x ? any_matrix(type, rows, in) : matrix(type, rows, in),
+                                matrix(DType::float32, out, in), memory::desc(), accumulate ? Sum::into_c : Sum::none});
     context_.reserve_scratchpad(made.call.scratchpad_bytes());
     context_.reserve_workspace(transposed_bytes(rows) + made.b.get_size());
     return made;
@@ -175,10 +176,11 @@ class CpuLinearPlan final : public LinearPlan {
     return (static_cast<std::size_t>(rows * shape().out_features) * size_of(shape().dtype) + 4095) / 4096 * 4096;
   }
 
-  void run_gradient(MadeProduct& made, Index rows, Call& pack, bool transpose_dy, bool pack_x, const void* x, const void* dy,
-                    void* dw) {
+  void run_gradient(MadeProduct& made, Index rows, Call& pack, bool transpose_dy, bool pack_x, const void* x,
+                    const void* dy, void* dw) {
     if (transpose_dy) {
-      context_.kernels().transpose(context_.threads(), shape().dtype, dy, rows, shape().out_features, context_.workspace());
+      context_.kernels().transpose(context_.threads(), shape().dtype, dy, rows, shape().out_features,
+                                   context_.workspace());
       dy = context_.workspace();
     }
     if (pack_x) {
@@ -209,7 +211,8 @@ class CpuLinearPlan final : public LinearPlan {
     });
     transpose_dy_ = (choice & 1) != 0;
     pack_x_ = (choice & 2) != 0;
-    for (const bool accumulate : {false, true}) gradient_[accumulate] = make_gradient(rows, transpose_dy_, pack_x_, accumulate);
+    for (const bool accumulate : {false, true})
+      gradient_[accumulate] = make_gradient(rows, transpose_dy_, pack_x_, accumulate);
     if (pack_x_) pack_x_call_ = make_pack_x(rows, gradient_[0]);
     if (gradient_[0].b != gradient_[1].b) {
       throw Error(Failure::internal, "oneDNN packs x in two ways for one product (linear weight gradient)");
