@@ -19,8 +19,10 @@ void ReferenceDevice::do_layer_norm_forward(Stream&, const LayerNormForward& arg
   for (std::int64_t i = 0; i < rows; ++i) {
     const double* row = x.data() + i * width;
     double mean = 0, variance = 0;
-    for (std::int64_t j = 0; j < width; ++j) mean += row[j] / width;
-    for (std::int64_t j = 0; j < width; ++j) variance += (row[j] - mean) * (row[j] - mean) / width;
+    for (std::int64_t j = 0; j < width; ++j) mean += row[j];
+    mean /= width;
+    for (std::int64_t j = 0; j < width; ++j) variance += (row[j] - mean) * (row[j] - mean);
+    variance /= width;
     const double rstd = 1 / std::sqrt(variance + args.epsilon);
     for (std::int64_t j = 0; j < width; ++j) y[i * width + j] = (row[j] - mean) * rstd * gamma[j] + beta[j];
     means[i] = mean;
@@ -63,14 +65,16 @@ void ReferenceDevice::do_batch_norm_forward(Stream&, const BatchNormForward& arg
   const Values residual = args.residual ? load(args.residual) : Values();
   Values mean(static_cast<std::size_t>(channels), 0.0), variance(mean.size(), 0.0), rstd(mean.size());
   for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t c = 0; c < channels; ++c) mean[c] += x[i * channels + c] / n;
+    for (std::int64_t c = 0; c < channels; ++c) mean[c] += x[i * channels + c];
   }
+  for (double& value : mean) value /= n;
   for (std::int64_t i = 0; i < n; ++i) {
     for (std::int64_t c = 0; c < channels; ++c) {
       const double centred = x[i * channels + c] - mean[c];
-      variance[c] += centred * centred / n;
+      variance[c] += centred * centred;
     }
   }
+  for (double& value : variance) value /= n;
   for (std::int64_t c = 0; c < channels; ++c) rstd[c] = 1 / std::sqrt(variance[c] + args.epsilon);
   Values y(x.size());
   for (std::int64_t i = 0; i < n; ++i) {

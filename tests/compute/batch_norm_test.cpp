@@ -1,0 +1,133 @@
+// Batch norm in training mode, with its fused residual and ReLU.
+#include <cmath>
+
+#include "tests/support/devices.hpp"
+
+namespace tw::test {
+namespace {
+
+TW_DEVICE_SUITE(BatchNorm);
+
+const std::vector<Dims> sizes = {{2, 1, 1, 3},   {1, 3, 3, 1},    {2, 7, 5, 17},  {3, 8, 8, 64},
+                                 {2, 5, 3, 127}, {1, 31, 33, 33}, {4, 14, 14, 32}};
+
+struct Options {
+  bool residual = false, relu = false, running = false, d_residual = false, in_place = false, accumulate = false;
+};
+
+Case forward(DType type, const Dims& s, Options o) {
+  return [=](Lab& lab) {
+    const Dims c{s[3]};
+    BatchNormForward args;
+    args.x = lab.in(type, s, normal(s.count(), 1));
+    args.gamma = lab.in(DType::float32, c, uniform(s[3], 2, 0.5, 1.5));
+    args.beta = lab.in(DType::float32, c, normal(s[3], 3));
+    if (o.running) {
+      args.running_mean = lab.in_out("running_mean", DType::float32, c, normal(s[3], 4));
+      args.running_var = lab.in_out("running_var", DType::float32, c, uniform(s[3], 5, 0.5, 2));
+    }
+    if (o.residual) args.residual = lab.in(type, s, normal(s.count(), 6));
+    args.relu = o.relu;
+    args.y = lab.out("y", type, s);
+    args.mean = lab.out("mean", DType::float32, c);
+    args.rstd = lab.out("rstd", DType::float32, c);
+    lab.device.batch_norm_forward(*lab.stream, args);
+  };
+}
+
+Case backward(DType type, const Dims& s, Options o) {
+  return [=](Lab& lab) {
+    const Dims c{s[3]};
+    const auto gradient = [&](const char* name) {
+      return o.accumulate ? lab.in_out(name, DType::float32, c, normal(s[3], 7)) : lab.out(name, DType::float32, c);
+    };
+    BatchNormBackward args;
+    args.x = lab.in(type, s, normal(s.count(), 1));
+    const Floats dy = normal(s.count(), 8);
+    args.dy = o.in_place ? lab.in_out("dx", type, s, dy) : lab.in(type, s, dy);
+    args.dx = o.in_place ? args.dy : lab.out("dx", type, s);
+    if (o.relu) args.y = lab.in(type, s, integers(s.count(), 9, -1, 1));  // with zeros: their mask is off
+    args.gamma = lab.in(DType::float32, c, uniform(s[3], 2, 0.5, 1.5));
+    args.mean = lab.in(DType::float32, c, normal(s[3], 10, 0.1));
+    args.rstd = lab.in(DType::float32, c, uniform(s[3], 11, 0.8, 1.2));
+    args.relu = o.relu;
+    if (o.d_residual) args.d_residual = lab.out("d_residual", type, s);
+    args.d_gamma = gradient("d_gamma");
+    args.d_beta = gradient("d_beta");
+    args.accumulate = o.accumulate;
+    lab.device.batch_norm_backward(*lab.stream, args);
+  };
+}
+
+TEST_P(BatchNorm, Forward) {
+  TW_NEEDS(Op::batch_norm_forward);
+  for (const Dims& s : sizes) {
+    SCOPED_TRACE(s.str());
+    for (const Options o : {Options{}, Options{.relu = true}, Options{.residual = true, .relu = true, .running = true},
+                            Options{.residual = true}, Options{.running = true}}) {
+      compare(device(), Op::batch_norm_forward, dtype(), forward(dtype(), s, o));
+    }
+  }
+}
+
+TEST_P(BatchNorm, Backward) {
+  TW_NEEDS(Op::batch_norm_backward);
+  for (const Dims& s : sizes) {
+    SCOPED_TRACE(s.str());
+    for (const Options o : {Options{}, Options{.accumulate = true}, Options{.relu = true, .d_residual = true},
+                            Options{.relu = true, .d_residual = true, .in_place = true},
+                            Options{.d_residual = true, .accumulate = true}, Options{.relu = true, .in_place = true}}) {
+      compare(device(), Op::batch_norm_backward, dtype(), backward(dtype(), s, o));
+    }
+  }
+}
+
+TEST_P(BatchNorm, ByHand) {
+  TW_NEEDS(Op::batch_norm_backward);
+  Lab lab(device());
+  const Dims s{2, 1, 2, 1}, c{1};
+  // 1, 1, 5, 5: mean 3, biased variance 4, unbiased 16/3; with ε = 0 normalised to -1, -1, 1, 1.
+  const Tensor x = lab.in(dtype(), s, {1, 1, 5, 5}), gamma = lab.in(DType::float32, c, {3.0f}),
+               beta = lab.in(DType::float32, c, {1.0f});
+  const Tensor running_mean = lab.in_out("rm", DType::float32, c, {1.0f}),
+               running_var = lab.in_out("rv", DType::float32, c, {4.0f / 3});
+  const Tensor y = lab.out("y", dtype(), s), mean = lab.out("mean", DType::float32, c),
+               rstd = lab.out("rstd", DType::float32, c);
+  device().batch_norm_forward(*lab.stream, {.x = x,
+                                            .gamma = gamma,
+                                            .beta = beta,
+                                            .running_mean = running_mean,
+                                            .running_var = running_var,
+                                            .momentum = 0.25f,
+                                            .epsilon = 0,
+                                            .residual = lab.in(dtype(), s, {0, 4, -8, 1}),
+                                            .relu = true,
+                                            .y = y,
+                                            .mean = mean,
+                                            .rstd = rstd});
+  EXPECT_EQ(lab.read(y), (Floats{0, 2, 0, 5}));  // -2, -2, 4, 4 + residual, without the negatives
+  EXPECT_EQ(lab.read(mean), (Floats{3}));
+  EXPECT_EQ(lab.read(rstd), (Floats{0.5f}));
+  EXPECT_EQ(lab.read(running_mean), (Floats{1.5f}));
+  EXPECT_NEAR(lab.read(running_var)[0], 7.0 / 3, 1e-6);
+  const Tensor dx = lab.out("dx", dtype(), s), d_residual = lab.out("d_residual", dtype(), s);
+  const Tensor d_gamma = lab.out("d_gamma", DType::float32, c), d_beta = lab.out("d_beta", DType::float32, c);
+  device().batch_norm_backward(*lab.stream, {.dy = lab.in(dtype(), s, {9, 4, 9, 8}),
+                                             .x = x,
+                                             .y = y,
+                                             .gamma = gamma,
+                                             .mean = mean,
+                                             .rstd = rstd,
+                                             .relu = true,
+                                             .dx = dx,
+                                             .d_residual = d_residual,
+                                             .d_gamma = d_gamma,
+                                             .d_beta = d_beta});
+  EXPECT_EQ(lab.read(d_residual), (Floats{0, 4, 0, 8}));
+  EXPECT_EQ(lab.read(d_beta), (Floats{12}));
+  EXPECT_EQ(lab.read(d_gamma), (Floats{4}));        // -4 + 8
+  EXPECT_EQ(lab.read(dx), (Floats{-3, 3, -6, 6}));  // 1.5·(g − 3 − x̂·1)
+}
+
+}  // namespace
+}  // namespace tw::test

@@ -1,0 +1,185 @@
+// Linear layers: exact on integers, against the reference on random data, refresh.
+#include "tests/support/devices.hpp"
+
+namespace tw::test {
+namespace {
+
+TW_DEVICE_SUITE(Linear);
+
+struct Sizes {
+  std::int64_t rows, in, out;
+};
+// Odd ones around vector lengths and tiles; then a network's.
+const std::vector<Sizes> all_sizes = {{1, 1, 1},   {1, 3, 17},    {3, 17, 31},   {17, 1, 33},
+                                      {31, 33, 1}, {33, 127, 17}, {127, 31, 33}, {64, 128, 384}};
+// In bf16 all |sums| must stay within 256: at most 60 products of |2|·|2|, bias, residual.
+const std::vector<Sizes> exact_sizes = {{1, 1, 1}, {3, 17, 31}, {17, 60, 33}, {127, 33, 60}, {31, 48, 16}};
+
+/// Random or small-integer data of one kind for all tensors of a case.
+struct Fill {
+  bool exact;
+  Floats operator()(const Dims& dims, std::uint64_t seed) const {
+    return exact ? integers(dims.count(), seed, -2, 2) : normal(dims.count(), seed);
+  }
+};
+
+struct Options {
+  bool bias = false, residual = false, in_place = false, gelu = false;
+};
+
+Case forward(DType type, Sizes s, Options options, Fill fill) {
+  return [=](Lab& lab) {
+    const Dims in{s.rows, s.in}, out{s.rows, s.out}, matrix{s.out, s.in};
+    const auto plan =
+        lab.device.plan(LinearShape{s.rows, s.in, s.out, type, options.gelu ? Activation::gelu : Activation::none});
+    plan->bind(lab.in(type, matrix, fill(matrix, 2)));
+    plan->refresh(*lab.stream);
+    LinearForward args;
+    args.x = lab.in(type, in, fill(in, 1));
+    if (options.bias) args.bias = lab.in(type, {s.out}, fill({s.out}, 3));
+    if (options.in_place) {
+      args.residual = args.y = lab.in_out("y", type, out, fill(out, 4));
+    } else {
+      if (options.residual) args.residual = lab.in(type, out, fill(out, 4));
+      // A plain product is rounded once, when it is stored.
+      args.y = lab.out("y", type, out, options.gelu || options.residual ? -1 : 0);
+    }
+    if (options.gelu) args.pre_activation = lab.out("pre_activation", type, out, 0);
+    plan->forward(*lab.stream, args);
+  };
+}
+
+Case backward_input(DType type, Sizes s, bool gelu, Fill fill) {
+  return [=](Lab& lab) {
+    const Dims in{s.rows, s.in}, out{s.rows, s.out}, matrix{s.out, s.in};
+    const auto plan = lab.device.plan(LinearShape{s.rows, s.in, s.out, type});
+    plan->bind(lab.in(type, matrix, fill(matrix, 2)));
+    plan->refresh(*lab.stream);
+    LinearBackwardInput args;
+    args.dy = lab.in(type, out, fill(out, 5));
+    if (gelu) args.input_pre_activation = lab.in(type, in, fill(in, 6));
+    args.dx = lab.out("dx", type, in, gelu ? -1 : 0);
+    plan->backward_input(*lab.stream, args);
+  };
+}
+
+Case backward_weights(DType type, Sizes s, bool bias, bool accumulate, Fill fill) {
+  return [=](Lab& lab) {
+    const Dims in{s.rows, s.in}, out{s.rows, s.out}, matrix{s.out, s.in};
+    const auto plan = lab.device.plan(LinearShape{s.rows, s.in, s.out, type});
+    plan->bind(lab.in(type, matrix, fill(matrix, 2)));
+    plan->refresh(*lab.stream);
+    const auto gradient = [&](const char* name, const Dims& dims) {
+      return accumulate ? lab.in_out(name, DType::float32, dims, fill(dims, 7)) : lab.out(name, DType::float32, dims);
+    };
+    LinearBackwardWeights args;
+    args.x = lab.in(type, in, fill(in, 1));
+    args.dy = lab.in(type, out, fill(out, 5));
+    args.d_weight = gradient("d_weight", matrix);
+    if (bias) args.d_bias = gradient("d_bias", {s.out});
+    args.accumulate = accumulate;
+    plan->backward_weights(*lab.stream, args);
+  };
+}
+
+std::string text(Sizes s) { return Dims{s.rows, s.in, s.out}.str(); }
+
+TEST_P(Linear, ForwardIsExactOnIntegers) {
+  TW_NEEDS(Op::linear_forward);
+  for (const Sizes s : exact_sizes) {
+    SCOPED_TRACE(text(s));
+    for (const Options options : {Options{}, Options{.bias = true}, Options{.bias = true, .residual = true},
+                                  Options{.bias = true, .in_place = true}}) {
+      compare(device(), Op::linear_forward, dtype(), forward(dtype(), s, options, {true}), Exactness::exact);
+    }
+  }
+}
+
+TEST_P(Linear, ForwardFollowsReference) {
+  TW_NEEDS(Op::linear_forward);
+  for (const Sizes s : all_sizes) {
+    SCOPED_TRACE(text(s));
+    for (const Options options :
+         {Options{}, Options{.bias = true}, Options{.bias = true, .residual = true}, Options{.in_place = true},
+          Options{.bias = true, .gelu = true}, Options{.gelu = true}}) {
+      compare(device(), Op::linear_forward, dtype(), forward(dtype(), s, options, {false}));
+    }
+  }
+}
+
+TEST_P(Linear, BackwardInput) {
+  TW_NEEDS(Op::linear_backward_input);
+  for (const Sizes s : exact_sizes) {
+    SCOPED_TRACE(text(s));
+    compare(device(), Op::linear_backward_input, dtype(), backward_input(dtype(), s, false, {true}), Exactness::exact);
+  }
+  for (const Sizes s : all_sizes) {
+    SCOPED_TRACE(text(s));
+    compare(device(), Op::linear_backward_input, dtype(), backward_input(dtype(), s, false, {false}));
+    compare(device(), Op::linear_backward_input, dtype(), backward_input(dtype(), s, true, {false}));
+  }
+}
+
+TEST_P(Linear, BackwardWeights) {
+  TW_NEEDS(Op::linear_backward_weights);
+  for (const bool accumulate : {false, true}) {
+    for (const bool bias : {false, true}) {
+      for (const Sizes s : exact_sizes) {
+        SCOPED_TRACE(text(s));
+        compare(device(), Op::linear_backward_weights, dtype(), backward_weights(dtype(), s, bias, accumulate, {true}),
+                Exactness::exact);
+      }
+      for (const Sizes s : all_sizes) {
+        SCOPED_TRACE(text(s));
+        compare(device(), Op::linear_backward_weights, dtype(),
+                backward_weights(dtype(), s, bias, accumulate, {false}));
+      }
+    }
+  }
+}
+
+TEST_P(Linear, FollowsTheWeightAfterRefresh) {
+  TW_NEEDS(Op::linear_forward);
+  for (const Sizes s : {Sizes{3, 17, 31}, Sizes{17, 60, 33}}) {
+    const Case changed = [&](Lab& lab) {
+      const Dims matrix{s.out, s.in};
+      const auto plan = lab.device.plan(LinearShape{s.rows, s.in, s.out, dtype()});
+      const Tensor weight = lab.in(dtype(), matrix, integers(matrix.count(), 2, -2, 2));
+      const Tensor x = lab.in(dtype(), {s.rows, s.in}, integers(s.rows * s.in, 1, -2, 2));
+      const Tensor dy = lab.in(dtype(), {s.rows, s.out}, integers(s.rows * s.out, 5, -2, 2));
+      plan->bind(weight);
+      plan->refresh(*lab.stream);
+      for (const char* name : {"y before", "y after"}) {
+        plan->forward(*lab.stream, {.x = x, .y = lab.out(name, dtype(), {s.rows, s.out})});
+        plan->backward_input(*lab.stream, {.dy = dy, .dx = lab.out(std::string("d") + name, dtype(), {s.rows, s.in})});
+        lab.stream->synchronize();
+        lab.change(weight, integers(matrix.count(), 9, -2, 2));
+        plan->refresh(*lab.stream);
+      }
+    };
+    compare(device(), Op::linear_forward, dtype(), changed, Exactness::exact);
+    const std::vector<Output> outputs = run_on(device(), changed);
+    EXPECT_NE(outputs[0].bytes, outputs[2].bytes);
+  }
+}
+
+TEST_P(Linear, ByHand) {
+  TW_NEEDS(Op::linear_forward);
+  Lab lab(device());
+  const auto plan = device().plan(LinearShape{1, 2, 2, dtype()});
+  plan->bind(lab.in(dtype(), {2, 2}, {1, 2, 3, 4}));  // y0 = x0 + 2·x1, y1 = 3·x0 + 4·x1
+  plan->refresh(*lab.stream);
+  const Tensor x = lab.in(dtype(), {1, 2}, {5, -1}), dy = lab.in(dtype(), {1, 2}, {1, 10});
+  const Tensor y = lab.out("y", dtype(), {1, 2}), dx = lab.out("dx", dtype(), {1, 2});
+  const Tensor d_weight = lab.out("d_weight", DType::float32, {2, 2}), d_bias = lab.out("d_bias", DType::float32, {2});
+  plan->forward(*lab.stream, {.x = x, .bias = lab.in(dtype(), {2}, {10, 20}), .y = y});
+  plan->backward_input(*lab.stream, {.dy = dy, .dx = dx});
+  plan->backward_weights(*lab.stream, {.x = x, .dy = dy, .d_weight = d_weight, .d_bias = d_bias});
+  EXPECT_EQ(lab.read(y), (Floats{13, 31}));
+  EXPECT_EQ(lab.read(dx), (Floats{31, 42}));
+  EXPECT_EQ(lab.read(d_weight), (Floats{5, -1, 50, -10}));
+  EXPECT_EQ(lab.read(d_bias), (Floats{1, 10}));
+}
+
+}  // namespace
+}  // namespace tw::test

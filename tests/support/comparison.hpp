@@ -1,0 +1,17 @@
+// How outputs of two devices are compared, and the one table of tolerances.
+#pragma once
+
+#include "models/compute/operators.hpp"
+#include "tests/support/fills.hpp"
+
+namespace tw::test {
+
+/// sqrt(Σ(a − b)² / Σb²): one number for a whole tensor, insensitive to single elements near zero. Infinite where a
+/// value is not finite or b is all zero while a is not.
+double normalised_error(const Floats& a, const Floats& b);
+
+/// The normalised error that an output of `op` may have against the reference. `output` is the dtype in which it is
+/// stored; `roundings` overrides the table's count of bf16 roundings on the way to it (0: none but the final store).
+double tolerance(Op op, DType activations, DType output, int roundings = -1);
+
+}  // namespace tw::test
