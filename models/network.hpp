@@ -50,10 +50,19 @@ struct BlockRun {
   std::vector<Tensor> scratch;     ///< in the order of Block::scratch(); contents undefined on entry
   Tensor tokens_or_images;         ///< the network's input batch
   Tensor targets;                  ///< int32
-  Tensor loss;                     ///< float32 (1), written by the last block
-  Tensor correct;                  ///< int32 (1), written by the last block
-  bool backward_follows = true;    ///< false: evaluation, the head computes the loss only
-  std::function<void(int)> gradient_ready;  ///< called with the index of a parameter whose gradient is complete
+  Tensor loss;                     ///< float32 (1), written by the last block: in backward, or in forward for evaluation
+  Tensor correct;                  ///< int32 (1), likewise
+  bool backward_follows = true;    ///< false: evaluation, the last block's forward computes the loss only
+  bool update_statistics = true;   ///< false: leave running statistics alone (evaluation, recomputed forward)
+  /// Called by backward once its work is enqueued, with an index into the block's parameters(), last parameter first. A
+  /// parameter is announced by its owner, after every block that shares it.
+  std::function<void(int)> gradient_ready;
+};
+
+/// A plan of a block and what it computes: "linear", "convolution", "attention", "classifier".
+struct NamedPlan {
+  std::string product;
+  std::shared_ptr<Plan> plan;
 };
 
 /// One link of the chain: x → y. Residual branches lie inside a block. Blocks keep no tensors between calls but what
@@ -68,18 +77,20 @@ class Block {
   virtual std::vector<ActivationSpec> scratch() const = 0;      ///< shared by all blocks
   /// The names of parameters owned by another block that this one uses too (tied output head).
   virtual std::vector<std::string> shared_parameters() const { return {}; }
-  /// Build plans and bind weights; `own` in the order of parameters(), `shared` of shared_parameters().
-  virtual void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared) = 0;
-  /// Weights have changed: repack.
-  virtual void refresh(Stream& stream) = 0;
-  /// Bytes the plans keep (packed weights).
-  virtual std::size_t plan_bytes() const = 0;
+  /// float32 values that forward updates and no gradient reaches: batch norm's running mean and variance.
+  virtual std::vector<ParameterSpec> statistics() const { return {}; }
+  /// Build plans and bind weights; `own` in the order of parameters(), `shared` of shared_parameters(), `statistics` likewise.
+  virtual void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared,
+                     const std::vector<Tensor>& statistics) = 0;
+  /// All plans after build(); the weight plans among them need refresh() whenever weights have changed.
+  virtual std::vector<NamedPlan> plans() const = 0;
   virtual void forward(BlockRun& run, Tensor x, Tensor y) = 0;
-  /// dx is absent for the first block. x is the tensor forward saw.
-  virtual void backward(BlockRun& run, Tensor x, Tensor dy, Tensor dx) = 0;
+  /// dx is absent for the first block. x and y are the tensors forward saw and wrote; dy may be overwritten.
+  virtual void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) = 0;
 };
 
 /// Builds the blocks of a described network for one micro-batch shape. seq_len is ignored for images.
+/// Throws Error{usage} for a batch, sequence or description that does not fit.
 std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                                                  std::int64_t seq_len);
 

@@ -75,7 +75,7 @@ class Trainer {
   double evaluate(std::uint64_t batch_index);
   std::int64_t steps_done() const;
   std::int64_t parameter_count() const;
-  const std::vector<Parameter>& parameters() const;
+  const std::vector<Parameter>& parameters() const;   ///< in the order of the flat buffers
   Tensor flat_gradients() const;   ///< float32 (padded count)
   const TrainerConfig& config() const;
   MemoryPlan memory() const;       ///< as really allocated

@@ -1,0 +1,149 @@
+#include "models/data/image_source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "models/compute/error.hpp"
+#include "models/data/gaussian.hpp"
+#include "models/data/philox.hpp"
+
+namespace tw {
+namespace {
+
+constexpr std::int64_t piece_pixels = 1024;  // a multiple of 4, so that noise starts on a Philox block
+constexpr int max_channels = 16;
+
+void store(float value, float& out) { out = value; }
+void store(float value, bf16& out) { out = to_bf16(value); }
+
+struct Draw {
+  std::int64_t true_label, label;
+  float phase_turns;
+};
+
+Draw draw(std::uint64_t seed, std::uint64_t stream, std::int64_t classes) {
+  const PhiloxWords words = random_block(seed, stream, std::uint64_t{1} << 62);  // far beyond the noise
+  const auto scaled = [classes](std::uint32_t word) {
+    return static_cast<std::int64_t>((std::uint64_t{word} * static_cast<std::uint64_t>(classes)) >> 32);
+  };
+  Draw result{scaled(words.word[0]), 0, to_uniform(words.word[1])};
+  result.label = to_uniform(words.word[2]) < ImageSource::label_noise ? scaled(words.word[3]) : result.true_label;
+  return result;
+}
+
+}  // namespace
+
+ImageSource::ImageSource(int size, int channels, std::int64_t classes, std::uint64_t seed)
+    : size_(size), channels_(channels), classes_(classes), seed_(seed) {
+  if (channels < 1 || channels > max_channels) {
+    throw Error(Failure::usage, "synthetic images have 1 to 16 channels, not " + std::to_string(channels));
+  }
+  // The open half plane y > 0, or y = 0 and x > 0, below Nyquist: (x, y) and (−x, −y) are the same wave.
+  const int limit = (size - 1) / 2;
+  for (int y = 0; y <= limit; ++y) {
+    for (int x = y == 0 ? 1 : -limit; x <= limit; ++x) frequencies_.push_back({x, y});
+  }
+  if (static_cast<std::int64_t>(frequencies_.size()) < classes) {
+    throw Error(Failure::usage, "images of " + std::to_string(size) + "×" + std::to_string(size) + " pixels have only " +
+                                    std::to_string(frequencies_.size()) + " orthogonal gratings, not " +
+                                    std::to_string(classes) + " classes");
+  }
+  std::stable_sort(frequencies_.begin(), frequencies_.end(),
+                   [](Frequency a, Frequency b) { return a.x * a.x + a.y * a.y < b.x * b.x + b.y * b.y; });
+  frequencies_.resize(static_cast<std::size_t>(classes));
+}
+
+template <class T>
+void ImageSource::fill_piece(std::uint64_t stream, std::int64_t label, float phase_turns, std::int64_t begin, std::int64_t end,
+                             T* image) const {
+  float noise[piece_pixels * max_channels];
+  fill_normal(noise, (end - begin) * channels_, sigma, seed_, stream, begin * channels_);
+
+  // The wave takes `size` values only: A·cos(2π(j/S + phase)), j = (fx·column + fy·row) mod S.
+  const Frequency f = frequencies_[static_cast<std::size_t>(label)];
+  thread_local std::vector<float> wave;
+  wave.resize(static_cast<std::size_t>(size_));
+  for (int j = 0; j < size_; ++j) {
+    const double turns = static_cast<double>(j) / size_ + static_cast<double>(phase_turns);
+    wave[static_cast<std::size_t>(j)] = static_cast<float>(amplitude * std::cos(2 * std::numbers::pi * turns));
+  }
+  const int step = (f.x % size_ + size_) % size_;
+  const float* value = noise;
+  T* out = image + begin * channels_;
+  for (std::int64_t pixel = begin; pixel < end;) {
+    const std::int64_t row = pixel / size_, column = pixel % size_;
+    const std::int64_t row_end = std::min(end, (row + 1) * size_);
+    int j = static_cast<int>((f.x * column + f.y * row) % size_);
+    j = j < 0 ? j + size_ : j;
+    for (; pixel < row_end; ++pixel) {
+      const float signal = wave[static_cast<std::size_t>(j)];
+      for (int channel = 0; channel < channels_; ++channel) store(signal + *value++, *out++);
+      j += step;
+      j = j >= size_ ? j - size_ : j;
+    }
+  }
+}
+
+void ImageSource::fill(Split split, std::uint64_t first_sample, std::int64_t count, DType dtype, void* images,
+                       std::int32_t* labels, int threads, std::int32_t* true_labels) const {
+  const std::int64_t pixels = std::int64_t{size_} * size_;
+  const std::int64_t pieces = (pixels + piece_pixels - 1) / piece_pixels;
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t work = 0; work < count * pieces; ++work) {
+    const std::int64_t image = work / pieces, begin = work % pieces * piece_pixels;
+    const std::int64_t end = std::min(pixels, begin + piece_pixels);
+    const std::uint64_t stream = random_stream(split == Split::training ? "images.training" : "images.held_out",
+                                               first_sample + static_cast<std::uint64_t>(image));
+    const Draw drawn = draw(seed_, stream, classes_);
+    if (begin == 0) {
+      labels[image] = static_cast<std::int32_t>(drawn.label);
+      if (true_labels != nullptr) true_labels[image] = static_cast<std::int32_t>(drawn.true_label);
+    }
+    const std::int64_t offset = image * pixels * channels_;
+    if (dtype == DType::bf16) {
+      fill_piece(stream, drawn.true_label, drawn.phase_turns, begin, end, static_cast<bf16*>(images) + offset);
+    } else {
+      fill_piece(stream, drawn.true_label, drawn.phase_turns, begin, end, static_cast<float*>(images) + offset);
+    }
+  }
+}
+
+double orthogonal_error(std::int64_t classes, double gamma) {
+  if (classes <= 32) {
+    double error = 0, binomial = 1;
+    for (std::int64_t k = 1; k < classes; ++k) {
+      binomial = binomial * static_cast<double>(classes - k) / static_cast<double>(k);  // binom(C−1, k)
+      const double kd = static_cast<double>(k);
+      error += (k % 2 == 1 ? 1 : -1) * binomial / (kd + 1) * std::exp(-gamma * kd / (kd + 1));
+    }
+    return error;
+  }
+  // P = ∫ (1 − (1 − e^{−r²/2})^{C−1}) · r·e^{−(r² + 2γ)/2}·I₀(r·sqrt(2γ)) dr: the wrong envelopes are Rayleigh, the right one
+  // is Rician. Simpson on the part of the axis where the Rician density is not negligible; Φ-like, smooth, 2000 panels.
+  const double center = std::sqrt(2 * gamma);
+  const double low = std::max(0.0, center - 12), high = center + 12;
+  const int panels = 2000;
+  double sum = 0;
+  for (int i = 0; i <= panels; ++i) {
+    const double r = low + (high - low) * i / panels, x = r * center;
+    // I₀(x)·e^{−x}: the library's below 500, the asymptotic series (Abramowitz & Stegun 9.7.1) above.
+    const double bessel = x < 500 ? std::cyl_bessel_i(0.0, x) * std::exp(-x)
+                                  : (1 + 1 / (8 * x) + 9 / (128 * x * x)) / std::sqrt(2 * std::numbers::pi * x);
+    const double density = r * bessel * std::exp(-0.5 * (r - center) * (r - center));
+    const double wrong = -std::expm1(static_cast<double>(classes - 1) * std::log1p(-std::exp(-0.5 * r * r)));
+    const double weight = i == 0 || i == panels ? 1 : (i % 2 == 1 ? 4 : 2);
+    sum += weight * (r > 0 ? wrong * density : 0);
+  }
+  return sum * (high - low) / panels / 3;
+}
+
+double ImageSource::bayes_error() const {
+  const double count = static_cast<double>(size_) * size_ * channels_;
+  const double error = orthogonal_error(classes_, amplitude * amplitude * count / (4 * sigma * sigma));
+  return 1 - (1 - label_noise) * (1 - error) - label_noise / static_cast<double>(classes_);
+}
+
+}  // namespace tw

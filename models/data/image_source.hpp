@@ -1,0 +1,53 @@
+// Learnable images with a known Bayes error: gratings in noise.
+//
+//   pixel(row, column, channel) = A·cos(2π(fx·column + fy·row)/S + phase) + σ·z,  σ = 1, A = 1/2
+//
+// Each class has its own integer frequency pair; the phase is uniform and z standard normal. With probability η the label
+// is replaced by a uniform one (of all C). Integer pairs from an open half plane without the Nyquist rows are orthogonal in
+// both quadratures, so this is non-coherent orthogonal signalling with γ = E/N₀ = A²N/4σ², N = S²·channels, and the error
+// of the best classifier is known (Proakis, Digital Communications, §4.5):
+//   P = Σₖ₌₁^{C−1} (−1)^{k+1} · binom(C−1, k)/(k+1) · exp(−γk/(k+1)),   error = 1 − (1−η)(1−P) − η/C.
+// Input is rounded to bf16 in bf16 precision, which adds noise of relative size 2⁻⁹ and leaves the formula as it is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/compute/dtype.hpp"
+#include "models/data/token_source.hpp"  // Split
+
+namespace tw {
+
+/// One class' waves per image width and height.
+struct Frequency {
+  int x = 0, y = 0;
+};
+
+class ImageSource {
+ public:
+  static constexpr float amplitude = 0.5f, sigma = 1.0f, label_noise = 0.1f;
+
+  /// Throws Error{usage} where a size × size image has fewer than `classes` orthogonal frequencies.
+  ImageSource(int size, int channels, std::int64_t classes, std::uint64_t seed);
+  /// Images [first_sample, first_sample + count), float32 or bf16 (count, size, size, channels), and their noisy labels.
+  /// `true_labels` optionally gets the labels before noise.
+  void fill(Split split, std::uint64_t first_sample, std::int64_t count, DType dtype, void* images, std::int32_t* labels,
+            int threads, std::int32_t* true_labels = nullptr) const;
+  double bayes_error() const;
+  const std::vector<Frequency>& frequencies() const { return frequencies_; }
+
+ private:
+  template <class T>
+  void fill_piece(std::uint64_t stream, std::int64_t label, float phase_turns, std::int64_t begin, std::int64_t end,
+                  T* image) const;
+
+  int size_, channels_;
+  std::int64_t classes_;
+  std::uint64_t seed_;
+  std::vector<Frequency> frequencies_;  // (classes), lowest first
+};
+
+/// P above. For C ≤ 32 the sum; beyond, where its terms cancel, the integral that it comes from.
+double orthogonal_error(std::int64_t classes, double gamma);
+
+}  // namespace tw

@@ -1,0 +1,58 @@
+#include "models/data/synthetic_data.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "models/data/image_source.hpp"
+
+namespace tw {
+
+Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
+                                   std::int64_t seq_len) {
+  if (network.is_tokens()) return Tensor{nullptr, DType::int32, {micro_batch, seq_len}};
+  const ResnetDescription& shape = network.resnet();
+  return Tensor{nullptr, precision, {micro_batch, shape.image_size, shape.image_size, shape.image_channels}};
+}
+
+Tensor SyntheticData::targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
+  return Tensor{nullptr, DType::int32, {network.is_tokens() ? micro_batch * seq_len : micro_batch}};
+}
+
+SyntheticData::SyntheticData(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
+                             std::int64_t seq_len, std::uint64_t seed, int threads)
+    : inputs_(inputs_shape(network, precision, micro_batch, seq_len)),
+      targets_(targets_shape(network, micro_batch, seq_len)),
+      seq_len_(seq_len),
+      threads_(threads) {
+  if (network.is_tokens()) {
+    tokens_ = std::make_unique<TokenSource>(network.gpt2().vocabulary, seed);
+    sequence_.resize(static_cast<std::size_t>(seq_len + 1));
+  } else {
+    const ResnetDescription& shape = network.resnet();
+    images_ = std::make_unique<ImageSource>(shape.image_size, shape.image_channels, shape.classes, seed);
+  }
+  input_memory_.resize(inputs_.bytes());
+  target_memory_.resize(static_cast<std::size_t>(targets_.count()));
+  inputs_.data = input_memory_.data();
+  targets_.data = target_memory_.data();
+}
+
+SyntheticData::~SyntheticData() = default;
+
+void SyntheticData::generate(Split split, std::uint64_t first_sample) {
+  if (images_) {
+    images_->fill(split, first_sample, targets_.count(), inputs_.dtype, inputs_.data, target_memory_.data(), threads_);
+    return;
+  }
+  for (std::int64_t b = 0; b < inputs_.dims[0]; ++b) {
+    tokens_->fill(split, first_sample + static_cast<std::uint64_t>(b), sequence_.data(), seq_len_ + 1);
+    std::copy(sequence_.begin(), sequence_.end() - 1, inputs_.as<std::int32_t>() + b * seq_len_);
+    std::copy(sequence_.begin() + 1, sequence_.end(), target_memory_.begin() + b * seq_len_);
+  }
+}
+
+double SyntheticData::loss_floor() const {
+  return tokens_ ? tokens_->entropy_rate() : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace tw

@@ -1,0 +1,45 @@
+// The batches of a network: synthetic tokens or images by sample index, in host memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/catalog/description.hpp"
+#include "models/compute/tensor.hpp"
+#include "models/data/token_source.hpp"
+
+namespace tw {
+
+class ImageSource;
+
+class SyntheticData {
+ public:
+  /// `threads` make a batch; its values do not depend on them.
+  SyntheticData(const NetworkDescription& network, DType precision, std::int64_t micro_batch, std::int64_t seq_len,
+                std::uint64_t seed, int threads);
+  ~SyntheticData();
+
+  /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size, channels).
+  static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch, std::int64_t seq_len);
+  /// int32 (batch·seq) or (batch).
+  static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
+
+  /// Samples [first_sample, first_sample + micro_batch) into inputs() and targets().
+  void generate(Split split, std::uint64_t first_sample);
+  const Tensor& inputs() const { return inputs_; }    // host memory
+  const Tensor& targets() const { return targets_; }  // host memory
+  /// Entropy rate of the tokens in nats; NaN for images.
+  double loss_floor() const;
+
+ private:
+  Tensor inputs_, targets_;
+  std::int64_t seq_len_ = 0;
+  int threads_ = 1;
+  std::unique_ptr<TokenSource> tokens_;
+  std::unique_ptr<ImageSource> images_;
+  std::vector<std::byte> input_memory_;
+  std::vector<std::int32_t> target_memory_, sequence_;
+};
+
+}  // namespace tw

@@ -1,0 +1,40 @@
+// Learnable token streams with an exactly known floor: a sparse second-order Markov source.
+//
+//   next = (permutation[s₋₁] + offset[(k + group(s₋₂)) mod 4]) mod V,  k ~ (1/2, 1/4, 1/8, 1/8)
+//
+// Four distinct offsets, so each context permutes the same four probabilities: the entropy rate is exactly H(k) =
+// 1.75·ln 2 = 1.2130 nats for every vocabulary V ≥ 4. A model that sees one token only cannot get below
+// H(mixture of the four groups) (= ln 4 where 4 divides V): reaching less proves that attention works.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tw {
+
+/// Training samples and held-out ones never share random numbers.
+enum class Split : std::uint8_t { training, held_out };
+
+class TokenSource {
+ public:
+  /// Throws Error{usage} for vocabulary < 4.
+  TokenSource(std::int64_t vocabulary, std::uint64_t seed);
+  /// `count` successive tokens of sequence `sample`. The first is uniform; the second follows a hidden,
+  /// uniform predecessor.
+  void fill(Split split, std::uint64_t sample, std::int32_t* tokens, std::int64_t count) const;
+  /// Nats a token, given the two tokens before it.
+  double entropy_rate() const;
+  /// Nats of a token given one token before it only: what a bigram model reaches at best.
+  double bigram_entropy() const;
+  std::int32_t next(std::int32_t previous, std::int32_t before_previous, int k) const;
+  std::int64_t vocabulary() const { return vocabulary_; }
+
+ private:
+  std::int64_t vocabulary_;
+  std::uint64_t seed_;
+  std::vector<std::int32_t> permutation_;   // (vocabulary)
+  std::vector<std::uint8_t> group_;         // (vocabulary), 0…3, sizes equal within one
+  std::int32_t offset_[4] = {};
+};
+
+}  // namespace tw

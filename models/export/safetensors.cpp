@@ -1,0 +1,129 @@
+#include "models/export/safetensors.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+#include "models/compute/error.hpp"
+
+namespace tw {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
+
+// A file under a temporary name, renamed by commit(), removed otherwise.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path) : path_(path), temporary_(path + ".partial") {
+    file_ = std::fopen(temporary_.c_str(), "wb");
+    if (file_ == nullptr) fail("create");
+  }
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile() {
+    if (file_ != nullptr) std::fclose(file_);
+    if (!committed_) std::remove(temporary_.c_str());
+  }
+  void write(const void* data, std::size_t bytes) {
+    if (bytes > 0 && std::fwrite(data, 1, bytes, file_) != bytes) fail("write");
+  }
+  void commit() {
+    std::FILE* file = file_;
+    file_ = nullptr;
+    if (std::fclose(file) != 0) fail("write");
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename to");
+    committed_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) {
+    throw Error(Failure::environment, "cannot " + std::string(what) + " " + path_ + ": " +
+                                          std::generic_category().message(errno) +
+                                          "; choose a folder that exists, is writable and has room");
+  }
+  std::string path_, temporary_;
+  std::FILE* file_ = nullptr;
+  bool committed_ = false;
+};
+
+std::uint64_t bytes_of(const SafeTensor& tensor) {
+  std::uint64_t bytes = tensor.type == SafeTensor::Type::int64 ? 8 : 4;
+  for (const std::int64_t extent : tensor.dims) bytes *= static_cast<std::uint64_t>(extent);
+  return bytes;
+}
+
+std::string header_of(const std::vector<SafeTensor>& tensors) {
+  std::string header = "{";
+  std::uint64_t offset = 0;
+  for (const SafeTensor& tensor : tensors) {
+    if (header.size() > 1) header += ",";
+    header += json_string(tensor.name) + ":{\"dtype\":\"" + (tensor.type == SafeTensor::Type::int64 ? "I64" : "F32") +
+              "\",\"shape\":[";
+    for (std::size_t i = 0; i < tensor.dims.size(); ++i) header += (i > 0 ? "," : "") + std::to_string(tensor.dims[i]);
+    header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + bytes_of(tensor)) + "]}";
+    offset += bytes_of(tensor);
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');  // the data start aligned
+  return header;
+}
+
+template <class T>
+std::string shortest(T value) {
+  if (!std::isfinite(value)) return "null";
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof text, value);
+  return {text, end.ptr};
+}
+
+}  // namespace
+
+void write_safetensors(const std::string& path, const std::vector<SafeTensor>& tensors) {
+  AtomicFile file(path);
+  const std::string header = header_of(tensors);
+  const std::uint64_t length = header.size();
+  file.write(&length, sizeof length);
+  file.write(header.data(), header.size());
+  for (const SafeTensor& tensor : tensors) {
+    const std::vector<char> data = tensor.load();
+    if (data.size() != bytes_of(tensor)) {
+      throw Error(Failure::internal, "tensor " + tensor.name + " has " + std::to_string(data.size()) + " bytes, not " +
+                                         std::to_string(bytes_of(tensor)));
+    }
+    file.write(data.data(), data.size());
+  }
+  file.commit();
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
+      out += escaped;
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string json_number(double value) { return shortest(value); }
+std::string json_number(float value) { return shortest(value); }
+
+}  // namespace tw

@@ -1,0 +1,70 @@
+#include "models/export/step_export.hpp"
+
+#include <cstring>
+
+namespace tw {
+
+std::vector<std::int64_t> exported_dims(const ParameterSpec& spec) {
+  const Dims& d = spec.dims;
+  switch (spec.export_layout) {
+    case ParameterSpec::Export::transpose: return {d[1], d[0]};
+    case ParameterSpec::Export::nhwc_to_nchw: return {d[0], d[3], d[1], d[2]};
+    case ParameterSpec::Export::as_is: break;
+  }
+  std::vector<std::int64_t> dims;
+  for (int axis = 0; axis < d.rank(); ++axis) dims.push_back(d[axis]);
+  return dims;
+}
+
+std::vector<char> exported_values(Device& device, Stream& stream, const ParameterSpec& spec, Tensor values, float scale) {
+  std::vector<float> host(static_cast<std::size_t>(values.count())), out(host.size());
+  device.copy_to_host(stream, host.data(), values.data, values.bytes());
+  stream.synchronize();
+  // Both permutations swap the last axis with what stands between it and the outermost kept one.
+  const Dims& d = spec.dims;
+  std::int64_t outer = 1, middle = 1, inner = values.count();
+  if (spec.export_layout == ParameterSpec::Export::transpose) {
+    middle = d[0];
+    inner = d[1];
+  } else if (spec.export_layout == ParameterSpec::Export::nhwc_to_nchw) {
+    outer = d[0];
+    middle = d[1] * d[2];
+    inner = d[3];
+  }
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t m = 0; m < middle; ++m) {
+      for (std::int64_t i = 0; i < inner; ++i) {
+        out[static_cast<std::size_t>((o * inner + i) * middle + m)] =
+            scale * host[static_cast<std::size_t>((o * middle + m) * inner + i)];
+      }
+    }
+  }
+  std::vector<char> bytes(out.size() * sizeof(float));
+  std::memcpy(bytes.data(), out.data(), bytes.size());
+  return bytes;
+}
+
+std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store, ExportKind kind,
+                                            float scale) {
+  std::vector<SafeTensor> tensors;
+  const std::vector<Parameter>& parameters = store.parameters();
+  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
+    const ParameterSpec spec = parameter->spec;
+    const Tensor values = kind == ExportKind::master ? parameter->master : parameter->gradient;
+    tensors.push_back({SafeTensor::Type::float32, spec.name, exported_dims(spec), [&device, &stream, spec, values, scale] {
+                         return exported_values(device, stream, spec, values, scale);
+                       }});
+  }
+  if (kind == ExportKind::master) {
+    for (const ParameterStore::Statistic& statistic : store.statistics()) {
+      const ParameterSpec spec = statistic.spec;
+      const Tensor values = statistic.values;
+      tensors.push_back({SafeTensor::Type::float32, spec.name, exported_dims(spec), [&device, &stream, spec, values] {
+                           return exported_values(device, stream, spec, values, 1.0f);
+                         }});
+    }
+  }
+  return tensors;
+}
+
+}  // namespace tw

@@ -1,0 +1,22 @@
+// What `export_step` writes besides the training itself: parameters in a framework's layout and names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/export/safetensors.hpp"
+#include "models/parameters.hpp"
+
+namespace tw {
+
+/// A parameter's extents in the framework: linear (in, out) where Hugging Face's Conv1D wants it, kernels (out, in, kh, kw).
+std::vector<std::int64_t> exported_dims(const ParameterSpec& spec);
+/// Its values, `scale` times, in that layout. `values` is float32 on the device.
+std::vector<char> exported_values(Device& device, Stream& stream, const ParameterSpec& spec, Tensor values, float scale);
+
+enum class ExportKind { master, gradient };
+/// All parameters, first block first; with master weights also the running statistics.
+std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store, ExportKind kind,
+                                            float scale);
+
+}  // namespace tw

@@ -1,0 +1,20 @@
+# tw_models: layers, executor, optimizers, synthetic data, export.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+tw_library(tw_models
+  data/gaussian.cpp
+  data/image_source.cpp
+  data/synthetic_data.cpp
+  data/token_source.cpp
+  executor.cpp
+  export/safetensors.cpp
+  export/step_export.cpp
+  layers/build_blocks.cpp
+  layers/gpt2.cpp
+  layers/resnet.cpp
+  optimizers/optimizer.cpp
+  parameters.cpp
+  trainer.cpp
+)
+target_link_libraries(tw_models PUBLIC tw_catalog tw_compute PRIVATE OpenMP::OpenMP_CXX)
+# The same bits from each instruction set (see the file).
+set_source_files_properties(data/gaussian.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
