@@ -46,17 +46,17 @@ struct ActivationSpec {
 struct BlockRun {
   Stream& stream;
   bool accumulate = false;         ///< parameter gradients: += (micro-batch > 0) or =
-  std::vector<Tensor> saved;       ///< in the order of Block::saved()
-  std::vector<Tensor> scratch;     ///< in the order of Block::scratch(); contents undefined on entry
-  Tensor tokens_or_images;         ///< the network's input batch
-  Tensor targets;                  ///< int32
-  Tensor loss;                     ///< float32 (1), written by the last block: in backward, or in forward for evaluation
-  Tensor correct;                  ///< int32 (1), likewise
+  std::vector<Tensor> saved{};     ///< in the order of Block::saved()
+  std::vector<Tensor> scratch{};   ///< in the order of Block::scratch(); contents undefined on entry
+  Tensor tokens_or_images{};       ///< the network's input batch
+  Tensor targets{};                ///< int32
+  Tensor loss{};                   ///< float32 (1), written by the last block: in backward, or in forward for evaluation
+  Tensor correct{};                ///< int32 (1), likewise
   bool backward_follows = true;    ///< false: evaluation, the last block's forward computes the loss only
   bool update_statistics = true;   ///< false: leave running statistics alone (evaluation, recomputed forward)
   /// Called by backward once its work is enqueued, with an index into the block's parameters(), last parameter first. A
   /// parameter is announced by its owner, after every block that shares it.
-  std::function<void(int)> gradient_ready;
+  std::function<void(int)> gradient_ready{};
 };
 
 /// A plan of a block and what it computes: "linear", "convolution", "attention", "classifier".

@@ -1,0 +1,68 @@
+#include "support.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tw::test {
+
+NetworkDescription micro_gpt2() {
+  NetworkDescription network;
+  network.name = "gpt2-micro";
+  Gpt2Description shape;
+  shape.layers = 2;
+  shape.width = 16;
+  shape.heads = 2;
+  shape.vocabulary = 19;
+  shape.max_seq = 9;
+  network.shape = shape;
+  network.default_micro_batch = 3;
+  network.default_seq_len = 7;
+  return network;
+}
+
+NetworkDescription micro_resnet(bool pool) {
+  NetworkDescription network;
+  network.name = "resnet-micro";
+  ResnetDescription shape;
+  shape.blocks = {2, 1};
+  shape.stem_width = 4;
+  shape.stem_kernel = pool ? 7 : 3;
+  shape.stem_stride = pool ? 2 : 1;
+  shape.stem_pool = pool;
+  shape.image_size = pool ? 16 : 8;
+  shape.classes = 5;
+  network.shape = shape;
+  network.default_micro_batch = 4;
+  return network;
+}
+
+TrainerConfig micro_config(const NetworkDescription& network, DType precision) {
+  TrainerConfig config;
+  config.network = network;
+  config.precision = precision;
+  config.micro_batch = network.default_micro_batch;
+  config.seq_len = network.default_seq_len;
+  config.optimizer = default_optimizer(network);
+  return config;
+}
+
+std::unique_ptr<Device> reference_device() { return create_device("reference", {}); }
+
+std::vector<float> values_of(Device& device, Tensor tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.count()));
+  const auto stream = device.create_stream();
+  device.copy_to_host(*stream, values.data(), tensor.data, tensor.bytes());
+  stream->synchronize();
+  return values;
+}
+
+double normalised_error(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, scale = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    scale = std::max(scale, std::abs(static_cast<double>(b[i])));
+  }
+  return scale > 0 ? difference / scale : difference;
+}
+
+}  // namespace tw::test

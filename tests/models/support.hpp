@@ -1,0 +1,25 @@
+// Small networks and readers shared by the tests of this room.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/compute/registry.hpp"
+#include "models/trainer.hpp"
+
+namespace tw::test {
+
+/// Two layers, width 16, 19 tokens: all shapes odd where they may be.
+NetworkDescription micro_gpt2();
+/// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
+NetworkDescription micro_resnet(bool pool = false);
+TrainerConfig micro_config(const NetworkDescription& network, DType precision = DType::float32);
+
+std::unique_ptr<Device> reference_device();
+/// The device's float32 values on the host.
+std::vector<float> values_of(Device& device, Tensor tensor);
+/// Largest |a − b| over the largest |b|.
+double normalised_error(const std::vector<float>& a, const std::vector<float>& b);
+
+}  // namespace tw::test
