@@ -1,4 +1,3 @@
-# tw_models: layers, executor, optimizers, synthetic data, export.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 tw_library(tw_models
   data/gaussian.cpp

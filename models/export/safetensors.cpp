@@ -64,7 +64,10 @@ std::string header_of(const std::vector<SafeTensor>& tensors) {
     if (header.size() > 1) header += ",";
     header += json_string(tensor.name) + ":{\"dtype\":\"" + (tensor.type == SafeTensor::Type::int64 ? "I64" : "F32") +
               "\",\"shape\":[";
-    for (std::size_t i = 0; i < tensor.dims.size(); ++i) header += (i > 0 ? "," : "") + std::to_string(tensor.dims[i]);
+    for (std::size_t i = 0; i < tensor.dims.size(); ++i) {
+      if (i > 0) header += ',';
+      header += std::to_string(tensor.dims[i]);
+    }
     header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + bytes_of(tensor)) + "]}";
     offset += bytes_of(tensor);
   }
