@@ -13,6 +13,8 @@
 namespace tw {
 namespace {
 
+using namespace text;
+
 constexpr std::size_t label_width = 13;   // "  step time    " before every line of a point
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {

@@ -13,6 +13,8 @@
 namespace tw {
 namespace {
 
+using namespace text;
+
 struct FlagNote {
   std::string_view flag, text;
 };

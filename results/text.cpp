@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace tw {
+namespace tw::text {
 
 std::string significant(double value, int digits) {
   if (!std::isfinite(value)) return "not finite";
@@ -85,27 +85,6 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
   return out;
 }
 
-const std::string* nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  const std::string* best = nullptr;
-  std::size_t least = 0;
-  for (const std::string& candidate : candidates) {
-    // Levenshtein distance, one row at a time.
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i + 1;
-      for (std::size_t j = 0; j < candidate.size(); ++j) {
-        const std::size_t substituted = diagonal + (word[i] != candidate[j]);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({substituted, row[j + 1] + 1, row[j] + 1});
-      }
-    }
-    if (best == nullptr || row.back() < least) best = &candidate, least = row.back();
-  }
-  return best;
-}
-
 std::string sparkline(std::span<const double> values, std::size_t width, bool unicode) {
   static constexpr std::array<const char*, 8> blocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const std::size_t count = std::min(width, values.size());
@@ -137,4 +116,4 @@ std::string bar(double share, std::size_t width, bool unicode) {
   return line + eighths[parts];
 }
 
-}  // namespace tw
+}  // namespace tw::text

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::text {
 
 /// Three significant digits with an SI prefix: "52.5 k", "1.23 M", "0.410"; a unit follows without a further space: "75.0 GFLOP/s".
 std::string si(double value, const std::string& unit = "");
@@ -22,8 +22,6 @@ std::string pad_left(const std::string& text, std::size_t width);    ///< right-
 std::string pad_right(const std::string& text, std::size_t width);
 /// Breaks at spaces so that no line passes `width` (a longer word stays whole); following lines start with `indent` spaces.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
-/// The least edit distance, for "did you mean".
-const std::string* nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 /// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not
 /// finite show as "x".
@@ -31,4 +29,4 @@ std::string sparkline(std::span<const double> values, std::size_t width, bool un
 /// Filled to share × width columns: "███▌".
 std::string bar(double share, std::size_t width, bool unicode);
 
-}  // namespace tw
+}  // namespace tw::text

@@ -119,7 +119,7 @@ class Invariants {
       const std::string place = at + "/energy/" + std::to_string(e);
       if (row.energy_j && row.counted && !row.reason.empty() && row.reason != "implausible")
         broken(place + "/reason", "a counted row with joules has one");
-      if (!sensors.insert({row.host, row.domain}).second) broken(place + "/domain", "occurs twice on this host");
+      if (row.energy_j && !sensors.insert({row.host, row.domain}).second) broken(place + "/domain", "occurs twice on this host");
     }
   }
 

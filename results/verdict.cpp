@@ -81,7 +81,8 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope) {
 
 bool has_implausible_row(const Record& record) {
   return std::any_of(record.trials.begin(), record.trials.end(), [](const Trial& t) {
-    return std::any_of(t.energy.begin(), t.energy.end(), [](const EnergyRow& r) { return r.reason == "implausible"; });
+    return std::any_of(t.energy.begin(), t.energy.end(),
+                       [](const EnergyRow& r) { return r.reason == "implausible" && !is_covered_elsewhere(r); });
   });
 }
 bool has_no_meter(const Record& record) {
@@ -98,7 +99,15 @@ void summarise_energy(Record& record, const std::vector<double>& samples) {
     for (const EnergyRow& row : t.energy)
       if (!row.scope.empty()) scopes.insert(row.scope);
   if (scopes.empty()) {
-    if (record.trials.empty()) {
+    std::vector<std::string> reasons;   // of sources that found no sensor, each once
+    for (const Trial& t : record.trials)
+      for (const EnergyRow& row : t.energy)
+        if (const std::string r = row.domain + ": " + row.reason; std::find(reasons.begin(), reasons.end(), r) == reasons.end())
+          reasons.push_back(r);
+    if (!reasons.empty()) {
+      s.energy_reason = no_meter;
+      for (std::size_t i = 0; i < reasons.size(); ++i) s.energy_reason += (i == 0 ? ": " : "; ") + reasons[i];
+    } else if (record.trials.empty()) {
       if (s.energy_reason.empty()) s.energy_reason = "not measured";
     } else if (!s.energy_reason.starts_with(no_meter)) {
       s.energy_reason = std::string(no_meter) + (s.energy_reason.empty() ? "" : ": " + s.energy_reason);

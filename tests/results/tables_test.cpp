@@ -15,6 +15,8 @@
 namespace tw {
 namespace {
 
+using namespace text;
+
 using namespace testing;
 
 /// A snapshot in fixtures/. TRAINWATT_UPDATE_GOLDEN=1 rewrites them: look at the difference before committing it.
@@ -71,11 +73,6 @@ TEST(Text, WrapAndPad) {
   EXPECT_EQ(wrap("one two three four", 9, 2), "one two\n  three\n  four");
   EXPECT_EQ(pad_left("µs", 4), "  µs");
   EXPECT_EQ(pad_right("longer", 3), "longer");
-}
-
-TEST(Text, Nearest) {
-  EXPECT_EQ(*nearest("valdate", {"show", "validate", "models"}), "validate");
-  EXPECT_EQ(nearest("x", {}), nullptr);
 }
 
 TEST(Text, Sparkline) {

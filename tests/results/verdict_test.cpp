@@ -141,6 +141,19 @@ TEST(Verdict, NoJoulesAtAllIsNeverZero) {
   EXPECT_FALSE(summarised(still).summary.energy_j.at("dram"));
 }
 
+TEST(Verdict, SourcesWithoutASensorSayWhy) {
+  Record r = sample_record();
+  r.summary.energy_reason.clear();
+  for (Trial& t : r.trials) {
+    t.energy.resize(1);
+    t.energy[0].domain = "rapl", t.energy[0].reason = "no_driver", t.energy[0].counted = false;
+  }
+  summarise(r);
+  EXPECT_TRUE(has_flag(r, "no_energy_meter"));
+  EXPECT_TRUE(r.summary.energy_j.empty());
+  EXPECT_EQ(r.summary.energy_reason, "no_energy_meter: rapl: no_driver");
+}
+
 TEST(Verdict, ImplausiblePowerTakesTheEnergyNotTheSpeed) {
   Record r = sample_record_with_energy();
   r.trials[0].energy[0].reason = "implausible";
