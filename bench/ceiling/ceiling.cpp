@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 
+#include "bench/ceiling/operands.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw {
@@ -121,32 +122,10 @@ class Measurement {
       device_.copy_from_host(*stream_, targets_.data(), zeros.data(), targets_.bytes());
       loss_ = Buffer(device_, sizeof(float));
     }
-    for (Buffer* buffer : {&x_, &dy_, &weight_}) fill_random(*buffer);
-    for (Buffer* buffer : {&dx_, &y_, &d_weight_}) fill_random(*buffer);  // touches the pages
-    stream_->synchronize();
-  }
-
-  /// Values in ±1, the same block over and over: speed and power depend on values, and zeros are the cheapest.
-  void fill_random(Buffer& buffer) {
-    constexpr std::size_t block_bytes = 1 << 20;
-    if (random_.empty()) {
-      random_.resize(block_bytes);
-      std::uint64_t state = 0x9e3779b97f4a7c15u;
-      const auto next = [&] {  // xorshift64*
-        state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
-        return static_cast<float>(static_cast<std::int64_t>(state * 0x2545f4914f6cdd1du)) * 0x1p-63f;
-      };
-      if (dtype_ == DType::bf16) {
-        auto* values = reinterpret_cast<bf16*>(random_.data());
-        for (std::size_t i = 0; i < block_bytes / sizeof(bf16); ++i) values[i] = to_bf16(next());
-      } else {
-        auto* values = reinterpret_cast<float*>(random_.data());
-        for (std::size_t i = 0; i < block_bytes / sizeof(float); ++i) values[i] = next();
-      }
-    }
-    for (std::size_t done = 0; done < buffer.bytes(); done += block_bytes)
-      device_.copy_from_host(*stream_, static_cast<char*>(buffer.data()) + done, random_.data(),
-                             std::min(block_bytes, buffer.bytes() - done));
+    for (const Buffer* buffer : {&x_, &dy_, &weight_, &dx_, &y_})  // outputs too: it touches their pages
+      fill_random(device_, *stream_,
+                  Tensor{buffer->data(), dtype_, {static_cast<std::int64_t>(buffer->bytes() / element)}});
+    fill_random(device_, *stream_, gradient({sizes_.weight}));
   }
 
   Tensor view(const Buffer& buffer, Dims dims, std::int64_t offset = 0) const {
@@ -394,7 +373,6 @@ class Measurement {
   std::unique_ptr<Stream> stream_;
   Operands sizes_;
   Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
-  std::vector<unsigned char> random_;
   Pass forward_, backward_input_, backward_weights_;  // of the product being added
   std::vector<Pass> passes_;
   std::vector<std::pair<std::size_t, Product>> whole_heads_;  // index of the first of its three passes

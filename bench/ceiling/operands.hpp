@@ -1,0 +1,11 @@
+// Operands for measurements: speed and power depend on values, and zeros are the cheapest (DESIGN §8.8).
+#pragma once
+
+#include "models/compute/device.hpp"
+
+namespace tw {
+
+/// Values in ±scale, float32 or bf16 as the tensor's dtype: one seeded block of 1 MiB over and over. Synchronises.
+void fill_random(Device& device, Stream& stream, const Tensor& tensor, float scale = 1);
+
+}  // namespace tw

@@ -1,0 +1,67 @@
+// One operator at one shape, ready to run: what a micro-benchmark repeats.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/ceiling/operands.hpp"
+#include "models/catalog/description.hpp"
+#include "models/compute/device.hpp"
+
+namespace tw::ops {
+
+/// Owns the operands and the plan that `run` uses. Made outside the timed region.
+class Case {
+ public:
+  explicit Case(Device& device) : device_(device), stream_(device.create_stream()) {}
+  Case(const Case&) = delete;
+  Case& operator=(const Case&) = delete;
+
+  /// Random values in ±1 (float32, bf16); zeros for int32.
+  Tensor tensor(DType dtype, Dims dims);
+  Tensor indices(Dims dims, std::int64_t end);  ///< int32 in [0, end)
+  template <class T>
+  T* host_values(const std::vector<T>& values) {  ///< a copy in device memory
+    Buffer buffer(device_, values.size() * sizeof(T));
+    device_.copy_from_host(*stream_, buffer.data(), values.data(), buffer.bytes());
+    stream_->synchronize();
+    buffers_.push_back(std::move(buffer));
+    return static_cast<T*>(buffers_.back().data());
+  }
+
+  Device& device() { return device_; }
+  Stream& stream() { return *stream_; }
+
+  std::function<void()> run;  ///< enqueues the operator once
+  double flops = 0;           ///< of one run: model FLOPs of the pass; 0 where none are counted
+  double bytes = 0;           ///< of one run: operands read and written once each
+  std::string label;          ///< shape, and the plan's choice
+
+ private:
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Buffer> buffers_;
+};
+
+/// A benchmark: its name without the dtype ("linear_forward/gpt2-124m/qkv"), what it needs, and how to make it.
+struct Entry {
+  std::string name;
+  Op op;
+  std::function<std::unique_ptr<Case>(Device&, DType)> make;
+};
+
+/// Matrix products, convolutions, attention and the output head of a network.
+std::vector<Entry> product_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
+/// Norms, the optimizer and the gradient's norm.
+std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::int64_t micro_batch,
+                                       std::int64_t seq_len);
+/// STREAM's triad a = b + s·c on host memory (McCalpin): three arrays of 64 MiB, no write-allocate counted.
+std::unique_ptr<Case> make_triad(Device& device);
+
+/// "qkv", "attention_out", "mlp_up", "mlp_down", "head", "3x3s2_h56_64to64".
+std::string product_name(const Product& product, const NetworkDescription& network);
+
+}  // namespace tw::ops

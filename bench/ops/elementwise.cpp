@@ -1,0 +1,183 @@
+#include <set>
+
+#include "bench/ops/case.hpp"
+
+namespace tw::ops {
+namespace {
+
+std::unique_ptr<Case> make_layer_norm(Device& device, std::int64_t rows, std::int64_t width, DType dtype,
+                                      bool backward) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  LayerNormForward forward;
+  forward.x = c.tensor(dtype, {rows, width});
+  forward.gamma = c.tensor(dtype, {width});
+  forward.beta = c.tensor(dtype, {width});
+  forward.y = c.tensor(dtype, {rows, width});
+  forward.mean = c.tensor(DType::float32, {rows});
+  forward.rstd = c.tensor(DType::float32, {rows});
+  const double activation = static_cast<double>(forward.x.bytes());
+  c.label = forward.x.dims.str();
+  if (!backward) {
+    c.bytes = 2 * activation;
+    c.run = [&c, forward] { c.device().layer_norm_forward(c.stream(), forward); };
+    return made;
+  }
+  c.device().layer_norm_forward(c.stream(), forward);
+  LayerNormBackward args;
+  args.dy = c.tensor(dtype, {rows, width});
+  args.x = forward.x;
+  args.gamma = forward.gamma;
+  args.mean = forward.mean;
+  args.rstd = forward.rstd;
+  args.d_residual = c.tensor(dtype, {rows, width});
+  args.dx = c.tensor(dtype, {rows, width});
+  args.d_gamma = c.tensor(DType::float32, {width});
+  args.d_beta = c.tensor(DType::float32, {width});
+  c.bytes = 4 * activation;
+  c.run = [&c, args] { c.device().layer_norm_backward(c.stream(), args); };
+  return made;
+}
+
+std::unique_ptr<Case> make_batch_norm(Device& device, Dims dims, DType dtype, bool backward) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const std::int64_t channels = dims[3];
+  BatchNormForward forward;
+  forward.x = c.tensor(dtype, dims);
+  forward.gamma = c.tensor(DType::float32, {channels});
+  forward.beta = c.tensor(DType::float32, {channels});
+  forward.running_mean = c.tensor(DType::float32, {channels});
+  forward.running_var = c.tensor(DType::float32, {channels});
+  forward.relu = true;
+  forward.y = c.tensor(dtype, dims);
+  forward.mean = c.tensor(DType::float32, {channels});
+  forward.rstd = c.tensor(DType::float32, {channels});
+  const double activation = static_cast<double>(forward.x.bytes());
+  c.label = dims.str() + " relu";
+  if (!backward) {
+    c.bytes = 3 * activation;  // x twice: once for the statistics
+    c.run = [&c, forward] { c.device().batch_norm_forward(c.stream(), forward); };
+    return made;
+  }
+  c.device().batch_norm_forward(c.stream(), forward);
+  BatchNormBackward args;
+  args.dy = c.tensor(dtype, dims);
+  args.x = forward.x;
+  args.y = forward.y;
+  args.gamma = forward.gamma;
+  args.mean = forward.mean;
+  args.rstd = forward.rstd;
+  args.relu = true;
+  args.dx = c.tensor(dtype, dims);
+  args.d_gamma = c.tensor(DType::float32, {channels});
+  args.d_beta = c.tensor(DType::float32, {channels});
+  c.bytes = 7 * activation;  // dy, x, y twice: once for the sums
+  c.run = [&c, args] { c.device().batch_norm_backward(c.stream(), args); };
+  return made;
+}
+
+/// `dtype` is the precision of the step: bf16 writes rounded weights beside the float32 master.
+std::unique_ptr<Case> make_optimizer(Device& device, std::int64_t count, DType dtype, Op op) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const Tensor gradient = c.tensor(DType::float32, {count});
+  StepScalars scalars;
+  scalars.learning_rate = 1e-4f;
+  StepScalars* step = c.host_values(std::vector<StepScalars>{scalars});
+  c.label = std::to_string(count) + " parameters";
+  if (op == Op::global_norm) {
+    const GlobalNorm args{gradient, step, 1.0f};
+    c.bytes = static_cast<double>(gradient.bytes());
+    c.run = [&c, args] { c.device().global_norm(c.stream(), args); };
+    return made;
+  }
+  const Tensor master = c.tensor(DType::float32, {count}), first = c.tensor(DType::float32, {count});
+  const Tensor weights = dtype == DType::float32 ? Tensor{} : c.tensor(dtype, {count});
+  const DecaySegment* segments = c.host_values(std::vector<DecaySegment>{{0, count, 0.1f}});
+  c.bytes = 5 * static_cast<double>(master.bytes()) + static_cast<double>(weights.bytes());
+  if (op == Op::sgd) {
+    Sgd args;
+    args.master = master;
+    args.weights = weights;
+    args.gradient = gradient;
+    args.momentum_buffer = first;
+    args.segments = segments;
+    args.segment_count = 1;
+    args.scalars = step;
+    c.run = [&c, args] { c.device().sgd(c.stream(), args); };
+    return made;
+  }
+  AdamW args;
+  args.master = master;
+  args.weights = weights;
+  args.gradient = gradient;
+  args.first_moment = first;
+  // Starts at zero, since a second moment is never negative.
+  args.second_moment = c.tensor(DType::float32, {count});
+  c.device().fill(c.stream(), {args.second_moment, 0});
+  args.segments = segments;
+  args.segment_count = 1;
+  args.scalars = step;
+  c.bytes += 2 * static_cast<double>(master.bytes());
+  c.run = [&c, args] { c.device().adamw(c.stream(), args); };
+  return made;
+}
+
+void add_batch_norms(std::vector<Entry>& entries, const NetworkDescription& network, std::int64_t micro_batch) {
+  std::set<std::string> seen;
+  for (const Product& p : products(network, micro_batch, 0)) {
+    if (p.kind != Product::Kind::convolution) continue;
+    const std::int64_t height = (p.height + 2 * p.padding - p.kernel) / p.stride + 1;
+    const Dims dims{p.batch, height, (p.width + 2 * p.padding - p.kernel) / p.stride + 1, p.out_channels};
+    std::string name = "h";
+    name += std::to_string(height) + "_" + std::to_string(p.out_channels);
+    if (!seen.insert(name).second) continue;
+    for (const Op op : {Op::batch_norm_forward, Op::batch_norm_backward})
+      entries.push_back(
+          {std::string(to_string(op)) + "/" + network.name + "/" + name, op, [=](Device& device, DType dtype) {
+             return make_batch_norm(device, dims, dtype, op == Op::batch_norm_backward);
+           }});
+  }
+}
+
+}  // namespace
+
+std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::int64_t micro_batch,
+                                       std::int64_t seq_len) {
+  std::vector<Entry> entries;
+  if (network.is_tokens()) {
+    const std::int64_t width = network.gpt2().width;
+    for (const Op op : {Op::layer_norm_forward, Op::layer_norm_backward})
+      entries.push_back({std::string(to_string(op)) + "/" + network.name, op, [=](Device& device, DType dtype) {
+                           return make_layer_norm(device, micro_batch * seq_len, width, dtype,
+                                                  op == Op::layer_norm_backward);
+                         }});
+  } else {
+    add_batch_norms(entries, network, micro_batch);
+  }
+  const std::int64_t parameters = count_parameters(network);
+  for (const Op op : {network.is_tokens() ? Op::adamw : Op::sgd, Op::global_norm})
+    entries.push_back({std::string(to_string(op)) + "/" + network.name, op,
+                       [=](Device& device, DType dtype) { return make_optimizer(device, parameters, dtype, op); }});
+  return entries;
+}
+
+std::unique_ptr<Case> make_triad(Device& device) {
+  constexpr std::int64_t count = 16 << 20;
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  const int threads = device.info().threads;
+  float* a = c.tensor(DType::float32, {count}).as<float>();
+  const float* b = c.tensor(DType::float32, {count}).as<float>();
+  const float* d = c.tensor(DType::float32, {count}).as<float>();
+  c.bytes = 3.0 * sizeof(float) * count;
+  c.label = "3 arrays of 64 MiB, " + std::to_string(threads) + " threads";
+  c.run = [=] {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (std::int64_t i = 0; i < count; ++i) a[i] = b[i] + 3.0f * d[i];
+  };
+  return made;
+}
+
+}  // namespace tw::ops

@@ -1,0 +1,166 @@
+// trainwatt-ops: every operator at the shapes of the networks, on Google Benchmark. All of its options work
+// (--benchmark_filter, --benchmark_out, --benchmark_repetitions, …).
+#include <benchmark/benchmark.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+
+#include "bench/ops/case.hpp"
+#include "models/compute/error.hpp"
+#include "models/compute/registry.hpp"
+
+namespace tw::ops {
+namespace {
+
+struct Options {
+  std::vector<std::string> models = {"gpt2-124m", "resnet-50"}, precisions = {"float32", "bf16"};
+  std::string device = "auto";
+  std::int64_t micro_batch = 0, seq_len = 0;  // 0: the network's default
+  int threads = 0;
+};
+
+/// The case in use. Google Benchmark calls a function several times to find its number of iterations; plans and
+/// operands are made at the first call and freed when the next benchmark starts.
+class Stage {
+ public:
+  explicit Stage(Device& device) : device_(device) {}
+
+  void run(benchmark::State& state, const std::string& name,
+           const std::function<std::unique_ptr<Case>(Device&)>& make) try {
+    if (name != name_) {
+      case_.reset();
+      name_ = name;
+      case_ = make(device_);
+      case_->run();  // warm
+      case_->stream().synchronize();
+    }
+    for ([[maybe_unused]] auto&& iteration : state) {
+      case_->run();
+      case_->stream().synchronize();
+    }
+    using benchmark::Counter;
+    if (case_->flops > 0) state.counters["FLOP/s"] = Counter(case_->flops, Counter::kIsIterationInvariantRate);
+    if (case_->bytes > 0) state.counters["bytes/s"] = Counter(case_->bytes, Counter::kIsIterationInvariantRate);
+    state.SetLabel(case_->label);
+  } catch (const std::exception& error) {
+    name_.clear();
+    case_.reset();
+    state.SkipWithError(error.what());
+  }
+
+ private:
+  Device& device_;
+  std::string name_;
+  std::unique_ptr<Case> case_;
+};
+
+std::string choose_device(const std::string& wanted) {
+  if (wanted != "auto") return wanted;
+  for (const Backend& backend : backends())
+    if (backend.count() > 0) return backend.name;
+  return "reference";
+}
+
+DType parse_precision(const std::string& name) {
+  for (const DType dtype : {DType::float32, DType::bf16})
+    if (name == to_string(dtype)) return dtype;
+  throw Error(Failure::usage, "unknown precision \"" + name + "\"; known: float32, bf16");
+}
+
+NetworkDescription find_model(const std::string& name) try {
+  return find_network(name);
+} catch (const std::invalid_argument& error) {
+  throw Error(Failure::usage, error.what());
+}
+
+void register_all(const Options& options, Device& device, Stage& stage) {
+  const auto add = [&](const std::string& name, const std::function<std::unique_ptr<Case>(Device&)>& make) {
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [&stage, name, make](benchmark::State& state) { stage.run(state, name, make); })
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
+  };
+  if (device.info().kind != DeviceKind::cuda) add("stream_triad", make_triad);
+  for (const std::string& model : options.models) {
+    const NetworkDescription network = find_model(model);
+    const std::int64_t batch = options.micro_batch > 0 ? options.micro_batch : network.default_micro_batch;
+    const std::int64_t seq = options.seq_len > 0 ? options.seq_len : network.default_seq_len;
+    std::vector<Entry> entries = product_entries(network, batch, seq);
+    for (Entry& entry : elementwise_entries(network, batch, seq)) entries.push_back(std::move(entry));
+    for (const Entry& entry : entries) {
+      for (const std::string& precision : options.precisions) {
+        const DType dtype = parse_precision(precision);
+        add(entry.name + "/" + precision, [=](Device& on) {
+          if (!on.supports(entry.op, dtype))
+            throw Error(Failure::unsupported, precision + ": " + on.why_unsupported(dtype));
+          return entry.make(on, dtype);
+        });
+      }
+    }
+  }
+}
+
+void add_context(const Device& device) {
+  const DeviceInfo info = device.info();
+  benchmark::AddCustomContext("device", std::string(to_string(info.kind)) + ": " + info.name);
+  benchmark::AddCustomContext("device_threads", std::to_string(info.threads));
+  if (!info.instruction_set.empty()) benchmark::AddCustomContext("instruction_set", info.instruction_set);
+  std::string libraries;
+  for (const std::string& library : info.libraries) libraries += (libraries.empty() ? "" : ", ") + library;
+  if (!libraries.empty()) benchmark::AddCustomContext("libraries", libraries);
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Micro-benchmarks of every operator at the shapes of the networks.\n"
+      "All --benchmark_* options of Google Benchmark work: --benchmark_filter=REGEX, --benchmark_list_tests,\n"
+      "--benchmark_out=FILE --benchmark_out_format=json, --benchmark_repetitions=N, --benchmark_min_time=SECONDS, …");
+  app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
+  app.add_option("--precision", options.precisions, "float32,bf16 (default: both)")->delimiter(',');
+  app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(CLI::PositiveNumber);
+  app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--device", options.device, "auto (default), cpu, cuda, reference");
+  app.add_option("--threads", options.threads, "CPU threads (default: all that this process may use)")
+      ->check(CLI::PositiveNumber);
+  app.allow_extras();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  std::vector<std::string> rest = {argv[0]};
+  for (const std::string& argument : app.remaining()) rest.push_back(argument);
+  std::vector<char*> rest_argv;
+  for (std::string& argument : rest) rest_argv.push_back(argument.data());
+  int rest_argc = static_cast<int>(rest_argv.size());
+  benchmark::Initialize(&rest_argc, rest_argv.data());
+  if (benchmark::ReportUnrecognizedArguments(rest_argc, rest_argv.data())) return 2;
+
+  DeviceOptions device_options;
+  device_options.threads = options.threads;
+  const std::unique_ptr<Device> device = create_device(choose_device(options.device), device_options);
+  Stage stage(*device);
+  register_all(options, *device, stage);
+  add_context(*device);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace tw::ops
+
+int main(int argc, char** argv) {
+  try {
+    return tw::ops::run(argc, argv);
+  } catch (const tw::Error& error) {
+    std::fprintf(stderr, "trainwatt-ops: %s\n", error.what());
+    return error.failure() == tw::Failure::usage ? 2 : 3;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "trainwatt-ops: %s\n", error.what());
+    return 3;
+  }
+}

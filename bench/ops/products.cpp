@@ -1,0 +1,199 @@
+#include "bench/ops/case.hpp"
+
+namespace tw::ops {
+namespace {
+
+using Kind = Product::Kind;
+
+/// What follows a product inside the network.
+enum class Epilogue { none, bias, bias_gelu, bias_residual };
+
+std::string extents(const LinearShape& s) {
+  return std::to_string(s.rows) + "x" + std::to_string(s.in_features) + "x" + std::to_string(s.out_features);
+}
+
+void add_label(Case& made, const std::string& shape, const Plan& plan) {
+  made.label = plan.description().empty() ? shape : shape + " " + plan.description();
+}
+
+double bytes_of(std::initializer_list<Tensor> tensors) {
+  double bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += static_cast<double>(tensor.bytes());
+  return bytes;
+}
+
+std::unique_ptr<Case> make_linear(Device& device, LinearShape s, Op pass, Epilogue epilogue) {
+  auto made = std::make_unique<Case>(device);
+  if (pass == Op::linear_forward && epilogue == Epilogue::bias_gelu) s.activation = Activation::gelu;
+  std::shared_ptr<LinearPlan> plan = device.plan(s);
+  const Tensor x = made->tensor(s.dtype, {s.rows, s.in_features}), y = made->tensor(s.dtype, {s.rows, s.out_features});
+  const Tensor weight = made->tensor(s.dtype, {s.out_features, s.in_features});
+  Case& c = *made;
+  c.flops =
+      2.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.out_features);
+  plan->bind(weight);
+  plan->refresh(c.stream());
+  const bool bias = epilogue != Epilogue::none;
+  if (pass == Op::linear_forward) {
+    LinearForward args;
+    args.x = x;
+    args.y = y;
+    if (bias) args.bias = c.tensor(s.dtype, {s.out_features});
+    if (epilogue == Epilogue::bias_gelu) args.pre_activation = c.tensor(s.dtype, {s.rows, s.out_features});
+    if (epilogue == Epilogue::bias_residual) args.residual = c.tensor(s.dtype, {s.rows, s.out_features});
+    c.bytes = bytes_of({x, weight, y, args.pre_activation, args.residual});
+    c.run = [&c, plan, args] { plan->forward(c.stream(), args); };
+  } else if (pass == Op::linear_backward_input) {
+    LinearBackwardInput args;
+    args.dy = y;
+    args.dx = x;
+    if (epilogue == Epilogue::bias_gelu) args.input_pre_activation = c.tensor(s.dtype, {s.rows, s.in_features});
+    c.bytes = bytes_of({x, weight, y, args.input_pre_activation});
+    c.run = [&c, plan, args] { plan->backward_input(c.stream(), args); };
+  } else {
+    LinearBackwardWeights args;
+    args.x = x;
+    args.dy = y;
+    args.d_weight = c.tensor(DType::float32, {s.out_features, s.in_features});
+    if (bias) args.d_bias = c.tensor(DType::float32, {s.out_features});
+    c.bytes = bytes_of({x, y, args.d_weight});
+    c.run = [&c, plan, args] { plan->backward_weights(c.stream(), args); };
+  }
+  add_label(c, extents(s), *plan);
+  return made;
+}
+
+std::unique_ptr<Case> make_convolution(Device& device, const ConvolutionShape& s, Op pass) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  std::shared_ptr<ConvolutionPlan> plan = device.plan(s);
+  const Tensor x = c.tensor(s.dtype, {s.batch, s.height, s.width, s.in_channels});
+  const Tensor y = c.tensor(s.dtype, {s.batch, s.out_height(), s.out_width(), s.out_channels});
+  const Tensor weight = c.tensor(s.dtype, {s.out_channels, s.kernel, s.kernel, s.in_channels});
+  plan->bind(weight);
+  plan->refresh(c.stream());
+  c.flops = 2.0 * static_cast<double>(y.count()) * static_cast<double>(s.kernel * s.kernel * s.in_channels);
+  c.bytes = bytes_of({x, y, weight});
+  if (pass == Op::convolution_forward) {
+    c.run = [&c, plan, x, y] { plan->forward(c.stream(), {x, y}); };
+  } else if (pass == Op::convolution_backward_input) {
+    c.run = [&c, plan, x, y] { plan->backward_input(c.stream(), {y, x}); };
+  } else {
+    const Tensor gradient = c.tensor(DType::float32, weight.dims);
+    c.bytes = bytes_of({x, y, gradient});
+    c.run = [&c, plan, x, y, gradient] { plan->backward_weights(c.stream(), {x, y, gradient, false}); };
+  }
+  add_label(c, x.dims.str() + "->" + y.dims.str(), *plan);
+  return made;
+}
+
+std::unique_ptr<Case> make_attention(Device& device, const AttentionShape& s, Op pass) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  std::shared_ptr<AttentionPlan> plan = device.plan(s);
+  const Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, heads{s.batch, s.seq, s.heads, s.head_dim};
+  AttentionForward forward;
+  forward.qkv = c.tensor(s.dtype, packed);
+  forward.out = c.tensor(s.dtype, heads);
+  forward.log_sum_exp = c.tensor(DType::float32, {s.batch, s.heads, s.seq});
+  const double width = static_cast<double>(s.heads * s.head_dim);
+  const double causal =
+      2.0 * static_cast<double>(s.batch) * static_cast<double>(s.seq) * static_cast<double>(s.seq) * width;
+  if (pass == Op::attention_forward) {
+    c.flops = causal;
+    c.bytes = bytes_of({forward.qkv, forward.out});
+    c.run = [&c, plan, forward] { plan->forward(c.stream(), forward); };
+  } else {
+    plan->forward(c.stream(), forward);  // backward reads what forward saved
+    AttentionBackward args{c.tensor(s.dtype, heads), forward.qkv, forward.out, forward.log_sum_exp,
+                           c.tensor(s.dtype, packed)};
+    c.flops = 2 * causal;
+    c.bytes = bytes_of({args.d_out, args.qkv, args.out, args.d_qkv});
+    c.run = [&c, plan, args] { plan->backward(c.stream(), args); };
+  }
+  add_label(c,
+            "batch " + std::to_string(s.batch) + " heads " + std::to_string(s.heads) + " seq " + std::to_string(s.seq) +
+                " head_dim " + std::to_string(s.head_dim) + " causal",
+            *plan);
+  return made;
+}
+
+std::unique_ptr<Case> make_classifier(Device& device, const ClassifierShape& s) {
+  auto made = std::make_unique<Case>(device);
+  Case& c = *made;
+  std::shared_ptr<ClassifierPlan> plan = device.plan(s);
+  ClassifierForwardBackward args;
+  const Tensor weight = c.tensor(s.dtype, {s.classes, s.in_features});
+  plan->bind(weight);
+  plan->refresh(c.stream());
+  args.x = c.tensor(s.dtype, {s.rows, s.in_features});
+  args.targets = c.indices({s.rows}, s.classes);
+  args.loss = c.tensor(DType::float32, {1});
+  args.dx = c.tensor(s.dtype, {s.rows, s.in_features});
+  args.d_weight = c.tensor(DType::float32, {s.classes, s.in_features});
+  c.flops = 6.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.classes);
+  c.bytes = bytes_of({args.x, weight, args.dx, args.d_weight});
+  c.run = [&c, plan, args] { plan->forward_backward(c.stream(), args); };
+  add_label(c, std::to_string(s.rows) + "x" + std::to_string(s.in_features) + "x" + std::to_string(s.classes), *plan);
+  return made;
+}
+
+/// The epilogues that the network gives this product; forward and the two backward passes each with and without.
+void add_linear(std::vector<Entry>& entries, const std::string& network, const std::string& name, const Product& p) {
+  const auto add = [&](Op pass, const std::string& suffix, Epilogue epilogue) {
+    entries.push_back(
+        {std::string(to_string(pass)) + "/" + network + "/" + name + suffix, pass, [=](Device& device, DType dtype) {
+           return make_linear(device, {p.rows, p.in_features, p.out_features, dtype, Activation::none}, pass, epilogue);
+         }});
+  };
+  for (const Op pass : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights})
+    add(pass, "", Epilogue::none);
+  if (name == "qkv") add(Op::linear_forward, "+bias", Epilogue::bias);
+  if (name == "mlp_up") add(Op::linear_forward, "+bias+gelu", Epilogue::bias_gelu);
+  if (name == "attention_out" || name == "mlp_down") add(Op::linear_forward, "+bias+residual", Epilogue::bias_residual);
+  if (name == "mlp_down") add(Op::linear_backward_input, "+gelu", Epilogue::bias_gelu);
+  if (name != "head") add(Op::linear_backward_weights, "+bias", Epilogue::bias);
+}
+
+}  // namespace
+
+std::vector<Entry> product_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
+  std::vector<Entry> entries;
+  const float smoothing = network.is_tokens() ? 0.0f : network.resnet().label_smoothing;
+  for (const Product& p : products(network, micro_batch, seq_len)) {
+    const std::string name = product_name(p, network);
+    const auto full_name = [&](Op op) { return std::string(to_string(op)) + "/" + network.name + "/" + name; };
+    switch (p.kind) {
+      case Kind::linear:
+        add_linear(entries, network.name, name, p);
+        break;
+      case Kind::classifier:
+        add_linear(entries, network.name, name, p);  // as plain products
+        entries.push_back({full_name(Op::classifier), Op::classifier, [=](Device& device, DType dtype) {
+                             return make_classifier(device, {p.rows, p.in_features, p.out_features, smoothing, dtype});
+                           }});
+        break;
+      case Kind::attention:
+        for (const Op pass : {Op::attention_forward, Op::attention_backward})
+          entries.push_back({full_name(pass), pass, [=](Device& device, DType dtype) {
+                               return make_attention(device, {p.batch, p.seq, p.heads, p.head_dim, true, dtype}, pass);
+                             }});
+        break;
+      case Kind::convolution:
+        for (const Op pass :
+             {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}) {
+          if (pass == Op::convolution_backward_input && !p.backward_input) continue;
+          entries.push_back({full_name(pass), pass, [=](Device& device, DType dtype) {
+                               return make_convolution(device,
+                                                       {p.batch, p.height, p.width, p.in_channels, p.out_channels,
+                                                        p.kernel, p.stride, p.padding, dtype},
+                                                       pass);
+                             }});
+        }
+        break;
+    }
+  }
+  return entries;
+}
+
+}  // namespace tw::ops
