@@ -1,5 +1,5 @@
 # Enables the CUDA language for models/compute/cuda, the only room that uses it, and sets TRAINWATT_CUDA_FOUND.
-# AUTO takes nvcc where it is found and says so; ON fails where it is missing; OFF never looks.
+# AUTO takes nvcc where it is found and works, and says which way it went; ON fails otherwise; OFF never looks.
 # Here and not in that room: CMake wants a language enabled above everything that links it.
 #
 # Architectures are explicit, never `native`: -DCMAKE_CUDA_ARCHITECTURES=… or the environment's CUDAARCHS; else machine
@@ -8,19 +8,41 @@ set(TRAINWATT_CUDA_FOUND OFF)
 if(NOT TRAINWATT_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "TRAINWATT_CUDA is '${TRAINWATT_CUDA}'; it must be AUTO, ON or OFF")
 endif()
-if(TRAINWATT_HPC AND NOT TRAINWATT_CUDA STREQUAL "OFF")
-  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
-    find_program(TRAINWATT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin
+
+# Sets CMAKE_CUDA_COMPILER, or `missing` to the reason.
+macro(tw_find_nvcc)
+  set(missing "")
+  if(NOT CMAKE_CUDA_COMPILER)
+    find_program(TRAINWATT_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin
                  DOC "CUDA compiler")
     mark_as_advanced(TRAINWATT_NVCC)
-    if(TRAINWATT_NVCC)
-      set(CMAKE_CUDA_COMPILER ${TRAINWATT_NVCC})
+    if(NOT DEFINED ENV{CUDACXX} AND TRAINWATT_NVCC)
+      set(ENV{CUDACXX} ${TRAINWATT_NVCC})
+    endif()
+    if(NOT DEFINED ENV{CUDACXX})
+      set(missing "no nvcc on PATH or in /usr/local/cuda/bin")
+    else()
+      execute_process(COMMAND $ENV{CUDACXX} --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
+      string(REGEX MATCH "release ([0-9.]+)" nvcc_version "${nvcc_version}")
+      if(CMAKE_MATCH_1 AND CMAKE_MATCH_1 VERSION_LESS 12)
+        set(missing "$ENV{CUDACXX} is version ${CMAKE_MATCH_1}; C++20 needs 12 or later")
+      else()
+        include(CheckLanguage)
+        check_language(CUDA)
+        if(NOT CMAKE_CUDA_COMPILER)
+          set(missing "$ENV{CUDACXX} cannot build a program (see CMakeFiles/CMakeError.log)")
+        endif()
+      endif()
     endif()
   endif()
+endmacro()
+
+if(TRAINWATT_HPC AND NOT TRAINWATT_CUDA STREQUAL "OFF")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()
-  if(CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX})
+  tw_find_nvcc()
+  if(NOT missing)
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 12 and later have C++20
@@ -32,9 +54,9 @@ if(TRAINWATT_HPC AND NOT TRAINWATT_CUDA STREQUAL "OFF")
     set(TRAINWATT_CUDA_FOUND ON)
     message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   elseif(TRAINWATT_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TRAINWATT_CUDA=ON, but no nvcc on PATH or in /usr/local/cuda/bin; "
-                        "install the CUDA toolkit, name it with -DCMAKE_CUDA_COMPILER=…, or use TRAINWATT_CUDA=OFF")
+    message(FATAL_ERROR "TRAINWATT_CUDA=ON, but ${missing}; install the CUDA toolkit, name its compiler with "
+                        "-DCMAKE_CUDA_COMPILER=…, or use TRAINWATT_CUDA=OFF")
   else()
-    message(STATUS "CUDA: no nvcc on PATH or in /usr/local/cuda/bin, the programs are built without the cuda device")
+    message(STATUS "CUDA: ${missing}; the programs are built without the cuda device")
   endif()
 endif()
