@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <algorithm>
 #include <cmath>

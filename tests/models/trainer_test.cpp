@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 namespace tw::test {
 namespace {

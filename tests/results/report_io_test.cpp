@@ -7,7 +7,7 @@
 #include <regex>
 
 #include "results/verdict.hpp"
-#include "samples.hpp"
+#include "tests/results/samples.hpp"
 
 namespace tw {
 namespace {

@@ -1,4 +1,4 @@
-#include "samples.hpp"
+#include "tests/results/samples.hpp"
 
 #include <cmath>
 

@@ -10,7 +10,7 @@
 
 #include "results/text.hpp"
 #include "results/verdict.hpp"
-#include "samples.hpp"
+#include "tests/results/samples.hpp"
 
 namespace tw {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
-#include "samples.hpp"
+#include "tests/results/samples.hpp"
 
 namespace tw {
 namespace {

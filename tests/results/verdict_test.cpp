@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "results/report_io.hpp"
-#include "samples.hpp"
+#include "tests/results/samples.hpp"
 
 namespace tw {
 namespace {
