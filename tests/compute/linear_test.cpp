@@ -74,7 +74,8 @@ Case backward_weights(DType type, Sizes s, bool bias, bool accumulate, Fill fill
     };
     LinearBackwardWeights args;
     args.x = lab.in(type, in, fill(in, 1));
-    args.dy = lab.in(type, out, fill(out, 5));
+    // Not of mean zero: the sum over rows must not cancel to nothing.
+    args.dy = lab.in(type, out, fill.exact ? fill(out, 5) : uniform(out.count(), 5, -1, 2));
     args.d_weight = gradient("d_weight", matrix);
     if (bias) args.d_bias = gradient("d_bias", {s.out});
     args.accumulate = accumulate;

@@ -11,7 +11,8 @@ namespace tw::test {
 double normalised_error(const Floats& a, const Floats& b);
 
 /// The normalised error that an output of `op` may have against the reference. `output` is the dtype in which it is
-/// stored; `roundings` overrides the table's count of bf16 roundings on the way to it (0: none but the final store).
-double tolerance(Op op, DType activations, DType output, int roundings = -1);
+/// stored, `count` its number of elements; `roundings` overrides the table's count of bf16 roundings on the way to it
+/// (0: none but the final store).
+double tolerance(Op op, DType activations, DType output, std::size_t count, int roundings = -1);
 
 }  // namespace tw::test

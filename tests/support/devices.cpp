@@ -176,7 +176,7 @@ void compare(Device& device, Op op, DType dtype, const Case& run, Exactness exac
     EXPECT_FALSE(all_zero(want[i].values)) << output.name << ": all zero on the reference, the case proves nothing";
     EXPECT_TRUE(output.bytes == again[i].bytes) << output.name << ": two runs differ";
     const bool discrete = exactness == Exactness::exact || output.dtype == DType::int32;
-    const double limit = discrete ? 0 : tolerance(op, dtype, output.dtype, output.roundings);
+    const double limit = discrete ? 0 : tolerance(op, dtype, output.dtype, output.values.size(), output.roundings);
     EXPECT_LE(normalised_error(output.values, want[i].values), limit) << to_string(op) << " " << output.name;
   }
 }

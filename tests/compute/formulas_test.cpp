@@ -1,0 +1,93 @@
+// Scalar formulas and rounding, which all devices share. Host only.
+#include "models/compute/formulas.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "models/compute/reference/values.hpp"
+#include "tests/support/fills.hpp"
+
+namespace tw::test {
+namespace {
+
+TEST(Formulas, ExponentialIsGoodTo2e7) {
+  double worst = 0;
+  for (int i = 0; i <= 1'000'000; ++i) {
+    const float x = -87.0f + 175.0f * static_cast<float>(i) / 1'000'000;
+    const double exact = std::exp(static_cast<double>(x));
+    worst = std::fmax(worst, std::fabs(formula::exponential(x) - exact) / exact);
+  }
+  EXPECT_LT(worst, 2e-7);
+  EXPECT_GT(worst, 1e-9);  // the float version was measured, not the double one
+  EXPECT_EQ(formula::exponential(0.0f), 1.0f);
+}
+
+TEST(Formulas, ExponentialIsClamped) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float x : {-87.5f, -100.0f, -1e30f, -infinity})
+    EXPECT_EQ(formula::exponential(x), formula::exponential(-87.0f));
+  for (const float x : {88.5f, 100.0f, 1e30f, infinity})
+    EXPECT_EQ(formula::exponential(x), formula::exponential(88.0f));
+  EXPECT_TRUE(std::isnormal(formula::exponential(-1e30f)));
+  EXPECT_TRUE(std::isfinite(formula::exponential(1e30f)));
+}
+
+TEST(Formulas, GeluAgreesWithTanh) {
+  for (int i = -1200; i <= 1200; ++i) {
+    const double x = i / 100.0;
+    const double u = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+    EXPECT_NEAR(formula::gelu(x), 0.5 * x * (1 + std::tanh(u)), 1e-14 * (1 + std::fabs(x))) << x;
+    const float y = formula::gelu(static_cast<float>(x));
+    EXPECT_NEAR(y, formula::gelu(x), 1e-6 * (0.1 + std::fabs(x))) << x;
+  }
+  EXPECT_EQ(formula::gelu(0.0f), 0);
+  EXPECT_NEAR(formula::gelu(1.0), 0.8411919906082768, 1e-12);  // PyTorch: gelu(1, approximate="tanh")
+}
+
+TEST(Formulas, GeluDerivativeIsTheSlope) {
+  for (int i = -800; i <= 800; ++i) {
+    const double x = i / 100.0, h = 1e-5;
+    const double slope = (formula::gelu(x + h) - formula::gelu(x - h)) / (2 * h);
+    EXPECT_NEAR(formula::gelu_derivative(x), slope, 1e-9) << x;
+    EXPECT_NEAR(formula::gelu_derivative(static_cast<float>(x)), slope, 3e-6) << x;
+  }
+}
+
+TEST(Rounding, Bf16IsNearestEven) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(to_float(to_bf16(1.0f)), 1.0f);
+  EXPECT_EQ(to_float(to_bf16(1 + 0x1p-8f)), 1.0f);             // tie: even mantissa below
+  EXPECT_EQ(to_float(to_bf16(1 + 3 * 0x1p-8f)), 1 + 0x1p-6f);  // tie: even mantissa above
+  EXPECT_EQ(to_float(to_bf16(1 + 0x1p-8f + 0x1p-23f)), 1 + 0x1p-7f);
+  EXPECT_EQ(to_float(to_bf16(1 + 0x1p-8f - 0x1p-23f)), 1.0f);
+  EXPECT_EQ(to_float(to_bf16(infinity)), infinity);
+  EXPECT_EQ(to_float(to_bf16(-infinity)), -infinity);
+  EXPECT_EQ(to_float(to_bf16(std::numeric_limits<float>::max())), infinity);
+  EXPECT_TRUE(std::isnan(to_float(to_bf16(nan))));
+  EXPECT_TRUE(
+      std::isnan(to_float(to_bf16(std::bit_cast<float>(0x7f800001u)))));  // a NaN whose payload would be cut off
+  EXPECT_TRUE(std::signbit(to_float(to_bf16(-0.0f))));
+  for (const float value : normal(10000, 1)) {
+    const double error = std::fabs(static_cast<double>(to_float(to_bf16(value))) - value);
+    EXPECT_LE(error, unit_roundoff(DType::bf16) * std::fabs(value));
+  }
+}
+
+TEST(Rounding, ReferenceRoundsOnce) {
+  // Just above a tie of bf16, by less than a float can tell: over float it would fall on the tie and go down to 1.
+  const double value = 1 + 0x1p-8 + 0x1p-40;
+  EXPECT_EQ(to_float(to_bf16(static_cast<float>(value))), 1.0f);
+  EXPECT_EQ(to_float(reference::round_to_bf16(value)), 1 + 0x1p-7f);
+  EXPECT_EQ(to_float(reference::round_to_bf16(-value)), -1 - 0x1p-7f);
+  EXPECT_EQ(to_float(reference::round_to_bf16(1 + 0x1p-8 - 0x1p-40)), 1.0f);
+  EXPECT_EQ(to_float(reference::round_to_bf16(1 + 0x1p-8)), 1.0f);
+  EXPECT_TRUE(std::isinf(to_float(reference::round_to_bf16(1e300))));
+  EXPECT_EQ(to_float(reference::round_to_bf16(1e-300)), 0.0f);
+  EXPECT_TRUE(std::isnan(to_float(reference::round_to_bf16(std::nan("")))));
+  for (const float v : normal(10000, 2)) EXPECT_EQ(to_float(reference::round_to_bf16(v)), to_float(to_bf16(v)));
+}
+
+}  // namespace
+}  // namespace tw::test
