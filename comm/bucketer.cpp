@@ -9,8 +9,7 @@
 namespace tw {
 namespace {
 
-constexpr std::int64_t element_bytes = 4;                // float32
-constexpr std::int64_t alignment = 128 / element_bytes;  // elements; where the next parameter may begin
+constexpr std::int64_t element_bytes = 4;  // float32
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
@@ -34,8 +33,7 @@ void Bucketer::check_buffer(const Tensor& flat_gradients) {
 
 void Bucketer::ready(Stream& stream, Tensor flat_gradients, std::int64_t begin, std::int64_t end) {
   check_buffer(flat_gradients);
-  const std::int64_t aligned = (announced_ + alignment - 1) / alignment * alignment;
-  if ((begin != announced_ && begin != aligned) || end < begin || end > flat_gradients.count())
+  if (begin != announced_ || end < begin || end > flat_gradients.count())
     throw Error(Failure::internal, "gradient range [" + text(begin) + ", " + text(end) + ") does not follow " +
                                        text(announced_) + " in a buffer of " + text(flat_gradients.count()) +
                                        " elements");

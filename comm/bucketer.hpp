@@ -17,10 +17,9 @@ struct BucketStatistics {
 /// Sums one flat float32 gradient buffer over the ranks of a communicator, in buckets.
 ///
 /// During the last micro-batch of a step the parameters' ranges arrive through `ready`, ascending and adjacent (the
-/// buffer is laid out in reverse order of forward); `finish` reduces what is left and returns when the sums stand in
-/// the buffer. A range may begin where the one before it ended or at the next multiple of 128 bytes (parameters are
-/// aligned; the gap travels with its bucket). Buckets are at least `bucket_bytes` long but for the last, and depend on
-/// the ranges alone, so that all ranks start the same collectives in the same order.
+/// buffer is laid out in reverse order of forward, a range takes its padding with it); `finish` reduces what is left
+/// and returns when the sums stand in the buffer. Buckets depend on the ranges alone, so that all ranks start the same
+/// collectives in the same order.
 class Bucketer {
  public:
   static constexpr std::int64_t default_bucket_bytes = std::int64_t{25} << 20;

@@ -22,11 +22,11 @@ class Communicator {
   /// "self", "mpi", "nccl"
   virtual std::string name() const = 0;
 
-  virtual void all_reduce(Stream&, Tensor values, Reduction) = 0;                       // in place, (count)
-  virtual void reduce_scatter(Stream&, Tensor input, Tensor output, Reduction) = 0;     // (size × n) → (n)
-  virtual void all_gather(Stream&, Tensor input, Tensor output) = 0;                    // (n) → (size × n)
-  virtual void broadcast(Stream&, Tensor values, int root) = 0;                         // in place
-  virtual void all_to_all(Stream&, Tensor input, Tensor output) = 0;                    // (size × n) → (size × n)
+  virtual void all_reduce(Stream&, Tensor values, Reduction) = 0;                    // in place, (count)
+  virtual void reduce_scatter(Stream&, Tensor input, Tensor output, Reduction) = 0;  // (size × n) → (n)
+  virtual void all_gather(Stream&, Tensor input, Tensor output) = 0;                 // (n) → (size × n)
+  virtual void broadcast(Stream&, Tensor values, int root) = 0;                      // in place
+  virtual void all_to_all(Stream&, Tensor input, Tensor output) = 0;                 // (size × n) → (size × n)
   virtual void send(Stream&, Tensor values, int peer) = 0;
   virtual void receive(Stream&, Tensor values, int peer) = 0;
   /// All ranks have arrived (host side); the stream is synchronised first.

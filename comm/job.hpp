@@ -11,8 +11,9 @@ namespace tw {
 
 /// Owns MPI_Init_thread … MPI_Finalize. One per process. Runs alone (size 1) when not started by a launcher.
 /// `barrier` and all functions after it are collective over all ranks of the job, but for `abort`.
-/// MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the other ranks
-/// would be waited for: the process then has to end non-zero (or through `abort`) and the launcher ends the others.
+/// MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the other
+/// ranks would be waited for: the process then has to end non-zero (or through `abort`) and the launcher ends the
+/// others.
 class Job {
  public:
   Job(int* argc, char*** argv);
@@ -22,22 +23,23 @@ class Job {
 
   int rank() const;
   int size() const;
-  int local_rank() const;          ///< on this node, by MPI_Comm_split_type(SHARED)
+  int local_rank() const;  ///< on this node, by MPI_Comm_split_type(SHARED)
   int local_size() const;
-  int node() const;                ///< 0 … nodes() − 1
+  int node() const;  ///< 0 … nodes() − 1
   int nodes() const;
   bool is_root() const { return rank() == 0; }
   bool is_node_leader() const { return local_rank() == 0; }
   const std::string& host() const;
-  std::string library() const;     ///< "Open MPI 4.1.4"
-  std::string launcher() const;    ///< "mpirun", "srun", "none"
+  std::string library() const;   ///< "Open MPI 4.1.4"
+  std::string launcher() const;  ///< "mpirun", "srun", "none"
 
   void barrier();
-  std::vector<std::string> gather(const std::string& mine);      ///< everybody gets everybody's, by rank
+  std::vector<std::string> gather(const std::string& mine);  ///< everybody gets everybody's, by rank
   std::string broadcast(const std::string& text, int root = 0);
-  std::vector<double> sum(std::vector<double> values);           ///< element-wise over ranks
+  std::vector<double> sum(std::vector<double> values);  ///< element-wise over ranks
   std::vector<double> maximum(std::vector<double> values);
-  /// All ranks say how they fared ("" = well); everybody gets the first failing rank's text prefixed by "rank R (host): ", or "".
+  /// All ranks say how they fared ("" = well); everybody gets the first failing rank's text prefixed by "rank R (host):
+  /// ", or "".
   std::string agree(const std::string& failure);
 
   /// The gradient communicator over all ranks: `self` for one rank, `mpi` otherwise.

@@ -1,6 +1,5 @@
 #include "comm/job.hpp"
 
-#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Collectives over host memory through MPI.
 //
-// Everything goes in pieces: Open MPI's all-reduce is several times slower from 64 MiB up than at 1–16 MiB
-// (results/reference has the figures), counts never pass INT_MAX, and scratch memory stays small. bf16 sums are made in
+// Everything goes in pieces: Open MPI 4.1.4's all-reduce between two ranks of one host reaches 6-7 GB/s from 256 KiB to
+// 16 MiB and 2 GB/s from 64 MiB up; counts stay far from INT_MAX, and scratch memory stays small. bf16 sums are made in
 // float32: a piece is widened, reduced, and rounded once. The order of summation depends on rank count and element
 // count alone, so that repeated runs agree bit by bit; all ranks get the same bits.
 #include <algorithm>

@@ -7,6 +7,7 @@
 #include "comm/mpi/pieces.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/reference/reference_device.hpp"
 #include "tests/comm/support.hpp"
 
 namespace tw {
@@ -27,8 +28,8 @@ class Collectives : public testing::Test {
 using ElementTypes = testing::Types<float, bf16>;
 TYPED_TEST_SUITE(Collectives, ElementTypes);
 
-// 0, odd, one piece, and several pieces with a rest.
-const std::int64_t counts[] = {0, 1, 3, 1021, all_reduce_piece, 2 * all_reduce_piece + 3};
+// 0, odd, and several pieces with a rest (also of the copying collectives in bf16).
+const std::int64_t counts[] = {0, 1, 3, 1021, 2 * all_reduce_piece + 3};
 
 TYPED_TEST(Collectives, AllReduceSums) {
   using T = TypeParam;
@@ -212,6 +213,8 @@ TEST(Communicator, ChecksItsArguments) {
 
 TEST(Registry, ChoosesByRanksAndMemory) {
   const bool alone = test_job().size() == 1;
+  const auto device = make_reference_device({});
+  EXPECT_EQ(test_job().communicator(*device)->name(), alone ? "self" : "mpi");
   EXPECT_EQ(create_communicator("", test_job(), DeviceKind::cpu)->name(), alone ? "self" : "mpi");
   EXPECT_EQ(create_communicator("mpi", test_job(), DeviceKind::reference)->name(), "mpi");
   if (!alone) {
