@@ -170,7 +170,8 @@ class Shower {
     line("throughput", interval(*s.samples_per_s, "samples/s") +
                            (s.tokens_per_s ? ", " + interval(*s.tokens_per_s, "tokens/s") : ""));
     if (s.flops_per_s) {
-      line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + si(s.model_flops_per_sample, "FLOP/sample") + " (" + s.flops_rule + ")");
+      line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + si(s.model_flops_per_sample, "FLOP/sample"));
+      line("FLOP rule", s.flops_rule);
     }
     line("of ceiling", s.of_ceiling ? significant(*s.of_ceiling) + " of " + si(*s.ceiling_flops_per_s, "FLOP/s") +
                                           ", the rate of its own products timed alone"

@@ -113,4 +113,17 @@ Report sample_report() {
   return report;
 }
 
+Report sample_energy_report() {
+  Report report = sample_report();
+  report.records = {sample_record_with_energy()};
+  report.records[0].workload.layers = 2;
+  report.records[0].setting["cpu_frequency_mhz"] = {2400, 2400, std::nullopt};
+  report.context.warnings.clear();
+  report.context.hosts[0].container = "docker", report.context.hosts[0].cpu_max_mhz = 3800;
+  report.context.meters = {{"node1", "rapl:package-0", "package", "counter", "", "", true, true, 0.001},
+                           {"node1", "rapl:core-0", "package", "counter", "contained", "", true, false, 0.001}};
+  summarise(report.records[0]);
+  return report;
+}
+
 }  // namespace tw::testing

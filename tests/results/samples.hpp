@@ -13,5 +13,7 @@ Record sample_record();
 Record sample_record_with_energy();
 /// Two valid points, one unsupported, one failed; summarised. Every optional of the context occurs present and absent.
 Report sample_report();
+/// One point of sample_record_with_energy, one meter counted and one contained.
+Report sample_energy_report();
 
 }  // namespace tw::testing

@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <regex>
 #include <sstream>
 
 #include "results/text.hpp"
-#include "results/verdict.hpp"
+#include "tests/results/golden.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {
@@ -18,28 +16,6 @@ namespace {
 using namespace text;
 
 using namespace testing;
-
-/// A snapshot in fixtures/. TRAINWATT_UPDATE_GOLDEN=1 rewrites them: look at the difference before committing it.
-void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(TRAINWATT_FIXTURES) + "/" + name;
-  if (std::getenv("TRAINWATT_UPDATE_GOLDEN")) {
-    std::ofstream(path) << text;
-    GTEST_SKIP() << "rewrote " << path;
-  }
-  std::ostringstream golden;
-  golden << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text, golden.str()) << "TRAINWATT_UPDATE_GOLDEN=1 rewrites " << path;
-}
-
-Report energy_report() {
-  Report report = sample_report();
-  report.records = {sample_record_with_energy()};
-  report.context.warnings.clear();
-  report.context.meters = {{"node1", "rapl:package-0", "package", "counter", "", "", true, true, 0.001},
-                           {"node1", "rapl:core-0", "package", "counter", "contained", "", true, false, 0.001}};
-  summarise(report.records[0]);
-  return report;
-}
 
 std::string without_escapes(const std::string& text) { return std::regex_replace(text, std::regex("\033\\[[0-9]+m"), ""); }
 std::size_t widest_line(const std::string& text) {
@@ -88,12 +64,12 @@ TEST(Text, Sparkline) {
 TEST(Tables, Summary100) { expect_golden("summary_100.txt", summary_table(sample_report(), {false, 100})); }
 TEST(Tables, Summary80) { expect_golden("summary_80.txt", summary_table(sample_report(), {false, 80})); }
 TEST(Tables, Summary100Color) { expect_golden("summary_100_color.txt", summary_table(sample_report(), {true, 100})); }
-TEST(Tables, SummaryEnergy120) { expect_golden("summary_energy_120.txt", summary_table(energy_report(), {false, 120})); }
+TEST(Tables, SummaryEnergy120) { expect_golden("summary_energy_120.txt", summary_table(sample_energy_report(), {false, 120})); }
 TEST(Tables, Show100) { expect_golden("show_100.txt", show_report(sample_report(), {false, 100})); }
-TEST(Tables, ShowEnergy80Ascii) { expect_golden("show_energy_80_ascii.txt", show_report(energy_report(), {false, 80, false})); }
+TEST(Tables, ShowEnergy80Ascii) { expect_golden("show_energy_80_ascii.txt", show_report(sample_energy_report(), {false, 80, false})); }
 
 TEST(Tables, ColorAddsEscapesOnly) {
-  for (const Report& report : {sample_report(), energy_report()}) {
+  for (const Report& report : {sample_report(), sample_energy_report()}) {
     EXPECT_EQ(without_escapes(summary_table(report, {true, 90})), summary_table(report, {false, 90}));
     EXPECT_NE(summary_table(report, {true, 90}), summary_table(report, {false, 90}));
     EXPECT_EQ(without_escapes(show_report(report, {true, 90})), show_report(report, {false, 90}));
@@ -102,7 +78,7 @@ TEST(Tables, ColorAddsEscapesOnly) {
 }
 
 TEST(Tables, NoLinePassesTheWidth) {
-  for (const Report& report : {sample_report(), energy_report()})
+  for (const Report& report : {sample_report(), sample_energy_report()})
     for (int width : {80, 100, 120}) {
       EXPECT_LE(widest_line(summary_table(report, {false, width})), static_cast<std::size_t>(width));
       EXPECT_LE(widest_line(show_report(report, {false, width})), static_cast<std::size_t>(width));
@@ -110,7 +86,7 @@ TEST(Tables, NoLinePassesTheWidth) {
 }
 
 TEST(Tables, AsciiIsAscii) {
-  const std::string text = show_report(energy_report(), {false, 100, false});
+  const std::string text = show_report(sample_energy_report(), {false, 100, false});
   for (char c : text) ASSERT_GT(c, 0);
 }
 

@@ -1,0 +1,39 @@
+// The subcommands of `trainwatt`. Each prints to stdout and returns the exit code (DESIGN §9).
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tw::tool {
+
+/// Bad usage or an unreadable file: main prints the text as one line and ends with exit code 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// 0: all are reports; 1: some file breaks the schema or an invariant; 2: some file cannot be read.
+int validate(const std::vector<std::string>& paths);
+
+struct ShowOptions {
+  std::string path;
+  std::optional<int> width;         ///< columns; the terminal's where absent, 100 where there is none
+  bool ascii = false;
+};
+int show(const ShowOptions& options);
+
+/// All networks of the catalog.
+int models(bool json);
+
+struct PlanOptions {
+  std::string model, precision = "float32";
+  std::optional<int> layers;
+  std::optional<long long> micro_batch, seq_len;
+  long long accumulate = 1, ranks = 1;
+  bool json = false;
+};
+/// What a training step of one network computes, without running it.
+int plan(const PlanOptions& options);
+
+}  // namespace tw::tool

@@ -1,0 +1,96 @@
+// `trainwatt`: everything that needs no training run, on any machine.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <exception>
+#include <new>
+
+#include "bench/tool/commands.hpp"
+#include "models/catalog/nearest.hpp"
+#include "results/version.hpp"
+
+namespace {
+
+using namespace tw;
+
+constexpr int exit_usage = 2;
+
+/// CLI11 says "The following argument was not expected: …"; for a person, what was probably meant matters more.
+std::string unknown_word(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known;
+  const CLI::App* scope = &app;
+  for (const CLI::App* sub : app.get_subcommands()) scope = sub;   // the one that was called
+  if (word.starts_with("-")) {
+    for (const CLI::Option* option : scope->get_options())
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  } else if (scope == &app) {
+    for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  }
+  const std::string close = nearest(word, known);
+  const std::string help = scope == &app ? "trainwatt --help" : "trainwatt " + scope->get_name() + " --help";
+  return fmt::format("{}: unknown {}; {}see {}", word, word.starts_with("-") ? "option" : scope == &app ? "command" : "argument",
+                     close.empty() ? "" : "did you mean " + close + "? Else ", help);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Program program = program_info("trainwatt");
+  CLI::App app("Reads training reports and knows the networks that are trained. Measures with trainwatt-train.", "trainwatt");
+  app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
+  app.require_subcommand(0, 1);
+  app.footer("Exit codes: 0 good; 1 a report breaks its schema or an invariant; 2 bad usage or an unreadable file.");
+
+  std::vector<std::string> reports;
+  CLI::App* validate = app.add_subcommand("validate", "Check reports against the schema and recompute them from their samples");
+  validate->add_option("FILE", reports, "report.json")->required();
+
+  tool::ShowOptions show_options;
+  CLI::App* show = app.add_subcommand("show", "Print a report");
+  show->add_option("FILE", show_options.path, "report.json")->required();
+  show->add_option("--width", show_options.width, "columns (the terminal's, from 80 to 120; 100 without one)")
+      ->check(CLI::Range(60, 400));
+  show->add_flag("--ascii", show_options.ascii, "no Unicode in bars and curves");
+
+  bool models_json = false;
+  CLI::App* models = app.add_subcommand("models", "List the networks with parameters and FLOPs");
+  models->add_flag("--json", models_json, "as JSON");
+
+  tool::PlanOptions plan_options;
+  CLI::App* plan = app.add_subcommand("plan", "Print what a training step of a network computes");
+  plan->add_option("--model", plan_options.model, "network (see trainwatt models)")->required();
+  plan->add_option("--layers", plan_options.layers, "cut the network to this many layers");
+  plan->add_option("--precision", plan_options.precision, "float32 or bf16")->capture_default_str();
+  plan->add_option("--micro-batch", plan_options.micro_batch, "samples per rank and pass")->check(CLI::PositiveNumber);
+  plan->add_option("--accumulate", plan_options.accumulate, "micro-batches per optimizer step")->check(CLI::PositiveNumber)->capture_default_str();
+  plan->add_option("--seq-len", plan_options.seq_len, "tokens of a sample")->check(CLI::PositiveNumber);
+  plan->add_option("--ranks", plan_options.ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
+  plan->add_flag("--json", plan_options.json, "as JSON");
+
+  app.allow_extras();   // told apart below, with a suggestion
+  for (CLI::App* sub : {validate, show, models, plan}) sub->allow_extras();
+  const auto fail = [](const std::string& what) {
+    fmt::print(stderr, "trainwatt: {}\n", what);
+    return exit_usage;
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {   // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> extras = app.remaining(true);
+    return fail(extras.empty() ? std::string(error.what()) + "; see trainwatt --help" : unknown_word(app, extras.front()));
+  }
+  try {
+    if (const std::vector<std::string> extras = app.remaining(true); !extras.empty()) return fail(unknown_word(app, extras.front()));
+    if (*validate) return tool::validate(reports);
+    if (*show) return tool::show(show_options);
+    if (*models) return tool::models(models_json);
+    if (*plan) return tool::plan(plan_options);
+    return fail("no command given; see trainwatt --help");
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}

@@ -1,0 +1,165 @@
+// `trainwatt models` and `trainwatt plan`: what the catalog knows, by arithmetic alone.
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "bench/tool/commands.hpp"
+#include "models/catalog/description.hpp"
+#include "models/catalog/nearest.hpp"
+#include "results/text.hpp"
+
+namespace tw::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using text::pad_left, text::pad_right, text::si;
+
+constexpr std::size_t text_width = 100;
+
+struct Precision {
+  const char* name;
+  int weight_bytes;                 ///< of one weight or activation as computed with
+};
+constexpr std::array<Precision, 2> precisions = {{{"float32", 4}, {"bf16", 2}}};
+
+/// What the user sees of a network's shape.
+std::string shape_of(const NetworkDescription& network) {
+  if (network.is_tokens()) {
+    const Gpt2Description& g = network.gpt2();
+    return fmt::format("{} layers, width {}, {} heads, vocabulary {}", g.layers, g.width, g.heads, g.vocabulary);
+  }
+  const ResnetDescription& r = network.resnet();
+  return fmt::format("{} bottlenecks, {} x {} images, {} classes", fmt::join(r.blocks, "+"), r.image_size, r.image_size, r.classes);
+}
+
+const char* kind_name(Product::Kind kind) {
+  switch (kind) {
+    case Product::Kind::linear: return "linear";
+    case Product::Kind::convolution: return "convolution";
+    case Product::Kind::classifier: return "classifier";
+    case Product::Kind::attention: return "attention";
+  }
+  return "unknown";
+}
+
+std::string shape_of(const Product& p) {
+  if (p.kind == Product::Kind::convolution)
+    return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels, p.out_channels,
+                       p.kernel, p.stride);
+  if (p.kind == Product::Kind::attention) return fmt::format("{} x {} tokens, {} heads of {}", p.batch, p.seq, p.heads, p.head_dim);
+  return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
+}
+
+struct Row {
+  std::vector<std::string> cells;
+};
+/// Left-justified up to `text_columns`, right-justified after.
+void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(row.cells.size());
+    for (std::size_t i = 0; i < row.cells.size(); ++i) widths[i] = std::max(widths[i], text::columns(row.cells[i]));
+  }
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.cells.size(); ++i)
+      line += "  " + (i < text_columns ? pad_right(row.cells[i], widths[i]) : pad_left(row.cells[i], widths[i]));
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", line);
+  }
+}
+
+}  // namespace
+
+int models(bool json) {
+  Json all = Json::array();
+  std::vector<Row> rows = {{{"model", "shape", "parameters", "FLOP/sample", "at"}}};
+  for (const NetworkDescription& network : catalog()) {
+    const std::int64_t parameters = count_parameters(network);
+    const double flops = model_flops_per_sample(network, network.default_seq_len);
+    Json entry = {{"name", network.name}, {"shape", shape_of(network)}, {"parameters", parameters}, {"model_flops_per_sample", flops}};
+    entry["seq_len"] = network.is_tokens() ? Json(network.default_seq_len) : Json();
+    entry["micro_batch"] = network.default_micro_batch;
+    all.push_back(std::move(entry));
+    rows.push_back({{network.name, shape_of(network), si(static_cast<double>(parameters)), si(flops),
+                     network.is_tokens() ? fmt::format("{} tokens", network.default_seq_len) : "1 image"}});
+  }
+  if (json) {
+    fmt::print("{}\n", Json{{"flops_rule", flops_rule()}, {"models", std::move(all)}}.dump(2));
+  } else {
+    print_table(rows, 2);
+    fmt::print("\n  {}\n", text::wrap(flops_rule(), text_width, 2));
+  }
+  return 0;
+}
+
+int plan(const PlanOptions& options) {
+  std::vector<std::string> names;
+  const Precision* precision = nullptr;
+  for (const Precision& p : precisions) {
+    names.push_back(p.name);
+    if (options.precision == p.name) precision = &p;
+  }
+  if (precision == nullptr) {
+    const std::string close = nearest(options.precision, names);
+    throw UsageError(fmt::format("--precision {}: unknown; {}one of {}", options.precision,
+                                 close.empty() ? "" : "did you mean " + close + "? It is ", fmt::join(names, ", ")));
+  }
+  NetworkDescription network;
+  try {
+    network = find_network(options.model);
+    if (options.layers) network = cut_layers(network, *options.layers);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  const long long micro_batch = options.micro_batch.value_or(network.default_micro_batch);
+  const long long seq_len = options.seq_len.value_or(network.default_seq_len);
+  if (network.is_tokens() && seq_len > network.gpt2().max_seq)
+    throw UsageError(fmt::format("--seq-len {}: {} has {} positions; give at most that", seq_len, network.name, network.gpt2().max_seq));
+  if (!network.is_tokens() && options.seq_len)
+    throw UsageError(fmt::format("--seq-len {}: {} trains on images, which have no sequence; leave it out", seq_len, network.name));
+  if (micro_batch > (1 << 24) || options.accumulate > (1 << 24) || options.ranks > (1 << 24))
+    throw UsageError("--micro-batch, --accumulate and --ranks may be at most 16777216");
+
+  const double samples = static_cast<double>(micro_batch) * static_cast<double>(options.accumulate) * static_cast<double>(options.ranks);
+  const double flops = model_flops_per_sample(network, seq_len);
+  const std::int64_t parameters = count_parameters(network);
+  const std::vector<Product> list = products(network, micro_batch, seq_len);
+  double total = 0;
+  for (const Product& p : list) total += p.flops();
+
+  if (options.json) {
+    Json json = {{"model", network.name}, {"layers", options.layers ? Json(*options.layers) : Json()}, {"precision", precision->name}};
+    json["micro_batch"] = micro_batch, json["accumulate"] = options.accumulate, json["ranks"] = options.ranks;
+    json["global_batch"] = static_cast<std::int64_t>(samples);
+    json["seq_len"] = network.is_tokens() ? Json(seq_len) : Json();
+    json["parameters"] = parameters, json["model_flops_per_sample"] = flops, json["model_flops_per_step"] = flops * samples;
+    json["flops_rule"] = flops_rule();
+    Json& products_json = json["products_per_micro_batch"] = Json::array();
+    for (const Product& p : list)
+      products_json.push_back({{"kind", kind_name(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
+    fmt::print("{}\n", json.dump(2));
+    return 0;
+  }
+  const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
+  fmt::print("{}{}\n", network.name, options.layers ? fmt::format(" cut to {} layers", *options.layers) : "");
+  line("shape", shape_of(network));
+  line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
+  line("weights", fmt::format("about {} in {}, {} as float32 masters",
+                              text::bytes(static_cast<double>(parameters) * precision->weight_bytes), precision->name,
+                              text::bytes(static_cast<double>(parameters) * 4)));
+  line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch, options.accumulate, options.ranks,
+                            options.ranks == 1 ? "" : "s", samples, network.is_tokens() ? fmt::format(" of {} tokens", seq_len) : ""));
+  line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
+  line("rule", text::wrap(flops_rule(), text_width, 16));
+  fmt::print("\nProducts of one micro-batch, forward and backward\n");
+  std::vector<Row> rows = {{{"kind", "shape", "times", "FLOP", "share"}}};
+  for (const Product& p : list)
+    rows.push_back({{kind_name(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()), text::significant(100 * p.flops() / total) + " %"}});
+  print_table(rows, 2);
+  return 0;
+}
+
+}  // namespace tw::tool

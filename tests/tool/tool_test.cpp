@@ -1,0 +1,166 @@
+// Runs `trainwatt` and looks at what a user sees: both streams and the exit code.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "results/version.hpp"
+
+namespace {
+
+const std::string fixtures = TRAINWATT_FIXTURES;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string drain(FILE* file) {
+  std::string text;
+  std::rewind(file);
+  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  std::fclose(file);
+  return text;
+}
+
+/// Runs the tool with these arguments and with `environment` ("NAME=value") alone.
+Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
+  FILE* out = std::tmpfile();
+  FILE* err = std::tmpfile();
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(fileno(out), STDOUT_FILENO);
+    dup2(fileno(err), STDERR_FILENO);
+    arguments.insert(arguments.begin(), "trainwatt");
+    std::vector<char*> argv, envp;
+    for (std::string& a : arguments) argv.push_back(a.data());
+    for (std::string& e : environment) envp.push_back(e.data());
+    argv.push_back(nullptr), envp.push_back(nullptr);
+    execve(TRAINWATT_TOOL, argv.data(), envp.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, drain(out), drain(err)};
+}
+
+/// Exit code 2, nothing on stdout, and one line that contains `what`.
+void expect_refused(const Outcome& o, const std::string& what) {
+  EXPECT_EQ(o.code, 2);
+  EXPECT_EQ(o.out, "");
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  EXPECT_NE(o.err.find(what), std::string::npos) << o.err;
+}
+
+std::string contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string file_with(const std::string& text) {
+  const std::string path = testing::TempDir() + "trainwatt-tool-" + std::to_string(getpid()) + ".json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(Tool, Version) {
+  const tw::Program program = tw::program_info("trainwatt");
+  const Outcome o = run({"--version"});
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.out, "trainwatt " + program.version + " (" + program.git_commit + ")\n");
+}
+
+TEST(Tool, Help) {
+  const Outcome o = run({"--help"});
+  EXPECT_EQ(o.code, 0);
+  for (const char* command : {"validate", "show", "models", "plan"}) EXPECT_NE(o.out.find(command), std::string::npos);
+  EXPECT_EQ(run({"plan", "--help"}).code, 0);
+}
+
+TEST(Tool, BadUsage) {
+  expect_refused(run({}), "no command given");
+  expect_refused(run({"valdate", "x.json"}), "did you mean validate?");
+  expect_refused(run({"frobnicate"}), "frobnicate: unknown command; see trainwatt --help");
+  expect_refused(run({"validate"}), "FILE is required");
+  expect_refused(run({"plan"}), "--model is required");
+  expect_refused(run({"plan", "--modle", "gpt2-tiny"}), "did you mean --model?");
+  expect_refused(run({"plan", "--model", "gtp2-tiny"}), "did you mean 'gpt2-tiny'?");
+  expect_refused(run({"plan", "--model", "gpt2-tiny", "--precision", "bf61"}), "did you mean bf16?");
+  expect_refused(run({"plan", "--model", "gpt2-tiny", "--layers", "99"}), "99");
+  expect_refused(run({"plan", "--model", "gpt2-tiny", "--micro-batch", "0"}), "--micro-batch");
+  expect_refused(run({"plan", "--model", "gpt2-tiny", "--seq-len", "100000"}), "positions");
+  expect_refused(run({"plan", "--model", "resnet-50", "--seq-len", "128"}), "no sequence");
+  expect_refused(run({"show", fixtures + "/good.json", "--width", "3"}), "--width");
+}
+
+TEST(Tool, Validate) {
+  const Outcome good = run({"validate", fixtures + "/good.json", fixtures + "/good_energy.json"});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_EQ(good.out, fixtures + "/good.json: good\n" + fixtures + "/good_energy.json: good\n");
+  EXPECT_EQ(good.err, "");
+
+  std::string changed = contents(fixtures + "/good.json");
+  changed.replace(changed.find("\"quick\\\""), 6, "\"later");   // inside the plan's text
+  const std::string broken_path = file_with(changed);
+  const Outcome broken = run({"validate", fixtures + "/good.json", broken_path});
+  EXPECT_EQ(broken.code, 1);
+  EXPECT_EQ(broken.out, fixtures + "/good.json: good\n");
+  EXPECT_EQ(broken.err, broken_path + ": /plan/sha256: is not the SHA-256 of canonical_json\n");
+  std::remove(broken_path.c_str());
+
+  // One unreadable file does not hide the others.
+  const Outcome missing = run({"validate", "/no/such.json", fixtures + "/good.json"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_EQ(missing.err, "trainwatt: /no/such.json: No such file or directory\n");
+  EXPECT_EQ(missing.out, fixtures + "/good.json: good\n");
+
+  const std::string path = file_with("{\n  \"schema_version\": oops\n}\n");
+  const Outcome text = run({"validate", path});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_NE(text.err.find("not JSON: line 2, column 21"), std::string::npos) << text.err;
+  std::remove(path.c_str());
+}
+
+TEST(Tool, Show) {
+  const Outcome o = run({"show", fixtures + "/good.json"}, {"LANG=C.UTF-8"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, contents(fixtures + "/show_100.txt"));   // no terminal: 100 columns, no colour
+  EXPECT_EQ(run({"show", fixtures + "/good.json"}, {"LC_ALL=C", "LANG=C.UTF-8"}).out,
+            run({"show", fixtures + "/good.json", "--ascii"}, {"LANG=C.UTF-8"}).out);
+
+  expect_refused(run({"show", "/no/such.json"}), "/no/such.json: No such file or directory");
+  expect_refused(run({"show", fixtures}), "is a folder; give the report.json inside it");
+  const std::string path = file_with("{\"schema_version\": \"9.9\"}");
+  expect_refused(run({"show", path}), "/schema_version: \"9.9\" is not \"1.0\"");
+  std::remove(path.c_str());
+}
+
+TEST(Tool, Models) {
+  const Outcome o = run({"models"});
+  EXPECT_EQ(o.code, 0);
+  for (const char* text : {"gpt2-124m ", "124 M", "resnet-50 ", "25.6 M"}) EXPECT_NE(o.out.find(text), std::string::npos) << text;
+  const Outcome json = run({"models", "--json"});
+  EXPECT_EQ(json.code, 0);
+  EXPECT_NE(json.out.find("\"parameters\": 124439808"), std::string::npos);   // of the published model
+}
+
+TEST(Tool, Plan) {
+  const std::vector<std::string> arguments = {"plan", "--model", "gpt2-124m", "--precision", "bf16", "--micro-batch", "4",
+                                              "--seq-len", "256", "--accumulate", "2", "--ranks", "2"};
+  const Outcome o = run(arguments);
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("4 micro-batch x 2 accumulated x 2 ranks = 16 samples of 256 tokens"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("1024 x 768 -> 50257"), std::string::npos) << o.out;
+  std::vector<std::string> as_json = arguments;
+  as_json.push_back("--json");
+  EXPECT_NE(run(as_json).out.find("\"global_batch\": 16"), std::string::npos);
+}
+
+}  // namespace
