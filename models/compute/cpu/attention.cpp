@@ -97,7 +97,7 @@ class CpuAttentionPlan final : public AttentionPlan {
     const Sum into = last ? Sum::none : Sum::into_c;
     BlockProducts made;
     made.scores = product({query, key_transposed, scores, none});
-    made.output = product({probabilities, key, out, none});
+    made.output = product({probabilities, key, matrix(DType::float32, rows, width), none});
     made.d_probabilities = product({out, key_transposed, scores, none});
     made.d_query = product({probabilities, key, query, none});
     made.d_key = product({probabilities_transposed, query, sums, none, into});
@@ -138,7 +138,10 @@ class CpuAttentionPlan final : public AttentionPlan {
     dnnl::stream& stream = context_.stream_of(thread);
     char* mine = scratch(thread);
     auto* scores = reinterpret_cast<float*>(mine + offsets_.scores);
-    void* probabilities = mine + offsets_.probabilities;
+    auto* inverse_sum = reinterpret_cast<float*>(mine + offsets_.delta);
+    auto* sums = reinterpret_cast<float*>(mine + offsets_.d_value);
+    void* exponentials = mine + offsets_.probabilities;
+    const Kernels& kernels = context_.kernels();
     const Index width = s.head_dim, plane = s.heads * width;
     const char* q = at(args.qkv.as<const char>(), batch * s.seq * 3 * plane + head * width);
     const char *k = at(q, plane), *v = at(q, 2 * plane);
@@ -148,9 +151,10 @@ class CpuAttentionPlan final : public AttentionPlan {
       const Block& block = blocks_[i];
       BlockProducts& products = threads_[static_cast<std::size_t>(thread)][i];
       products.scores.run(stream, mine, at(q, block.first * 3 * plane), k, scores);
-      context_.kernels().attention_probabilities(s.dtype, scores, block.rows, block.first, block.keys, block.keys,
-                                                 s.causal, scale(), probabilities, log_sum_exp + block.first);
-      products.output.run(stream, mine, probabilities, v, at(out, block.first * plane));
+      kernels.attention_exponentials(s.dtype, scores, block.rows, block.first, block.keys, block.keys, s.causal,
+                                     scale(), exponentials, inverse_sum, log_sum_exp + block.first);
+      products.output.run(stream, mine, exponentials, v, sums);
+      kernels.store_rows(s.dtype, sums, block.rows, width, inverse_sum, at(out, block.first * plane), plane);
     }
   }
 
@@ -185,8 +189,8 @@ class CpuAttentionPlan final : public AttentionPlan {
       products.d_key.run(stream, mine, d_scores, q_rows, d_key);
       products.d_query.run(stream, mine, d_scores, k, at(dq, block.first * ld));
     }
-    kernels.store_rows(s.dtype, d_key, s.seq, width, at(dq, plane), ld);
-    kernels.store_rows(s.dtype, d_value, s.seq, width, at(dq, 2 * plane), ld);
+    kernels.store_rows(s.dtype, d_key, s.seq, width, nullptr, at(dq, plane), ld);
+    kernels.store_rows(s.dtype, d_value, s.seq, width, nullptr, at(dq, 2 * plane), ld);
   }
 
   Context& context_;

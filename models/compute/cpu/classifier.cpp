@@ -102,15 +102,20 @@ class CpuClassifierPlan final : public ClassifierPlan {
     char* e;        // T, tile after tile: (tiles, rows, width)
     float* logits;  // (rows, width); only where T is not float32
     char* packed_x;
-    char* transposed;                             // T (width, rows)
-    float* dx;                                    // (rows, in); only where T is not float32
-    float *tile_max, *tile_sum, *tile_logit_sum;  // (tiles, rows)
-    float *best, *target_logit, *log_sum_exp;     // (rows)
-    std::int32_t* best_index;                     // (rows)
-    float* partials;                              // (threads, width)
+    char* transposed;                  // T (width, rows)
+    float* dx;                         // (rows, in); only where T is not float32
+    float *tile_max, *tile_logit_sum;  // (tiles, rows)
+    double* tile_sum;                  // (tiles, rows)
+    float *best, *target_logit;        // (rows)
+    double* sum;                       // (rows)
+    std::int32_t* best_index;          // (rows)
+    double* partials;                  // (threads, width)
     std::size_t bytes;
   };
 
+  /// Of the gradients: applied to the products in float32, so that dlogits before it are exact where a prediction is
+  /// sure.
+  float scale() const { return 1.0f / static_cast<float>(shape().rows); }
   bool is_tail(Index tile) const { return tile == tiles_ - 1; }
   char* packed(int kind, Index tile) const {
     return static_cast<char*>(packed_[kind].data()) + static_cast<std::size_t>(tile) * tile_bytes_[kind];
@@ -134,8 +139,9 @@ class CpuClassifierPlan final : public ClassifierPlan {
             matrix(type, 1, width)};
   }
   Product input_product(Index rows, Index width, const memory::desc& layout, bool add) const {
-    return {matrix(shape().dtype, rows, width), layout, matrix(DType::float32, rows, shape().in_features),
-            memory::desc(), add ? Sum::into_c : Sum::none};
+    return {
+        matrix(shape().dtype, rows, width), layout, matrix(DType::float32, rows, shape().in_features), memory::desc(),
+        add ? Sum::into_c : Sum::none,      scale()};
   }
 
   void plan_weights(Weights& weights, Index rows) {
@@ -162,7 +168,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
         calls.input[add] = keep(make_product(context_, input_product(rows, width, weights.input_layout, add)));
         MadeProduct gradient =
             make_product(context_, {matrix(type, width, rows), packed_x, matrix(DType::float32, width, in),
-                                    memory::desc(), add ? Sum::into_c : Sum::none});
+                                    memory::desc(), add ? Sum::into_c : Sum::none, scale()});
         packed_x = gradient.b;  // the first choice holds for all tiles
         calls.gradient[add] = keep(std::move(gradient));
       }
@@ -184,6 +190,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
       return base == nullptr ? nullptr : base + at;
     };
     const auto floats = [&](Index elements) { return reinterpret_cast<float*>(take(elements, sizeof(float))); };
+    const auto doubles = [&](Index elements) { return reinterpret_cast<double*>(take(elements, sizeof(double))); };
     Layout layout{};
     layout.e = take(rows * shape().classes, size_of(shape().dtype));
     layout.logits = floats(narrow ? rows * tile_ : 0);
@@ -191,13 +198,13 @@ class CpuClassifierPlan final : public ClassifierPlan {
     layout.transposed = take(rows * tile_, size_of(shape().dtype));
     layout.dx = floats(narrow ? rows * in : 0);
     layout.tile_max = floats(tiles_ * rows);
-    layout.tile_sum = floats(tiles_ * rows);
+    layout.tile_sum = doubles(tiles_ * rows);
     layout.tile_logit_sum = floats(tiles_ * rows);
     layout.best = floats(rows);
     layout.target_logit = floats(rows);
-    layout.log_sum_exp = floats(rows);
+    layout.sum = doubles(rows);
     layout.best_index = reinterpret_cast<std::int32_t*>(floats(rows));
-    layout.partials = floats(context_.threads() * tile_);
+    layout.partials = doubles(context_.threads() * tile_);
     layout.bytes = offset;
     return layout;
   }
@@ -239,7 +246,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
         logit_sum += space.tile_logit_sum[tile * rows + r];
       }
       const double log_sum_exp = static_cast<double>(space.best[r]) + std::log(sum);
-      space.log_sum_exp[r] = static_cast<float>(log_sum_exp);
+      space.sum[r] = sum;
       totals.loss +=
           log_sum_exp - (1 - smoothing) * static_cast<double>(space.target_logit[r]) - smoothing / classes * logit_sum;
       totals.correct += space.best_index[r] == targets[r] ? 1 : 0;
@@ -247,7 +254,6 @@ class CpuClassifierPlan final : public ClassifierPlan {
     if (!args.backward) return;
 
     const LabelSmoothing distribution{static_cast<float>(1 - smoothing), static_cast<float>(smoothing / classes)};
-    const float scale = 1.0f / static_cast<float>(shape().rows);
     char* const dx = args.dx.as<char>() + static_cast<std::size_t>(first_row * in) * type_bytes;
     float* const dx_sum = narrow ? space.dx : reinterpret_cast<float*>(dx);
     const bool accumulate = args.accumulate || first_row > 0;
@@ -257,13 +263,13 @@ class CpuClassifierPlan final : public ClassifierPlan {
       TileCalls& calls = chunk.tiles[is_tail(tile)];
       char* const gradient = e_of(tile);
       kernels.classifier_gradient(threads, type, gradient, rows, first, width, targets, space.tile_max + tile * rows,
-                                  space.log_sum_exp, distribution, scale);
+                                  space.best, space.sum, distribution);
       calls.input[tile > 0].run(stream, scratchpad, gradient, packed(1, tile), dx_sum);
       kernels.transpose(threads, type, gradient, rows, width, space.transposed);
       calls.gradient[accumulate].run(stream, scratchpad, space.transposed, space.packed_x,
                                      args.d_weight.as<float>() + first * in);
       if (args.d_bias) {
-        kernels.column_sums(threads, type, gradient, rows, width, args.d_bias.as<float>() + first, accumulate,
+        kernels.column_sums(threads, type, gradient, rows, width, scale(), args.d_bias.as<float>() + first, accumulate,
                             space.partials);
       }
     }

@@ -128,6 +128,7 @@ MadeProduct make_product(const Context& context, const Product& product) {
   if (product.sum == Product::Sum::into_c) after.append_sum(1.0f);
   if (product.sum == Product::Sum::other) after.append_binary(dnnl::algorithm::binary_add, product.c);
   attributes.set_post_ops(after);
+  if (product.scale != 1.0f) attributes.set_output_scales(0, {product.scale});
   const bool has_bias = product.bias.data.ndims != 0;
   const auto description = TW_DNNL(has_bias ? dnnl::matmul::desc(product.a, product.b, product.bias, product.c)
                                             : dnnl::matmul::desc(product.a, product.b, product.c));

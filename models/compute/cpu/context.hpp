@@ -112,6 +112,7 @@ class ThreadScope {
 struct Product {
   dnnl::memory::desc a, b, c, bias;
   enum class Sum { none, into_c, other } sum = Sum::none;  // other: + a tensor like c
+  float scale = 1;                                         // of a·b
 };
 struct MadeProduct {
   Call call;             // addresses: a, b, c [, bias] [, other]

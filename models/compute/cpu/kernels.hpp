@@ -29,9 +29,9 @@ struct LabelSmoothing {
   X(void, cast, (int threads, DType from, const void* x, void* y, Index count)) /* float32 ↔ bf16 */                       \
   X(void, fill, (int threads, DType dtype, void* y, Index count, float value))                                             \
   X(void, copy, (int threads, const void* x, void* y, Index bytes))                                                        \
-  /* sums[c] (+)= Σ_r x[r,c]; partials: float (threads × columns) */                                                       \
-  X(void, column_sums, (int threads, DType dtype, const void* x, Index rows, Index columns, float* sums, bool accumulate,  \
-                        float* partials))                                                                                  \
+  /* sums[c] (+)= scale · Σ_r x[r,c]; partials: double (threads × columns) */                                              \
+  X(void, column_sums, (int threads, DType dtype, const void* x, Index rows, Index columns, float scale, float* sums,      \
+                        bool accumulate, double* partials))                                                                                \
   X(void, transpose, (int threads, DType dtype, const void* x, Index rows, Index columns, void* y))                        \
   /* embedding */                                                                                                          \
   X(void, embedding_forward, (int threads, DType dtype, const EmbeddingForward& args))                                     \
@@ -47,23 +47,25 @@ struct LabelSmoothing {
   X(void, average_pool_forward, (int threads, DType dtype, const AveragePoolForward& args))                                \
   X(void, average_pool_backward, (int threads, DType dtype, const AveragePoolBackward& args))                              \
   /* attention, one block of query rows on the calling thread. Row r sees keys [0, min(columns, first + r + 1)) where      \
-     causal, else all; the rest of p and ds is zeroed. scores, dp: float (rows × ld) */                                    \
-  X(void, attention_probabilities, (DType dtype, const float* scores, Index rows, Index first, Index columns, Index ld,    \
-                                    bool causal, float scale, void* p, float* log_sum_exp))                                \
+     causal, else all; the rest of e, p and ds is zeroed. scores, dp: float (rows × ld).                                   \
+     e = exp(scale · (score − its row's maximum)); inverse_sum: of the rounded e, to be applied to the product e·v */      \
+  X(void, attention_exponentials, (DType dtype, const float* scores, Index rows, Index first, Index columns, Index ld,     \
+                                   bool causal, float scale, void* e, float* inverse_sum, float* log_sum_exp))             \
   X(void, attention_gradient, (DType dtype, const float* scores, const float* dp, Index rows, Index first, Index columns,  \
                                Index ld, bool causal, float scale, const float* log_sum_exp, const float* delta, void* p,  \
                                void* ds))                                                                                  \
   X(void, row_dots, (DType dtype, const void* a, Index lda, const void* b, Index ldb, Index rows, Index width, float* y))  \
-  X(void, store_rows, (DType dtype, const float* x, Index rows, Index width, void* y, Index ldy))                          \
+  X(void, store_rows, (DType dtype, const float* x, Index rows, Index width, const float* row_factor, void* y, Index ldy)) \
   /* classifier, one tile of classes [first, first + width): logits float (rows × width) →                                 \
-     e = exp(logit − max of the row in this tile) as T, statistics of the tile; best, arg and target_logit are updated */  \
+     e = exp(logit − max of the row in this tile), in sizeof(T) bytes (Unit16 in bf16), statistics of the tile;            \
+     best, best_index and target_logit are updated */                                                                      \
   X(void, classifier_statistics, (int threads, DType dtype, const float* logits, Index rows, Index first, Index width,     \
-                                  const std::int32_t* targets, void* e, float* tile_max, float* tile_sum,                  \
+                                  const std::int32_t* targets, void* e, float* tile_max, double* tile_sum,                 \
                                   float* tile_logit_sum, float* best, std::int32_t* best_index, float* target_logit))      \
-  /* e → dlogits in place: (e·exp(tile_max − log_sum_exp) − target distribution) · scale */                                \
+  /* e → rows · dlogits as T, in place: e·exp(tile_max − best)/sum − target distribution */                                \
   X(void, classifier_gradient, (int threads, DType dtype, void* e, Index rows, Index first, Index width,                   \
-                                const std::int32_t* targets, const float* tile_max, const float* log_sum_exp,              \
-                                LabelSmoothing smoothing, float scale))                                                    \
+                                const std::int32_t* targets, const float* tile_max, const float* best, const double* sum,  \
+                                LabelSmoothing smoothing))                                                                 \
   /* optimizer; partials: double (threads) */                                                                              \
   X(double, sum_of_squares, (int threads, const float* x, Index count, double* partials))                                  \
   X(void, adamw, (int threads, const AdamW& args))                                                                         \

@@ -86,47 +86,41 @@ void copy(int threads, const void* x, void* y, Index bytes) {
 
 namespace {
 
-/// sums[0, width) += Σ over rows of x[r, 0 … width); width ≤ 256, so that the sums stay in the first-level cache.
+/// sums[0, width) += Σ over rows of x[r, 0 … width); few columns, so that the sums stay in the first-level cache.
 template <class T>
-void add_columns(const T* x, Index rows, Index ld, Index width, float* sums) {
+void add_columns(const T* x, Index rows, Index ld, Index width, double* sums) {
   for (Index r = 0; r < rows; ++r) {
     const T* row = x + r * ld;
     TW_SIMD
-    for (Index c = 0; c < width; ++c) sums[c] += to_float(row[c]);
+    for (Index c = 0; c < width; ++c) sums[c] += static_cast<double>(to_float(row[c]));
   }
 }
 
 }  // namespace
 
-void column_sums(int threads, DType dtype, const void* x_data, Index rows, Index columns, float* sums, bool accumulate,
-                 float* partials) {
+void column_sums(int threads, DType dtype, const void* x_data, Index rows, Index columns, float scale, float* sums,
+                 bool accumulate, double* partials) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* x = static_cast<const T*>(x_data);
-    const bool serial = threads <= 1 || rows * columns <= serial_elements;
-    const int slices = serial ? 1 : threads;
+    const int slices = threads <= 1 || rows * columns <= serial_elements ? 1 : threads;
     in_parallel(slices, rows * columns, [&](int part, int parts) {
       for (int slice = part; slice < slices; slice += parts) {
         const Range range = share(rows, slices, slice, 1);
-        float* mine = partials + slice * columns;
-        std::memset(mine, 0, static_cast<std::size_t>(columns) * sizeof(float));
-        // Short runs of rows, so that rounding grows with the number of runs, not of rows.
-        for (Index r = range.begin; r < range.end; r += 64) {
-          const Index run = range.end - r < 64 ? range.end - r : 64;
-          for (Index c = 0; c < columns; c += 256) {
-            const Index width = columns - c < 256 ? columns - c : 256;
-            float block[256] = {};
-            add_columns(x + r * columns + c, run, columns, width, block);
-            TW_SIMD
-            for (Index k = 0; k < width; ++k) mine[c + k] += block[k];
-          }
+        double* mine = partials + slice * columns;
+        std::memset(mine, 0, static_cast<std::size_t>(columns) * sizeof(double));
+        constexpr Index block = 1024;
+        for (Index c = 0; c < columns; c += block) {
+          const Index width = columns - c < block ? columns - c : block;
+          add_columns(x + range.begin * columns + c, range.end - range.begin, columns, width, mine + c);
         }
       }
     });
     for (Index c = 0; c < columns; ++c) {
-      float sum = accumulate ? sums[c] : 0.0f;
+      double sum = 0;
       for (int slice = 0; slice < slices; ++slice) sum += partials[slice * columns + c];
-      sums[c] = sum;
+      sum *= static_cast<double>(scale);
+      sums[c] = static_cast<float>(accumulate ? static_cast<double>(sums[c]) + sum : sum);
     }
   });
 }

@@ -9,37 +9,29 @@ inline Index visible(Index row, Index first, Index columns, bool causal) {
 }
 }  // namespace
 
-void attention_probabilities(DType dtype, const float* scores, Index rows, Index first, Index columns, Index ld,
-                             bool causal, float scale, void* p_data, float* log_sum_exp) {
+void attention_exponentials(DType dtype, const float* scores, Index rows, Index first, Index columns, Index ld,
+                            bool causal, float scale, void* e_data, float* inverse_sum, float* log_sum_exp) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     for (Index r = 0; r < rows; ++r) {
       const float* s = scores + r * ld;
-      T* p = static_cast<T*>(p_data) + r * ld;
+      T* e = static_cast<T*>(e_data) + r * ld;
       const Index seen = visible(r, first, columns, causal);
       float top = s[0];
       TW_SIMD_MAX(top)
       for (Index c = 0; c < seen; ++c) top = s[c] > top ? s[c] : top;
-      float sum = 0, exponentials[2048];
-      // e^x is kept where the row fits, so that it is computed once; longer rows compute it twice.
-      const bool fits = seen <= 2048;
-      if (fits) {
-        TW_SIMD_SUM(sum)
-        for (Index c = 0; c < seen; ++c) {
-          exponentials[c] = formula::exponential((s[c] - top) * scale);
-          sum += exponentials[c];
-        }
-        const float inverse = 1.0f / sum;
-        TW_SIMD
-        for (Index c = 0; c < seen; ++c) store(p + c, exponentials[c] * inverse);
-      } else {
-        TW_SIMD_SUM(sum)
-        for (Index c = 0; c < seen; ++c) sum += formula::exponential((s[c] - top) * scale);
-        const float inverse = 1.0f / sum;
-        TW_SIMD
-        for (Index c = 0; c < seen; ++c) store(p + c, formula::exponential((s[c] - top) * scale) * inverse);
+      float sum = 0, rounded_sum = 0;
+      TW_SIMD_SUM(sum, rounded_sum)
+      for (Index c = 0; c < seen; ++c) {
+        const float value = formula::exponential((s[c] - top) * scale);
+        T rounded;
+        store(&rounded, value);
+        e[c] = rounded;
+        sum += value;
+        rounded_sum += to_float(rounded);
       }
-      for (Index c = seen; c < columns; ++c) p[c] = T{};
+      for (Index c = seen; c < columns; ++c) e[c] = T{};
+      inverse_sum[r] = 1.0f / rounded_sum;
       log_sum_exp[r] = top * scale + std::log(sum);
     }
   });
@@ -80,28 +72,64 @@ void row_dots(DType dtype, const void* a_data, Index lda, const void* b_data, In
   });
 }
 
-void store_rows(DType dtype, const float* x, Index rows, Index width, void* y_data, Index ldy) {
+void store_rows(DType dtype, const float* x, Index rows, Index width, const float* row_factor, void* y_data,
+                Index ldy) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     for (Index r = 0; r < rows; ++r) {
       T* y = static_cast<T*>(y_data) + r * ldy;
+      const float factor = row_factor != nullptr ? row_factor[r] : 1.0f;
       TW_SIMD
-      for (Index c = 0; c < width; ++c) store(y + c, x[r * width + c]);
+      for (Index c = 0; c < width; ++c) store(y + c, x[r * width + c] * factor);
     }
   });
 }
 
+namespace {
+
+/// A number in [0, 1] in 16 bits: 5 bits of exponent, 11 of fraction, no sign. Rounding errs by 2^-12, so that dlogits
+/// made from it are as good as rounded once to bf16; numbers below 2^-31 become 0.
+struct Unit16 {
+  std::uint16_t bits;
+};
+constexpr std::uint32_t unit16_bias = (127u - 31u) << 11;
+
+inline void store(Unit16* destination, float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7ffu + ((bits >> 12) & 1u)) >> 12;
+  destination->bits = static_cast<std::uint16_t>(rounded > unit16_bias ? rounded - unit16_bias : 0u);
+}
+inline float to_float(Unit16 value) {
+  const std::uint32_t bits = (static_cast<std::uint32_t>(value.bits) + unit16_bias) << 12;
+  return value.bits == 0 ? 0.0f : std::bit_cast<float>(bits);
+}
+using tw::to_float;
+
+/// How exponentials are kept where the activations are T.
+template <class T>
+struct Kept;
+template <>
+struct Kept<float> {
+  using Type = float;
+};
+template <>
+struct Kept<bf16> {
+  using Type = Unit16;
+};
+
+}  // namespace
+
 void classifier_statistics(int threads, DType dtype, const float* logits, Index rows, Index first, Index width,
-                           const std::int32_t* targets, void* e_data, float* tile_max, float* tile_sum,
+                           const std::int32_t* targets, void* e_data, float* tile_max, double* tile_sum,
                            float* tile_logit_sum, float* best, std::int32_t* best_index, float* target_logit) {
   with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+    using E = typename Kept<std::remove_pointer_t<decltype(type)>>::Type;
     in_parallel(threads, rows * width, [&](int part, int parts) {
       const Range range = share(rows, parts, part, 1);
       for (Index r = range.begin; r < range.end; ++r) {
         const float* l = logits + r * width;
-        T* e = static_cast<T*>(e_data) + r * width;
-        float top = l[0], sum = 0, linear = 0;
+        E* e = static_cast<E*>(e_data) + r * width;
+        float top = l[0], linear = 0;
         TW_SIMD_MAX(top)
         for (Index c = 0; c < width; ++c) top = l[c] > top ? l[c] : top;
         if (top > best[r]) {  // strictly: the first of equals wins
@@ -112,13 +140,27 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
         }
         const Index target = targets[r] - first;
         if (target >= 0 && target < width) target_logit[r] = l[target];  // before e, which may share its memory
-        TW_SIMD_SUM(sum, linear)
-        for (Index c = 0; c < width; ++c) {
+        TW_SIMD_SUM(linear)
+        for (Index c = 0; c < width; ++c) linear += l[c];
+        // Sums of single lanes meet in float64: 1 − p of a sure prediction keeps its digits.
+        constexpr Index lanes = 16;
+        float sums[lanes] = {};
+        Index c = 0;
+        for (; c + lanes <= width; c += lanes) {
+          TW_SIMD
+          for (Index k = 0; k < lanes; ++k) {
+            const float value = formula::exponential(l[c + k] - top);
+            sums[k] += value;
+            store(e + c + k, value);
+          }
+        }
+        for (Index k = 0; c < width; ++c, ++k) {
           const float value = formula::exponential(l[c] - top);
-          linear += l[c];
-          sum += value;
+          sums[k] += value;
           store(e + c, value);
         }
+        double sum = 0;
+        for (const float lane : sums) sum += static_cast<double>(lane);
         tile_max[r] = top;
         tile_sum[r] = sum;
         tile_logit_sum[r] = linear;
@@ -128,22 +170,26 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
 }
 
 void classifier_gradient(int threads, DType dtype, void* e_data, Index rows, Index first, Index width,
-                         const std::int32_t* targets, const float* tile_max, const float* log_sum_exp,
-                         LabelSmoothing smoothing, float scale) {
+                         const std::int32_t* targets, const float* tile_max, const float* best, const double* sum,
+                         LabelSmoothing smoothing) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
+    using E = typename Kept<T>::Type;
     in_parallel(threads, rows * width, [&](int part, int parts) {
       const Range range = share(rows, parts, part, 1);
-      const float everywhere = smoothing.everywhere * scale;
       for (Index r = range.begin; r < range.end; ++r) {
-        T* e = static_cast<T*>(e_data) + r * width;
-        const float factor = formula::exponential(tile_max[r] - log_sum_exp[r]) * scale;
+        const E* e = static_cast<const E*>(e_data) + r * width;
+        T* gradient = static_cast<T*>(e_data) + r * width;
+        const double exact_factor = std::exp(static_cast<double>(tile_max[r]) - static_cast<double>(best[r])) / sum[r];
+        const float factor = static_cast<float>(exact_factor), everywhere = smoothing.everywhere;
         const Index target = targets[r] - first;
         const bool here = target >= 0 && target < width;
-        const float at_target = here ? to_float(e[target]) * factor - everywhere - smoothing.on_target * scale : 0.0f;
+        const double at_target = here ? static_cast<double>(to_float(e[target])) * exact_factor -
+                                            static_cast<double>(everywhere) - static_cast<double>(smoothing.on_target)
+                                      : 0.0;
         TW_SIMD
-        for (Index c = 0; c < width; ++c) store(e + c, to_float(e[c]) * factor - everywhere);
-        if (here) store(e + target, at_target);
+        for (Index c = 0; c < width; ++c) store(gradient + c, to_float(e[c]) * factor - everywhere);
+        if (here) store(gradient + target, static_cast<float>(at_target));
       }
     });
   });

@@ -38,7 +38,7 @@ class CpuLinearPlan final : public LinearPlan {
     plan_weight_product(forward_, "forward", in, out, forward_layout_, true);
     plan_weight_product(backward_, "input", out, in, backward_layout_, false);
     plan_gradient();
-    context.reserve_workspace(static_cast<std::size_t>(context.threads() * out) * sizeof(float));  // column sums
+    context.reserve_workspace(static_cast<std::size_t>(context.threads() * out) * sizeof(double));  // column sums
   }
   std::size_t bytes() const override { return forward_.weight.bytes() + backward_.weight.bytes() + zeros_.bytes(); }
   std::string description() const override {
@@ -85,8 +85,8 @@ class CpuLinearPlan final : public LinearPlan {
     const ThreadScope scope(context_.threads());
     if (args.d_bias) {
       context_.kernels().column_sums(context_.threads(), shape().dtype, args.dy.data, shape().rows,
-                                     shape().out_features, args.d_bias.as<float>(), args.accumulate,
-                                     reinterpret_cast<float*>(context_.workspace()));
+                                     shape().out_features, 1.0f, args.d_bias.as<float>(), args.accumulate,
+                                     reinterpret_cast<double*>(context_.workspace()));
     }
     run_gradient(gradient_[args.accumulate ? 1 : 0], shape().rows, pack_x_call_, transpose_dy_, pack_x_, args.x.data,
                  args.dy.data, args.d_weight.data);
