@@ -19,7 +19,7 @@ constexpr int minimum_rounds = 3, maximum_rounds = 25;
 constexpr double keep_within = 1.15;      // candidates slower than this × the best are not timed again
 constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs several times between two clock readings
 constexpr double longest_warmed = 20e-3;  // a longer product fills the caches itself
-constexpr std::int64_t class_padding = 64, smallest_tile = 2048, large_tile = 8192, row_chunk = 256;
+constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_tile = 4096, row_chunk = 256;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 

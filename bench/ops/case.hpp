@@ -55,6 +55,10 @@ struct Entry {
 
 /// Matrix products, convolutions, attention and the output head of a network.
 std::vector<Entry> product_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
+/// The library's own products at the same shapes, plain and in its own layouts
+/// ("library/linear_forward/gpt2-124m/qkv/packed"): how far a plan is from the best that the library can do. CPU only;
+/// empty where that is not built in.
+std::vector<Entry> library_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 /// Norms, the optimizer and the gradient's norm.
 std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::int64_t micro_batch,
                                        std::int64_t seq_len);

@@ -88,6 +88,8 @@ void register_all(const Options& options, Device& device, Stage& stage) {
     const std::int64_t seq = options.seq_len > 0 ? options.seq_len : network.default_seq_len;
     std::vector<Entry> entries = product_entries(network, batch, seq);
     for (Entry& entry : elementwise_entries(network, batch, seq)) entries.push_back(std::move(entry));
+    if (device.info().kind == DeviceKind::cpu)
+      for (Entry& entry : library_entries(network, batch, seq)) entries.push_back(std::move(entry));
     for (const Entry& entry : entries) {
       for (const std::string& precision : options.precisions) {
         const DType dtype = parse_precision(precision);
