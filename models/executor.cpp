@@ -154,6 +154,18 @@ void Executor::backward(const MicroBatch& batch, const Listener& listener) {
   listener_ = nullptr;
 }
 
+std::vector<std::pair<std::string, Tensor>> Executor::kept() const {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const std::string block = blocks_[i]->name();
+    if (plan_.outputs[i]) tensors.emplace_back(block + "/output", plan_.outputs[i]);
+    if (recompute_) continue;
+    const std::vector<ActivationSpec> specs = blocks_[i]->saved();
+    for (std::size_t k = 0; k < specs.size(); ++k) tensors.emplace_back(block + "/" + specs[k].name, plan_.saved[i][k]);
+  }
+  return tensors;
+}
+
 void Executor::refresh() {
   for (WeightPlan* plan : weight_plans_) plan->refresh(stream_);
 }

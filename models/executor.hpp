@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "models/network.hpp"
@@ -62,6 +64,10 @@ class Executor {
   Tensor output() const { return plan_.outputs.back(); }
   Tensor output_gradient() const { return plan_.output_gradients.back(); }
   Tensor input_gradient() const { return plan_.input_gradient; }
+
+  /// What a finished micro-batch left: each block's output as {"block/output", tensor}, and, without recompute, its saved
+  /// tensors as {"block/tensor", tensor}. Valid until the next forward.
+  std::vector<std::pair<std::string, Tensor>> kept() const;
 
   /// Bytes held.
   std::size_t bytes() const { return region_.bytes(); }

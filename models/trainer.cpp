@@ -405,6 +405,11 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   }
   impl.gradients(sync);
   save("gradients.safetensors", ExportKind::gradient, scale);
+  // What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. With
+  // recompute it is gone.
+  if (writer && !impl.config.network.is_tokens() && scale == 1.0 && !impl.config.recompute) {
+    write_safetensors(path("relu.safetensors"), exported_relu_sides(impl.device, *impl.stream, impl.executor->kept()));
+  }
   impl.update();
   const StepResult result = impl.collect();
   save("updated.safetensors", ExportKind::master, 1);

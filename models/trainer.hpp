@@ -84,7 +84,8 @@ class Trainer {
   /// Lowest loss any model can reach on this data: entropy rate in nats (tokens); absent (NaN) for images.
   double loss_floor() const;
 
-  /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing folder.
+  /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing folder; for
+  /// ResNets of one rank and one micro-batch also which side of zero each ReLU took.
   void export_step(const std::string& folder, const GradientSync& sync);
 
  private:

@@ -51,8 +51,21 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+struct Format {
+  const char* name;
+  std::uint64_t bytes;
+};
+Format format_of(SafeTensor::Type type) {
+  switch (type) {
+    case SafeTensor::Type::float32: return {"F32", 4};
+    case SafeTensor::Type::int64: return {"I64", 8};
+    case SafeTensor::Type::uint8: return {"U8", 1};
+  }
+  throw Error(Failure::internal, "a tensor of an unknown type");
+}
+
 std::uint64_t bytes_of(const SafeTensor& tensor) {
-  std::uint64_t bytes = tensor.type == SafeTensor::Type::int64 ? 8 : 4;
+  std::uint64_t bytes = format_of(tensor.type).bytes;
   for (const std::int64_t extent : tensor.dims) bytes *= static_cast<std::uint64_t>(extent);
   return bytes;
 }
@@ -62,8 +75,7 @@ std::string header_of(const std::vector<SafeTensor>& tensors) {
   std::uint64_t offset = 0;
   for (const SafeTensor& tensor : tensors) {
     if (header.size() > 1) header += ",";
-    header += json_string(tensor.name) + ":{\"dtype\":\"" + (tensor.type == SafeTensor::Type::int64 ? "I64" : "F32") +
-              "\",\"shape\":[";
+    header += json_string(tensor.name) + ":{\"dtype\":\"" + format_of(tensor.type).name + "\",\"shape\":[";
     for (std::size_t i = 0; i < tensor.dims.size(); ++i) {
       if (i > 0) header += ',';
       header += std::to_string(tensor.dims[i]);

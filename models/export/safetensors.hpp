@@ -10,10 +10,10 @@
 
 namespace tw {
 
-/// One tensor of the file: float32 or int64, row-major. `load` yields its values when their turn to be written comes, so that
+/// One tensor of the file: float32, int64 or uint8, row-major. `load` yields its values when their turn to be written comes, so that
 /// only one tensor at a time is in host memory.
 struct SafeTensor {
-  enum class Type { float32, int64 } type = Type::float32;
+  enum class Type { float32, int64, uint8 } type = Type::float32;
   std::string name;
   std::vector<std::int64_t> dims;
   std::function<std::vector<char>()> load;

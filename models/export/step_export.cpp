@@ -1,5 +1,6 @@
 #include "models/export/step_export.hpp"
 
+#include <cstddef>
 #include <cstring>
 
 namespace tw {
@@ -63,6 +64,32 @@ std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, cons
                            return exported_values(device, stream, spec, values, 1.0f);
                          }});
     }
+  }
+  return tensors;
+}
+
+std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
+                                            const std::vector<std::pair<std::string, Tensor>>& kept) {
+  std::vector<SafeTensor> tensors;
+  for (const auto& [name, values] : kept) {
+    const std::string tensor = name.substr(name.rfind('/') + 1);
+    if (tensor != "output" && !tensor.starts_with("relu")) continue;
+    const Tensor v = values;
+    std::vector<std::int64_t> dims;
+    for (int axis = 0; axis < v.dims.rank(); ++axis) dims.push_back(v.dims[axis]);
+    tensors.push_back({SafeTensor::Type::uint8, name, dims, [&device, &stream, v] {
+                         std::vector<std::byte> host(v.bytes());
+                         device.copy_to_host(stream, host.data(), v.data, v.bytes());
+                         stream.synchronize();
+                         const Tensor values_here{host.data(), v.dtype, v.dims};
+                         std::vector<char> sides(static_cast<std::size_t>(v.count()));
+                         for (std::size_t i = 0; i < sides.size(); ++i) {
+                           const float value = v.dtype == DType::bf16 ? to_float(values_here.as<bf16>()[i])
+                                                                      : values_here.as<float>()[i];
+                           sides[i] = value > 0 ? 1 : 0;
+                         }
+                         return sides;
+                       }});
   }
   return tensors;
 }

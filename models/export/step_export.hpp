@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/export/safetensors.hpp"
@@ -18,5 +19,11 @@ enum class ExportKind { master, gradient };
 /// All parameters, first block first; with master weights also the running statistics.
 std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store, ExportKind kind,
                                             float scale);
+
+/// Which units of a ResNet's ReLUs passed (1) or not (0), NHWC, from what an executor kept: the outputs of the blocks and
+/// the saved tensors whose name begins with "relu". A gradient jumps where a ReLU's input crosses zero, and rounding decides
+/// the side of the nearest ones: whoever compares gradients needs to know which side it was.
+std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
+                                            const std::vector<std::pair<std::string, Tensor>>& kept);
 
 }  // namespace tw
