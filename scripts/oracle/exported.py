@@ -1,0 +1,82 @@
+"""Reads the folder that `trainwatt-train --export-step` wrote."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+BUFFER_SUFFIXES = (".running_mean", ".running_var")
+
+# Published constants that we state in step.json: another value there is another network.
+PUBLISHED = {"gpt2": {"layer_norm_epsilon": 1e-5, "activation": "gelu_tanh"},
+             "resnet": {"batch_norm_epsilon": 1e-5, "batch_norm_momentum": 0.1}}
+
+
+@dataclass
+class Export:
+    folder: Path
+    step: dict        # step.json
+    weights: dict     # name → float32 array, before the step; parameters only
+    buffers: dict     # batch norm's running statistics, before the step
+    batch: dict       # input_ids or images, labels
+    gradients: dict   # name → float32 array, before clipping
+    updated: dict     # parameters and buffers after the step
+    relu: dict        # torchvision's name of the ReLU's place → whether each exported output is positive (NHWC)
+
+    @property
+    def is_tokens(self):
+        return "input_ids" in self.batch
+
+    @property
+    def precision(self):
+        return self.step["precision"]
+
+    @property
+    def shape(self):
+        """What a network function needs to know beside its weights: heads; stem_stride, stem_pool, label_smoothing."""
+        return self.step["model"]
+
+    @property
+    def model(self):
+        return self.shape["name"]
+
+
+def read_relu(path):
+    """Which side of zero each ReLU took. Names in the file: block/tensor, the block's own output as block/output."""
+    if not path.exists():
+        return {}
+    values, places = load_file(path), {}
+    for name, value in values.items():
+        block, tensor = name.split("/")
+        if block == "stem":
+            # With a pool behind it the ReLU's output is a saved tensor, else it is the block's output.
+            place = "bn1" if tensor == ("relu" if "stem/relu" in values else "output") else None
+        else:
+            place = {"relu1": f"{block}.bn1", "relu2": f"{block}.bn2", "output": block}.get(tensor)
+        if place:
+            places[place] = np.asarray(value) > 0
+    return places
+
+
+def read_export(folder):
+    folder = Path(folder)
+    tensors = {}
+    for part in ("weights", "batch", "gradients", "updated"):
+        tensors[part] = {name: np.asarray(value) for name, value in load_file(folder / f"{part}.safetensors").items()}
+    initial = tensors["weights"]
+    buffers = {name: value for name, value in initial.items() if name.endswith(BUFFER_SUFFIXES)}
+    weights = {name: value for name, value in initial.items() if name not in buffers and name in tensors["gradients"]}
+    missing = set(tensors["gradients"]) - set(weights)
+    spare = set(initial) - set(weights) - set(buffers) - {n for n in initial if n.endswith("num_batches_tracked")}
+    if missing or spare:
+        raise SystemExit(f"{folder}: gradients without weights {sorted(missing)}, weights without gradients {sorted(spare)}")
+    step = json.loads((folder / "step.json").read_text())
+    for key, value in PUBLISHED[step["model"]["kind"]].items():
+        if step["model"][key] != value:
+            raise SystemExit(f"{folder}: {key} is {step['model'][key]}, published is {value}")
+    if step["step"] != 0:
+        raise SystemExit(f"{folder}: step {step['step']}; the comparison starts from empty optimizer state, at step 0")
+    return Export(folder, step, weights, buffers, tensors["batch"], tensors["gradients"], tensors["updated"],
+                  read_relu(folder / "relu.safetensors"))
