@@ -45,7 +45,7 @@ class File {
   void close() {
     const int fd = fd_;
     fd_ = -1;
-    if (::close(fd) != 0) fail("close", path_);   // network file systems report a full disk here
+    if (::close(fd) != 0) fail("close", path_);  // network file systems report a full disk here
   }
   int fd() const { return fd_; }
 
@@ -92,7 +92,8 @@ void append_line(const std::filesystem::path& path, const std::string& line) {
     file.write(line + '\n');
     file.sync();
   } catch (...) {
-    if (::ftruncate(file.fd(), end) != 0) {}   // the next append cuts what stays
+    if (::ftruncate(file.fd(), end) != 0) {
+    }  // the next append cuts what stays
     throw;
   }
   if (status.st_size == 0) sync_folder_of(path);

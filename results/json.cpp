@@ -10,7 +10,7 @@
 namespace tw {
 namespace {
 
-using Json = nlohmann::ordered_json;   // keys stay in the order of `describe`
+using Json = nlohmann::ordered_json;  // keys stay in the order of `describe`
 
 template <class T, class U>
 concept Like = std::same_as<std::remove_const_t<T>, U>;
@@ -110,21 +110,27 @@ class Writer {
  public:
   explicit Writer(Json& out) : out_(out) { out_ = Json::object(); }
   template <class T>
-  void operator()(const char* key, const T& value) { write(out_[key], value); }
+  void operator()(const char* key, const T& value) {
+    write(out_[key], value);
+  }
   void derived(const char* key, const std::string& value) { out_[key] = value; }
   /// No scope at all is null, not {}: there is nothing to look up.
   template <class T>
   void scopes(const char* key, const T& map) {
-    if (map.empty()) out_[key] = nullptr;
-    else write(out_[key], map);
+    if (map.empty())
+      out_[key] = nullptr;
+    else
+      write(out_[key], map);
   }
 
  private:
   template <class T>
   static void write(Json& j, const T& value) {
     if constexpr (std::same_as<T, double>) {
-      if (std::isfinite(value)) j = value;   // JSON has no NaN; null is told apart by the verdict's reasons
-      else j = nullptr;
+      if (std::isfinite(value))
+        j = value;  // JSON has no NaN; null is told apart by the verdict's reasons
+      else
+        j = nullptr;
     } else if constexpr (std::integral<T> || std::same_as<T, std::string>) {
       j = value;
     } else {
@@ -134,8 +140,10 @@ class Writer {
   }
   template <class T>
   static void write(Json& j, const std::optional<T>& value) {
-    if (value) write(j, *value);
-    else j = nullptr;
+    if (value)
+      write(j, *value);
+    else
+      j = nullptr;
   }
   template <class T>
   static void write(Json& j, const std::vector<T>& values) {
@@ -164,8 +172,10 @@ class Reader {
   template <class T>
   void operator()(const char* key, std::optional<T>& value) {
     const auto found = in_.find(key);
-    if (found == in_.end()) value.reset();
-    else read(*found, pointer_ + "/" + key, value);
+    if (found == in_.end())
+      value.reset();
+    else
+      read(*found, pointer_ + "/" + key, value);
   }
   void derived(const char*, const std::string&) {}
   template <class T>
@@ -181,9 +191,12 @@ class Reader {
     throw std::runtime_error(place(pointer) + ": expected " + expected + ", found " + j.type_name());
   }
   static void read(const Json& j, const std::string& pointer, double& value) {
-    if (j.is_null()) value = std::numeric_limits<double>::quiet_NaN();
-    else if (j.is_number()) value = j.get<double>();
-    else fail(j, pointer, "a number");
+    if (j.is_null())
+      value = std::numeric_limits<double>::quiet_NaN();
+    else if (j.is_number())
+      value = j.get<double>();
+    else
+      fail(j, pointer, "a number");
   }
   static void read(const Json& j, const std::string& pointer, bool& value) {
     if (!j.is_boolean()) fail(j, pointer, "true or false");
@@ -196,8 +209,8 @@ class Reader {
   template <std::integral T>
   static void read(const Json& j, const std::string& pointer, T& value) {
     if (!j.is_number_integer()) fail(j, pointer, "an integer");
-    const bool fits = j.is_number_unsigned() ? std::in_range<T>(j.get<std::uint64_t>())
-                                             : std::in_range<T>(j.get<std::int64_t>());
+    const bool fits =
+        j.is_number_unsigned() ? std::in_range<T>(j.get<std::uint64_t>()) : std::in_range<T>(j.get<std::int64_t>());
     if (!fits) throw std::runtime_error(pointer + ": " + j.dump() + " is out of range");
     value = j.get<T>();
   }
@@ -222,7 +235,7 @@ class Reader {
     for (const auto& [key, item] : j.items()) read(item, pointer + "/" + key, values[key]);
   }
   template <class T>
-    requires std::is_class_v<T>
+  requires std::is_class_v<T>
   static void read(const Json& j, const std::string& pointer, T& value) {
     Reader nested(j, pointer);
     describe(nested, value);
@@ -241,7 +254,8 @@ bool is_flat(const Json& j) {
   return true;
 }
 
-/// Like dump(2), but flat objects that fit stay on one line and lists of numbers fill their lines: reports are read by people.
+/// Like dump(2), but flat objects that fit stay on one line and lists of numbers fill their lines: reports are read by
+/// people.
 void pretty(std::string& out, const Json& j, std::size_t indent) {
   if (!j.is_structured() || j.empty()) {
     out += compact(j);

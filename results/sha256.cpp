@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4). Own code because the plan's hash is all that needs it, and a crypto library is a large dependency.
+// SHA-256 (FIPS 180-4). Own code because the plan's hash is all that needs it, and a crypto library is a large
+// dependency.
 #include <array>
 #include <bit>
 #include <cstdint>

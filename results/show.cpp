@@ -15,7 +15,7 @@ namespace {
 
 using namespace text;
 
-constexpr std::size_t label_width = 13;   // "  step time    " before every line of a point
+constexpr std::size_t label_width = 13;  // "  step time    " before every line of a point
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string text;
@@ -23,7 +23,9 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
     if (!part.empty()) text += (text.empty() ? "" : separator) + part;
   return text;
 }
-std::string count(std::int64_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+std::string count(std::int64_t n, const std::string& noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
 std::string percent(double share) { return significant(100 * share, share < 0.01 ? 2 : 3) + " %"; }
 
 /// "0-3,8"
@@ -39,7 +41,7 @@ std::string ranges(std::vector<int> numbers) {
   return text;
 }
 
-std::vector<double> joined(const Record& r, std::vector<double> Trial::* member) {
+std::vector<double> joined(const Record& r, std::vector<double> Trial::*member) {
   std::vector<double> all;
   for (const Trial& t : r.trials) all.insert(all.end(), (t.*member).begin(), (t.*member).end());
   return all;
@@ -51,7 +53,8 @@ std::vector<double> histogram(const std::vector<double>& values, std::size_t buc
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   if (values.empty() || !(*high > *low)) return {};
   for (double v : values)
-    ++counts[std::min(buckets - 1, static_cast<std::size_t>((v - *low) / (*high - *low) * static_cast<double>(buckets)))];
+    ++counts[std::min(buckets - 1,
+                      static_cast<std::size_t>((v - *low) / (*high - *low) * static_cast<double>(buckets)))];
   return counts;
 }
 
@@ -107,16 +110,21 @@ class Shower {
   void hosts() {
     title("Hosts");
     for (const HostInfo& h : report_.context.hosts) {
-      line(h.name, join({h.cpu, count(h.sockets, "socket"), count(h.cores, "core"), count(h.hardware_threads, "hardware thread"),
-                         count(h.numa_nodes, "NUMA node"), bytes(static_cast<double>(h.memory_bytes))}, ", "));
+      line(h.name, join({h.cpu, count(h.sockets, "socket"), count(h.cores, "core"),
+                         count(h.hardware_threads, "hardware thread"), count(h.numa_nodes, "NUMA node"),
+                         bytes(static_cast<double>(h.memory_bytes))},
+                        ", "));
       line("", join({h.os, "kernel " + h.kernel, h.hypervisor ? "hypervisor " + *h.hypervisor : "no hypervisor seen",
-                     h.container ? "container " + *h.container : "no container seen"}, ", "));
+                     h.container ? "container " + *h.container : "no container seen"},
+                    ", "));
       std::vector<std::string> state;
       if (h.cpu_governor) state.push_back("governor " + *h.cpu_governor);
-      if (h.cpu_min_mhz && h.cpu_max_mhz) state.push_back(fmt::format("{:.0f} to {:.0f} MHz", *h.cpu_min_mhz, *h.cpu_max_mhz));
+      if (h.cpu_min_mhz && h.cpu_max_mhz)
+        state.push_back(fmt::format("{:.0f} to {:.0f} MHz", *h.cpu_min_mhz, *h.cpu_max_mhz));
       if (h.steal_share_since_boot) state.push_back("steal since boot " + percent(*h.steal_share_since_boot));
       if (h.cgroup_cpu_limit) state.push_back("CPU limit " + *h.cgroup_cpu_limit);
-      if (h.cgroup_memory_limit_bytes) state.push_back("memory limit " + bytes(static_cast<double>(*h.cgroup_memory_limit_bytes)));
+      if (h.cgroup_memory_limit_bytes)
+        state.push_back("memory limit " + bytes(static_cast<double>(*h.cgroup_memory_limit_bytes)));
       line("", join(state, ", "));
       line("", join(h.nics, ", "));
     }
@@ -127,7 +135,8 @@ class Shower {
     for (const DeviceEntry& d : report_.context.devices)
       line(fmt::format("rank {}", d.rank),
            join({d.host, d.kind, d.name, d.uuid, d.instruction_set,
-                 count(d.threads, "thread") + (d.affinity.empty() ? "" : " on CPU " + ranges(d.affinity)), join(d.libraries, ", ")},
+                 count(d.threads, "thread") + (d.affinity.empty() ? "" : " on CPU " + ranges(d.affinity)),
+                 join(d.libraries, ", ")},
                 ", "));
   }
 
@@ -138,7 +147,8 @@ class Shower {
       std::string text = m.host + ", ";
       if (m.available) {
         text += join({m.scope, m.method, m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
-                      m.counted ? "counted" : "not counted: " + m.reason}, ", ");
+                      m.counted ? "counted" : "not counted: " + m.reason},
+                     ", ");
       } else {
         text += "not available: " + m.reason;
       }
@@ -157,15 +167,16 @@ class Shower {
     const Summary& s = r.summary;
     out_ += "\n" + paint_.bold(paint_.cyan(r.id)) + "\n";
     const std::string times = style_.unicode ? " × " : " x ";
-    line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + ", " + w.precision + " on " + w.device +
-                         ", " + si(static_cast<double>(w.parameters)) + " parameters, " + w.optimizer + ", seed " +
-                         std::to_string(w.seed));
-    line("batch", fmt::format("{} micro-batch{}{} accumulated{}{} = {} samples", w.micro_batch, times, w.accumulate, times,
-                              count(w.ranks, "rank"), w.global_batch) +
+    line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + ", " + w.precision + " on " +
+                         w.device + ", " + si(static_cast<double>(w.parameters)) + " parameters, " + w.optimizer +
+                         ", seed " + std::to_string(w.seed));
+    line("batch", fmt::format("{} micro-batch{}{} accumulated{}{} = {} samples", w.micro_batch, times, w.accumulate,
+                              times, count(w.ranks, "rank"), w.global_batch) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
     settings(r);
     std::vector<std::string> windows;
-    for (const Trial& t : r.trials) windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
+    for (const Trial& t : r.trials)
+      windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
     line("trials", join(windows, ", "));
     line("throughput", interval(*s.samples_per_s, "samples/s") +
                            (s.tokens_per_s ? ", " + interval(*s.tokens_per_s, "tokens/s") : ""));
@@ -198,7 +209,9 @@ class Shower {
     std::vector<std::string> parts;
     for (const auto& [name, set] : r.setting)
       if (set.requested || set.accepted || set.observed) {
-        const auto figure = [](const std::optional<double>& v) { return v ? significant(*v, 4) : std::string("unknown"); };
+        const auto figure = [](const std::optional<double>& v) {
+          return v ? significant(*v, 4) : std::string("unknown");
+        };
         parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " +
                         figure(set.observed) + " observed");
       }
@@ -212,12 +225,12 @@ class Shower {
                           duration(*s.step_time_max_s));
     const std::vector<double> counts = histogram(joined(r, &Trial::step_time_s), 24);
     if (!counts.empty())
-      line("", duration(*s.step_time_min_s) + " " + paint_.cyan(sparkline(counts, counts.size(), style_.unicode)) + " " +
-                   duration(*s.step_time_max_s));
+      line("", duration(*s.step_time_min_s) + " " + paint_.cyan(sparkline(counts, counts.size(), style_.unicode)) +
+                   " " + duration(*s.step_time_max_s));
   }
 
   void phases(const Record& r) {
-    std::map<std::string, double> seconds;   // mean over all steps
+    std::map<std::string, double> seconds;  // mean over all steps
     double steps = 0;
     for (const Trial& t : r.trials) {
       const double n = static_cast<double>(t.step_time_s.size());
@@ -228,14 +241,14 @@ class Shower {
     const double step = r.summary.step_time_s->value;
     double rest = step;
     std::vector<std::pair<std::string, double>> ordered;
-    for (const char* known : {"data", "forward", "backward", "communication", "optimizer"})   // as they happen
+    for (const char* known : {"data", "forward", "backward", "communication", "optimizer"})  // as they happen
       if (const auto found = seconds.find(known); found != seconds.end()) {
         ordered.emplace_back(known, found->second / steps);
         seconds.erase(found);
       }
     for (const auto& [phase, total] : seconds) ordered.emplace_back(phase, total / steps);
     for (const auto& [phase, mean] : ordered) rest -= mean;
-    ordered.emplace_back("rest", std::max(0.0, rest));   // the slowest rank's step less the mean phases over ranks
+    ordered.emplace_back("rest", std::max(0.0, rest));  // the slowest rank's step less the mean phases over ranks
     std::string label = "phases";
     for (const auto& [phase, mean] : ordered) {
       out_ += "  " + paint_.dim(pad_right(label, label_width)) + pad_right(phase, 14) + pad_left(duration(mean), 9) +
@@ -248,10 +261,12 @@ class Shower {
     const Summary& s = r.summary;
     const std::vector<double> losses = joined(r, &Trial::loss);
     if (losses.empty()) return;
-    const auto figure = [](const std::optional<double>& v) { return v ? significant(*v, 4) : std::string("not finite"); };
+    const auto figure = [](const std::optional<double>& v) {
+      return v ? significant(*v, 4) : std::string("not finite");
+    };
     line("loss", figure(s.loss_first) + " " + arrow() + " " + figure(s.loss_last) +
-                     (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") + "  " +
-                     paint_.cyan(sparkline(losses, 32, style_.unicode)));
+                     (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") +
+                     "  " + paint_.cyan(sparkline(losses, 32, style_.unicode)));
   }
 
   void energy(const Record& r) {

@@ -29,7 +29,8 @@ double olympic_mean(std::span<const double> values) {
   return (sum - smallest - largest) / static_cast<double>(values.size() - 2);
 }
 
-/// splitmix64 (Steele, Lea, Flood 2014): the same numbers with every standard library, unlike std::uniform_int_distribution.
+/// splitmix64 (Steele, Lea, Flood 2014): the same numbers with every standard library, unlike
+/// std::uniform_int_distribution.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed) : state_(seed) {}
@@ -99,7 +100,7 @@ double slope(std::span<const double> values) {
   double product = 0;
   for (std::size_t i = 0; i < values.size(); ++i)
     product += (static_cast<double>(i) - mean_index) * (values[i] - mean_value);
-  return product / (n * (n * n - 1) / 12);   // sum of squared index deviations
+  return product / (n * (n * n - 1) / 12);  // sum of squared index deviations
 }
 
 }  // namespace tw

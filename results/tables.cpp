@@ -20,14 +20,19 @@ struct FlagNote {
 };
 /// What a flag means, and what to do.
 constexpr FlagNote flag_notes[] = {
-    {"short", "a window is shorter than 60 s or than 100 update periods of its meter: good for a look, not for publication. Give "
-              "--window 60 or more."},
-    {"few_trials", "fewer than 3 trials: the figures have no interval and two reports cannot be told apart. Give --trials 3."},
-    {"no_energy_meter", "no energy meter answered, so that joules are absent (never 0); the speed is not affected. `trainwatt "
-                        "show` says why for each meter."},
+    {"short",
+     "a window is shorter than 60 s or than 100 update periods of its meter: good for a look, not for publication. "
+     "Give "
+     "--window 60 or more."},
+    {"few_trials",
+     "fewer than 3 trials: the figures have no interval and two reports cannot be told apart. Give --trials 3."},
+    {"no_energy_meter",
+     "no energy meter answered, so that joules are absent (never 0); the speed is not affected. `trainwatt "
+     "show` says why for each meter."},
     {"implausible", "a meter gave more than 1.5 x the power its part can draw: its joules are left out."},
     {"steal", "the hypervisor took more than 2 % of the CPU time. Repeat on a quiet host."},
-    {"narrow_affinity", "a rank may use fewer CPUs than it has threads. Launch with --bind-to none, or --map-by slot:PE=N."},
+    {"narrow_affinity",
+     "a rank may use fewer CPUs than it has threads. Launch with --bind-to none, or --map-by slot:PE=N."},
     {"oversubscribed", "there are more threads than CPUs: ranks wait for each other. Use fewer ranks or threads."},
     {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},
     {"loss_not_falling", "the loss did not fall over 20 or more steps: is it learning at all?"},
@@ -51,8 +56,7 @@ class Footnotes {
   std::string letters(const Verdict& verdict) const {
     std::string text;
     for (std::size_t i = 0; i < flags_.size(); ++i)
-      if (std::find(verdict.flags.begin(), verdict.flags.end(), flags_[i]) != verdict.flags.end())
-        text += letter(i);
+      if (std::find(verdict.flags.begin(), verdict.flags.end(), flags_[i]) != verdict.flags.end()) text += letter(i);
     return text;
   }
   std::string notes(const TableStyle& style, const Paint& paint) const {
@@ -69,7 +73,9 @@ class Footnotes {
   bool empty() const { return flags_.empty(); }
 
  private:
-  static std::string letter(std::size_t i) { return std::string(1, static_cast<char>(i < 26 ? 'a' + i : 'A' + (i - 26) % 26)); }
+  static std::string letter(std::size_t i) {
+    return std::string(1, static_cast<char>(i < 26 ? 'a' + i : 'A' + (i - 26) % 26));
+  }
   std::vector<std::string> flags_;
 };
 
@@ -80,8 +86,8 @@ std::string half_width(const Estimate& e) {
 
 struct Column {
   std::string title;
-  int importance = 0;               ///< the least important go first where the terminal is narrow
-  std::vector<std::string> cells;   ///< one a record; empty where the record did not run
+  int importance = 0;              ///< the least important go first where the terminal is narrow
+  std::vector<std::string> cells;  ///< one a record; empty where the record did not run
 };
 
 /// Number columns of all records; a column that would be empty is left out.
@@ -106,7 +112,7 @@ std::vector<Column> number_columns(const Report& report) {
   std::set<std::string> scopes;
   for (const Record& r : report.records)
     for (const auto& [scope, joules] : r.summary.energy_j) scopes.insert(scope);
-  for (const std::string& scope : scopes) {   // never two scopes in one column
+  for (const std::string& scope : scopes) {  // never two scopes in one column
     const auto of = [&](const auto& map) {
       const auto found = map.find(scope);
       return found == map.end() ? std::string("-") : figure(found->second);

@@ -31,8 +31,10 @@ std::string si(double value, const std::string& unit) {
 std::string duration(double seconds) {
   if (!std::isfinite(seconds)) return "not finite";
   const double size = std::abs(seconds);
-  if (size >= 3600) return fmt::format("{:.0f} h {:02.0f} min", std::floor(seconds / 3600), std::floor(std::fmod(seconds, 3600) / 60));
-  if (size >= 119.5) return fmt::format("{:.0f} min {:02.0f} s", std::floor(seconds / 60), std::floor(std::fmod(seconds, 60)));
+  if (size >= 3600)
+    return fmt::format("{:.0f} h {:02.0f} min", std::floor(seconds / 3600), std::floor(std::fmod(seconds, 3600) / 60));
+  if (size >= 119.5)
+    return fmt::format("{:.0f} min {:02.0f} s", std::floor(seconds / 60), std::floor(std::fmod(seconds, 60)));
   if (size >= 0.9995 || size == 0) return significant(seconds) + " s";
   if (size >= 0.9995e-3) return significant(seconds * 1e3) + " ms";
   if (size >= 0.9995e-6) return significant(seconds * 1e6) + " µs";
@@ -49,7 +51,7 @@ std::string bytes(double count) {
 std::size_t columns(const std::string& text) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\033') {   // "ESC [ … m" colours, and takes no column
+    if (text[i] == '\033') {  // "ESC [ … m" colours, and takes no column
       i = std::min(text.find('m', i), text.size() - 1);
     } else if ((text[i] & 0xc0) != 0x80) {
       ++count;
@@ -91,7 +93,8 @@ std::string sparkline(std::span<const double> values, std::size_t width, bool un
   std::vector<double> means;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t begin = i * values.size() / count, end = (i + 1) * values.size() / count;
-    means.push_back(std::accumulate(values.begin() + begin, values.begin() + end, 0.0) / static_cast<double>(end - begin));
+    means.push_back(std::accumulate(values.begin() + begin, values.begin() + end, 0.0) /
+                    static_cast<double>(end - begin));
   }
   double low = INFINITY, high = -INFINITY;
   for (double m : means)
@@ -99,9 +102,12 @@ std::string sparkline(std::span<const double> values, std::size_t width, bool un
   std::string line;
   for (double m : means) {
     const double share = high > low ? (m - low) / (high - low) : 0.5;
-    if (!std::isfinite(m)) line += 'x';
-    else if (unicode) line += blocks[static_cast<std::size_t>(std::lround(share * 7))];
-    else line += static_cast<char>('0' + std::lround(share * 9));
+    if (!std::isfinite(m))
+      line += 'x';
+    else if (unicode)
+      line += blocks[static_cast<std::size_t>(std::lround(share * 7))];
+    else
+      line += static_cast<char>('0' + std::lround(share * 9));
   }
   return line;
 }

@@ -59,9 +59,11 @@ class Invariants {
 
   std::vector<std::string> check(const Report& report) {
     const Json& plan = document_["plan"];
-    if (plan["sha256"] != sha256_hex(report.plan.canonical_json)) broken("/plan/sha256", "is not the SHA-256 of canonical_json");
+    if (plan["sha256"] != sha256_hex(report.plan.canonical_json))
+      broken("/plan/sha256", "is not the SHA-256 of canonical_json");
     if (!Json::accept(report.plan.canonical_json)) broken("/plan/canonical_json", "is not JSON text");
-    if (!report.context.finished_at.empty() && report.context.finished_at.substr(0, 19) < report.context.started_at.substr(0, 19))
+    if (!report.context.finished_at.empty() &&
+        report.context.finished_at.substr(0, 19) < report.context.started_at.substr(0, 19))
       broken("/context/finished_at", "lies before started_at");
     std::set<std::string> ids;
     for (std::size_t i = 0; i < report.records.size(); ++i) {
@@ -89,12 +91,14 @@ class Invariants {
     if (s.of_ceiling && s.flops_per_s && s.ceiling_flops_per_s)
       if (!close(*s.of_ceiling, s.flops_per_s->value / *s.ceiling_flops_per_s))
         broken(at + "/summary/of_ceiling", "is not flops_per_s / ceiling_flops_per_s");
-    if (!s.of_ceiling && s.of_ceiling_reason.empty()) broken(at + "/summary/of_ceiling", "is null without of_ceiling_reason");
+    if (!s.of_ceiling && s.of_ceiling_reason.empty())
+      broken(at + "/summary/of_ceiling", "is null without of_ceiling_reason");
     if (!s.mfu && s.mfu_reason.empty()) broken(at + "/summary/mfu", "is null without mfu_reason");
     bool absent = s.energy_j.empty();
     for (const auto& [scope, energy] : s.energy_j) absent = absent || !energy;
     if (absent && s.energy_reason.empty()) broken(at + "/summary/energy_j", "is null without energy_reason");
-    if ((s.flops_per_s || s.mfu) && s.flops_rule.empty()) broken(at + "/summary/flops_rule", "is empty beside a FLOP rate");
+    if ((s.flops_per_s || s.mfu) && s.flops_rule.empty())
+      broken(at + "/summary/flops_rule", "is empty beside a FLOP rate");
 
     // Everything else that follows from the samples must be what the samples say.
     Record again = record;
@@ -107,7 +111,8 @@ class Invariants {
   void check_trial(const Trial& trial, const std::string& at) {
     const std::size_t steps = trial.step_time_s.size();
     if (trial.loss.size() != steps) broken(at + "/loss", length("step_time_s", trial.loss.size(), steps));
-    if (trial.gradient_norm.size() != steps) broken(at + "/gradient_norm", length("step_time_s", trial.gradient_norm.size(), steps));
+    if (trial.gradient_norm.size() != steps)
+      broken(at + "/gradient_norm", length("step_time_s", trial.gradient_norm.size(), steps));
     for (double t : trial.step_time_s)
       if (t > trial.window_s * 1.001) {
         broken(at + "/window_s", "is shorter than a step inside it");
@@ -119,7 +124,8 @@ class Invariants {
       const std::string place = at + "/energy/" + std::to_string(e);
       if (row.energy_j && row.counted && !row.reason.empty() && row.reason != "implausible")
         broken(place + "/reason", "a counted row with joules has one");
-      if (row.energy_j && !sensors.insert({row.host, row.domain}).second) broken(place + "/domain", "occurs twice on this host");
+      if (row.energy_j && !sensors.insert({row.host, row.domain}).second)
+        broken(place + "/domain", "occurs twice on this host");
     }
   }
 
@@ -153,7 +159,7 @@ std::vector<std::string> validate_report(const std::string& text) {
   const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() || document.value("schema_version", Json()) != schema_version) {
     try {
-      report_from_json(text);   // says best what is wrong with the text as a whole
+      report_from_json(text);  // says best what is wrong with the text as a whole
     } catch (const std::exception& error) {
       return {error.what()};
     }
@@ -163,7 +169,7 @@ std::vector<std::string> validate_report(const std::string& text) {
   try {
     return Invariants(document).check(report_from_json(text));
   } catch (const std::exception& error) {
-    return {error.what()};   // what the types cannot hold, such as an integer out of range
+    return {error.what()};  // what the types cannot hold, such as an integer out of range
   }
 }
 

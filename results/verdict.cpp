@@ -12,16 +12,17 @@
 namespace tw {
 namespace {
 
-constexpr double short_window_s = 60, short_window_periods = 100;   // DESIGN §8.1
+constexpr double short_window_s = 60, short_window_periods = 100;  // DESIGN §8.1
 /// A neighbour that takes 2 % of the CPU moves a step time by about as much as a 3-trial interval is wide.
 constexpr double steal_threshold = 0.02;
 constexpr std::size_t loss_steps_to_judge = 20;
-constexpr std::size_t trials_wanted = 3;   // DESIGN §8.2
+constexpr std::size_t trials_wanted = 3;  // DESIGN §8.2
 constexpr std::string_view no_meter = "no_energy_meter";
 
 /// What this file decides, from samples alone. All other flags and reasons are the caller's and stay.
-constexpr std::string_view own_flags[] = {"short",          "no_energy_meter",  "few_trials",  "steal",
-                                          "loss_not_falling", "loss_not_finite", "implausible", "above_ceiling"};
+constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "few_trials",
+                                          "steal",       "loss_not_falling", "loss_not_finite",
+                                          "implausible", "above_ceiling"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ", "no_trials: "};
 
 bool is_own_flag(std::string_view flag) {
@@ -47,8 +48,8 @@ Estimate scaled(Estimate e, double factor) {
   return e;
 }
 
-/// The interval over trials sees their spread only; the sensor's own half width (relative, mean over trials) is common to
-/// all of them and joins in quadrature (DESIGN §8.9).
+/// The interval over trials sees their spread only; the sensor's own half width (relative, mean over trials) is common
+/// to all of them and joins in quadrature (DESIGN §8.9).
 void widen(Estimate& e, double relative_half_width) {
   if (!e.low || !e.high) return;
   const double sensor = std::abs(e.value) * relative_half_width;
@@ -72,10 +73,12 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope) {
     }
     any = true;
     total.energy_j += *row.energy_j;
-    total.uncertainty_j += row.uncertainty_j.value_or(0);   // added, not in quadrature: one clock's error is in all rows
+    total.uncertainty_j += row.uncertainty_j.value_or(0);  // added, not in quadrature: one clock's error is in all rows
   }
-  if (!any) total.reason = "no counted meter";
-  else if (!(total.energy_j > 0)) total.reason = "counter did not move";   // 0 J is never a measurement
+  if (!any)
+    total.reason = "no counted meter";
+  else if (!(total.energy_j > 0))
+    total.reason = "counter did not move";  // 0 J is never a measurement
   return total;
 }
 
@@ -99,10 +102,11 @@ void summarise_energy(Record& record, const std::vector<double>& samples) {
     for (const EnergyRow& row : t.energy)
       if (!row.scope.empty()) scopes.insert(row.scope);
   if (scopes.empty()) {
-    std::vector<std::string> reasons;   // of sources that found no sensor, each once
+    std::vector<std::string> reasons;  // of sources that found no sensor, each once
     for (const Trial& t : record.trials)
       for (const EnergyRow& row : t.energy)
-        if (const std::string r = row.domain + ": " + row.reason; std::find(reasons.begin(), reasons.end(), r) == reasons.end())
+        if (const std::string r = row.domain + ": " + row.reason;
+            std::find(reasons.begin(), reasons.end(), r) == reasons.end())
           reasons.push_back(r);
     if (!reasons.empty()) {
       s.energy_reason = no_meter;
@@ -137,8 +141,8 @@ void summarise_energy(Record& record, const std::vector<double>& samples) {
     widen(efficiency, sensor);
     s.energy_j[scope] = joules;
     s.samples_per_j[scope] = efficiency;
-    s.flops_per_w[scope] = s.model_flops_per_sample > 0 ? std::optional(scaled(efficiency, s.model_flops_per_sample))
-                                                        : std::nullopt;
+    s.flops_per_w[scope] =
+        s.model_flops_per_sample > 0 ? std::optional(scaled(efficiency, s.model_flops_per_sample)) : std::nullopt;
   }
   if (has_no_meter(record)) s.energy_reason = std::string(no_meter) + ": " + s.energy_reason;
 }
@@ -159,7 +163,8 @@ void summarise_speed(Record& record, const std::vector<double>& samples) {
   if (!throughput.empty()) {
     s.samples_per_s = estimate(throughput);
     s.step_time_s = estimate(step_time);
-    if (record.workload.seq_len) s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
+    if (record.workload.seq_len)
+      s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
     if (s.model_flops_per_sample > 0) s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);
     s.step_time_p50_s = quantile(all, 0.5);
     s.step_time_p90_s = quantile(all, 0.9);
@@ -174,8 +179,10 @@ void summarise_speed(Record& record, const std::vector<double>& samples) {
   } else if (s.of_ceiling_reason.empty()) {
     s.of_ceiling_reason = s.flops_per_s ? "ceiling not measured" : "no throughput";
   }
-  if (s.mfu) s.mfu_reason.clear();
-  else if (s.mfu_reason.empty()) s.mfu_reason = "no vendor peak known for this device";
+  if (s.mfu)
+    s.mfu_reason.clear();
+  else if (s.mfu_reason.empty())
+    s.mfu_reason = "no vendor peak known for this device";
 }
 
 std::vector<double> all_losses(const Record& record) {
@@ -212,7 +219,8 @@ void judge(Record& record, const std::vector<double>& losses) {
   for (std::size_t i = 0; i < record.trials.size(); ++i) {
     const std::vector<double>& steps = record.trials[i].step_time_s;
     const std::string trial = "trial " + std::to_string(i + 1);
-    if (steps.empty()) v.reasons.push_back("step_time: " + trial + " has no step");
+    if (steps.empty())
+      v.reasons.push_back("step_time: " + trial + " has no step");
     else if (!std::all_of(steps.begin(), steps.end(), [](double t) { return is_finite(t) && t > 0; }))
       v.reasons.push_back("step_time: " + trial + " has a step that took no positive, finite time");
   }
@@ -238,7 +246,7 @@ void judge(Record& record, const std::vector<double>& losses) {
 }  // namespace
 
 void summarise(Record& record) {
-  std::vector<double> samples;   // of each trial
+  std::vector<double> samples;  // of each trial
   for (const Trial& t : record.trials)
     samples.push_back(static_cast<double>(record.workload.global_batch) * static_cast<double>(t.step_time_s.size()));
   const std::vector<double> losses = all_losses(record);

@@ -21,7 +21,7 @@ constexpr int exit_usage = 2;
 std::string unknown_word(const CLI::App& app, const std::string& word) {
   std::vector<std::string> known;
   const CLI::App* scope = &app;
-  for (const CLI::App* sub : app.get_subcommands()) scope = sub;   // the one that was called
+  for (const CLI::App* sub : app.get_subcommands()) scope = sub;  // the one that was called
   if (word.starts_with("-")) {
     for (const CLI::Option* option : scope->get_options())
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
@@ -30,7 +30,10 @@ std::string unknown_word(const CLI::App& app, const std::string& word) {
   }
   const std::string close = nearest(word, known);
   const std::string help = scope == &app ? "trainwatt --help" : "trainwatt " + scope->get_name() + " --help";
-  return fmt::format("{}: unknown {}; {}see {}", word, word.starts_with("-") ? "option" : scope == &app ? "command" : "argument",
+  return fmt::format("{}: unknown {}; {}see {}", word,
+                     word.starts_with("-") ? "option"
+                     : scope == &app       ? "command"
+                                           : "argument",
                      close.empty() ? "" : "did you mean " + close + "? Else ", help);
 }
 
@@ -38,13 +41,15 @@ std::string unknown_word(const CLI::App& app, const std::string& word) {
 
 int main(int argc, char** argv) {
   const Program program = program_info("trainwatt");
-  CLI::App app("Reads training reports and knows the networks that are trained. Measures with trainwatt-train.", "trainwatt");
+  CLI::App app("Reads training reports and knows the networks that are trained. Measures with trainwatt-train.",
+               "trainwatt");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.require_subcommand(0, 1);
   app.footer("Exit codes: 0 good; 1 a report breaks its schema or an invariant; 2 bad usage or an unreadable file.");
 
   std::vector<std::string> reports;
-  CLI::App* validate = app.add_subcommand("validate", "Check reports against the schema and recompute them from their samples");
+  CLI::App* validate =
+      app.add_subcommand("validate", "Check reports against the schema and recompute them from their samples");
   validate->add_option("FILE", reports, "report.json")->required();
 
   tool::ShowOptions show_options;
@@ -64,12 +69,14 @@ int main(int argc, char** argv) {
   plan->add_option("--layers", plan_options.layers, "cut the network to this many layers");
   plan->add_option("--precision", plan_options.precision, "float32 or bf16")->capture_default_str();
   plan->add_option("--micro-batch", plan_options.micro_batch, "samples per rank and pass")->check(CLI::PositiveNumber);
-  plan->add_option("--accumulate", plan_options.accumulate, "micro-batches per optimizer step")->check(CLI::PositiveNumber)->capture_default_str();
+  plan->add_option("--accumulate", plan_options.accumulate, "micro-batches per optimizer step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   plan->add_option("--seq-len", plan_options.seq_len, "tokens of a sample")->check(CLI::PositiveNumber);
   plan->add_option("--ranks", plan_options.ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
   plan->add_flag("--json", plan_options.json, "as JSON");
 
-  app.allow_extras();   // told apart below, with a suggestion
+  app.allow_extras();  // told apart below, with a suggestion
   for (CLI::App* sub : {validate, show, models, plan}) sub->allow_extras();
   const auto fail = [](const std::string& what) {
     fmt::print(stderr, "trainwatt: {}\n", what);
@@ -77,14 +84,16 @@ int main(int argc, char** argv) {
   };
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& success) {   // --help, --version
+  } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
     const std::vector<std::string> extras = app.remaining(true);
-    return fail(extras.empty() ? std::string(error.what()) + "; see trainwatt --help" : unknown_word(app, extras.front()));
+    return fail(extras.empty() ? std::string(error.what()) + "; see trainwatt --help"
+                               : unknown_word(app, extras.front()));
   }
   try {
-    if (const std::vector<std::string> extras = app.remaining(true); !extras.empty()) return fail(unknown_word(app, extras.front()));
+    if (const std::vector<std::string> extras = app.remaining(true); !extras.empty())
+      return fail(unknown_word(app, extras.front()));
     if (*validate) return tool::validate(reports);
     if (*show) return tool::show(show_options);
     if (*models) return tool::models(models_json);

@@ -20,7 +20,7 @@ constexpr std::size_t text_width = 100;
 
 struct Precision {
   const char* name;
-  int weight_bytes;                 ///< of one weight or activation as computed with
+  int weight_bytes;  ///< of one weight or activation as computed with
 };
 constexpr std::array<Precision, 2> precisions = {{{"float32", 4}, {"bf16", 2}}};
 
@@ -31,24 +31,30 @@ std::string shape_of(const NetworkDescription& network) {
     return fmt::format("{} layers, width {}, {} heads, vocabulary {}", g.layers, g.width, g.heads, g.vocabulary);
   }
   const ResnetDescription& r = network.resnet();
-  return fmt::format("{} bottlenecks, {} x {} images, {} classes", fmt::join(r.blocks, "+"), r.image_size, r.image_size, r.classes);
+  return fmt::format("{} bottlenecks, {} x {} images, {} classes", fmt::join(r.blocks, "+"), r.image_size, r.image_size,
+                     r.classes);
 }
 
 const char* kind_name(Product::Kind kind) {
   switch (kind) {
-    case Product::Kind::linear: return "linear";
-    case Product::Kind::convolution: return "convolution";
-    case Product::Kind::classifier: return "classifier";
-    case Product::Kind::attention: return "attention";
+    case Product::Kind::linear:
+      return "linear";
+    case Product::Kind::convolution:
+      return "convolution";
+    case Product::Kind::classifier:
+      return "classifier";
+    case Product::Kind::attention:
+      return "attention";
   }
   return "unknown";
 }
 
 std::string shape_of(const Product& p) {
   if (p.kind == Product::Kind::convolution)
-    return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels, p.out_channels,
-                       p.kernel, p.stride);
-  if (p.kind == Product::Kind::attention) return fmt::format("{} x {} tokens, {} heads of {}", p.batch, p.seq, p.heads, p.head_dim);
+    return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels,
+                       p.out_channels, p.kernel, p.stride);
+  if (p.kind == Product::Kind::attention)
+    return fmt::format("{} x {} tokens, {} heads of {}", p.batch, p.seq, p.heads, p.head_dim);
   return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
 }
 
@@ -79,7 +85,10 @@ int models(bool json) {
   for (const NetworkDescription& network : catalog()) {
     const std::int64_t parameters = count_parameters(network);
     const double flops = model_flops_per_sample(network, network.default_seq_len);
-    Json entry = {{"name", network.name}, {"shape", shape_of(network)}, {"parameters", parameters}, {"model_flops_per_sample", flops}};
+    Json entry = {{"name", network.name},
+                  {"shape", shape_of(network)},
+                  {"parameters", parameters},
+                  {"model_flops_per_sample", flops}};
     entry["seq_len"] = network.is_tokens() ? Json(network.default_seq_len) : Json();
     entry["micro_batch"] = network.default_micro_batch;
     all.push_back(std::move(entry));
@@ -117,13 +126,16 @@ int plan(const PlanOptions& options) {
   const long long micro_batch = options.micro_batch.value_or(network.default_micro_batch);
   const long long seq_len = options.seq_len.value_or(network.default_seq_len);
   if (network.is_tokens() && seq_len > network.gpt2().max_seq)
-    throw UsageError(fmt::format("--seq-len {}: {} has {} positions; give at most that", seq_len, network.name, network.gpt2().max_seq));
+    throw UsageError(fmt::format("--seq-len {}: {} has {} positions; give at most that", seq_len, network.name,
+                                 network.gpt2().max_seq));
   if (!network.is_tokens() && options.seq_len)
-    throw UsageError(fmt::format("--seq-len {}: {} trains on images, which have no sequence; leave it out", seq_len, network.name));
+    throw UsageError(
+        fmt::format("--seq-len {}: {} trains on images, which have no sequence; leave it out", seq_len, network.name));
   if (micro_batch > (1 << 24) || options.accumulate > (1 << 24) || options.ranks > (1 << 24))
     throw UsageError("--micro-batch, --accumulate and --ranks may be at most 16777216");
 
-  const double samples = static_cast<double>(micro_batch) * static_cast<double>(options.accumulate) * static_cast<double>(options.ranks);
+  const double samples =
+      static_cast<double>(micro_batch) * static_cast<double>(options.accumulate) * static_cast<double>(options.ranks);
   const double flops = model_flops_per_sample(network, seq_len);
   const std::int64_t parameters = count_parameters(network);
   const std::vector<Product> list = products(network, micro_batch, seq_len);
@@ -131,15 +143,19 @@ int plan(const PlanOptions& options) {
   for (const Product& p : list) total += p.flops();
 
   if (options.json) {
-    Json json = {{"model", network.name}, {"layers", options.layers ? Json(*options.layers) : Json()}, {"precision", precision->name}};
+    Json json = {{"model", network.name},
+                 {"layers", options.layers ? Json(*options.layers) : Json()},
+                 {"precision", precision->name}};
     json["micro_batch"] = micro_batch, json["accumulate"] = options.accumulate, json["ranks"] = options.ranks;
     json["global_batch"] = static_cast<std::int64_t>(samples);
     json["seq_len"] = network.is_tokens() ? Json(seq_len) : Json();
-    json["parameters"] = parameters, json["model_flops_per_sample"] = flops, json["model_flops_per_step"] = flops * samples;
+    json["parameters"] = parameters, json["model_flops_per_sample"] = flops,
+    json["model_flops_per_step"] = flops * samples;
     json["flops_rule"] = flops_rule();
     Json& products_json = json["products_per_micro_batch"] = Json::array();
     for (const Product& p : list)
-      products_json.push_back({{"kind", kind_name(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
+      products_json.push_back(
+          {{"kind", kind_name(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
@@ -150,14 +166,16 @@ int plan(const PlanOptions& options) {
   line("weights", fmt::format("about {} in {}, {} as float32 masters",
                               text::bytes(static_cast<double>(parameters) * precision->weight_bytes), precision->name,
                               text::bytes(static_cast<double>(parameters) * 4)));
-  line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch, options.accumulate, options.ranks,
-                            options.ranks == 1 ? "" : "s", samples, network.is_tokens() ? fmt::format(" of {} tokens", seq_len) : ""));
+  line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
+                            options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
+                            network.is_tokens() ? fmt::format(" of {} tokens", seq_len) : ""));
   line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
   line("rule", text::wrap(flops_rule(), text_width, 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
   std::vector<Row> rows = {{{"kind", "shape", "times", "FLOP", "share"}}};
   for (const Product& p : list)
-    rows.push_back({{kind_name(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()), text::significant(100 * p.flops() / total) + " %"}});
+    rows.push_back({{kind_name(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
+                     text::significant(100 * p.flops() / total) + " %"}});
   print_table(rows, 2);
   return 0;
 }

@@ -36,7 +36,7 @@ bool is_set(const char* variable) {
 
 /// Whether the terminal's character set holds the blocks of bars and sparklines.
 bool has_unicode() {
-  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"})   // the first that is set decides
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"})  // the first that is set decides
     if (is_set(variable)) {
       std::string value = std::getenv(variable);
       std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -53,10 +53,12 @@ int validate(const std::vector<std::string>& paths) {
     try {
       const std::vector<std::string> violations = validate_report(read_file(path));
       for (const std::string& line : violations) fmt::print(stderr, "{}: {}\n", path, line);
-      if (violations.empty()) fmt::print("{}: good\n", path);
-      else code = std::max(code, 1);
+      if (violations.empty())
+        fmt::print("{}: good\n", path);
+      else
+        code = std::max(code, 1);
     } catch (const UsageError& error) {
-      fmt::print(stderr, "trainwatt: {}\n", error.what());   // the other files are still worth a look
+      fmt::print(stderr, "trainwatt: {}\n", error.what());  // the other files are still worth a look
       code = 2;
     }
   }
@@ -69,7 +71,8 @@ int show(const ShowOptions& options) {
   style.color = terminal && !is_set("NO_COLOR");
   style.unicode = !options.ascii && has_unicode();
   winsize size{};
-  if (options.width) style.width = *options.width;
+  if (options.width)
+    style.width = *options.width;
   else if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     style.width = std::clamp<int>(size.ws_col, 80, 120);
   const std::string text = read_file(options.path);

@@ -30,7 +30,9 @@ class Files : public ::testing::Test {
     return out.str();
   }
   static void put(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
-  int files() const { return static_cast<int>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
+  int files() const {
+    return static_cast<int>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
   /// What the std::system_error of `write` says, in a child; 0: none was thrown. Its text must name the path.
   template <class F>
   static int errno_in_child(const fs::path& path, F write) {
@@ -82,9 +84,10 @@ TEST_F(Files, WriteOverAFolderFailsAndLeavesNothing) {
 
 TEST_F(Files, AFolderWithoutRightsIsRefused) {
   const fs::path path = folder_ / "report.json";
-  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+  fs::permissions(folder_,
+                  fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
   const int error = errno_in_child(path, [&] {
-    if (geteuid() == 0 && seteuid(65534) != 0) _exit(254);   // root may write everywhere
+    if (geteuid() == 0 && seteuid(65534) != 0) _exit(254);  // root may write everywhere
     write_atomically(path, "x");
   });
   EXPECT_EQ(error, EACCES);
@@ -97,7 +100,7 @@ TEST_F(Files, AFullDiskKeepsTheOldFile) {
   put(path, "old");
   EXPECT_EQ(errno_in_child(path, [&] { limit_files(100), write_atomically(path, std::string(1000, 'x')); }), EFBIG);
   EXPECT_EQ(content(path), "old");
-  EXPECT_EQ(files(), 1);   // the temporary is gone
+  EXPECT_EQ(files(), 1);  // the temporary is gone
 }
 
 TEST_F(Files, AFullDiskKeepsTheLinesBefore) {

@@ -28,7 +28,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-TEST(Sha256, NistVectors) {   // FIPS 180-4 examples and NIST's SHA256LongMsg
+TEST(Sha256, NistVectors) {  // FIPS 180-4 examples and NIST's SHA256LongMsg
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
@@ -58,8 +58,9 @@ TEST(ReportJson, RoundTripKeepsEveryBit) {
 TEST(ReportJson, ShapeAndOrder) {
   const std::string text = to_json(sample_report());
   std::size_t last = 0;
-  for (const char* key : {"\"schema_version\": \"1.0\"", "\"program\"", "\"context\"", "\"plan\"", "\"records\"", "\"workload\"",
-                          "\"setting\"", "\"trials\"", "\"step_time_s\"", "\"summary\"", "\"energy_j\": null", "\"verdict\""}) {
+  for (const char* key :
+       {"\"schema_version\": \"1.0\"", "\"program\"", "\"context\"", "\"plan\"", "\"records\"", "\"workload\"",
+        "\"setting\"", "\"trials\"", "\"step_time_s\"", "\"summary\"", "\"energy_j\": null", "\"verdict\""}) {
     const auto at = text.find(key, last);
     EXPECT_NE(at, std::string::npos) << key;
     last = at;
@@ -67,7 +68,7 @@ TEST(ReportJson, ShapeAndOrder) {
   std::size_t longest = 0;
   for (std::size_t start = 0, end; (end = text.find('\n', start)) != std::string::npos; start = end + 1)
     if (text.substr(start, end - start).find('"') == std::string::npos) longest = std::max(longest, end - start);
-  EXPECT_LE(longest, 120u);   // lists of numbers fill lines
+  EXPECT_LE(longest, 120u);  // lists of numbers fill lines
 }
 
 TEST(ReportJson, RecordLineIsOneLine) {
@@ -98,22 +99,26 @@ TEST(ReportJson, OddBytesStayJson) {
 
 TEST(ReportJson, UnknownKeysAreIgnored) {
   const std::string text = to_json(sample_report());
-  const std::string extended = replaced(text, "\"program\": {", "\"later\": [1, {}], \"program\": {\"colour\": \"blue\", ");
+  const std::string extended =
+      replaced(text, "\"program\": {", "\"later\": [1, {}], \"program\": {\"colour\": \"blue\", ");
   EXPECT_EQ(to_json(report_from_json(extended)), text);
 }
 
 TEST(ReportJson, ErrorsNameThePlace) {
   const std::string text = to_json(sample_report());
-  EXPECT_EQ(thrown("{\n  \"a\": ]"), "not JSON: line 2, column 8: syntax error while parsing value - unexpected ']'; expected '[', '{', "
-                                     "or a literal");
+  EXPECT_EQ(thrown("{\n  \"a\": ]"),
+            "not JSON: line 2, column 8: syntax error while parsing value - unexpected ']'; expected '[', '{', "
+            "or a literal");
   EXPECT_EQ(thrown("[]"), "not a report: the document is array");
   EXPECT_EQ(thrown("{}"), "not a report: key \"schema_version\" is missing");
-  EXPECT_EQ(thrown(replaced(text, "\"1.0\"", "\"2.0\"")), "/schema_version: \"2.0\" is not \"1.0\", the version that this program reads");
+  EXPECT_EQ(thrown(replaced(text, "\"1.0\"", "\"2.0\"")),
+            "/schema_version: \"2.0\" is not \"1.0\", the version that this program reads");
   EXPECT_EQ(thrown(replaced(text, "\"micro_batch\": 8", "\"micro_batch\": \"8\"")),
             "/records/0/workload/micro_batch: expected an integer, found string");
   EXPECT_EQ(thrown(replaced(text, "\"micro_batch\": 8", "\"microbatch\": 8")),
             "/records/0/workload: key \"micro_batch\" is missing");
-  EXPECT_EQ(thrown(replaced(text, "\"ranks\": 2", "\"ranks\": 3000000000")), "/records/0/workload/ranks: 3000000000 is out of range");
+  EXPECT_EQ(thrown(replaced(text, "\"ranks\": 2", "\"ranks\": 3000000000")),
+            "/records/0/workload/ranks: 3000000000 is out of range");
   EXPECT_EQ(thrown(replaced(text, "\"seed\": 1", "\"seed\": -1")), "/records/0/workload/seed: -1 is out of range");
 }
 

@@ -14,8 +14,11 @@ Trial sample_trial(int steps, double step_time_s, double window_s) {
     t.loss.push_back(5.5 - 0.01 * i + 0.02 * ((i * 3) % 4));
     t.gradient_norm.push_back(1.0 + 0.1 * (i % 3));
   }
-  t.phase_s = {{"data", 0.001}, {"forward", 0.3 * step_time_s}, {"backward", 0.55 * step_time_s},
-               {"communication", 0.05 * step_time_s}, {"optimizer", 0.08 * step_time_s}};
+  t.phase_s = {{"data", 0.001},
+               {"forward", 0.3 * step_time_s},
+               {"backward", 0.55 * step_time_s},
+               {"communication", 0.05 * step_time_s},
+               {"optimizer", 0.08 * step_time_s}};
   t.window_s = window_s;
   t.steal_share = 0.004;
   return t;
@@ -52,8 +55,8 @@ Record sample_record_with_energy() {
       e.energy_j = joules, e.uncertainty_j = 2, e.window_s = t.window_s, e.update_period_s = 0.001;
       return e;
     };
-    t.energy = {row("package", "rapl:package-0", 6000), row("package", "rapl:package-1", 5800), row("dram", "rapl:dram-0", 900),
-                row("package", "rapl:core-0", 4000)};
+    t.energy = {row("package", "rapl:package-0", 6000), row("package", "rapl:package-1", 5800),
+                row("dram", "rapl:dram-0", 900), row("package", "rapl:core-0", 4000)};
     t.energy[3].counted = false;
     t.energy[3].reason = "contained";
   }
@@ -80,7 +83,8 @@ Report sample_report() {
   c.hosts = {h};
   for (int rank = 0; rank < 2; ++rank) {
     DeviceEntry d;
-    d.rank = rank, d.host = "node1", d.kind = "cpu", d.name = h.cpu, d.instruction_set = "AVX512_CORE_AMX", d.threads = 1;
+    d.rank = rank, d.host = "node1", d.kind = "cpu", d.name = h.cpu, d.instruction_set = "AVX512_CORE_AMX",
+    d.threads = 1;
     d.affinity = {rank};
     d.libraries = {"oneDNN 2.6.3", "OpenMP 201511"};
     c.devices.push_back(d);

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# schema_python.sh PYTHON FOLDER SCHEMA: checks the schema and the fixtures with Python's jsonschema; 77 where it is missing.
+# schema_python.sh FOLDER SCHEMA: checks the schema and the fixtures with Python's jsonschema; 77 where it is missing.
 set -euo pipefail
-python=$1 folder=$2 schema=$3
-if [ ! -x "$python" ] || ! "$python" -c 'import jsonschema; jsonschema.Draft7Validator' 2>/dev/null; then
-  echo "skip: Python's jsonschema is not installed (python3-jsonschema)"
-  exit 77
-fi
-exec "$python" "$folder/schema_python.py" "$folder/fixtures" "$schema"
+folder=$1 schema=$2
+for python in python3 /usr/bin/python3; do   # a python3 in front of the distribution's may lack its packages
+  if "$python" -c 'import jsonschema; jsonschema.Draft7Validator' 2>/dev/null; then
+    exec "$python" "$folder/schema_python.py" "$folder/fixtures" "$schema"
+  fi
+done
+echo "skip: Python's jsonschema is not installed (python3-jsonschema)"
+exit 77

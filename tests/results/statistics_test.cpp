@@ -9,7 +9,7 @@ namespace tw {
 namespace {
 
 TEST(Statistics, QuantileType7) {
-  const std::vector<double> v = {4, 1, 3, 2};   // h = 3·q; R's type 7 gives the same
+  const std::vector<double> v = {4, 1, 3, 2};  // h = 3·q; R's type 7 gives the same
   EXPECT_DOUBLE_EQ(quantile(v, 0), 1);
   EXPECT_DOUBLE_EQ(quantile(v, 0.1), 1.3);
   EXPECT_DOUBLE_EQ(quantile(v, 0.25), 1.75);
@@ -24,7 +24,7 @@ TEST(Statistics, QuantileType7) {
 TEST(Statistics, Slope) {
   EXPECT_DOUBLE_EQ(slope(std::vector<double>{5, 3, 1, -1}), -2);
   EXPECT_DOUBLE_EQ(slope(std::vector<double>{1, 2, 1}), 0);
-  EXPECT_NEAR(slope(std::vector<double>{1, 2, 4, 3}), 0.8, 1e-15);   // (−1.5·1 − 0.5·2 + 0.5·4 + 1.5·3) / 5
+  EXPECT_NEAR(slope(std::vector<double>{1, 2, 4, 3}), 0.8, 1e-15);  // (−1.5·1 − 0.5·2 + 0.5·4 + 1.5·3) / 5
   EXPECT_THROW(slope(std::vector<double>{1}), std::invalid_argument);
 }
 

@@ -17,7 +17,9 @@ using namespace text;
 
 using namespace testing;
 
-std::string without_escapes(const std::string& text) { return std::regex_replace(text, std::regex("\033\\[[0-9]+m"), ""); }
+std::string without_escapes(const std::string& text) {
+  return std::regex_replace(text, std::regex("\033\\[[0-9]+m"), "");
+}
 std::size_t widest_line(const std::string& text) {
   std::istringstream lines(text);
   std::size_t widest = 0;
@@ -64,9 +66,13 @@ TEST(Text, Sparkline) {
 TEST(Tables, Summary100) { expect_golden("summary_100.txt", summary_table(sample_report(), {false, 100})); }
 TEST(Tables, Summary80) { expect_golden("summary_80.txt", summary_table(sample_report(), {false, 80})); }
 TEST(Tables, Summary100Color) { expect_golden("summary_100_color.txt", summary_table(sample_report(), {true, 100})); }
-TEST(Tables, SummaryEnergy120) { expect_golden("summary_energy_120.txt", summary_table(sample_energy_report(), {false, 120})); }
+TEST(Tables, SummaryEnergy120) {
+  expect_golden("summary_energy_120.txt", summary_table(sample_energy_report(), {false, 120}));
+}
 TEST(Tables, Show100) { expect_golden("show_100.txt", show_report(sample_report(), {false, 100})); }
-TEST(Tables, ShowEnergy80Ascii) { expect_golden("show_energy_80_ascii.txt", show_report(sample_energy_report(), {false, 80, false})); }
+TEST(Tables, ShowEnergy80Ascii) {
+  expect_golden("show_energy_80_ascii.txt", show_report(sample_energy_report(), {false, 80, false}));
+}
 
 TEST(Tables, ColorAddsEscapesOnly) {
   for (const Report& report : {sample_report(), sample_energy_report()}) {

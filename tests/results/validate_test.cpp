@@ -3,9 +3,9 @@
 #include <sstream>
 #include <vector>
 
-#include "tests/results/golden.hpp"
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
+#include "tests/results/golden.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {
@@ -51,8 +51,9 @@ TEST(Validate, EachFaultIsNamed) {
 }
 
 TEST(Validate, TextThatIsNoReport) {
-  EXPECT_EQ(all(validate_report("")), "not JSON: line 1, column 1: syntax error while parsing value - unexpected end of input; "
-                                      "expected '[', '{', or a literal\n");
+  EXPECT_EQ(all(validate_report("")),
+            "not JSON: line 1, column 1: syntax error while parsing value - unexpected end of input; "
+            "expected '[', '{', or a literal\n");
   EXPECT_EQ(all(validate_report("[]")), "not a report: the document is array\n");
   EXPECT_EQ(all(validate_report("{}")), "not a report: key \"schema_version\" is missing\n");
   EXPECT_EQ(all(validate_report("{\"schema_version\": 1}")),
@@ -64,9 +65,10 @@ TEST(Validate, TextThatIsNoReport) {
 
 TEST(Validate, ACountedRowWithJoulesHasNoExcuse) {
   Report report = sample_energy_report();
-  report.records[0].trials[0].energy[3].counted = true;   // "contained"
+  report.records[0].trials[0].energy[3].counted = true;  // "contained"
   summarise(report.records[0]);
-  EXPECT_EQ(all(validate_report(to_json(report))), "/records/0/trials/0/energy/3/reason: a counted row with joules has one\n");
+  EXPECT_EQ(all(validate_report(to_json(report))),
+            "/records/0/trials/0/energy/3/reason: a counted row with joules has one\n");
 }
 
 TEST(Validate, InvalidRecordsAreGoodReports) {

@@ -26,7 +26,7 @@ Record summarised(Record r) {
 TEST(Verdict, SummaryFollowsFromTheSamples) {
   Record r = sample_record();
   r.trials = {sample_trial(1, 2, 60), sample_trial(1, 2, 60), sample_trial(1, 2, 60)};
-  r.trials[0].step_time_s = {1, 3};   // 2 steps of 64 samples in 4 s
+  r.trials[0].step_time_s = {1, 3};  // 2 steps of 64 samples in 4 s
   r.trials[1].step_time_s = {2, 2, 2, 2};
   r.trials[2].step_time_s = {2};
   r.trials[0].loss = {5, 4}, r.trials[1].loss = {4, 3, 3, 2}, r.trials[2].loss = {1};
@@ -47,13 +47,13 @@ TEST(Verdict, SummaryFollowsFromTheSamples) {
   EXPECT_EQ(*s.loss_last, 1);
   EXPECT_LT(*s.loss_slope_per_step, 0);
   EXPECT_EQ(r.verdict.status, "valid");
-  EXPECT_EQ(s.planned_bytes_per_rank, 365ull << 20);   // what the caller set stays
+  EXPECT_EQ(s.planned_bytes_per_rank, 365ull << 20);  // what the caller set stays
 }
 
 TEST(Verdict, ThroughputIsTotalSamplesOverTotalTime) {
   Record r = sample_record();
   r.trials = {sample_trial(2, 1, 60)};
-  r.trials[0].step_time_s = {1, 9};   // not the mean of 64/1 and 64/9
+  r.trials[0].step_time_s = {1, 9};  // not the mean of 64/1 and 64/9
   EXPECT_DOUBLE_EQ(summarised(r).summary.samples_per_s->value, 12.8);
 }
 
@@ -64,7 +64,8 @@ TEST(Verdict, ImagesHaveNoTokens) {
 }
 
 TEST(Verdict, IsIdempotent) {
-  for (Record r : {sample_record(), sample_record_with_energy(), sample_report().records[1], sample_report().records[2]}) {
+  for (Record r :
+       {sample_record(), sample_record_with_energy(), sample_report().records[1], sample_report().records[2]}) {
     r.verdict.flags.push_back("narrow_affinity");
     summarise(r);
     const std::string once = to_json_line(r);
@@ -99,9 +100,9 @@ TEST(Verdict, EnergyIsSummedByScopeOverCountedRows) {
   const Record r = summarised(sample_record_with_energy());
   const Summary& s = r.summary;
   ASSERT_EQ(s.energy_j.size(), 2u);
-  EXPECT_DOUBLE_EQ(s.energy_j.at("package")->value, 11800);   // the contained core zone is left out
+  EXPECT_DOUBLE_EQ(s.energy_j.at("package")->value, 11800);  // the contained core zone is left out
   EXPECT_DOUBLE_EQ(s.energy_j.at("dram")->value, 900);
-  EXPECT_NEAR(*s.energy_j.at("package")->low, 11800 - 4, 1e-9);   // no spread between trials: the sensors' ± 2 J each
+  EXPECT_NEAR(*s.energy_j.at("package")->low, 11800 - 4, 1e-9);  // no spread between trials: the sensors' ± 2 J each
   EXPECT_NEAR(s.samples_per_j.at("package")->value, 64.0 * 40 / 11800, 1e-12);
   EXPECT_NEAR(s.flops_per_w.at("package")->value, 1.2e9 * 64 * 40 / 11800, 1e-3);
   EXPECT_EQ(s.energy_reason, "");
@@ -172,7 +173,7 @@ TEST(Verdict, Short) {
   EXPECT_TRUE(has_flag(summarised(r), "short"));
   Record slow_meter = sample_record_with_energy();
   EXPECT_FALSE(has_flag(summarised(slow_meter), "short"));
-  slow_meter.trials[0].energy[0].update_period_s = 1;   // wants 100 s
+  slow_meter.trials[0].energy[0].update_period_s = 1;  // wants 100 s
   EXPECT_TRUE(has_flag(summarised(slow_meter), "short"));
 }
 
@@ -204,7 +205,7 @@ TEST(Verdict, LossNotFalling) {
   for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 - 0.001 * i;
   EXPECT_FALSE(has_flag(summarised(r), "loss_not_falling"));
   for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 + 0.001 * i;
-  r.trials[0].loss.pop_back();   // 19 say nothing
+  r.trials[0].loss.pop_back();  // 19 say nothing
   EXPECT_FALSE(has_flag(summarised(r), "loss_not_falling"));
 }
 

@@ -107,7 +107,7 @@ TEST(Tool, Validate) {
   EXPECT_EQ(good.err, "");
 
   std::string changed = contents(fixtures + "/good.json");
-  changed.replace(changed.find("\"quick\\\""), 6, "\"later");   // inside the plan's text
+  changed.replace(changed.find("\"quick\\\""), 6, "\"later");  // inside the plan's text
   const std::string broken_path = file_with(changed);
   const Outcome broken = run({"validate", fixtures + "/good.json", broken_path});
   EXPECT_EQ(broken.code, 1);
@@ -131,7 +131,7 @@ TEST(Tool, Validate) {
 TEST(Tool, Show) {
   const Outcome o = run({"show", fixtures + "/good.json"}, {"LANG=C.UTF-8"});
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(o.out, contents(fixtures + "/show_100.txt"));   // no terminal: 100 columns, no colour
+  EXPECT_EQ(o.out, contents(fixtures + "/show_100.txt"));  // no terminal: 100 columns, no colour
   EXPECT_EQ(run({"show", fixtures + "/good.json"}, {"LC_ALL=C", "LANG=C.UTF-8"}).out,
             run({"show", fixtures + "/good.json", "--ascii"}, {"LANG=C.UTF-8"}).out);
 
@@ -145,18 +145,21 @@ TEST(Tool, Show) {
 TEST(Tool, Models) {
   const Outcome o = run({"models"});
   EXPECT_EQ(o.code, 0);
-  for (const char* text : {"gpt2-124m ", "124 M", "resnet-50 ", "25.6 M"}) EXPECT_NE(o.out.find(text), std::string::npos) << text;
+  for (const char* text : {"gpt2-124m ", "124 M", "resnet-50 ", "25.6 M"})
+    EXPECT_NE(o.out.find(text), std::string::npos) << text;
   const Outcome json = run({"models", "--json"});
   EXPECT_EQ(json.code, 0);
-  EXPECT_NE(json.out.find("\"parameters\": 124439808"), std::string::npos);   // of the published model
+  EXPECT_NE(json.out.find("\"parameters\": 124439808"), std::string::npos);  // of the published model
 }
 
 TEST(Tool, Plan) {
-  const std::vector<std::string> arguments = {"plan", "--model", "gpt2-124m", "--precision", "bf16", "--micro-batch", "4",
-                                              "--seq-len", "256", "--accumulate", "2", "--ranks", "2"};
+  const std::vector<std::string> arguments = {"plan", "--model",   "gpt2-124m", "--precision",  "bf16", "--micro-batch",
+                                              "4",    "--seq-len", "256",       "--accumulate", "2",    "--ranks",
+                                              "2"};
   const Outcome o = run(arguments);
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_NE(o.out.find("4 micro-batch x 2 accumulated x 2 ranks = 16 samples of 256 tokens"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("4 micro-batch x 2 accumulated x 2 ranks = 16 samples of 256 tokens"), std::string::npos)
+      << o.out;
   EXPECT_NE(o.out.find("1024 x 768 -> 50257"), std::string::npos) << o.out;
   std::vector<std::string> as_json = arguments;
   as_json.push_back("--json");
