@@ -78,7 +78,8 @@ class Measurement {
   Measurement(Device& device, DType dtype) : device_(device), dtype_(dtype), stream_(device.create_stream()) {}
 
   Ceiling run(const std::vector<Product>& all, double budget_seconds) {
-    const Clock::time_point start = Clock::now();
+    start_ = Clock::now();
+    budget_seconds_ = budget_seconds;
     double model_flops = 0;
     for (const Product& product : all) {
       model_flops += product.flops();
@@ -86,7 +87,7 @@ class Measurement {
     }
     allocate();
     for (const Product& product : all) add(product);
-    time_all(start, budget_seconds);
+    time_all();
     return sum_up(model_flops);
   }
 
@@ -267,6 +268,8 @@ class Measurement {
   }
 
   // ---- timing ----
+  bool affords(double more_seconds) const { return seconds_since(start_) + more_seconds <= budget_seconds_; }
+
   double time(Candidate& candidate, int runs) {
     stream_->synchronize();
     const Clock::time_point start = Clock::now();
@@ -278,8 +281,8 @@ class Measurement {
   /// Caches are filled first, but by a product so long that it fills them itself.
   void sample(Candidate& candidate) {
     const double expected = candidate.samples.empty() ? glance(candidate) : candidate.median();
-    const int runs =
-        expected < shortest_timed ? static_cast<int>(std::ceil(shortest_timed / std::max(expected, 1e-7))) : 1;
+    const double wanted = shortest_timed / std::max(expected, 1e-7);
+    const int runs = wanted > 1 && affords(0) ? static_cast<int>(std::ceil(wanted)) : 1;
     if (!candidate.samples.empty() && expected < longest_warmed) candidate.run();
     candidate.samples.push_back(time(candidate, runs));
   }
@@ -291,7 +294,7 @@ class Measurement {
     return first > 5 * longest_warmed ? first : time(candidate, 1);
   }
 
-  void time_all(Clock::time_point start, double budget_seconds) {
+  void time_all() {
     for (Pass& pass : passes_) {
       if (pass.candidates.size() == 1) continue;
       std::vector<double> seconds;
@@ -306,7 +309,7 @@ class Measurement {
       const Clock::time_point round_start = Clock::now();
       for (Pass& pass : passes_)
         for (Candidate& candidate : pass.candidates) sample(candidate);
-      if (round + 1 >= minimum_rounds && seconds_since(start) + seconds_since(round_start) > budget_seconds) break;
+      if (round + 1 >= minimum_rounds && !affords(seconds_since(round_start))) break;
     }
     time_heads();
   }
@@ -371,6 +374,8 @@ class Measurement {
   Device& device_;
   DType dtype_;
   std::unique_ptr<Stream> stream_;
+  Clock::time_point start_;
+  double budget_seconds_ = 0;
   Operands sizes_;
   Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
   Pass forward_, backward_input_, backward_weights_;  // of the product being added
