@@ -50,6 +50,8 @@ class EnergyMeter {
 struct MeterFinding {
   std::string domain;                  ///< of the sensor, or of the source ("rapl") where there is none
   std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable
+  /// Whose total is too small without this sensor; absent for a whole source, and for what is contained or duplicate.
+  std::optional<EnergyScope> scope;
   /// "no_driver", "permission", "unsupported", "duplicate", "contained", "not_compiled"; empty if available
   std::string reason;
   std::string detail;    ///< one line for people: path, errno text, and what to do

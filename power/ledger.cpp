@@ -19,6 +19,7 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
     row.domain = finding.domain;
     row.reason = finding.reason;
     row.detail = finding.detail;
+    if (finding.scope) row.scope = to_string(*finding.scope);
     if (finding.meter) {
       const EnergyMeter& meter = *finding.meter;
       row.scope = to_string(meter.scope());

@@ -244,6 +244,7 @@ std::vector<MeterFinding> powercap_find_meters() {
     finding.domain = uses[i].domain;
     finding.reason = uses[i].reason;
     finding.detail = uses[i].detail;
+    finding.scope = uses[i].scope;
     if (uses[i].scope) {
       const Zone& zone = zones[i];
       const std::size_t me = next++;
@@ -267,6 +268,7 @@ std::vector<MeterFinding> powercap_find_meters() {
                          std::to_string(watched_seconds) + " s";
       } else if (mirror != opened_observed.end()) {
         finding.reason = "duplicate";
+        finding.scope.reset();
         finding.detail = "shows the same counter as " +
                          uses[opened_zone[static_cast<std::size_t>(mirror - opened_observed.begin())]].domain;
       } else {
