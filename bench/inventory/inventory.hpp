@@ -51,7 +51,10 @@ DeviceEntry inspect_device(const Device& device, int rank);
 /// The logical CPUs this thread may run on, ascending.
 std::vector<int> affinity_list();
 int affinity_threads();
-/// VmHWM: the most that was ever resident; 0 where unreadable.
+/// Forgets the peak so far, so that a later point of a sweep is not charged with an earlier one's (Linux: 5 into
+/// clear_refs). False where the kernel does not allow it: the peak then covers the process's whole life.
+bool reset_peak_resident_bytes();
+/// VmHWM: the most that was resident since the start or the last reset; 0 where unreadable.
 std::uint64_t peak_resident_bytes(const std::filesystem::path& root = "/");
 /// MemAvailable, or less where a control group allows less; nullopt where unreadable.
 std::optional<std::uint64_t> memory_available_bytes(const std::filesystem::path& root = "/");

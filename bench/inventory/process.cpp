@@ -109,6 +109,11 @@ DeviceEntry inspect_device(const Device& device, int rank) {
   return entry;
 }
 
+bool reset_peak_resident_bytes() {
+  std::ofstream file("/proc/self/clear_refs");
+  return static_cast<bool>(file << 5 << std::flush);
+}
+
 std::uint64_t peak_resident_bytes(const fs::path& root) {
   if (const auto text = read_text(root / "proc/self/status"))
     if (const auto field = find_field(*text, "VmHWM")) return to_number<std::uint64_t>(*field).value_or(0) * 1024;

@@ -1,0 +1,273 @@
+// trainwatt-train: runs a plan's points on all ranks and hands their records over.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "bench/inventory/inventory.hpp"
+#include "bench/inventory/preflight.hpp"
+#include "bench/train/options.hpp"
+#include "bench/train/outcome.hpp"
+#include "bench/train/run_point.hpp"
+#include "comm/bucketer.hpp"
+#include "models/compute/registry.hpp"
+#include "results/report_io.hpp"
+#include "results/tables.hpp"
+#include "results/verdict.hpp"
+#include "results/version.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
+std::string rfc3339_now() { return utc_now("{:%Y-%m-%dT%H:%M:%SZ}"); }
+
+/// `auto` takes CUDA where a GPU is visible, and says so; a visible GPU that cannot be used is an error, never a silent CPU run.
+std::string choose_device(const std::string& wanted) {
+  if (wanted != "auto") return wanted;
+  for (const Backend& backend : backends())
+    if (backend.kind == DeviceKind::cuda && backend.count() > 0) return "cuda";
+  return "cpu";
+}
+
+/// Threads asked for: --threads, else OMP_NUM_THREADS, else 0.
+int threads_requested(const Options& options) {
+  if (options.threads > 0) return options.threads;
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  return text ? std::max(0, std::atoi(text)) : 0;
+}
+
+/// Threads of this rank: as asked for, else the CPUs of the affinity mask shared out among the ranks on
+/// this node that have the same mask (collective).
+int choose_threads(int requested, Job& job) {
+  const std::vector<int> affinity = affinity_list();
+  const std::vector<std::string> masks = job.gather(fmt::format("{}:{}", job.node(), fmt::join(affinity, ",")));
+  if (requested > 0) return requested;
+  const auto sharers = std::count(masks.begin(), masks.end(), masks[static_cast<std::size_t>(job.rank())]);
+  return std::max<int>(1, static_cast<int>(affinity.size()) / static_cast<int>(std::max<std::ptrdiff_t>(1, sharers)));
+}
+
+/// Root makes the folder before anything is measured; all ranks learn whether it could.
+void make_folder(Job& job, const fs::path& folder, const char* option) {
+  together(job, [&] {
+    if (!job.is_root()) return;
+    std::error_code code;
+    if (fs::exists(folder, code))
+      throw UsageError(fmt::format("{} {}: exists already: choose another folder, results are never overwritten", option, folder.string()));
+    fs::create_directories(folder, code);
+    if (code || access(folder.c_str(), W_OK) != 0)
+      throw Stop(exit_environment, fmt::format("{} {}: cannot be created: {}: choose a folder that you may write to", option,
+                                               folder.string(), code ? code.message() : std::string("not writable")));
+  });
+}
+
+/// Removes a folder we made and left empty: nothing half-written stays behind.
+void remove_if_empty(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove(folder, ignored);
+}
+
+double expected_seconds(const RunPlan& plan) {
+  const Measurement& m = plan.measurement;
+  if (m.steps) return 0;
+  return static_cast<double>(plan.points.size()) * (m.window_seconds * (m.trials + 0.15) + m.ceiling_seconds + 1);
+}
+
+std::string short_result(const Record& record) {
+  if (record.verdict.status == "unsupported" || record.verdict.status == "failed")
+    return record.verdict.status + ": " + (record.verdict.reasons.empty() ? "" : record.verdict.reasons.front());
+  const Summary& s = record.summary;
+  std::string text = record.verdict.status;
+  const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
+  if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
+  if (s.of_ceiling) text += fmt::format(" · {:.2f} of ceiling", *s.of_ceiling);
+  if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);
+  return text;
+}
+
+/// "rapl: no_driver": each source's reason once; empty where any meter answers.
+std::string why_no_energy(const std::vector<MeterEntry>& meters) {
+  std::string reasons;
+  for (const MeterEntry& meter : meters) {
+    if (meter.available) return {};
+    const std::string reason = meter.domain + ": " + meter.reason;
+    if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
+  }
+  return reasons;
+}
+
+void say(const Job& job, const std::string& text) {
+  if (job.is_root()) std::fprintf(stderr, "trainwatt-train: %s\n", text.c_str());
+}
+
+/// What this rank is and where it sits, gathered from all ranks into the report's context (collective).
+Context gather_context(Job& job, const Device& device, int argc, char** argv, EnergyWindow& energy, const fs::path& out,
+                       int threads_requested, std::vector<std::string>& flags) {
+  Context context;
+  context.started_at = rfc3339_now();
+  context.argv.assign(argv, argv + argc);
+  context.environment = relevant_environment();
+  context.versions = library_versions();
+  context.versions["mpi"] = job.library();
+  for (const std::string& library : device.info().libraries) context.versions[library.substr(0, library.find(' '))] = library;
+  context.launcher = job.launcher();
+  const std::vector<std::string> hosts = job.gather(job.is_node_leader() ? pack(inspect_host()) : std::string());
+  for (const std::string& host : hosts)
+    if (!host.empty()) context.hosts.push_back(unpack_host(host));
+  for (const std::string& entry : job.gather(pack(inspect_device(device, job.rank())))) context.devices.push_back(unpack_device(entry));
+  context.meters = energy.entries();
+  std::vector<Warning> warnings = preflight(context.devices, context.hosts, threads_requested);
+  for (Warning& warning : warn_disk_space(disk_available_bytes(out), std::uint64_t{64} << 20, out.string()))
+    warnings.push_back(std::move(warning));
+  for (const Warning& warning : warnings) {
+    if (std::ranges::find(flags, warning.flag) == flags.end()) flags.push_back(warning.flag);
+    context.warnings.push_back(warning.text);
+  }
+  return context;
+}
+
+int export_one_step(Job& job, Device& device, const RunPlan& plan, const Options& options) {
+  if (plan.points.size() != 1) throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
+  const Point& point = plan.points.front();
+  if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty()) throw Stop(exit_environment, why);
+  if (const std::string why = job.agree(why_too_large(point, plan, job)); !why.empty()) throw Stop(exit_environment, why);
+  make_folder(job, options.export_step, "--export-step");
+  Trainer trainer(device, trainer_config(point, plan, job.rank()));
+  const std::unique_ptr<Communicator> communicator = job.communicator(device);
+  Bucketer bucketer(*communicator);
+  GradientSync sync;
+  sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) { bucketer.ready(stream, gradients, range.begin, range.end); };
+  sync.finish = [&](Stream& stream, Tensor gradients) { bucketer.finish(stream, gradients); };
+  trainer.export_step(options.export_step, sync);
+  if (job.is_root()) std::printf("%s: one step of %s is in %s\n", "trainwatt-train", point.id.c_str(), options.export_step.c_str());
+  return exit_good;
+}
+
+int measure(Job& job, Device& device, const RunPlan& plan, const Options& options, int argc, char** argv) {
+  const fs::path out = !options.out.empty() ? fs::path(options.out)
+      : fs::path(job.broadcast(fmt::format("out/{}-{}", plan.suite == "command-line" ? plan.points.front().network.name
+                                                                                       : fs::path(plan.suite).stem().string(),
+                                             utc_now("{:%Y%m%dT%H%M%SZ}"))));
+  // What no point can do is the user's to know before a folder is made.
+  std::string first_obstacle;
+  std::size_t obstacles = 0;
+  for (const Point& point : plan.points) {
+    std::string why = job.agree(why_unsupported(point, device));
+    if (why.empty()) why = job.agree(why_too_large(point, plan, job));
+    if (!why.empty() && obstacles++ == 0) first_obstacle = why;
+  }
+  if (obstacles == plan.points.size()) throw Stop(exit_environment, first_obstacle);
+  make_folder(job, out, "--out");
+
+  Report report;
+  EnergyWindow energy(job);
+  std::vector<std::string> flags;
+  try {
+    report.program = program_info("trainwatt-train");
+    report.plan.suite = plan.suite;
+    report.plan.canonical_json = plan.canonical_json();
+    report.context = gather_context(job, device, argc, argv, energy, out, threads_requested(options), flags);
+  } catch (...) {
+    if (job.is_root()) remove_if_empty(out);
+    throw;
+  }
+  Progress progress(job.is_root(), static_cast<int>(plan.points.size()), expected_seconds(plan));
+  progress.line(fmt::format("trainwatt-train: {} · {} {} · {} · device {} ({}), {} threads a rank", plan.suite,
+                            plan.points.size() == 1 ? "1 point," : fmt::format("{} points,", plan.points.size()),
+                            job.size() == 1 ? "1 rank" : fmt::format("{} ranks", job.size()),
+                            job.nodes() == 1 ? job.host() : fmt::format("{} nodes", job.nodes()), plan.device,
+                            device.info().name, device.info().threads));
+  for (const std::string& warning : report.context.warnings) progress.line("warning: " + warning);
+
+  RunContext context{job, device, plan, energy, progress, options.bucket_mib, why_no_energy(report.context.meters), flags};
+  bool interrupted = false;
+  for (std::size_t i = 0; i < plan.points.size() && !interrupted; ++i) {
+    progress.begin_point(static_cast<int>(i), plan.points[i].id);
+    try {
+      Record record = run_point(context, plan.points[i]);
+      // On disk before the next point starts: a kill loses at most the point in flight.
+      together(job, [&] {
+        if (job.is_root()) append_line(out / "records.jsonl", to_json_line(record));
+      });
+      progress.end_point(short_result(record));
+      report.records.push_back(std::move(record));
+    } catch (const Stop& stop) {
+      if (stop.code() != exit_interrupted) throw;
+      interrupted = true;
+      report.context.warnings.push_back(fmt::format("interrupted by a signal in {}: {} of {} points are complete", plan.points[i].id,
+                                                    report.records.size(), plan.points.size()));
+    }
+  }
+  report.context.finished_at = rfc3339_now();
+  const fs::path path = out / "report.json";
+  together(job, [&] {
+    if (job.is_root() && !report.records.empty()) write_atomically(path, to_json(report));
+  });
+  if (job.is_root()) {
+    if (report.records.empty()) {
+      remove_if_empty(out);
+    } else {
+      const bool terminal = isatty(STDOUT_FILENO) != 0;
+      std::printf("\n%s\nreport: %s\n", summary_table(report, {terminal && !std::getenv("NO_COLOR"), 100}).c_str(), path.c_str());
+    }
+  }
+  if (interrupted) {
+    say(job, report.context.warnings.back());
+    return exit_interrupted;
+  }
+  return exit_code(report);
+}
+
+int run(Job& job, int argc, char** argv) {
+  const ParseResult parsed = parse_options(argc, argv);
+  if (!parsed.options) {
+    if (job.is_root()) {
+      if (parsed.exit_code == 0) std::fputs(parsed.text.c_str(), stdout);
+      else say(job, "error: " + parsed.text);
+    }
+    return parsed.exit_code;
+  }
+  const Options& options = *parsed.options;
+  const std::string device_name = choose_device(options.device);
+  const RunPlan plan = make_plan(options.request, job.size(), device_name);
+  const int threads = choose_threads(threads_requested(options), job);
+  std::unique_ptr<Device> device;
+  together(job, [&] { device = create_device(device_name, DeviceOptions{job.local_rank(), threads}); });
+  if (options.device == "auto" && device_name == "cuda") say(job, "device auto: a GPU is visible, so cuda is used");
+  if (!options.export_step.empty()) return export_one_step(job, *device, plan, options);
+  return measure(job, *device, plan, options, argc, argv);
+}
+
+}  // namespace
+}  // namespace tw
+
+int main(int argc, char** argv) {
+  tw::install_signal_handlers();
+  std::unique_ptr<tw::Job> job;
+  try {
+    job = std::make_unique<tw::Job>(&argc, &argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "trainwatt-train: error: MPI cannot start: %s\n", error.what());
+    return tw::exit_environment;
+  }
+  try {
+    return tw::run(*job, argc, argv);
+  } catch (const tw::Stop& stop) {  // agreed upon: every rank is here
+    if (job->is_root()) std::fprintf(stderr, "trainwatt-train: error: %s\n", stop.what());
+    return stop.code();
+  } catch (const tw::UsageError& error) {  // the same on every rank
+    if (job->is_root()) std::fprintf(stderr, "trainwatt-train: error: %s\n", error.what());
+    return tw::exit_usage;
+  } catch (const std::exception& error) {  // this rank alone: the others may wait in a collective
+    std::fprintf(stderr, "trainwatt-train: error: rank %d on %s: %s\n", job->rank(), job->host().c_str(), error.what());
+    if (job->size() == 1) return tw::exit_code_of(error);
+    job->abort(tw::exit_code_of(error));
+  }
+}

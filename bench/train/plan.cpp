@@ -1,0 +1,145 @@
+#include "bench/train/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/catalog/nearest.hpp"
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::json;  // sorted keys: canonical
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string close = nearest(word, known);
+  return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean '{}'?", close);
+}
+
+/// micro × accumulate × ranks = global: two of the three given (or defaulted) determine the last.
+void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate,
+                 std::optional<std::int64_t> global) {
+  if (!global) {
+    point.micro_batch = micro.value_or(point.network.default_micro_batch);
+    point.accumulate = accumulate.value_or(1);
+    return;
+  }
+  if (micro && accumulate)
+    throw UsageError("--micro-batch, --accumulate and --global-batch are over-determined for a given number of ranks: leave one out");
+  const std::int64_t per_micro = accumulate ? *accumulate : micro.value_or(point.network.default_micro_batch);
+  const char* name = accumulate ? "--accumulate" : "micro-batch";
+  if (*global % (per_micro * point.ranks) != 0)
+    throw UsageError(fmt::format("--global-batch {} is not divisible by {} {} × {} ranks = {}: choose a multiple of {}", *global, name,
+                                 per_micro, point.ranks, per_micro * point.ranks, per_micro * point.ranks));
+  const std::int64_t rest = *global / (per_micro * point.ranks);
+  point.micro_batch = accumulate ? rest : per_micro;
+  point.accumulate = accumulate ? *accumulate : rest;
+}
+
+/// The values of an axis, or one "not given".
+template <class T>
+std::vector<std::optional<T>> values_or_none(const std::vector<T>& values) {
+  if (values.empty()) return {std::nullopt};
+  return {values.begin(), values.end()};
+}
+
+std::string point_id(const Point& point) {
+  std::string id = point.network.name;
+  if (point.layers) id += fmt::format("-l{}", *point.layers);
+  id += fmt::format("/{}/mb{}", point.precision, point.micro_batch);
+  if (point.network.is_tokens()) id += fmt::format("/t{}", point.seq_len);
+  return id + fmt::format("/acc{}/np{}", point.accumulate, point.ranks);
+}
+
+NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
+  try {
+    NetworkDescription network = find_network(model);
+    return layers ? cut_layers(std::move(network), *layers) : network;
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+void check_positive(std::int64_t value, const char* option) {
+  if (value < 1) throw UsageError(fmt::format("{} {}: must be at least 1", option, value));
+}
+
+}  // namespace
+
+const std::vector<std::string>& precision_names() {
+  static const std::vector<std::string> names = {"float32", "tf32", "bf16", "fp16", "fp8"};
+  return names;
+}
+
+RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
+  RunPlan plan{request.suite, {}, request.measurement, request.seed, request.recompute, device};
+  check_positive(plan.measurement.trials, "--trials");
+  if (plan.measurement.steps) check_positive(*plan.measurement.steps, "--steps");
+  if (!(plan.measurement.window_seconds > 0)) throw UsageError("--window must be above 0 seconds");
+  std::set<std::string> ids;
+  for (const Axes& axes : request.axes) {
+    if (axes.model.empty()) throw UsageError("no --model given: choose one (`trainwatt models` lists them) or a --suite");
+    for (const std::string& precision : axes.precision)
+      if (std::ranges::find(precision_names(), precision) == precision_names().end())
+        throw UsageError(fmt::format("unknown --precision '{}': {}", precision, did_you_mean(precision, precision_names())));
+    const std::vector<std::string> precisions = axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
+    for (const std::string& model : axes.model)
+      for (const auto layers : values_or_none(axes.layers))
+        for (const auto seq_len : values_or_none(axes.seq_len))
+          for (const std::string& precision : precisions)
+            for (const auto micro : values_or_none(axes.micro_batch))
+              for (const auto accumulate : values_or_none(axes.accumulate))
+                for (const auto global : values_or_none(axes.global_batch)) {
+                  if (micro) check_positive(*micro, "--micro-batch");
+                  if (accumulate) check_positive(*accumulate, "--accumulate");
+                  if (global) check_positive(*global, "--global-batch");
+                  Point point;
+                  point.network = network_of(model, layers);
+                  point.layers = layers;
+                  point.precision = precision;
+                  point.ranks = ranks;
+                  if (point.network.is_tokens()) {
+                    point.seq_len = seq_len.value_or(point.network.default_seq_len);
+                    check_positive(point.seq_len, "--seq-len");
+                    const std::int64_t longest = point.network.gpt2().max_seq;
+                    if (point.seq_len > longest)
+                      throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model,
+                                                   longest, longest));
+                  } else if (seq_len) {
+                    throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
+                  }
+                  solve_batch(point, micro, accumulate, global);
+                  point.id = point_id(point);
+                  if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
+                  plan.points.push_back(std::move(point));
+                }
+  }
+  if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
+  return plan;
+}
+
+std::string RunPlan::canonical_json() const {
+  Json json;
+  json["suite"] = suite;
+  json["device"] = device;
+  json["seed"] = seed;
+  json["recompute"] = recompute;
+  json["window_s"] = measurement.window_seconds;
+  json["trials"] = measurement.trials;
+  json["warmup_steps"] = measurement.warmup_steps;
+  json["steps"] = measurement.steps ? Json(*measurement.steps) : Json();
+  json["points"] = Json::array();
+  for (const Point& point : points) {
+    Json entry = {{"id", point.id},           {"model", point.network.name},     {"precision", point.precision},
+                  {"ranks", point.ranks},     {"micro_batch", point.micro_batch}, {"accumulate", point.accumulate},
+                  {"layers", point.layers ? Json(*point.layers) : Json()}};
+    if (point.network.is_tokens()) entry["seq_len"] = point.seq_len;
+    json["points"].push_back(std::move(entry));
+  }
+  return json.dump();
+}
+
+}  // namespace tw

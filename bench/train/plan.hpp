@@ -1,0 +1,84 @@
+// What a run will do: points in order, how long each is measured. Made from options, a suite or a config file, and
+// written into the report with its SHA-256.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "models/catalog/description.hpp"
+
+namespace tw {
+
+/// Axes as a user gives them; a list of several values makes an axis. Empty lists take the network's defaults.
+struct Axes {
+  std::vector<std::string> model;
+  std::vector<int> layers;
+  std::vector<std::string> precision;
+  std::vector<std::int64_t> micro_batch, accumulate, global_batch, seq_len;
+};
+
+/// How each point is measured.
+struct Measurement {
+  double window_seconds = 60;               ///< of one trial (DESIGN §8.1)
+  int trials = 3;
+  int warmup_steps = 3;                     ///< at least; time-based windows also warm up for a tenth of the window
+  std::optional<std::int64_t> steps;        ///< steps of a trial instead of a window: flag `steps_given`
+  double ceiling_seconds = 4;               ///< for timing the products alone, before and after together
+};
+
+/// Everything asked for, before the number of ranks is known.
+struct Request {
+  std::string suite = "command-line";
+  std::vector<Axes> axes;                   ///< each entry is a grid; the plan runs them one after the other
+  Measurement measurement;
+  std::uint64_t seed = 1;
+  bool recompute = false;
+};
+
+/// One point, fully determined.
+struct Point {
+  std::string id;
+  NetworkDescription network;
+  std::optional<int> layers;                ///< as given by --layers
+  std::string precision;
+  std::int64_t micro_batch = 0, accumulate = 0, seq_len = 0;
+  int ranks = 1;
+  std::int64_t global_batch() const { return micro_batch * accumulate * ranks; }
+};
+
+struct RunPlan {
+  std::string suite;
+  std::vector<Point> points;
+  Measurement measurement;
+  std::uint64_t seed = 1;
+  bool recompute = false;
+  std::string device;                       ///< resolved: "cpu"
+  /// The plan as JSON with sorted keys: what its hash is taken of.
+  std::string canonical_json() const;
+};
+
+/// A fault of the user's: exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The names of --precision; which of them a device does is the device's to say.
+const std::vector<std::string>& precision_names();
+
+/// The names of --suite.
+const std::vector<std::string>& suite_names();
+/// Throws UsageError with the nearest name.
+Request suite_request(const std::string& name);
+/// Reads a config file (keys as the long options, with underscores; "grids" is a list of such objects). Throws UsageError that
+/// names file, place and key, and suggests the nearest known key.
+Request read_config(const std::string& path);
+
+/// Determines every point for `ranks` ranks on `device`. Throws UsageError: unknown network or precision, over-determined or
+/// indivisible batch, a sequence longer than the network's.
+RunPlan make_plan(const Request& request, int ranks, const std::string& device);
+
+}  // namespace tw

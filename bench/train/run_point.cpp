@@ -1,0 +1,290 @@
+#include "bench/train/run_point.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <numeric>
+
+#include "bench/ceiling/ceiling.hpp"
+#include "bench/inventory/inventory.hpp"
+#include "bench/train/outcome.hpp"
+#include "comm/bucketer.hpp"
+#include "results/report_io.hpp"
+#include "results/statistics.hpp"
+#include "results/verdict.hpp"
+
+namespace tw {
+namespace {
+
+volatile std::sig_atomic_t interruption = 0;
+void on_signal(int) { interruption = 1; }
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+DType dtype_of(const std::string& precision) { return precision == "bf16" ? DType::bf16 : DType::float32; }
+
+/// What this rank saw of one window.
+struct Samples {
+  std::vector<double> step_seconds, loss, gradient_norm;
+  PhaseSeconds phases;   // summed over steps
+  double window_seconds = 0;
+};
+
+void take(Samples& samples, const StepResult& result, double seconds) {
+  samples.step_seconds.push_back(seconds);
+  samples.loss.push_back(result.loss);
+  samples.gradient_norm.push_back(result.gradient_norm);
+  samples.phases.data += result.phases.data;
+  samples.phases.forward += result.phases.forward;
+  samples.phases.backward += result.phases.backward;
+  samples.phases.communication += result.phases.communication;
+  samples.phases.optimizer += result.phases.optimizer;
+}
+
+/// One point's run on this rank.
+class PointRun {
+ public:
+  PointRun(RunContext& context, const Point& point) : context_(context), point_(point), stream_(context.device.create_stream()) {}
+
+  /// Everything that may fail for want of memory or support; no collectives inside.
+  void set_up() {
+    trainer_ = std::make_unique<Trainer>(context_.device, trainer_config(point_, context_.plan, context_.job.rank()));
+  }
+  /// Collective.
+  void connect() {
+    communicator_ = context_.job.communicator(context_.device);
+    bucketer_ = std::make_unique<Bucketer>(*communicator_, static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
+    sync_.ready = [this](Stream& stream, Tensor gradients, GradientRange range) {
+      bucketer_->ready(stream, gradients, range.begin, range.end);
+    };
+    sync_.finish = [this](Stream& stream, Tensor gradients) { bucketer_->finish(stream, gradients); };
+  }
+
+  Samples warm_up() {
+    Samples samples;
+    const Measurement& measurement = context_.plan.measurement;
+    const double least = measurement.steps ? 0 : 0.1 * measurement.window_seconds;
+    const auto start = Clock::now();
+    context_.progress.stage("warm-up");
+    while (true) {
+      const auto count = static_cast<int>(samples.step_seconds.size());
+      const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0});
+      if (now[1] > 0) throw Stop(exit_interrupted, "interrupted by a signal");
+      if (count >= measurement.warmup_steps && (now[0] >= least || count == 0)) break;
+      step(samples);
+    }
+    return samples;
+  }
+
+  /// Barrier, synchronise, read meters, steps, synchronise, read meters, barrier (DESIGN §5.5).
+  Samples window(double step_estimate_seconds, int trial) {
+    const Measurement& measurement = context_.plan.measurement;
+    Samples samples;
+    // The ranks look up together about once a second: for the window's end and for signals.
+    const std::int64_t stride = step_estimate_seconds > 0
+        ? std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(1.0, measurement.window_seconds / 8) / step_estimate_seconds), 1, 10000) : 1;
+    const std::int64_t limit = measurement.steps.value_or(std::numeric_limits<std::int64_t>::max());
+    communicator_->barrier(*stream_);
+    stream_->synchronize();
+    context_.energy.begin();
+    const auto start = Clock::now();
+    std::int64_t done = 0;
+    while (done < limit) {
+      for (std::int64_t i = 0; i < stride && done < limit; ++i, ++done) step(samples);
+      const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0});
+      if (now[1] > 0) throw Stop(exit_interrupted, "interrupted by a signal");
+      if (!measurement.steps && now[0] >= measurement.window_seconds) break;
+      context_.progress.stage(measurement.steps ? fmt::format("step {}/{}", done, limit)
+                                                : fmt::format("trial {}/{}", trial + 1, measurement.trials));
+    }
+    stream_->synchronize();
+    samples.window_seconds = seconds_since(start);
+    context_.energy.end();
+    communicator_->barrier(*stream_);
+    return samples;
+  }
+
+  /// Shares of the operators in one step, measured apart because timing each costs time.
+  std::map<std::string, double> profile() {
+    Device& device = context_.device;
+    device.profile() = OpProfile{};
+    device.set_profiling(true);
+    Samples samples;
+    step(samples);
+    device.set_profiling(false);
+    std::map<std::string, double> shares;
+    const OpProfile& profile = device.profile();
+    for (std::size_t op = 0; op < profile.seconds.size(); ++op)
+      if (profile.calls[op] > 0) shares[to_string(static_cast<Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
+    return shares;
+  }
+
+  const Trainer& trainer() const { return *trainer_; }
+
+ private:
+  void step(Samples& samples) {
+    const auto start = Clock::now();
+    const StepResult result = trainer_->step(sync_);
+    take(samples, result, seconds_since(start));
+  }
+
+  RunContext& context_;
+  const Point& point_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Bucketer> bucketer_;
+  GradientSync sync_;
+};
+
+/// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
+Trial merge(Job& job, const Samples& mine, std::vector<EnergyRow> energy, std::optional<double> steal) {
+  Trial trial;
+  trial.step_time_s = job.maximum(mine.step_seconds);
+  trial.loss = job.sum(mine.loss);
+  for (double& loss : trial.loss) loss /= job.size();
+  trial.gradient_norm = mine.gradient_norm;  // of the reduced gradient: equal on all ranks
+  const PhaseSeconds& p = mine.phases;
+  const std::vector<double> phases = job.sum({p.data, p.forward, p.backward, p.communication, p.optimizer});
+  const double steps = static_cast<double>(mine.step_seconds.size()) * job.size();
+  const char* names[] = {"data", "forward", "backward", "communication", "optimizer"};
+  for (std::size_t i = 0; i < phases.size(); ++i) trial.phase_s[names[i]] = steps > 0 ? phases[i] / steps : 0;
+  trial.window_s = job.maximum({mine.window_seconds}).front();
+  // Steal is read by each node's leader; the report names the worst node's. -1: nobody could read it.
+  const double worst = job.maximum({steal.value_or(-1.0)}).front();
+  if (worst >= 0) trial.steal_share = worst;
+  trial.energy = std::move(energy);
+  return trial;
+}
+
+Workload workload_of(const Point& point, const RunContext& context) {
+  Workload workload;
+  workload.model = point.network.name;
+  workload.layers = point.layers;
+  workload.device = context.plan.device;
+  workload.precision = point.precision;
+  workload.micro_batch = point.micro_batch;
+  workload.accumulate = point.accumulate;
+  workload.global_batch = point.global_batch();
+  if (point.network.is_tokens()) workload.seq_len = point.seq_len;
+  workload.ranks = point.ranks;
+  workload.threads_per_rank = context.device.info().threads;
+  workload.optimizer = default_optimizer(point.network).kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd";
+  workload.seed = context.plan.seed;
+  workload.parameters = count_parameters(point.network);
+  workload.hash = sha256_hex(fmt::format("workload-1|{}|{}|{}|{}|{}", workload.model, point.layers.value_or(-1), point.seq_len,
+                                         workload.optimizer, workload.parameters));
+  return workload;
+}
+
+Record not_run(Record record, const char* status, const std::string& reason) {
+  record.verdict = Verdict{status, {}, {reason}};
+  return record;
+}
+
+}  // namespace
+
+bool interruption_requested() { return interruption != 0; }
+
+void install_signal_handlers() {
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+}
+
+TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) {
+  TrainerConfig config;
+  config.network = point.network;
+  config.precision = dtype_of(point.precision);
+  config.micro_batch = point.micro_batch;
+  config.seq_len = point.seq_len;
+  config.accumulate = point.accumulate;
+  config.optimizer = default_optimizer(point.network);
+  config.seed = plan.seed;
+  config.recompute = plan.recompute;
+  config.rank = rank;
+  config.ranks = point.ranks;
+  return config;
+}
+
+std::string why_unsupported(const Point& point, const Device& device) {
+  if (point.precision != "float32" && point.precision != "bf16")
+    return fmt::format("{} has no {} yet: choose float32 or bf16", to_string(device.info().kind), point.precision);
+  const DType dtype = dtype_of(point.precision);
+  if (const std::string why = device.why_unsupported(dtype); !why.empty()) return fmt::format("{}: {}", point.precision, why);
+  const Op heavy = point.network.is_tokens() ? Op::linear_forward : Op::convolution_forward;
+  if (!device.supports(heavy, dtype))
+    return fmt::format("{} has no {} in {}", to_string(device.info().kind), to_string(heavy), point.precision);
+  return {};
+}
+
+std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job) {
+  const double needed = static_cast<double>(plan_memory(trainer_config(point, plan, job.rank())).total()) * job.local_size();
+  const auto available = memory_available_bytes();
+  if (!available || needed <= static_cast<double>(*available)) return {};
+  const double there = static_cast<double>(*available);
+  const double gib = 1024.0 * 1024 * 1024;
+  return fmt::format("{} needs {:.1f} GiB on {} ({} ranks × {:.1f} GiB), {:.1f} GiB are available: use a smaller --micro-batch, "
+                     "--recompute, fewer ranks per node or a smaller network",
+                     point.id, needed / gib, job.host(), job.local_size(), needed / gib / job.local_size(), there / gib);
+}
+
+Record run_point(RunContext& context, const Point& point) {
+  Job& job = context.job;
+  Record record;
+  record.id = point.id;
+  record.workload = workload_of(point, context);
+  Summary& summary = record.summary;
+  summary.model_flops_per_sample = model_flops_per_sample(point.network, point.seq_len);
+  summary.flops_rule = flops_rule();
+  if (const std::string why = job.agree(why_unsupported(point, context.device)); !why.empty())
+    return not_run(std::move(record), "unsupported", why);
+  if (const std::string why = job.agree(why_too_large(point, context.plan, job)); !why.empty())
+    return not_run(std::move(record), "failed", why);
+
+  reset_peak_resident_bytes();
+  const DType dtype = dtype_of(point.precision);
+  const auto ceiling = [&] {
+    context.progress.stage("timing the products alone");
+    return measure_ceiling(context.device, point.network, dtype, point.micro_batch, point.seq_len,
+                           context.plan.measurement.ceiling_seconds / 2);
+  };
+  double ceiling_before = 0, ceiling_after = 0;
+  PointRun run(context, point);
+  try {
+    together(job, [&] { ceiling_before = ceiling().flops_per_s; });
+    context.progress.stage("building plans and weights");
+    together(job, [&] { run.set_up(); });
+  } catch (const Stop& stop) {
+    return not_run(std::move(record), "failed", stop.what());
+  }
+  run.connect();
+
+  const Samples warm = run.warm_up();
+  // The later half of the warm-up tells the pace; the slowest rank's counts.
+  std::vector<double> pace(warm.step_seconds.begin() + static_cast<std::ptrdiff_t>(warm.step_seconds.size() / 2), warm.step_seconds.end());
+  const double estimate_seconds = job.maximum({pace.empty() ? 0.0 : quantile(pace, 0.5)}).front();
+  for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
+    const auto before = read_cpu_times();
+    const Samples samples = run.window(estimate_seconds, trial);
+    const auto steal = steal_share(before, read_cpu_times());
+    record.trials.push_back(merge(job, samples, context.energy.rows(), steal));
+  }
+  summary.op_share = run.profile();
+  summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(job.maximum({static_cast<double>(peak_resident_bytes())}).front());
+  summary.planned_bytes_per_rank = run.trainer().memory().total();
+  together(job, [&] { ceiling_after = ceiling().flops_per_s; });
+  // The better of the two timings: a ceiling that is too low would flatter the step.
+  summary.ceiling_flops_per_s = job.sum({std::max(ceiling_before, ceiling_after)}).front();
+  record.verdict.flags = context.flags;
+  summary.energy_reason = context.energy_reason;
+  if (context.plan.measurement.steps) record.verdict.flags.push_back("steps_given");
+  summarise(record);
+  return record;
+}
+
+}  // namespace tw

@@ -1,0 +1,155 @@
+// What options, suites and config files come to.
+#include "bench/train/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "bench/train/options.hpp"
+
+namespace tw {
+namespace {
+
+ParseResult parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "trainwatt-train");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return parse_options(static_cast<int>(argv.size()), argv.data());
+}
+
+RunPlan plan_of(std::vector<std::string> words, int ranks = 2) {
+  const ParseResult result = parse(std::move(words));
+  if (!result.options) throw UsageError(result.text);
+  return make_plan(result.options->request, ranks, "cpu");
+}
+
+std::string refusal(std::vector<std::string> words, int ranks = 2) {
+  try {
+    plan_of(std::move(words), ranks);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Plan, ListsMakeAGrid) {
+  const RunPlan plan = plan_of({"--model", "gpt2-tiny,resnet-tiny", "--precision", "float32,bf16", "--accumulate", "1,4"});
+  ASSERT_EQ(plan.points.size(), 8u);
+  EXPECT_EQ(plan.points.front().network.name, "gpt2-tiny");
+  EXPECT_EQ(plan.points.back().network.name, "resnet-tiny");
+  EXPECT_EQ(plan.points[1].accumulate, 4);
+}
+
+TEST(Plan, TheQuickSuiteIsATransformerAndACnnInBothPrecisionsAndAccumulations) {
+  const RunPlan plan = plan_of({"--suite", "quick"});
+  ASSERT_EQ(plan.points.size(), 8u);
+  double seconds = 0;
+  for (const Point& point : plan.points) {
+    EXPECT_TRUE(point.precision == "float32" || point.precision == "bf16");
+    EXPECT_TRUE(point.accumulate == 1 || point.accumulate == 4);
+    seconds += plan.measurement.window_seconds * (plan.measurement.trials + 0.1) + plan.measurement.ceiling_seconds;
+  }
+  EXPECT_LT(seconds, 120) << "the measured part is to stay under two minutes";
+}
+
+TEST(Plan, TheThirdOfTheBatchesIsDerived) {
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--global-batch", "16", "--micro-batch", "2"}).points[0].accumulate, 4);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--global-batch", "16", "--accumulate", "2"}).points[0].micro_batch, 4);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--micro-batch", "3", "--accumulate", "5"}).points[0].global_batch(), 30);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--micro-batch", "3", "--accumulate", "5"}, 4).points[0].global_batch(), 60);
+}
+
+TEST(Plan, BatchesThatDoNotFitAreRefused) {
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--global-batch", "7", "--micro-batch", "2"}).find("multiple of 4"), std::string::npos);
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--global-batch", "8", "--micro-batch", "2", "--accumulate", "2"}).find("over-determined"),
+            std::string::npos);
+}
+
+TEST(Plan, APointTwiceIsRefused) {
+  EXPECT_NE(refusal({"--model", "gpt2-tiny,gpt2-tiny"}).find("twice"), std::string::npos);
+}
+
+TEST(Plan, TheCanonicalFormFollowsEveryAxis) {
+  const std::vector<std::string> base = {"--model", "gpt2-tiny", "--steps", "3"};
+  const std::string text = plan_of(base).canonical_json();
+  EXPECT_EQ(plan_of(base).canonical_json(), text);
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--precision", "bf16"}, {"--micro-batch", "3"}, {"--accumulate", "2"}, {"--seq-len", "16"}, {"--seed", "9"},
+           {"--layers", "1"}, {"--recompute"}, {"--warmup", "7"}, {"--trials", "2"}}) {
+    std::vector<std::string> words = base;
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_NE(plan_of(words).canonical_json(), text) << more.front();
+  }
+  EXPECT_NE(plan_of(base, 4).canonical_json(), text) << "ranks";
+}
+
+class Config : public testing::Test {
+ protected:
+  std::string write(const std::string& text) {
+    std::ofstream(path_) << text;
+    return path_;
+  }
+  std::string refusal_of(const std::string& text) {
+    try {
+      read_config(write(text));
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  void TearDown() override { std::remove(path_.c_str()); }
+  std::string path_ = testing::TempDir() + "trainwatt-plan.json";
+};
+
+TEST_F(Config, GridsAndASingleGrid) {
+  const Request request = read_config(write(
+      R"({"model": "gpt2-tiny", "precision": ["float32", "bf16"], "window_s": 5, "trials": 4, "seed": 7,
+          "grids": [{"model": "resnet-tiny", "micro_batch": [2, 4]}]})"));
+  const RunPlan plan = make_plan(request, 1, "cpu");
+  ASSERT_EQ(plan.points.size(), 4u);
+  EXPECT_EQ(plan.measurement.window_seconds, 5);
+  EXPECT_EQ(plan.measurement.trials, 4);
+  EXPECT_EQ(plan.seed, 7u);
+  EXPECT_EQ(plan.points[3].micro_batch, 4);
+}
+
+TEST_F(Config, AMisspeltKeyIsNamedWithTheNearest) {
+  const std::string text = refusal_of(R"({"model": "gpt2-tiny", "acumulate": 2})");
+  EXPECT_NE(text.find("/acumulate"), std::string::npos) << text;
+  EXPECT_NE(text.find("'accumulate'"), std::string::npos) << text;
+}
+
+TEST_F(Config, WrongTypesAreNamedWithTheirPlace) {
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "trials": 2.5})").find("/trials"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"grids": [{"model": "gpt2-tiny", "seq_len": "long"}]})").find("/grids/0/seq_len"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"grids": {}})").find("/grids"), std::string::npos);
+  EXPECT_NE(refusal_of("[]").find("object"), std::string::npos);
+  EXPECT_NE(refusal_of("{}").find("model"), std::string::npos);
+}
+
+TEST(OptionsParsing, SuitesAreFrozen) {
+  EXPECT_NE(refusal({"--suite", "quick", "--precision", "bf16"}).find("frozen"), std::string::npos);
+  EXPECT_NE(refusal({"--suite", "quikc"}).find("'quick'"), std::string::npos);
+}
+
+TEST(OptionsParsing, StepsMakeOneTrialUnlessAskedOtherwise) {
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5"}).measurement.trials, 1);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5", "--trials", "2"}).measurement.trials, 2);
+  EXPECT_EQ(plan_of({"--model", "gpt2-tiny"}).measurement.trials, 3);
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--steps", "5", "--window", "5"}).find("exclude"), std::string::npos);
+}
+
+TEST(OptionsParsing, AMisspeltOptionIsNamedWithTheNearest) {
+  const ParseResult result = parse({"--model", "gpt2-tiny", "--micro-bacth", "4"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.text.find("--micro-batch"), std::string::npos) << result.text;
+}
+
+TEST(OptionsParsing, HelpAndVersionAreNoErrors) {
+  EXPECT_EQ(parse({"--help"}).exit_code, 0);
+  EXPECT_NE(parse({"--help"}).text.find("--model"), std::string::npos);
+  EXPECT_EQ(parse({"--version"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace tw

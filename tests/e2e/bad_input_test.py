@@ -1,0 +1,177 @@
+"""Bad input: one line that says what, where and what to do; the exit code of its kind; all ranks end; nothing half-written."""
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from support import BIN, Case, environment, mpirun, run, tool
+
+USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
+
+
+class BadInput(Case):
+    def refused(self, code, words, *args, ranks=None, **env):
+        self.assert_one_line_error(run(*args, "--out", self.out, ranks=ranks, **env), code, *words)
+
+    def test_unknown_model_suggests_the_nearest(self):
+        self.refused(USAGE, ["gpt2-124n", "gpt2-124m"], "--model", "gpt2-124n")
+
+    def test_unknown_model_ends_all_ranks(self):
+        process = run("--model", "nonsense", "--out", self.out, ranks=2)
+        self.assertEqual(process.returncode, USAGE)
+        self.assertEqual(process.stderr.count("trainwatt-train: error:"), 1)
+
+    def test_no_model(self):
+        self.refused(USAGE, ["--model", "--suite"])
+
+    def test_unknown_precision(self):
+        self.refused(USAGE, ["bf17", "bf16"], "--model", "gpt2-tiny", "--precision", "bf17")
+
+    def test_precision_the_device_lacks(self):
+        self.refused(ENVIRONMENT, ["fp8", "bf16"], "--model", "gpt2-tiny", "--precision", "fp8")
+
+    def test_batch_not_divisible(self):
+        self.refused(USAGE, ["--global-batch 7", "multiple of"], "--model", "gpt2-tiny", "--global-batch", 7, "--micro-batch", 2)
+
+    def test_batch_over_determined(self):
+        self.refused(USAGE, ["over-determined"], "--model", "gpt2-tiny", "--global-batch", 8, "--micro-batch", 2, "--accumulate", 4)
+
+    def test_sequence_too_long(self):
+        self.refused(USAGE, ["--seq-len", "4096"], "--model", "gpt2-124m", "--seq-len", 4096)
+
+    def test_sequence_for_images(self):
+        self.refused(USAGE, ["--seq-len", "images"], "--model", "resnet-tiny", "--seq-len", 8)
+
+    def test_too_many_layers(self):
+        self.refused(USAGE, ["layers"], "--model", "gpt2-tiny", "--layers", 99)
+
+    def test_more_memory_than_the_node_has(self):
+        started = time.monotonic()
+        self.refused(ENVIRONMENT, ["GiB", "available"], "--model", "gpt2-1558m", "--micro-batch", 100000)
+        self.assertLess(time.monotonic() - started, 30, "said before anything is allocated")
+
+    def test_misspelt_key_in_a_config(self):
+        config = self.folder / "plan.json"
+        config.write_text(json.dumps({"model": "gpt2-tiny", "grids": [{"model": "gpt2-tiny", "precison": "bf16"}]}))
+        self.refused(USAGE, [str(config), "/grids/0/precison", "precision"], "--config", config)
+
+    def test_config_that_is_not_json(self):
+        config = self.folder / "plan.json"
+        config.write_text('{"model": ')
+        self.refused(USAGE, [str(config), "JSON"], "--config", config)
+
+    def test_config_with_a_wrong_type(self):
+        config = self.folder / "plan.json"
+        config.write_text('{"model": "gpt2-tiny", "micro_batch": "four"}')
+        self.refused(USAGE, ["/micro_batch", "four"], "--config", config)
+
+    def test_missing_config(self):
+        self.refused(USAGE, ["absent.json", "--config"], "--config", self.folder / "absent.json")
+
+    def test_misspelt_option(self):
+        self.refused(USAGE, ["--micro-bacth", "--micro-batch"], "--model", "gpt2-tiny", "--micro-bacth", 4)
+
+    def test_nonsense_numbers(self):
+        for option, value in (("--micro-batch", 0), ("--accumulate", -1), ("--steps", 0), ("--trials", 0), ("--window", 0),
+                              ("--seq-len", 0), ("--micro-batch", "x"), ("--threads", -2), ("--warmup", -1)):
+            with self.subTest(option=option, value=value):
+                process = run("--model", "gpt2-tiny", option, value, "--out", self.out)
+                self.assertEqual(process.returncode, USAGE, process.stderr)
+                self.assertIn(option.lstrip("-"), process.stderr)
+                self.assertFalse(self.out.exists())
+
+    def test_unknown_device(self):
+        self.refused(USAGE, ["cpuu", "cpu"], "--model", "gpt2-tiny", "--device", "cpuu")
+
+    def test_unwritable_output(self):
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", "/proc/trainwatt/out", ranks=2)
+        self.assertEqual(process.returncode, ENVIRONMENT, process.stderr)
+        self.assertIn("/proc/trainwatt/out", process.stderr)
+
+    def test_existing_output_is_never_overwritten(self):
+        self.out.mkdir()
+        (self.out / "report.json").write_text("precious")
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out)
+        self.assertEqual(process.returncode, USAGE)
+        self.assertEqual((self.out / "report.json").read_text(), "precious")
+
+
+class LostRanks(Case):
+    def start(self, *args, ranks=2):
+        command = mpirun(ranks) + [str(BIN / "trainwatt-train"), *map(str, args)]
+        # Its own session: a signal to the group reaches mpirun and its ranks, never the test.
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+                                start_new_session=True)
+
+    def wait_for_first_record(self, process):
+        records = self.out / "records.jsonl"
+        for _ in range(400):
+            if records.exists() and records.read_text().count("\n") >= 1:
+                return
+            if process.poll() is not None:
+                break
+            time.sleep(0.1)
+        process.kill()
+        self.fail(process.communicate())
+
+    def ranks_of(self, process):
+        found = []
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    with open(f"/proc/{entry}/cmdline", "rb") as file:
+                        argv = file.read().split(b"\0")
+                    with open(f"/proc/{entry}/stat") as file:
+                        session_parent = file.read().rsplit(")", 1)[1].split()[1]
+                except OSError:
+                    continue
+                if argv[0].endswith(b"trainwatt-train") and session_parent == str(process.pid):
+                    found.append(int(entry))
+        return found
+
+    def test_a_killed_rank_ends_the_job_and_keeps_finished_points(self):
+        process = self.start("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
+        self.wait_for_first_record(process)
+        ranks = self.ranks_of(process)
+        self.assertEqual(len(ranks), 2)
+        os.kill(ranks[0], signal.SIGKILL)
+        process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        first = json.loads((self.out / "records.jsonl").read_text().splitlines()[0])
+        self.assertEqual(first["verdict"]["status"], "valid")
+        self.assertFalse((self.out / "report.json").exists(), "no report is better than half of one")
+
+    def test_sigterm_keeps_finished_points_in_a_report(self):
+        process = self.start("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
+        self.wait_for_first_record(process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual(len(self.report()["records"]), 1)
+        self.assertEqual(tool("validate", self.out / "report.json").returncode, 0)
+
+    def test_sigint_alone_is_exit_5(self):
+        process = subprocess.Popen([str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--window", "50", "--out", str(self.out)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, INTERRUPTED, out + err)
+        self.assertIn("interrupted", err)
+        self.assertFalse(self.out.exists(), "nothing was complete, nothing stays")
+
+    def test_one_rank_without_memory_fails_the_point_on_all(self):
+        """One rank throws while it sets up: all agree, the point is `failed`, nobody hangs."""
+        train = str(BIN / "trainwatt-train")
+        arguments = ["--model", "gpt2-124m", "--micro-batch", "1", "--seq-len", "64", "--steps", "2", "--out", str(self.out)]
+        limited = ["bash", "-c", 'ulimit -v 1500000; exec "$0" "$@"', train]
+        command = mpirun(1) + limited + arguments + [":", "-np", "1", train] + arguments
+        process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
+        self.assertIn(process.returncode, (ENVIRONMENT, 4), process.stdout + process.stderr)
+        self.assertIn("rank 0", process.stdout + process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
