@@ -14,6 +14,9 @@
 #define TW_SIMD_SUM(...) _Pragma(TW_STRING(omp simd reduction(+ : __VA_ARGS__)))
 #define TW_SIMD_MAX(...) _Pragma(TW_STRING(omp simd reduction(max : __VA_ARGS__)))
 #define TW_STRING(text) #text
+// Hot loops stand in functions of their own, with their bounds and pointers as arguments: as part of a lambda that
+// captures them by reference, g++ 12 compiles some to scalar code.
+#define TW_LOOP __attribute__((noinline)) inline
 
 namespace tw::cpu::TW_ISA {
 
@@ -25,6 +28,16 @@ namespace {
 
 inline void store(float* destination, float value) { *destination = value; }
 inline void store(bf16* destination, float value) { *destination = to_bf16(value); }
+
+/// The value as T, for loops that use it again: a variable whose address is taken keeps a loop from being vectorised.
+template <class T>
+T narrowed(float value) {
+  if constexpr (sizeof(T) == sizeof(bf16)) {
+    return to_bf16(value);
+  } else {
+    return value;
+  }
+}
 
 struct Range {
   Index begin, end;

@@ -3,6 +3,24 @@
 
 namespace tw::cpu::TW_ISA {
 
+namespace {
+template <class T>
+TW_LOOP void gelu_loop(const T* x, T* y, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) store(y + i, formula::gelu(to_float(x[i])));
+}
+template <class T>
+TW_LOOP void gelu_derivative_loop(const T* x, T* dx, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) store(dx + i, to_float(dx[i]) * formula::gelu_derivative(to_float(x[i])));
+}
+template <class T>
+TW_LOOP void add_loop(const T* a, const T* b, T* y, Index count) {
+  TW_SIMD
+  for (Index i = 0; i < count; ++i) store(y + i, to_float(a[i]) + to_float(b[i]));
+}
+}  // namespace
+
 void gelu_forward(int threads, DType dtype, const void* x_data, void* y_data, Index count) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -10,8 +28,7 @@ void gelu_forward(int threads, DType dtype, const void* x_data, void* y_data, In
       const Range range = share(count, parts, part, 64);
       const T* x = static_cast<const T*>(x_data);
       T* y = static_cast<T*>(y_data);
-      TW_SIMD
-      for (Index i = range.begin; i < range.end; ++i) store(y + i, formula::gelu(to_float(x[i])));
+      gelu_loop(x + range.begin, y + range.begin, range.end - range.begin);
     });
   });
 }
@@ -23,10 +40,7 @@ void gelu_backward(int threads, DType dtype, const void* x_data, void* dx_data, 
       const Range range = share(count, parts, part, 64);
       const T* x = static_cast<const T*>(x_data);
       T* dx = static_cast<T*>(dx_data);
-      TW_SIMD
-      for (Index i = range.begin; i < range.end; ++i) {
-        store(dx + i, to_float(dx[i]) * formula::gelu_derivative(to_float(x[i])));
-      }
+      gelu_derivative_loop(x + range.begin, dx + range.begin, range.end - range.begin);
     });
   });
 }
@@ -38,15 +52,14 @@ void add(int threads, DType dtype, const void* a_data, const void* b_data, void*
       const Range range = share(count, parts, part, 64);
       const T *a = static_cast<const T*>(a_data), *b = static_cast<const T*>(b_data);
       T* y = static_cast<T*>(y_data);
-      TW_SIMD
-      for (Index i = range.begin; i < range.end; ++i) store(y + i, to_float(a[i]) + to_float(b[i]));
+      add_loop(a + range.begin, b + range.begin, y + range.begin, range.end - range.begin);
     });
   });
 }
 
 namespace {
 template <class From, class To>
-void convert(const From* x, To* y, Range range) {
+TW_LOOP void convert(const From* x, To* y, Range range) {
   TW_SIMD
   for (Index i = range.begin; i < range.end; ++i) store(y + i, to_float(x[i]));
 }
@@ -88,7 +101,7 @@ namespace {
 
 /// sums[0, width) += Σ over rows of x[r, 0 … width); few columns, so that the sums stay in the first-level cache.
 template <class T>
-void add_columns(const T* x, Index rows, Index ld, Index width, double* sums) {
+TW_LOOP void add_columns(const T* x, Index rows, Index ld, Index width, double* sums) {
   for (Index r = 0; r < rows; ++r) {
     const T* row = x + r * ld;
     TW_SIMD
@@ -125,6 +138,27 @@ void column_sums(int threads, DType dtype, const void* x_data, Index rows, Index
   });
 }
 
+namespace {
+/// y[c,r] = x[r,c] for a block small enough for the first-level cache. Whole blocks have constant bounds.
+template <class T>
+TW_LOOP void transpose_block(const T* __restrict x, Index rows, Index columns, Index ldx, T* __restrict y, Index ldy) {
+  constexpr Index block = 32;
+  if (rows == block && columns == block) {
+    T tile[block][block];
+    for (Index r = 0; r < block; ++r) {
+      for (Index c = 0; c < block; ++c) tile[r][c] = x[r * ldx + c];
+    }
+    for (Index c = 0; c < block; ++c) {
+      for (Index r = 0; r < block; ++r) y[c * ldy + r] = tile[r][c];
+    }
+    return;
+  }
+  for (Index c = 0; c < columns; ++c) {
+    for (Index r = 0; r < rows; ++r) y[c * ldy + r] = x[r * ldx + c];
+  }
+}
+}  // namespace
+
 void transpose(int threads, DType dtype, const void* x_data, Index rows, Index columns, void* y_data) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -137,9 +171,7 @@ void transpose(int threads, DType dtype, const void* x_data, Index rows, Index c
         const Index c_end = c0 + block < range.end ? c0 + block : range.end;
         for (Index r0 = 0; r0 < rows; r0 += block) {
           const Index r_end = r0 + block < rows ? r0 + block : rows;
-          for (Index c = c0; c < c_end; ++c) {
-            for (Index r = r0; r < r_end; ++r) y[c * rows + r] = x[r * columns + c];
-          }
+          transpose_block(x + r0 * columns + c0, r_end - r0, c_end - c0, columns, y + c0 * rows + r0, rows);
         }
       }
     });

@@ -19,8 +19,7 @@ void layer_norm_forward(int threads, DType dtype, const LayerNormForward& args) 
           T* out = args.sum.as<T>() + row * width;
           TW_SIMD_SUM(sum)
           for (Index c = 0; c < width; ++c) {
-            T rounded;
-            store(&rounded, to_float(x[c]) + to_float(residual[c]));
+            const T rounded = narrowed<T>(to_float(x[c]) + to_float(residual[c]));
             out[c] = rounded;
             sum += to_float(rounded);
           }

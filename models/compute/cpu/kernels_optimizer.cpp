@@ -3,15 +3,28 @@
 
 namespace tw::cpu::TW_ISA {
 
+namespace {
+TW_LOOP double squares_loop(const float* x, Index count) {
+  constexpr Index lanes = 32;
+  double sums[lanes] = {};
+  Index i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    TW_SIMD
+    for (Index k = 0; k < lanes; ++k) sums[k] += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
+  }
+  double sum = 0;
+  for (; i < count; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  for (const double lane : sums) sum += lane;
+  return sum;
+}
+}  // namespace
+
 double sum_of_squares(int threads, const float* x, Index count, double* partials) {
   const int slices = count <= serial_elements ? 1 : threads;  // fixed by the arguments: the same sum in every call
   in_parallel(slices, count, [&](int part, int parts) {
     for (int slice = part; slice < slices; slice += parts) {
       const Range range = share(count, slices, slice, 64);
-      double sum = 0;
-      TW_SIMD_SUM(sum)
-      for (Index i = range.begin; i < range.end; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-      partials[slice] = sum;
+      partials[slice] = squares_loop(x + range.begin, range.end - range.begin);
     }
   });
   double total = 0;

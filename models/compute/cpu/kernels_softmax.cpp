@@ -4,6 +4,35 @@
 namespace tw::cpu::TW_ISA {
 
 namespace {
+struct Sums {
+  float exact, rounded;
+};
+/// e = exp((s − top) · scale) as T, with the sums of both.
+template <class T>
+TW_LOOP Sums exponentials_loop(const float* s, float top, float scale, T* e, Index count) {
+  float sum = 0, rounded_sum = 0;
+  TW_SIMD_SUM(sum, rounded_sum)
+  for (Index c = 0; c < count; ++c) {
+    const float value = formula::exponential((s[c] - top) * scale);
+    const T rounded = narrowed<T>(value);
+    e[c] = rounded;
+    sum += value;
+    rounded_sum += to_float(rounded);
+  }
+  return {sum, rounded_sum};
+}
+TW_LOOP float maximum_loop(const float* s, Index count) {
+  float top = s[0];
+  TW_SIMD_MAX(top)
+  for (Index c = 0; c < count; ++c) top = s[c] > top ? s[c] : top;
+  return top;
+}
+TW_LOOP float sum_loop(const float* s, Index count) {
+  float sum = 0;
+  TW_SIMD_SUM(sum)
+  for (Index c = 0; c < count; ++c) sum += s[c];
+  return sum;
+}
 inline Index visible(Index row, Index first, Index columns, bool causal) {
   return causal && first + row + 1 < columns ? first + row + 1 : columns;
 }
@@ -17,22 +46,11 @@ void attention_exponentials(DType dtype, const float* scores, Index rows, Index 
       const float* s = scores + r * ld;
       T* e = static_cast<T*>(e_data) + r * ld;
       const Index seen = visible(r, first, columns, causal);
-      float top = s[0];
-      TW_SIMD_MAX(top)
-      for (Index c = 0; c < seen; ++c) top = s[c] > top ? s[c] : top;
-      float sum = 0, rounded_sum = 0;
-      TW_SIMD_SUM(sum, rounded_sum)
-      for (Index c = 0; c < seen; ++c) {
-        const float value = formula::exponential((s[c] - top) * scale);
-        T rounded;
-        store(&rounded, value);
-        e[c] = rounded;
-        sum += value;
-        rounded_sum += to_float(rounded);
-      }
+      const float top = maximum_loop(s, seen);
+      const Sums sums = exponentials_loop(s, top, scale, e, seen);
       for (Index c = seen; c < columns; ++c) e[c] = T{};
-      inverse_sum[r] = 1.0f / rounded_sum;
-      log_sum_exp[r] = top * scale + std::log(sum);
+      inverse_sum[r] = 1.0f / sums.rounded;
+      log_sum_exp[r] = top * scale + std::log(sums.exact);
     }
   });
 }
@@ -129,9 +147,7 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
       for (Index r = range.begin; r < range.end; ++r) {
         const float* l = logits + r * width;
         E* e = static_cast<E*>(e_data) + r * width;
-        float top = l[0], linear = 0;
-        TW_SIMD_MAX(top)
-        for (Index c = 0; c < width; ++c) top = l[c] > top ? l[c] : top;
+        const float top = maximum_loop(l, width);
         if (top > best[r]) {  // strictly: the first of equals wins
           Index at = 0;
           while (at < width - 1 && l[at] != top) ++at;
@@ -140,8 +156,7 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
         }
         const Index target = targets[r] - first;
         if (target >= 0 && target < width) target_logit[r] = l[target];  // before e, which may share its memory
-        TW_SIMD_SUM(linear)
-        for (Index c = 0; c < width; ++c) linear += l[c];
+        tile_logit_sum[r] = sum_loop(l, width);
         // Sums of single lanes meet in float64: 1 − p of a sure prediction keeps its digits.
         constexpr Index lanes = 16;
         float sums[lanes] = {};
@@ -163,7 +178,6 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
         for (const float lane : sums) sum += static_cast<double>(lane);
         tile_max[r] = top;
         tile_sum[r] = sum;
-        tile_logit_sum[r] = linear;
       }
     });
   });
