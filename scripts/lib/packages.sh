@@ -8,8 +8,8 @@ program_packages=(
   libdnnl-dev libhwloc-dev libpowercap-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libvalijson-dev libbenchmark-dev
 )
-# Besides these, to build and run the tests: the real libpowercap on a fake tree needs bubblewrap.
-test_packages=(libgtest-dev bubblewrap shellcheck)
+# Besides these, to build and run the tests: bubblewrap shows the real libpowercap a fake tree, Python drives whole programs.
+test_packages=(libgtest-dev bubblewrap python3 shellcheck)
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
