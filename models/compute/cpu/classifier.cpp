@@ -18,7 +18,7 @@ using dnnl::memory;
 using Sum = Product::Sum;
 
 constexpr Index most_rows = 1024;  // of a chunk; its exponentials take rows × classes × sizeof(T) bytes
-constexpr Index tile_width = 1024;
+constexpr Index tile_width = 512;  // measured on GPT-2 124M's head: 2 to 20 % better than 1024 and 2048
 
 class CpuClassifierPlan final : public ClassifierPlan {
  public:
@@ -223,6 +223,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
     const std::int32_t* targets = args.targets.as<std::int32_t>() + first_row;
     const auto e_of = [&](Index tile) { return space.e + static_cast<std::size_t>(tile * tile_ * rows) * type_bytes; };
 
+    const bool smoothed = shape().label_smoothing != 0;
     std::fill_n(space.best, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(space.best_index, rows, -1);
     for (Index tile = 0; tile < tiles_; ++tile) {
@@ -233,8 +234,8 @@ class CpuClassifierPlan final : public ClassifierPlan {
       chunk.tiles[is_tail(tile)].logits.run(stream, scratchpad, x, packed(0, tile), logits, bias);
       kernels.classifier_statistics(threads, type, logits, rows, first, width, targets, e_of(tile),
                                     space.tile_max + tile * rows, space.tile_sum + tile * rows,
-                                    space.tile_logit_sum + tile * rows, space.best, space.best_index,
-                                    space.target_logit);
+                                    smoothed ? space.tile_logit_sum + tile * rows : nullptr, space.best,
+                                    space.best_index, space.target_logit);
     }
 
     const double smoothing = shape().label_smoothing, classes = static_cast<double>(shape().classes);
@@ -243,7 +244,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
       for (Index tile = 0; tile < tiles_; ++tile) {
         sum += space.tile_sum[tile * rows + r] *
                std::exp(static_cast<double>(space.tile_max[tile * rows + r]) - static_cast<double>(space.best[r]));
-        logit_sum += space.tile_logit_sum[tile * rows + r];
+        if (smoothed) logit_sum += space.tile_logit_sum[tile * rows + r];
       }
       const double log_sum_exp = static_cast<double>(space.best[r]) + std::log(sum);
       space.sum[r] = sum;

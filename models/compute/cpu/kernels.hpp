@@ -58,7 +58,7 @@ struct LabelSmoothing {
   X(void, store_rows, (DType dtype, const float* x, Index rows, Index width, const float* row_factor, void* y, Index ldy)) \
   /* classifier, one tile of classes [first, first + width): logits float (rows × width) →                                 \
      e = exp(logit − max of the row in this tile), in sizeof(T) bytes (Unit16 in bf16), statistics of the tile;            \
-     best, best_index and target_logit are updated */                                                                      \
+     tile_logit_sum is optional; best, best_index and target_logit are updated */                                          \
   X(void, classifier_statistics, (int threads, DType dtype, const float* logits, Index rows, Index first, Index width,     \
                                   const std::int32_t* targets, void* e, float* tile_max, double* tile_sum,                 \
                                   float* tile_logit_sum, float* best, std::int32_t* best_index, float* target_logit))      \

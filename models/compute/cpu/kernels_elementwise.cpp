@@ -139,22 +139,49 @@ void column_sums(int threads, DType dtype, const void* x_data, Index rows, Index
 }
 
 namespace {
-/// y[c,r] = x[r,c] for a block small enough for the first-level cache. Whole blocks have constant bounds.
+/// 16 bytes of T, and the interleaving of two of them: three (two) rounds of it transpose 8 × 8 (4 × 4) elements.
+template <class T>
+struct Lanes;
+template <>
+struct Lanes<bf16> {
+  using Vector = std::uint16_t __attribute__((vector_size(16)));
+  static Vector low(Vector a, Vector b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
+  static Vector high(Vector a, Vector b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
+};
+template <>
+struct Lanes<float> {
+  using Vector = float __attribute__((vector_size(16)));
+  static Vector low(Vector a, Vector b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
+  static Vector high(Vector a, Vector b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
+};
+
+template <class T>
+inline void transpose_lanes(const T* x, Index ldx, T* y, Index ldy) {
+  using Vector = typename Lanes<T>::Vector;
+  constexpr int n = 16 / sizeof(T);
+  Vector rows[n], next[n];
+  for (int r = 0; r < n; ++r) std::memcpy(&rows[r], x + r * ldx, sizeof(Vector));
+  // Each round interleaves row r with row r + n/2: a rotation of the index bits (row, column).
+  for (int round = 1; round < n; round *= 2) {
+    for (int r = 0; r < n / 2; ++r) {
+      next[2 * r] = Lanes<T>::low(rows[r], rows[r + n / 2]);
+      next[2 * r + 1] = Lanes<T>::high(rows[r], rows[r + n / 2]);
+    }
+    for (int r = 0; r < n; ++r) rows[r] = next[r];
+  }
+  for (int r = 0; r < n; ++r) std::memcpy(y + r * ldy, &rows[r], sizeof(Vector));
+}
+
+/// y[c,r] = x[r,c] for a block small enough for the first-level cache.
 template <class T>
 TW_LOOP void transpose_block(const T* __restrict x, Index rows, Index columns, Index ldx, T* __restrict y, Index ldy) {
-  constexpr Index block = 32;
-  if (rows == block && columns == block) {
-    T tile[block][block];
-    for (Index r = 0; r < block; ++r) {
-      for (Index c = 0; c < block; ++c) tile[r][c] = x[r * ldx + c];
-    }
-    for (Index c = 0; c < block; ++c) {
-      for (Index r = 0; r < block; ++r) y[c * ldy + r] = tile[r][c];
-    }
-    return;
+  constexpr Index n = 16 / sizeof(T);
+  const Index whole_rows = rows / n * n, whole_columns = columns / n * n;
+  for (Index c = 0; c < whole_columns; c += n) {
+    for (Index r = 0; r < whole_rows; r += n) transpose_lanes(x + r * ldx + c, ldx, y + c * ldy + r, ldy);
   }
   for (Index c = 0; c < columns; ++c) {
-    for (Index r = 0; r < rows; ++r) y[c * ldy + r] = x[r * ldx + c];
+    for (Index r = c < whole_columns ? whole_rows : 0; r < rows; ++r) y[c * ldy + r] = x[r * ldx + c];
   }
 }
 }  // namespace

@@ -10,16 +10,35 @@ struct Sums {
 /// e = exp((s − top) · scale) as T, with the sums of both.
 template <class T>
 TW_LOOP Sums exponentials_loop(const float* s, float top, float scale, T* e, Index count) {
-  float sum = 0, rounded_sum = 0;
-  TW_SIMD_SUM(sum, rounded_sum)
-  for (Index c = 0; c < count; ++c) {
-    const float value = formula::exponential((s[c] - top) * scale);
-    const T rounded = narrowed<T>(value);
-    e[c] = rounded;
-    sum += value;
-    rounded_sum += to_float(rounded);
+  constexpr Index lanes = 32;
+  float sums[lanes] = {}, rounded_sums[lanes] = {};
+  for (Index c = 0; c < count; c += lanes) {
+    float values[lanes];
+    const Index run = count - c < lanes ? count - c : lanes;
+    if (run == lanes) {
+      TW_SIMD
+      for (Index k = 0; k < lanes; ++k) values[k] = formula::exponential((s[c + k] - top) * scale);
+      TW_SIMD
+      for (Index k = 0; k < lanes; ++k) store(e + c + k, values[k]);
+      TW_SIMD
+      for (Index k = 0; k < lanes; ++k) rounded_sums[k] += to_float(e[c + k]);
+      TW_SIMD
+      for (Index k = 0; k < lanes; ++k) sums[k] += values[k];
+    } else {
+      for (Index k = 0; k < run; ++k) {
+        const float value = formula::exponential((s[c + k] - top) * scale);
+        store(e + c + k, value);
+        rounded_sums[k] += to_float(e[c + k]);
+        sums[k] += value;
+      }
+    }
   }
-  return {sum, rounded_sum};
+  Sums total{0, 0};
+  for (Index k = 0; k < lanes; ++k) {
+    total.exact += sums[k];
+    total.rounded += rounded_sums[k];
+  }
+  return total;
 }
 TW_LOOP float maximum_loop(const float* s, Index count) {
   float top = s[0];
@@ -135,6 +154,32 @@ struct Kept<bf16> {
   using Type = Unit16;
 };
 
+/// e = exp(l − top); returns their sum. Sums of single lanes meet in float64: 1 − p of a sure prediction keeps its
+/// digits.
+template <class E>
+TW_LOOP double unit_exponentials_loop(const float* l, float top, E* e, Index count) {
+  constexpr Index lanes = 32;
+  float sums[lanes] = {};
+  Index c = 0;
+  for (; c + lanes <= count; c += lanes) {
+    float values[lanes];
+    TW_SIMD
+    for (Index k = 0; k < lanes; ++k) values[k] = formula::exponential(l[c + k] - top);
+    TW_SIMD
+    for (Index k = 0; k < lanes; ++k) store(e + c + k, values[k]);
+    TW_SIMD
+    for (Index k = 0; k < lanes; ++k) sums[k] += values[k];
+  }
+  for (Index k = 0; c < count; ++c, ++k) {
+    const float value = formula::exponential(l[c] - top);
+    sums[k] += value;
+    store(e + c, value);
+  }
+  double sum = 0;
+  for (const float lane : sums) sum += static_cast<double>(lane);
+  return sum;
+}
+
 }  // namespace
 
 void classifier_statistics(int threads, DType dtype, const float* logits, Index rows, Index first, Index width,
@@ -156,28 +201,9 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
         }
         const Index target = targets[r] - first;
         if (target >= 0 && target < width) target_logit[r] = l[target];  // before e, which may share its memory
-        tile_logit_sum[r] = sum_loop(l, width);
-        // Sums of single lanes meet in float64: 1 − p of a sure prediction keeps its digits.
-        constexpr Index lanes = 16;
-        float sums[lanes] = {};
-        Index c = 0;
-        for (; c + lanes <= width; c += lanes) {
-          TW_SIMD
-          for (Index k = 0; k < lanes; ++k) {
-            const float value = formula::exponential(l[c + k] - top);
-            sums[k] += value;
-            store(e + c + k, value);
-          }
-        }
-        for (Index k = 0; c < width; ++c, ++k) {
-          const float value = formula::exponential(l[c] - top);
-          sums[k] += value;
-          store(e + c, value);
-        }
-        double sum = 0;
-        for (const float lane : sums) sum += static_cast<double>(lane);
+        if (tile_logit_sum != nullptr) tile_logit_sum[r] = sum_loop(l, width);
+        tile_sum[r] = unit_exponentials_loop(l, top, e, width);
         tile_max[r] = top;
-        tile_sum[r] = sum;
       }
     });
   });

@@ -1,0 +1,240 @@
+// What only the cpu device promises: nothing is allocated while it runs, packed weights follow a refresh, and the
+// instruction set can be capped. A cap is read once in a process, so those cases run in one of their own.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "models/compute/cpu/cpu_device.hpp"
+#include "models/compute/error.hpp"
+
+namespace tw {
+namespace {
+
+/// Tensors on one device, filled with numbers that depend on nothing but the order of creation.
+class Desk {
+ public:
+  explicit Desk(Device& device) : device_(device), stream_(device.create_stream()) {}
+  Stream& stream() { return *stream_; }
+  Tensor make(DType type, const Dims& dims) {
+    Tensor tensor{nullptr, type, dims};
+    buffers_.emplace_back(device_, tensor.bytes());
+    tensor.data = buffers_.back().data();
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+      const float value = static_cast<float>(state_ >> 40) / 8388608.0f - 1.0f;
+      if (type == DType::bf16) {
+        tensor.as<bf16>()[i] = to_bf16(value);
+      } else {
+        tensor.as<float>()[i] = value;
+      }
+    }
+    return tensor;
+  }
+  Tensor indices(const Dims& dims, int below) {
+    Tensor tensor = make(DType::float32, dims);
+    tensor.dtype = DType::int32;
+    for (std::int64_t i = 0; i < tensor.count(); ++i) tensor.as<std::int32_t>()[i] = static_cast<int>(i * 7 % below);
+    return tensor;
+  }
+
+ private:
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Buffer> buffers_;
+  std::uint64_t state_ = 1;
+};
+
+/// Every plan, forward and backward; the outputs as floats. `check` is given a way to run one more round.
+template <class Check>
+std::vector<float> run_plans(Device& device, DType type, Check&& check) {
+  Desk desk(device);
+  Stream& stream = desk.stream();
+  constexpr int rows = 37, in = 48, out = 80, classes = 1031, batch = 2, size = 9, seq = 70, heads = 2, width = 16;
+  const Tensor x = desk.make(type, {rows, in}), w = desk.make(type, {out, in}), bias = desk.make(type, {out});
+  const Tensor pre = desk.make(type, {rows, out}), y = desk.make(type, {rows, out}), dx = desk.make(type, {rows, in});
+  const Tensor dw = desk.make(DType::float32, {out, in}), db = desk.make(DType::float32, {out});
+  const auto linear = device.plan(LinearShape{rows, in, out, type, Activation::gelu});
+  linear->bind(w);
+  const ConvolutionShape convolution_shape{batch, size, size, 16, 32, 3, 2, 1, type};
+  const Tensor image = desk.make(type, {batch, size, size, 16}), filter = desk.make(type, {32, 3, 3, 16});
+  const Tensor features = desk.make(type, {batch, 5, 5, 32}), d_image = desk.make(type, image.dims);
+  const Tensor d_filter = desk.make(DType::float32, filter.dims);
+  const auto convolution = device.plan(convolution_shape);
+  convolution->bind(filter);
+  const auto attention = device.plan(AttentionShape{batch, seq, heads, width, true, type});
+  const Tensor qkv = desk.make(type, {batch, seq, 3, heads, width}),
+               mixed = desk.make(type, {batch, seq, heads, width});
+  const Tensor d_qkv = desk.make(type, qkv.dims), level = desk.make(DType::float32, {batch, heads, seq});
+  const auto classifier = device.plan(ClassifierShape{rows, in, classes, 0.1f, type});
+  const Tensor head = desk.make(type, {classes, in}), targets = desk.indices({rows}, classes);
+  const Tensor loss = desk.make(DType::float32, {1}), d_input = desk.make(type, {rows, in});
+  const Tensor d_head = desk.make(DType::float32, {classes, in});
+  classifier->bind(head);
+  const auto round = [&] {
+    linear->refresh(stream);
+    convolution->refresh(stream);
+    classifier->refresh(stream);
+    linear->forward(stream, {x, bias, {}, pre, y});
+    linear->backward_input(stream, {y, {}, dx});
+    linear->backward_weights(stream, {x, y, dw, db, false});
+    linear->backward_weights(stream, {x, y, dw, db, true});
+    convolution->forward(stream, {image, features});
+    convolution->backward_input(stream, {features, d_image});
+    convolution->backward_weights(stream, {image, features, d_filter, false});
+    convolution->backward_weights(stream, {image, features, d_filter, true});
+    attention->forward(stream, {qkv, mixed, level});
+    attention->backward(stream, {mixed, qkv, mixed, level, d_qkv});
+    ClassifierForwardBackward args;
+    args.x = x;
+    args.targets = targets;
+    args.loss = loss;
+    args.dx = d_input;
+    args.d_weight = d_head;
+    classifier->forward_backward(stream, args);
+  };
+  round();
+  check(round);
+  std::vector<float> values;
+  for (const Tensor& tensor : {y, dx, dw, db, features, d_image, d_filter, mixed, d_qkv, loss, d_input, d_head}) {
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      values.push_back(tensor.dtype == DType::bf16 ? to_float(tensor.as<bf16>()[i]) : tensor.as<float>()[i]);
+    }
+  }
+  return values;
+}
+
+std::vector<DType> types_of(const Device& device) {
+  std::vector<DType> types{DType::float32};
+  if (device.supports(Op::linear_forward, DType::bf16)) types.push_back(DType::bf16);
+  return types;
+}
+
+TEST(CpuDevice, HoldsNoMoreMemoryAfterAStep) {
+  const auto device = make_cpu_device({.threads = 2});
+  for (const DType type : types_of(*device)) {
+    run_plans(*device, type, [&](const auto& round) {
+      const std::size_t held = device->allocated_bytes(), peak = device->peak_allocated_bytes();
+      round();
+      EXPECT_EQ(device->allocated_bytes(), held);
+      EXPECT_EQ(device->peak_allocated_bytes(), peak);
+    });
+  }
+  const std::size_t before = device->allocated_bytes();
+  {
+    const Buffer block(*device, 5 << 20);
+    EXPECT_EQ(device->allocated_bytes(), before + (5 << 20));
+  }
+  EXPECT_EQ(device->allocated_bytes(), before);
+}
+
+TEST(CpuDevice, TheSameStepGivesTheSameBits) {
+  const auto device = make_cpu_device({.threads = 2});
+  for (const DType type : types_of(*device)) {
+    const std::vector<float> first = run_plans(*device, type, [](const auto&) {});
+    const std::vector<float> second = run_plans(*device, type, [](const auto& round) { round(); });
+    EXPECT_EQ(first, second);
+  }
+}
+
+TEST(CpuDevice, SaysHowManyBytesWereWanted) {
+  const auto device = make_cpu_device({.threads = 1});
+  for (const std::size_t bytes : {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 60}) {
+    try {
+      device->allocate(bytes);
+      FAIL() << "allocated " << bytes;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.failure(), Failure::environment);
+      EXPECT_NE(std::string(error.what()).find(std::to_string(bytes)), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(device->allocated_bytes() > 0, true);  // the device's own scratch, nothing of the failed blocks
+  EXPECT_LT(device->peak_allocated_bytes(), std::size_t{1} << 30);
+}
+
+TEST(CpuDevice, RefusesANegativeNumberOfThreads) {
+  EXPECT_THROW(make_cpu_device({.threads = -1}), Error);
+  EXPECT_EQ(make_cpu_device({.threads = 3})->info().threads, 3);
+  EXPECT_GE(make_cpu_device({})->info().threads, 1);
+}
+
+/// Normalised difference of two runs; the reference of a lower instruction set is the default one.
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double distance = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    distance += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+    norm += static_cast<double>(b[i]) * b[i];
+  }
+  return std::sqrt(distance / norm);
+}
+
+class Capped : public testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+};
+
+/// Runs in a process of its own: 0 where the capped kernels agree with float64 sums and bf16 is refused by name.
+[[noreturn]] void run_capped(const char* cap) {
+  setenv("ONEDNN_MAX_CPU_ISA", cap, 1);
+  const auto device = make_cpu_device({.threads = 2});
+  const std::string set = device->info().instruction_set;
+  const bool wide = set.rfind("avx512", 0) == 0;
+  bool good = std::string(cap) == "AVX512_CORE" || !wide;
+  if (device->supports(Op::linear_forward, DType::bf16) || device->why_unsupported(DType::bf16).empty()) good = false;
+  try {
+    device->plan(LinearShape{4, 4, 4, DType::bf16});
+    good = false;
+  } catch (const Error& error) {
+    if (error.failure() != Failure::unsupported) good = false;
+  }
+  // y = x·Wᵀ + b, gelu; and a layer norm, against sums in float64.
+  Desk desk(*device);
+  constexpr int rows = 19, in = 67, out = 45;
+  const Tensor x = desk.make(DType::float32, {rows, in}), w = desk.make(DType::float32, {out, in});
+  const Tensor bias = desk.make(DType::float32, {out}), pre = desk.make(DType::float32, {rows, out});
+  const Tensor y = desk.make(DType::float32, {rows, out}), normal = desk.make(DType::float32, {rows, in});
+  const Tensor gamma = desk.make(DType::float32, {in}), beta = desk.make(DType::float32, {in});
+  const Tensor mean = desk.make(DType::float32, {rows}), rstd = desk.make(DType::float32, {rows});
+  const auto plan = device->plan(LinearShape{rows, in, out, DType::float32, Activation::gelu});
+  plan->bind(w);
+  plan->refresh(desk.stream());
+  plan->forward(desk.stream(), {x, bias, {}, pre, y});
+  device->layer_norm_forward(desk.stream(), {x, {}, {}, gamma, beta, 1e-5f, normal, mean, rstd});
+  std::vector<float> got, want;
+  for (int r = 0; r < rows; ++r) {
+    for (int o = 0; o < out; ++o) {
+      double sum = bias.as<float>()[o];
+      for (int i = 0; i < in; ++i) sum += static_cast<double>(x.as<float>()[r * in + i]) * w.as<float>()[o * in + i];
+      const double inner = std::sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum);
+      got.push_back(y.as<float>()[r * out + o]);
+      want.push_back(static_cast<float>(0.5 * sum * (1 + std::tanh(inner))));
+    }
+    double sum = 0, squares = 0;
+    for (int i = 0; i < in; ++i) sum += x.as<float>()[r * in + i];
+    for (int i = 0; i < in; ++i) squares += std::pow(x.as<float>()[r * in + i] - sum / in, 2);
+    for (int i = 0; i < in; ++i) {
+      got.push_back(normal.as<float>()[r * in + i]);
+      want.push_back(static_cast<float>((x.as<float>()[r * in + i] - sum / in) / std::sqrt(squares / in + 1e-5) *
+                                            gamma.as<float>()[i] +
+                                        beta.as<float>()[i]));
+    }
+  }
+  if (!(difference(got, want) < 2e-6)) good = false;
+  for (const float value : run_plans(*device, DType::float32, [](const auto&) {})) {
+    if (!std::isfinite(value)) good = false;
+  }
+  std::fprintf(stderr, "kernels: %s, difference %g\n", set.c_str(), difference(got, want));
+  std::_Exit(good ? 0 : 1);
+}
+
+TEST_P(Capped, ComputesTheSameAndRefusesBf16) {
+  EXPECT_EXIT(run_capped(GetParam()), testing::ExitedWithCode(0), "kernels: ");
+}
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Capped, testing::Values("SSE41", "AVX2", "AVX512_CORE"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+}  // namespace
+}  // namespace tw
