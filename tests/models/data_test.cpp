@@ -1,0 +1,234 @@
+// Random numbers, token and image sources against published vectors, exact formulas and empirical counts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <map>
+#include <numbers>
+#include <numeric>
+#include <set>
+
+#include "models/compute/error.hpp"
+#include "models/data/gaussian.hpp"
+#include "models/data/image_source.hpp"
+#include "models/data/philox.hpp"
+#include "models/data/synthetic_data.hpp"
+#include "models/data/token_source.hpp"
+#include "tests/models/support.hpp"
+
+namespace tw::test {
+namespace {
+
+// Known answers of the Random123 distribution (kat_vectors, philox4x32 10).
+TEST(Philox, KnownAnswers) {
+  struct Case {
+    PhiloxWords counter;
+    std::uint32_t key0, key1;
+    PhiloxWords expected;
+  };
+  const std::array<Case, 3> cases = {{
+      {{{0, 0, 0, 0}}, 0, 0, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}},
+      {{{~0u, ~0u, ~0u, ~0u}}, ~0u, ~0u, {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}},
+      {{{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822, 0x299f31d0, {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}},
+  }};
+  for (const Case& c : cases) {
+    const PhiloxWords got = philox4x32(c.counter, c.key0, c.key1);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(got.word[i], c.expected.word[i]);
+  }
+}
+
+TEST(Gaussian, IsBoxMullerOfThePhiloxWords) {
+  std::vector<float> z(4096);
+  fill_normal(z.data(), 4096, 1.0f, 42, 7, 0);
+  for (std::size_t block = 0; block < 1024; ++block) {
+    const PhiloxWords words = random_block(42, 7, block);
+    for (std::size_t pair = 0; pair < 4; pair += 2) {
+      const double u = (static_cast<double>(words.word[pair] >> 1) + 0.5) / 2147483648.0;
+      const double angle = 2 * std::numbers::pi * static_cast<double>(static_cast<std::int32_t>(words.word[pair + 1])) / 4294967296.0;
+      const double radius = std::sqrt(-2 * std::log(u));
+      EXPECT_NEAR(z[4 * block + pair], radius * std::cos(angle), 4e-6);
+      EXPECT_NEAR(z[4 * block + pair + 1], radius * std::sin(angle), 4e-6);
+    }
+  }
+}
+
+TEST(Gaussian, HasNormalMomentsAndTails) {
+  constexpr int n = 1 << 20;
+  std::vector<float> z(n);
+  fill_normal_parallel(z.data(), n, 1.0f, 1, 2, 2);
+  std::array<double, 4> moment{};
+  int beyond_two = 0;
+  for (const float value : z) {
+    double power = 1;
+    for (double& m : moment) m += (power *= static_cast<double>(value)) / n;
+    beyond_two += std::abs(value) > 2;
+  }
+  // Five standard errors: sqrt(Var(z^k)/n), Var = 1, 2, 15, 96; the tail is binomial.
+  EXPECT_NEAR(moment[0], 0, 5 * std::sqrt(1.0 / n));
+  EXPECT_NEAR(moment[1], 1, 5 * std::sqrt(2.0 / n));
+  EXPECT_NEAR(moment[2], 0, 5 * std::sqrt(15.0 / n));
+  EXPECT_NEAR(moment[3], 3, 5 * std::sqrt(96.0 / n));
+  EXPECT_NEAR(beyond_two / double{n}, 0.0455003, 5 * std::sqrt(0.0455 / n));
+}
+
+TEST(Gaussian, AnyPieceByAnyThreadIsTheSame) {
+  std::vector<float> whole(200000), parallel(200000), piece(1003);
+  fill_normal(whole.data(), 200000, 0.5f, 9, 3, 0);
+  fill_normal_parallel(parallel.data(), 200000, 0.5f, 9, 3, 3);
+  EXPECT_EQ(whole, parallel);
+  fill_normal(piece.data(), 1003, 0.5f, 9, 3, 5000);
+  EXPECT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + 5000));
+}
+
+TEST(TokenSource, EntropyRateIsTheFormulasAndTheCounts) {
+  for (const std::int64_t vocabulary : {8, 13}) {
+    const TokenSource source(vocabulary, 5);
+    EXPECT_NEAR(source.entropy_rate(), 1.75 * std::numbers::ln2, 1e-15);
+    EXPECT_NEAR(source.entropy_rate(), 1.2130, 5e-5);
+    std::vector<std::int32_t> s(2000000);
+    source.fill(Split::training, 0, s.data(), static_cast<std::int64_t>(s.size()));
+    std::map<std::pair<int, int>, std::map<int, double>> count;
+    for (std::size_t i = 2; i < s.size(); ++i) ++count[{s[i - 2], s[i - 1]}][s[i]];
+    double conditional = 0;
+    for (const auto& [context, next] : count) {
+      double total = 0;
+      for (const auto& [token, n] : next) total += n;
+      for (const auto& [token, n] : next) conditional -= n * std::log(n / total) / static_cast<double>(s.size() - 2);
+      EXPECT_LE(next.size(), 4u);
+      for (int k = 0; k < 4; ++k) {  // each successor at its own probability, within five standard errors
+        const double p = std::array{0.5, 0.25, 0.125, 0.125}[static_cast<std::size_t>(k)];
+        const auto found = next.find(source.next(context.second, context.first, k));
+        ASSERT_NE(found, next.end());
+        EXPECT_NEAR(found->second / total, p, 5 * std::sqrt(p * (1 - p) / total));
+      }
+    }
+    EXPECT_NEAR(conditional, source.entropy_rate(), 3e-3);
+  }
+}
+
+TEST(TokenSource, OneTokenOfContextIsNotEnough) {
+  EXPECT_NEAR(TokenSource(64, 1).bigram_entropy(), 2 * std::numbers::ln2, 1e-15);
+  EXPECT_NEAR(TokenSource(64, 1).bigram_entropy() - TokenSource(64, 1).entropy_rate(), 0.173, 5e-4);
+  EXPECT_GT(TokenSource(50257, 1).bigram_entropy(), 1.386);
+}
+
+TEST(TokenSource, TokensFitAnyVocabulary) {
+  for (const std::int64_t vocabulary : {4, 50257}) {
+    const TokenSource source(vocabulary, 3);
+    std::vector<std::int32_t> s(5000);
+    source.fill(Split::held_out, 7, s.data(), 5000);
+    EXPECT_GE(*std::min_element(s.begin(), s.end()), 0);
+    EXPECT_LT(*std::max_element(s.begin(), s.end()), vocabulary);
+  }
+  EXPECT_THROW(TokenSource(3, 1), Error);
+}
+
+TEST(Synthetic, SamplesDifferBySplitIndexAndSeedOnly) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet()}) {
+    const auto bytes = [&network](Split split, std::uint64_t first, std::uint64_t seed, std::int64_t batch, int threads) {
+      SyntheticData data(network, DType::float32, batch, 7, seed, threads);
+      data.generate(split, first);
+      const char* begin = data.inputs().as<char>();
+      return std::vector<char>(begin, begin + data.inputs().bytes());
+    };
+    const std::vector<char> four = bytes(Split::training, 8, 1, 4, 1);
+    EXPECT_EQ(four, bytes(Split::training, 8, 1, 4, 3));
+    const std::vector<char> two = bytes(Split::training, 10, 1, 2, 1);
+    EXPECT_TRUE(std::equal(two.begin(), two.end(), four.end() - static_cast<std::ptrdiff_t>(two.size())));
+    EXPECT_NE(four, bytes(Split::held_out, 8, 1, 4, 1));
+    EXPECT_NE(four, bytes(Split::training, 8, 2, 4, 1));
+    EXPECT_NE(four, bytes(Split::training, 12, 1, 4, 1));
+  }
+}
+
+TEST(Synthetic, TargetsAreTheNextTokens) {
+  SyntheticData data(micro_gpt2(), DType::float32, 3, 7, 1, 1);
+  data.generate(Split::training, 4);
+  for (std::int64_t b = 0; b < 3; ++b) {
+    for (std::int64_t t = 0; t < 6; ++t) {
+      EXPECT_EQ(data.targets().as<std::int32_t>()[b * 7 + t], data.inputs().as<std::int32_t>()[b * 7 + t + 1]);
+    }
+  }
+  EXPECT_NEAR(data.loss_floor(), 1.2130, 5e-5);
+  EXPECT_TRUE(std::isnan(SyntheticData(micro_resnet(), DType::bf16, 1, 0, 1, 1).loss_floor()));
+}
+
+TEST(ImageSource, GratingsAreOrthogonalWhateverThePhases) {
+  const ImageSource source(16, 3, 112, 1);  // all that 16×16 has
+  for (const Frequency a : source.frequencies()) {
+    for (const Frequency b : source.frequencies()) {
+      // Σ cos(2π a·p + α)·cos(2π b·p + β) vanishes for all α, β iff both e^{i(a−b)p} and e^{i(a+b)p} sum to zero.
+      for (const int sign : {-1, 1}) {
+        std::complex<double> sum = 0;
+        for (int y = 0; y < 16; ++y) {
+          for (int x = 0; x < 16; ++x) {
+            sum += std::polar(1.0, 2 * std::numbers::pi * ((a.x + sign * b.x) * x + (a.y + sign * b.y) * y) / 16);
+          }
+        }
+        const bool same = sign < 0 && a.x == b.x && a.y == b.y;
+        EXPECT_NEAR(std::abs(sum), same ? 256 : 0, 1e-9);
+      }
+    }
+  }
+  EXPECT_THROW(ImageSource(16, 3, 113, 1), Error);
+  EXPECT_EQ(ImageSource(224, 3, 1000, 1).frequencies().size(), 1000u);
+}
+
+TEST(ImageSource, BayesErrorIsTheFormulasAndTheBestDetectors) {
+  EXPECT_NEAR(ImageSource(16, 3, 10, 1).bayes_error(), 0.0900, 5e-5);
+  EXPECT_NEAR(orthogonal_error(2, 3.0), 0.5 * std::exp(-1.5), 1e-15);  // Proakis: binary non-coherent orthogonal
+  // Guessing at no signal; sum and integral agree where both hold.
+  EXPECT_NEAR(orthogonal_error(10, 0), 0.9, 1e-12);
+  EXPECT_NEAR(orthogonal_error(33, 0), 32.0 / 33, 1e-6);
+  for (const double gamma : {1.0, 4.0, 9.0}) EXPECT_NEAR(orthogonal_error(33, gamma), orthogonal_error(32, gamma), 0.01);
+  EXPECT_GT(orthogonal_error(33, 4.0), orthogonal_error(32, 4.0));
+
+  // The matched filter (largest envelope at the classes' frequencies) at γ = 8·8·1/16 = 4, where it errs.
+  const int size = 8, classes = 10, count = 20000;
+  const ImageSource source(size, 1, classes, 3);
+  std::vector<float> images(static_cast<std::size_t>(count * size * size));
+  std::vector<std::int32_t> labels(count), truth(count);
+  source.fill(Split::training, 0, count, DType::float32, images.data(), labels.data(), 2, truth.data());
+  int wrong = 0, wrong_before_noise = 0;
+  for (int i = 0; i < count; ++i) {
+    double best = -1;
+    int guess = 0;
+    for (int c = 0; c < classes; ++c) {
+      const Frequency f = source.frequencies()[static_cast<std::size_t>(c)];
+      std::complex<double> sum = 0;
+      for (int y = 0; y < size; ++y) {
+        for (int x = 0; x < size; ++x) {
+          sum += static_cast<double>(images[static_cast<std::size_t>((i * size + y) * size + x)]) *
+                 std::polar(1.0, 2 * std::numbers::pi * (f.x * x + f.y * y) / size);
+        }
+      }
+      if (std::abs(sum) > best) {
+        best = std::abs(sum);
+        guess = c;
+      }
+    }
+    wrong += guess != labels[static_cast<std::size_t>(i)];
+    wrong_before_noise += guess != truth[static_cast<std::size_t>(i)];
+  }
+  const auto near = [count](int errors, double expected) {
+    EXPECT_NEAR(errors / double{count}, expected, 5 * std::sqrt(expected * (1 - expected) / count));
+  };
+  near(wrong_before_noise, orthogonal_error(classes, 4.0));
+  near(wrong, source.bayes_error());
+}
+
+TEST(ImageSource, Bf16IsTheRoundedImage) {
+  const ImageSource source(9, 3, 5, 1);  // a size that divides nothing
+  std::vector<float> wide(2 * 9 * 9 * 3);
+  std::vector<bf16> narrow(wide.size());
+  std::array<std::int32_t, 2> a{}, b{};
+  source.fill(Split::training, 6, 2, DType::float32, wide.data(), a.data(), 1);
+  source.fill(Split::training, 6, 2, DType::bf16, narrow.data(), b.data(), 2);
+  EXPECT_EQ(a, b);
+  for (std::size_t i = 0; i < wide.size(); ++i) EXPECT_EQ(to_bf16(wide[i]).bits, narrow[i].bits);
+}
+
+}  // namespace
+}  // namespace tw::test
