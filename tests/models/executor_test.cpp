@@ -1,0 +1,312 @@
+// One network run whole, recomputed and cut in two; gradients against finite differences; how parameters lie in memory.
+#include "models/executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "models/data/philox.hpp"
+#include "models/data/synthetic_data.hpp"
+#include "models/parameters.hpp"
+#include "tests/models/support.hpp"
+
+namespace tw::test {
+namespace {
+
+// A network with its parameters and one batch on the reference device.
+struct Bench {
+  std::unique_ptr<Device> device = reference_device();
+  std::unique_ptr<Stream> stream = device->create_stream();
+  TrainerConfig config;
+  std::vector<std::unique_ptr<Block>> blocks;
+  ParameterStore store;
+  SyntheticData data;
+  Buffer inputs, targets, loss, correct;
+  std::vector<std::pair<int, int>> announced;
+
+  explicit Bench(const NetworkDescription& network, DType precision = DType::float32)
+      : config(micro_config(network, precision)),
+        blocks(build_blocks(network, precision, config.micro_batch, config.seq_len)),
+        store(*device, precision, blocks),
+        data(network, precision, config.micro_batch, config.seq_len, 1, 1),
+        inputs(*device, data.inputs().bytes()),
+        targets(*device, data.targets().bytes()),
+        loss(*device, sizeof(float)),
+        correct(*device, sizeof(std::int32_t)) {
+    store.initialise(*stream, 1);
+    store.build(blocks);
+    load(0);
+  }
+  void load(std::uint64_t sample) {
+    data.generate(Split::training, sample);
+    device->copy_from_host(*stream, inputs.data(), data.inputs().data, inputs.bytes());
+    device->copy_from_host(*stream, targets.data(), data.targets().data, targets.bytes());
+  }
+  MicroBatch batch(bool accumulate = false) const {
+    MicroBatch b;
+    b.inputs = {inputs.data(), data.inputs().dtype, data.inputs().dims};
+    b.targets = {targets.data(), DType::int32, data.targets().dims};
+    b.loss = {loss.data(), DType::float32, {1}};
+    b.correct = {correct.data(), DType::int32, {1}};
+    b.accumulate = accumulate;
+    return b;
+  }
+  double loss_value() { return values_of(*device, {loss.data(), DType::float32, {1}})[0]; }
+  Executor::Listener listener() {
+    return [this](int block, int index) { announced.emplace_back(block, index); };
+  }
+  // Loss, gradients and running statistics: everything that a pass leaves.
+  std::vector<float> outcome() {
+    std::vector<float> all = values_of(*device, store.flat_gradients());
+    for (const auto& statistic : store.statistics()) {
+      const std::vector<float> values = values_of(*device, statistic.values);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    all.push_back(static_cast<float>(loss_value()));
+    return all;
+  }
+  std::vector<float> run_whole(bool recompute) {
+    store.initialise(*stream, 1);
+    Executor executor(*device, *stream, blocks, {recompute, 0, -1});
+    executor.refresh();
+    for (const std::uint64_t sample : {0u, 100u}) {
+      load(sample);
+      executor.forward(batch(sample > 0));
+      executor.backward(batch(sample > 0), listener());
+    }
+    return outcome();
+  }
+  std::vector<float> run_cut(int cut, bool recompute) {
+    store.initialise(*stream, 1);
+    Executor front(*device, *stream, blocks, {recompute, 0, cut});
+    Executor back(*device, *stream, blocks, {recompute, cut, -1});
+    front.refresh();
+    back.refresh();
+    for (const std::uint64_t sample : {0u, 100u}) {
+      load(sample);
+      front.forward(batch(sample > 0));
+      device->copy(*stream, back.input().data, front.output().data, front.output().bytes());
+      back.forward(batch(sample > 0));
+      back.backward(batch(sample > 0), listener());
+      device->copy(*stream, front.output_gradient().data, back.input_gradient().data, back.input_gradient().bytes());
+      front.backward(batch(sample > 0), listener());
+    }
+    return outcome();
+  }
+};
+
+struct Case {
+  const char* name;
+  NetworkDescription network;
+};
+std::vector<Case> cases() {
+  return {{"gpt2", micro_gpt2()}, {"resnet", micro_resnet()}, {"resnet with pool", micro_resnet(true)}};
+}
+
+TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {
+  for (const Case& c : cases()) {
+    for (const DType precision : {DType::float32, DType::bf16}) {
+      Bench bench(c.network, precision);
+      const std::vector<float> whole = bench.run_whole(false);
+      EXPECT_EQ(whole, bench.run_whole(false)) << c.name << ": not even repeatable";
+      EXPECT_EQ(whole, bench.run_whole(true)) << c.name << ": recomputed";
+      for (int cut = 1; cut < static_cast<int>(bench.blocks.size()); ++cut) {
+        EXPECT_EQ(whole, bench.run_cut(cut, false)) << c.name << ": cut before block " << cut;
+        EXPECT_EQ(whole, bench.run_cut(cut, true)) << c.name << ": cut before block " << cut << " and recomputed";
+      }
+    }
+  }
+}
+
+TEST(Executor, AnnouncesEachGradientOnceInTheOrderOfTheFlatBuffer) {
+  for (const Case& c : cases()) {
+    Bench bench(c.network);
+    bench.run_whole(false);
+    std::vector<std::pair<int, int>> expected;
+    for (const auto& entry : bench.store.layout().entries) expected.emplace_back(entry.block, entry.index);
+    std::vector<std::pair<int, int>> twice = expected;
+    twice.insert(twice.end(), expected.begin(), expected.end());
+    EXPECT_EQ(bench.announced, twice) << c.name;
+  }
+  // The tied table: written by the head, complete after the embedding.
+  const Bench bench(micro_gpt2());
+  EXPECT_EQ(bench.store.layout().entries.back().spec.name, "wte.weight");
+}
+
+// A gradient is complete when it is announced: nothing may change it afterwards.
+TEST(Executor, AnnouncedGradientsAreFinal) {
+  for (const Case& c : cases()) {
+    Bench bench(c.network);
+    Executor executor(*bench.device, *bench.stream, bench.blocks, {});
+    executor.refresh();
+    executor.forward(bench.batch());
+    std::vector<std::vector<float>> seen;
+    executor.backward(bench.batch(), [&](int, int) {
+      seen.push_back(values_of(*bench.device, bench.store.parameters()[seen.size()].gradient));
+    });
+    ASSERT_EQ(seen.size(), bench.store.parameters().size());
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      EXPECT_EQ(seen[i], values_of(*bench.device, bench.store.parameters()[i].gradient))
+          << c.name << ": " << bench.store.parameters()[i].spec.name;
+    }
+  }
+}
+
+TEST(Executor, EvaluationLeavesGradientsAndStatisticsAlone) {
+  for (const Case& c : cases()) {
+    Bench bench(c.network);
+    Executor executor(*bench.device, *bench.stream, bench.blocks, {});
+    executor.refresh();
+    executor.forward(bench.batch());
+    executor.backward(bench.batch(), {});
+    std::vector<float> before = bench.outcome();
+    executor.evaluate(bench.batch());
+    EXPECT_EQ(before, bench.outcome()) << c.name;  // the loss of the same batch as well
+  }
+}
+
+// d loss / d (one parameter tensor along its own gradient, and along a random direction) against central differences.
+TEST(Executor, GradientsAreFiniteDifferences) {
+  for (const Case& c : cases()) {
+    Bench bench(c.network);
+    for (const Parameter& p : bench.store.parameters()) {
+      // Published starts are near zero: a classifier that hides what lies behind it, a residual stream bent by any step.
+      const float factor = p.spec.name == "fc.weight" ? 50.0f : p.spec.name == "wte.weight" ? 20.0f : 1.0f;
+      std::vector<float> values = values_of(*bench.device, p.master);
+      for (float& value : values) value *= factor;
+      bench.device->copy_from_host(*bench.stream, p.master.data, values.data(), p.master.bytes());
+    }
+    Executor executor(*bench.device, *bench.stream, bench.blocks, {});
+    executor.refresh();
+    executor.forward(bench.batch());
+    executor.backward(bench.batch(), {});
+    // ReLU has kinks, so that its step must be small; the loss is stored in float32 (2⁻²⁴ of it), so not too small.
+    const bool kinks = !c.network.is_tokens();
+    const double h = kinks ? 5e-5 : 5e-3, tolerance = kinks ? 1e-2 : 1e-3, noise = 4 * 0x1p-24 * bench.loss_value() / h;
+    for (const Parameter& p : bench.store.parameters()) {
+      const std::vector<float> gradient = values_of(*bench.device, p.gradient), start = values_of(*bench.device, p.master);
+      double norm = 0;
+      for (const float g : gradient) norm += static_cast<double>(g) * static_cast<double>(g);
+      norm = std::sqrt(norm);
+      ASSERT_GT(norm, 0) << p.spec.name;
+      for (const bool random : {false, true}) {
+        std::vector<double> direction(gradient.size());
+        double expected = 0;
+        for (std::size_t i = 0; i < gradient.size(); ++i) {
+          const auto sign = random_block(3, 4, i).word[0] & 1u ? 1.0 : -1.0;
+          direction[i] = random ? sign / std::sqrt(static_cast<double>(gradient.size())) : static_cast<double>(gradient[i]) / norm;
+          expected += direction[i] * static_cast<double>(gradient[i]);
+        }
+        // Fourth-order central difference: (8(f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h.
+        const auto loss_at = [&](double t) {
+          std::vector<float> moved(start.size());
+          for (std::size_t i = 0; i < start.size(); ++i) moved[i] = static_cast<float>(static_cast<double>(start[i]) + t * direction[i]);
+          bench.device->copy_from_host(*bench.stream, p.master.data, moved.data(), p.master.bytes());
+          executor.refresh();
+          executor.evaluate(bench.batch());
+          return bench.loss_value();
+        };
+        const double slope = (8 * (loss_at(h) - loss_at(-h)) - (loss_at(2 * h) - loss_at(-2 * h))) / (12 * h);
+        EXPECT_NEAR(slope, expected, tolerance * norm + noise) << c.name << ": " << p.spec.name << (random ? ", random" : "");
+      }
+      bench.device->copy_from_host(*bench.stream, p.master.data, start.data(), p.master.bytes());
+    }
+  }
+}
+
+TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
+  for (const Case& c : cases()) {
+    const Bench bench(c.network, DType::bf16);
+    const ParameterLayout& layout = bench.store.layout();
+    std::int64_t end = 0, count = 0;
+    for (const auto& entry : layout.entries) {
+      EXPECT_EQ(entry.offset % 64, 0);
+      EXPECT_GE(entry.offset, end);
+      EXPECT_LT(entry.offset, end + 64);
+      end = entry.offset + entry.spec.dims.count();
+      count += entry.spec.dims.count();
+    }
+    EXPECT_EQ(layout.count % 4096, 0);
+    EXPECT_LT(layout.count - end, 4096);
+    EXPECT_EQ(layout.parameter_count, count);
+    EXPECT_EQ(count, count_parameters(c.network));
+    for (const Parameter& p : bench.store.parameters()) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.weight.data) % 128, 0u);
+      EXPECT_EQ(p.weight.dtype, p.spec.keep_float32 ? DType::float32 : DType::bf16);
+    }
+  }
+}
+
+TEST(ParameterLayout, DecaysMatricesAndKernelsOnly) {
+  for (const Case& c : cases()) {
+    const Bench bench(c.network);
+    const std::vector<DecaySegment> segments = bench.store.layout().decay_segments(0.1f);
+    ASSERT_EQ(segments.size(), bench.store.parameters().size());
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const Parameter& p = bench.store.parameters()[i];
+      EXPECT_EQ(segments[i].begin, p.offset);
+      EXPECT_EQ(segments[i].end, p.offset + p.spec.dims.count());
+      EXPECT_EQ(segments[i].weight_decay, p.spec.dims.rank() > 1 ? 0.1f : 0.0f) << p.spec.name;
+      if (i > 0) {
+        EXPECT_LE(segments[i - 1].end, segments[i].begin);
+      }
+    }
+  }
+}
+
+TEST(ParameterStore, StartsAsPublished) {
+  NetworkDescription network = micro_gpt2();
+  Gpt2Description shape = network.gpt2();
+  shape.width = 64;
+  shape.vocabulary = 500;
+  shape.max_seq = 200;
+  network.shape = shape;
+  const auto check = [](Bench& bench, const std::string& name, double mean, double stddev) {
+    for (const Parameter& p : bench.store.parameters()) {
+      if (p.spec.name != name) continue;
+      const std::vector<float> values = values_of(*bench.device, p.master);
+      const auto n = static_cast<double>(values.size());
+      double sum = 0, square = 0;
+      for (const float v : values) {
+        sum += static_cast<double>(v) / n;
+        square += static_cast<double>(v) * static_cast<double>(v) / n;
+      }
+      EXPECT_NEAR(sum, mean, 5 * stddev / std::sqrt(n)) << name;
+      EXPECT_NEAR(std::sqrt(std::max(0.0, square - sum * sum)), stddev, 5 * stddev / std::sqrt(2 * n) + 1e-9) << name;
+      return;
+    }
+    ADD_FAILURE() << "no parameter " << name;
+  };
+  Bench gpt2(network);
+  check(gpt2, "wte.weight", 0, 0.02);
+  check(gpt2, "wpe.weight", 0, 0.01);
+  check(gpt2, "h.1.attn.c_attn.weight", 0, 0.02);
+  check(gpt2, "h.1.attn.c_proj.weight", 0, 0.02 / 2);  // two layers, four additions to the residual stream
+  check(gpt2, "h.0.mlp.c_proj.weight", 0, 0.02 / 2);
+  check(gpt2, "h.0.mlp.c_fc.bias", 0, 0);
+  check(gpt2, "ln_f.weight", 1, 0);
+  Bench resnet(micro_resnet(true));
+  check(resnet, "conv1.weight", 0, std::sqrt(2.0 / (4 * 49)));
+  check(resnet, "layer2.0.conv2.weight", 0, std::sqrt(2.0 / (8 * 9)));
+  check(resnet, "layer1.0.downsample.1.weight", 1, 0);
+  check(resnet, "layer2.0.bn3.weight", 1, 0);
+  check(resnet, "fc.weight", 0, 0.01);
+}
+
+TEST(ParameterStore, WeightsDependOnSeedAndNameOnly) {
+  Bench narrow(micro_gpt2(), DType::bf16), wide(micro_gpt2());
+  const auto masters = [](Bench& bench) { return values_of(*bench.device, bench.store.flat_master()); };
+  EXPECT_EQ(masters(narrow), masters(wide));
+  const std::vector<float> first = masters(wide);
+  wide.store.initialise(*wide.stream, 2);
+  EXPECT_NE(first, masters(wide));
+  // The rounded copy is the master's.
+  const std::vector<float> master = masters(narrow);
+  for (std::size_t i = 0; i < master.size(); ++i) {
+    ASSERT_EQ(narrow.store.flat_weights().as<bf16>()[i].bits, to_bf16(master[i]).bits);
+  }
+}
+
+}  // namespace
+}  // namespace tw::test
