@@ -56,8 +56,8 @@ MemoryPlan plan_memory(const TrainerConfig& config) {
   const auto blocks = build_blocks(config.network, config.precision, config.micro_batch, config.seq_len);
   const ParameterLayout layout(blocks);
   MemoryPlan plan = exact_plan(config, blocks, layout, ActivationPlan(blocks, {config.recompute, 0, -1}));
-  // A plan may keep its weight packed once for each direction. Workspace: the classifier's logits, in chunks of at most 256
-  // rows in float32 and in the compute dtype, and as much again for what libraries take.
+  // A plan may keep its weight packed once for each direction. Workspace: the classifier's exponentials, in chunks of at most
+  // 1024 rows, and 32 MiB for what libraries take.
   std::set<std::string> shared;
   for (const auto& block : blocks) {
     for (const std::string& name : block->shared_parameters()) shared.insert(name);
@@ -70,7 +70,8 @@ MemoryPlan plan_memory(const TrainerConfig& config) {
   }
   const std::int64_t classes = config.network.is_tokens() ? config.network.gpt2().vocabulary : config.network.resnet().classes;
   const std::int64_t rows = SyntheticData::targets_shape(config.network, config.micro_batch, config.seq_len).count();
-  plan.workspace = 2 * static_cast<std::size_t>(std::min<std::int64_t>(rows, 256) * classes) * (4 + size_of(config.precision));
+  plan.workspace = static_cast<std::size_t>(std::min<std::int64_t>(rows, 1024) * classes) * size_of(config.precision) +
+                   (std::size_t{32} << 20);
   return plan;
 }
 
@@ -89,6 +90,7 @@ struct Trainer::Impl {
   std::unique_ptr<Event> staging_read, synchronised, updated;
   std::vector<float> host_losses;
   std::int64_t steps = 0;
+  std::size_t plan_bytes = 0;                     // by which building the plans has raised the device's account
   bool synchronous = false;                       // work is done when a call returns
   const GradientSync* sync = nullptr;
   double ready_seconds = 0;
@@ -104,7 +106,9 @@ struct Trainer::Impl {
         data(config.network, config.precision, config.micro_batch, config.seq_len, config.seed, data_threads(device.info())) {
     store.initialise(*stream, config.seed);
     optimizer.initialise(*stream);
+    const std::size_t before_plans = device.allocated_bytes();
     store.build(blocks);
+    plan_bytes = device.allocated_bytes() - before_plans;
     executor = std::make_unique<Executor>(device, *stream, blocks, ExecutorOptions{config.recompute, 0, -1});
     executor->refresh();
     inputs = Buffer(device, data.inputs().bytes());
@@ -258,10 +262,11 @@ MemoryPlan Trainer::memory() const {
   plan.optimizer_state = impl_->optimizer.state_bytes();
   plan.activations = impl_->executor->bytes();
   plan.data = impl_->inputs.bytes() + impl_->targets.bytes() + batch_bytes(impl_->config) + impl_->results.bytes();
-  // A plan tells one number for its packed weights and its workspace; a block's plans are counted once each.
   for (const auto& block : impl_->blocks) {
     for (const NamedPlan& named : block->plans()) plan.packed_weights += named.plan->bytes();
   }
+  // What the device took beside packed weights while plans were built: workspace that they share.
+  plan.workspace = impl_->plan_bytes > plan.packed_weights ? impl_->plan_bytes - plan.packed_weights : 0;
   return plan;
 }
 
