@@ -29,12 +29,19 @@ namespace fs = std::filesystem;
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 std::string rfc3339_now() { return utc_now("{:%Y-%m-%dT%H:%M:%SZ}"); }
 
-/// `auto` takes CUDA where a GPU is visible, and says so; a visible GPU that cannot be used is an error, never a silent CPU run.
-std::string choose_device(const std::string& wanted) {
-  if (wanted != "auto") return wanted;
-  for (const Backend& backend : backends())
-    if (backend.kind == DeviceKind::cuda && backend.count() > 0) return "cuda";
-  return "cpu";
+struct DeviceChoice {
+  std::string name, note;   ///< a line to say about it; may be empty
+};
+/// `auto` takes CUDA where a GPU is visible and the cuda device has the operators to train, and says which way it went; a
+/// visible GPU that cannot be used is an error, never a silent CPU run.
+DeviceChoice choose_device(const std::string& wanted) {
+  if (wanted != "auto") return {wanted, ""};
+  for (const Backend& backend : backends()) {
+    if (backend.kind != DeviceKind::cuda || backend.count() == 0) continue;
+    if (backend.create({})->supports(Op::linear_forward, DType::float32)) return {"cuda", "device auto: a GPU is visible, so cuda is used"};
+    return {"cpu", "device auto: a GPU is visible, but the cuda device cannot train yet, so the CPU is used"};
+  }
+  return {"cpu", ""};
 }
 
 /// Threads asked for: --threads, else OMP_NUM_THREADS, else 0.
@@ -235,12 +242,14 @@ int run(Job& job, int argc, char** argv) {
     return parsed.exit_code;
   }
   const Options& options = *parsed.options;
-  const std::string device_name = choose_device(options.device);
+  DeviceChoice choice;
+  together(job, [&] { choice = choose_device(options.device); });
+  const std::string& device_name = choice.name;
   const RunPlan plan = make_plan(options.request, job.size(), device_name);
   const int threads = choose_threads(threads_requested(options), job);
   std::unique_ptr<Device> device;
   together(job, [&] { device = create_device(device_name, DeviceOptions{job.local_rank(), threads}); });
-  if (options.device == "auto" && device_name == "cuda") say(job, "device auto: a GPU is visible, so cuda is used");
+  if (!choice.note.empty()) say(job, choice.note);
   if (!options.export_step.empty()) return export_one_step(job, *device, plan, options);
   return measure(job, *device, plan, options, argc, argv);
 }
