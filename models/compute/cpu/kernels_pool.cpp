@@ -3,6 +3,20 @@
 
 namespace tw::cpu::TW_ISA {
 
+namespace {
+/// Keeps the larger of best and x with its place; the first of equals stays, a NaN wins and stays.
+template <class T>
+TW_LOOP void maximum_loop(const T* x, T* best, std::int32_t* where, std::int32_t offset, Index channels) {
+  TW_SIMD
+  for (Index c = 0; c < channels; ++c) {
+    const float v = to_float(x[c]), old = to_float(best[c]);
+    const bool better = (v > old) | (v != v);
+    store(best + c, better ? v : old);  // exact: both are T already
+    where[c] = better ? offset : where[c];
+  }
+}
+}  // namespace
+
 void max_pool_forward(int threads, DType dtype, const MaxPoolForward& args) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -33,13 +47,7 @@ void max_pool_forward(int threads, DType dtype, const MaxPoolForward& args) {
                 first = false;
                 continue;
               }
-              TW_SIMD
-              for (Index c = 0; c < channels; ++c) {
-                const float v = to_float(x[c]), old = to_float(best[c]);
-                const bool better = v > old || v != v;  // a NaN wins and stays
-                best[c] = better ? x[c] : best[c];
-                where[c] = better ? offset : where[c];
-              }
+              maximum_loop(x, best, where, offset, channels);
             }
           }
         }
