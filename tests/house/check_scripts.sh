@@ -87,7 +87,7 @@ expect 1 'alone.hpp' "$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}"
 report() { awk -v list="$1" -v environment=fixture -f "$root/tests/skips/report.awk" "${@:2}"; }
 printf '%s\n' '# fixture' '^gpu\. | no CUDA device' >"$work/listed"
 expect 0 '1 passed, 0 failed, 1 skipped' report "$work/listed" "$here/fixtures/results/skipped.xml"
-expect 0 'skipped  gpu.Device.copies: no CUDA device: "none" & nothing' report "$work/listed" "$here/fixtures/results/skipped.xml"
+expect 0 'skipped  1 × gpu: no CUDA device: "none" & nothing' report "$work/listed" "$here/fixtures/results/skipped.xml"
 expect 1 'NOT LISTED for fixture  gpu.Device.copies' report /dev/null "$here/fixtures/results/skipped.xml"
 expect 1 'FAILED   a.Sum.fails' report "$work/listed" "$here/fixtures/results/failed.xml"
 expect 1 'FAILED   lost: did not run: Unable to find executable' report "$work/listed" "$here/fixtures/results/failed.xml"

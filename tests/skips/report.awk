@@ -1,4 +1,5 @@
-# Reads CTest's JUnit files; prints each skip with its reason, what failed, what was slow, and as the last line
+# Reads CTest's JUnit files; prints skips with their reason (those that are listed counted for each program), what failed,
+# what was slow, and as the last line
 # "N passed, N failed, N skipped". Exit 1 where a test failed, a skip is not in the list, or a file holds no test.
 #   awk -v list=tests/skips/ci.txt -v environment=ci -f report.awk FILE.xml…
 # A line of the list: NAME | REASON, both regular expressions; # begins a comment.
@@ -26,7 +27,11 @@ function finish() {
   } else if (status == "disabled" || skip_message ~ /^SKIP_/) {
     ++skipped
     if (why == "") why = status == "disabled" ? "disabled" : "no reason given"
-    if (listed(name, why)) printf "skipped  %s: %s\n", name, why
+    if (listed(name, why)) {
+      group = name; sub(/\..*/, "", group); group = group ": " why  # one line for each program and reason
+      if (!(group in times)) order[++groups] = group
+      ++times[group]
+    }
     else { ++unlisted; printf "skipped, NOT LISTED for %s  %s: %s\n", environment, name, why }
   } else {
     fail("did not run: " skip_message)  # missing program, failed fixture: CTest calls these skipped too
@@ -63,6 +68,7 @@ BEGIN {
   else if (status == "fail" && why == "" && text ~ /: Failure$/) why = decoded(text)
 }
 END {
+  for (i = 1; i <= groups; ++i) printf "skipped  %d × %s\n", times[order[i]], order[i]
   for (file in files) if (files[file] == 0) { printf "FAILED   %s holds no test\n", file; ++failed }
   if (unlisted) printf "%d skips are not accepted in '%s'; make the tests run there, or list them with their reason in %s\n", unlisted, environment, list
   printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
