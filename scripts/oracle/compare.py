@@ -69,15 +69,28 @@ def statistic_errors(updated, truth):
 
 
 class Float32Tolerance:
-    """Loss 1e-5 relative, each gradient and each updated weight 1e-4. A ReLU's input has deviation 1 (batch norm), and 1e-3
+    """Loss 1e-5 relative, each gradient and each updated weight 1e-4.
+
+    ResNet-50 at its initialisation amplifies a rounding error a hundredfold up to its last stage (measured on its batch
+    statistics: 5e-8 in stage 1, 5e-6 in stage 4, in JAX's float32 as in ours), which leaves float32 at 1e-4 in that stage's
+    gradients: 9e-5 for JAX, 1.2e-4 for us, on the same step. So where a gradient misses 1e-4, the framework's own float32 step
+    is the `yardstick`: 1.5 times its error of that tensor is allowed, and the finding says so.
+
+    A ReLU's input has deviation 1 (batch norm), and 1e-3
     of that is what float32 may lose over 50 layers: a unit on the other side of zero must be nearer to it than that."""
 
     loss, gradient_norm, farthest_stray, stray_share = 1e-5, 1e-4, 1e-3, 1e-3
 
+    def __init__(self, truth=None, yardstick=None):
+        self.own = gradient_errors(yardstick.gradients, truth.gradients)[0] if yardstick else {}
+
     def gradient(self, name):
+        return max(1e-4, 1.5 * self.own.get(name, 0))
+
+    def updated(self, _name):
         return 1e-4
 
-    updated = statistics = gradient
+    statistics = updated
 
 
 class Bf16Tolerance:
@@ -135,7 +148,10 @@ def compare(export, truth, tolerance):
 
     errors, zero = gradient_errors(export.gradients, truth.gradients)
     for name, error in errors.items():
-        find("gradient", name, error, tolerance.gradient(name), "true gradient is zero" if name in zero else "")
+        notes = ["true gradient is zero"] if name in zero else []
+        if isinstance(tolerance, Float32Tolerance) and error > 1e-4 and name in tolerance.own:
+            notes.append(f"over 1e-4; the framework's own float32: {tolerance.own[name]:.1e}")
+        find("gradient", name, error, tolerance.gradient(name), ", ".join(notes))
 
     # The optimizer alone, then end to end. AdamW's first step is lr · sign(g), and where g is smaller than the error
     # granted to it (four standard deviations), the sign is anybody's: there only the size of the step is asked for. That
