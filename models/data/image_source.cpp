@@ -41,10 +41,16 @@ ImageSource::ImageSource(int size, int channels, std::int64_t classes, std::uint
   if (channels < 1 || channels > max_channels) {
     throw Error(Failure::usage, "synthetic images have 1 to 16 channels, not " + std::to_string(channels));
   }
-  // The open half plane y > 0, or y = 0 and x > 0, below Nyquist: (x, y) and (−x, −y) are the same wave.
+  // The open half plane y > 0, or y = 0 and x > 0, below Nyquist: (x, y) and (−x, −y) are the same wave. Multiples of the
+  // largest spacing that gives enough, so that a small window of the image tells classes apart.
   const int limit = (size - 1) / 2;
-  for (int y = 0; y <= limit; ++y) {
-    for (int x = y == 0 ? 1 : -limit; x <= limit; ++x) frequencies_.push_back({x, y});
+  for (int spacing = std::max(1, limit); spacing >= 1; --spacing) {
+    frequencies_.clear();
+    const int most = limit / spacing;
+    for (int y = 0; y <= most; ++y) {
+      for (int x = y == 0 ? 1 : -most; x <= most; ++x) frequencies_.push_back({x * spacing, y * spacing});
+    }
+    if (static_cast<std::int64_t>(frequencies_.size()) >= classes) break;
   }
   if (static_cast<std::int64_t>(frequencies_.size()) < classes) {
     throw Error(Failure::usage, "images of " + std::to_string(size) + "×" + std::to_string(size) + " pixels have only " +

@@ -178,6 +178,8 @@ TEST(ImageSource, GratingsAreOrthogonalWhateverThePhases) {
 
 TEST(ImageSource, BayesErrorIsTheFormulasAndTheBestDetectors) {
   EXPECT_NEAR(ImageSource(16, 3, 10, 1).bayes_error(), 0.0900, 5e-5);
+  const double half = orthogonal_error(10, 0.5 * 0.5 * 768 / 4);  // A/σ = 1/2
+  EXPECT_NEAR(1 - 0.9 * (1 - half) - 0.01, 0.0900, 5e-5);
   EXPECT_NEAR(orthogonal_error(2, 3.0), 0.5 * std::exp(-1.5), 1e-15);  // Proakis: binary non-coherent orthogonal
   // Guessing at no signal; sum and integral agree where both hold.
   EXPECT_NEAR(orthogonal_error(10, 0), 0.9, 1e-12);
@@ -185,8 +187,8 @@ TEST(ImageSource, BayesErrorIsTheFormulasAndTheBestDetectors) {
   for (const double gamma : {1.0, 4.0, 9.0}) EXPECT_NEAR(orthogonal_error(33, gamma), orthogonal_error(32, gamma), 0.01);
   EXPECT_GT(orthogonal_error(33, 4.0), orthogonal_error(32, 4.0));
 
-  // The matched filter (largest envelope at the classes' frequencies) at γ = 8·8·1/16 = 4, where it errs.
-  const int size = 8, classes = 10, count = 20000;
+  // The matched filter (largest envelope at the classes' frequencies) at γ = 5·5/4, where it errs.
+  const int size = 5, classes = 10, count = 20000;
   const ImageSource source(size, 1, classes, 3);
   std::vector<float> images(static_cast<std::size_t>(count * size * size));
   std::vector<std::int32_t> labels(count), truth(count);
@@ -215,7 +217,7 @@ TEST(ImageSource, BayesErrorIsTheFormulasAndTheBestDetectors) {
   const auto near = [count](int errors, double expected) {
     EXPECT_NEAR(errors / double{count}, expected, 5 * std::sqrt(expected * (1 - expected) / count));
   };
-  near(wrong_before_noise, orthogonal_error(classes, 4.0));
+  near(wrong_before_noise, orthogonal_error(classes, 6.25));
   near(wrong, source.bayes_error());
 }
 
