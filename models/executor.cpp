@@ -96,7 +96,11 @@ void ActivationPlan::bind(void* region) {
 
 Executor::Executor(Device& device, Stream& stream, const std::vector<std::unique_ptr<Block>>& blocks,
                    const ExecutorOptions& options)
-    : device_(device), stream_(stream), recompute_(options.recompute), plan_(blocks, options), region_(device, plan_.bytes) {
+    : device_(device),
+      stream_(stream),
+      recompute_(options.recompute),
+      plan_(blocks, options),
+      region_(device, plan_.bytes) {
   plan_.bind(region_.data());
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
     Block* block = blocks[static_cast<std::size_t>(options.first) + i].get();

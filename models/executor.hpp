@@ -1,8 +1,9 @@
 // Runs a chain of blocks, or a stage of it, over memory planned once.
 //
-// Memory: the output of each block (it is the next one's input) and its saved tensors live from forward to backward; with
-// `recompute` only the outputs do, and one region, as large as the largest block needs, is filled again by running a block's
-// forward before its backward. Scratch is one region for all blocks. The gradients of outputs alternate between two regions.
+// Memory: the output of each block (it is the next one's input) and its saved tensors live from forward to backward;
+// with `recompute` only the outputs do, and one region, as large as the largest block needs, is filled again by running
+// a block's forward before its backward. Scratch is one region for all blocks. The gradients of outputs alternate
+// between two regions.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,16 @@ namespace tw {
 
 struct ExecutorOptions {
   bool recompute = false;
-  int first = 0, last = -1;        ///< blocks [first, last); −1: to the end
+  int first = 0, last = -1;  ///< blocks [first, last); −1: to the end
 };
 
-/// Byte offsets of a stage's tensors in one region of `bytes`. Needs no device. All vectors are by block from `first` on.
+/// Byte offsets of a stage's tensors in one region of `bytes`. Needs no device. All vectors are by block from `first`
+/// on.
 struct ActivationPlan {
-  std::size_t bytes = 0;           ///< of everything below
-  std::size_t scratch_bytes = 0;   ///< part of it that is scratch
-  std::vector<Tensor> outputs, output_gradients;   ///< rank 0 for the last block of a network
-  Tensor input, input_gradient;                    ///< the stage's boundary; rank 0 where first == 0
+  std::size_t bytes = 0;                          ///< of everything below
+  std::size_t scratch_bytes = 0;                  ///< part of it that is scratch
+  std::vector<Tensor> outputs, output_gradients;  ///< rank 0 for the last block of a network
+  Tensor input, input_gradient;                   ///< the stage's boundary; rank 0 where first == 0
   std::vector<std::vector<Tensor>> saved, scratch;
   // Until bound, the data pointers are offsets + 1 in a region at address 0.
 
@@ -37,9 +39,9 @@ struct ActivationPlan {
 
 /// One micro-batch: where its data lie and what it does.
 struct MicroBatch {
-  Tensor inputs, targets;          ///< device memory
-  Tensor loss, correct;            ///< float32 (1), int32 (1)
-  bool accumulate = false;         ///< add to the parameter gradients
+  Tensor inputs, targets;   ///< device memory
+  Tensor loss, correct;     ///< float32 (1), int32 (1)
+  bool accumulate = false;  ///< add to the parameter gradients
 };
 
 class Executor {
@@ -48,7 +50,8 @@ class Executor {
   using Listener = std::function<void(int block, int index)>;
 
   /// The blocks must have been built; they and the stream outlive the executor.
-  Executor(Device& device, Stream& stream, const std::vector<std::unique_ptr<Block>>& blocks, const ExecutorOptions& options);
+  Executor(Device& device, Stream& stream, const std::vector<std::unique_ptr<Block>>& blocks,
+           const ExecutorOptions& options);
 
   /// Forward of a micro-batch that backward follows.
   void forward(const MicroBatch& batch);
@@ -59,14 +62,15 @@ class Executor {
   /// Weights have changed: repack them all.
   void refresh();
 
-  /// A stage's boundary. Fill input() before forward and output_gradient() before backward; rank 0 at the network's ends.
+  /// A stage's boundary. Fill input() before forward and output_gradient() before backward; rank 0 at the network's
+  /// ends.
   Tensor input() const { return plan_.input; }
   Tensor output() const { return plan_.outputs.back(); }
   Tensor output_gradient() const { return plan_.output_gradients.back(); }
   Tensor input_gradient() const { return plan_.input_gradient; }
 
-  /// What a finished micro-batch left: each block's output as {"block/output", tensor}, and, without recompute, its saved
-  /// tensors as {"block/tensor", tensor}. Valid until the next forward.
+  /// What a finished micro-batch left: each block's output as {"block/output", tensor}, and, without recompute, its
+  /// saved tensors as {"block/tensor", tensor}. Valid until the next forward.
   std::vector<std::pair<std::string, Tensor>> kept() const;
 
   /// Bytes held.

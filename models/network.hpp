@@ -15,25 +15,25 @@ namespace tw {
 /// How a parameter starts: normal(0, stddev), a constant, or the published scheme's stddev computed by the block.
 struct Initialiser {
   enum class Kind { normal, constant } kind = Kind::constant;
-  float value = 0;                 ///< stddev or the constant
+  float value = 0;  ///< stddev or the constant
 };
 
 struct ParameterSpec {
-  std::string name;                ///< as PyTorch / Hugging Face names it: "h.0.attn.c_attn.weight", "layer1.0.conv1.weight"
-  Dims dims;                       ///< in our layout: linear (out, in), convolution (out, kh, kw, in)
+  std::string name;  ///< as PyTorch / Hugging Face names it: "h.0.attn.c_attn.weight", "layer1.0.conv1.weight"
+  Dims dims;         ///< in our layout: linear (out, in), convolution (out, kh, kw, in)
   Initialiser initialiser;
-  bool decay = false;              ///< weight decay applies (matrices and kernels; not biases, norms)
-  bool keep_float32 = false;       ///< used in float32 in every precision (batch norm)
+  bool decay = false;         ///< weight decay applies (matrices and kernels; not biases, norms)
+  bool keep_float32 = false;  ///< used in float32 in every precision (batch norm)
   enum class Export { as_is, transpose, nhwc_to_nchw } export_layout = Export::as_is;  ///< to the framework's layout
 };
 
 /// A parameter where it lives: views of the flat buffers.
 struct Parameter {
   ParameterSpec spec;
-  Tensor weight;                   ///< compute dtype (the master itself in float32 or keep_float32)
-  Tensor master;                   ///< float32
-  Tensor gradient;                 ///< float32
-  std::int64_t offset = 0;         ///< element offset in the flat buffers (reverse gradient order, 128-byte aligned)
+  Tensor weight;            ///< compute dtype (the master itself in float32 or keep_float32)
+  Tensor master;            ///< float32
+  Tensor gradient;          ///< float32
+  std::int64_t offset = 0;  ///< element offset in the flat buffers (reverse gradient order, 128-byte aligned)
 };
 
 struct ActivationSpec {
@@ -45,15 +45,15 @@ struct ActivationSpec {
 /// What a block sees while it runs. All tensors were planned; nothing is allocated.
 struct BlockRun {
   Stream& stream;
-  bool accumulate = false;         ///< parameter gradients: += (micro-batch > 0) or =
-  std::vector<Tensor> saved{};     ///< in the order of Block::saved()
-  std::vector<Tensor> scratch{};   ///< in the order of Block::scratch(); contents undefined on entry
-  Tensor tokens_or_images{};       ///< the network's input batch
-  Tensor targets{};                ///< int32
-  Tensor loss{};                   ///< float32 (1), written by the last block: in backward, or in forward for evaluation
-  Tensor correct{};                ///< int32 (1), likewise
-  bool backward_follows = true;    ///< false: evaluation, the last block's forward computes the loss only
-  bool update_statistics = true;   ///< false: leave running statistics alone (evaluation, recomputed forward)
+  bool accumulate = false;        ///< parameter gradients: += (micro-batch > 0) or =
+  std::vector<Tensor> saved{};    ///< in the order of Block::saved()
+  std::vector<Tensor> scratch{};  ///< in the order of Block::scratch(); contents undefined on entry
+  Tensor tokens_or_images{};      ///< the network's input batch
+  Tensor targets{};               ///< int32
+  Tensor loss{};                  ///< float32 (1), written by the last block: in backward, or in forward for evaluation
+  Tensor correct{};               ///< int32 (1), likewise
+  bool backward_follows = true;   ///< false: evaluation, the last block's forward computes the loss only
+  bool update_statistics = true;  ///< false: leave running statistics alone (evaluation, recomputed forward)
   /// Called by backward once its work is enqueued, with an index into the block's parameters(), last parameter first. A
   /// parameter is announced by its owner, after every block that shares it.
   std::function<void(int)> gradient_ready{};
@@ -72,14 +72,15 @@ class Block {
   virtual ~Block() = default;
   virtual std::string name() const = 0;
   virtual std::vector<ParameterSpec> parameters() const = 0;
-  virtual ActivationSpec output() const = 0;                    ///< rank 0 for the last block (loss)
-  virtual std::vector<ActivationSpec> saved() const = 0;        ///< written by forward, read by backward
-  virtual std::vector<ActivationSpec> scratch() const = 0;      ///< shared by all blocks
+  virtual ActivationSpec output() const = 0;                ///< rank 0 for the last block (loss)
+  virtual std::vector<ActivationSpec> saved() const = 0;    ///< written by forward, read by backward
+  virtual std::vector<ActivationSpec> scratch() const = 0;  ///< shared by all blocks
   /// The names of parameters owned by another block that this one uses too (tied output head).
   virtual std::vector<std::string> shared_parameters() const { return {}; }
   /// float32 values that forward updates and no gradient reaches: batch norm's running mean and variance.
   virtual std::vector<ParameterSpec> statistics() const { return {}; }
-  /// Build plans and bind weights; `own` in the order of parameters(), `shared` of shared_parameters(), `statistics` likewise.
+  /// Build plans and bind weights; `own` in the order of parameters(), `shared` of shared_parameters(), `statistics`
+  /// likewise.
   virtual void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared,
                      const std::vector<Tensor>& statistics) = 0;
   /// All plans after build(); the weight plans among them need refresh() whenever weights have changed.
@@ -91,7 +92,7 @@ class Block {
 
 /// Builds the blocks of a described network for one micro-batch shape. seq_len is ignored for images.
 /// Throws Error{usage} for a batch, sequence or description that does not fit.
-std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
-                                                 std::int64_t seq_len);
+std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, DType precision,
+                                                 std::int64_t micro_batch, std::int64_t seq_len);
 
 }  // namespace tw

@@ -11,7 +11,9 @@
 namespace tw {
 namespace {
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 std::int64_t statistic_elements(const std::vector<std::unique_ptr<Block>>& blocks) {
   std::int64_t count = 0;
@@ -94,7 +96,8 @@ void ParameterStore::initialise(Stream& stream, std::uint64_t seed) {
       stream.synchronize();  // `host` is used again
     }
   }
-  for (const Statistic& statistic : statistics_) device_.fill(stream, {statistic.values, statistic.spec.initialiser.value});
+  for (const Statistic& statistic : statistics_)
+    device_.fill(stream, {statistic.values, statistic.spec.initialiser.value});
   if (weights_) device_.cast(stream, {flat_master(), flat_weights()});
   stream.synchronize();
 }

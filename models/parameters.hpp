@@ -12,16 +12,17 @@ namespace tw {
 /// Where each parameter lies. Order: as gradients become complete in backward, that is blocks from last to first, the
 /// parameters of a block from last to first; a tied parameter stands at its owner. Needs no device.
 struct ParameterLayout {
-  static constexpr std::int64_t align_elements = 64;     ///< 128 bytes in bf16 as well
-  static constexpr std::int64_t total_elements = 4096;   ///< the flat count is a multiple: equal shards for 2^k ranks up to 64
+  static constexpr std::int64_t align_elements = 64;  ///< 128 bytes in bf16 as well
+  static constexpr std::int64_t total_elements =
+      4096;  ///< the flat count is a multiple: equal shards for 2^k ranks up to 64
   struct Entry {
     ParameterSpec spec;
     std::int64_t offset = 0;
-    int block = 0, index = 0;                            ///< parameters()[index] of blocks[block]
+    int block = 0, index = 0;  ///< parameters()[index] of blocks[block]
   };
   std::vector<Entry> entries;
-  std::int64_t count = 0;                                ///< elements with padding
-  std::int64_t parameter_count = 0;                      ///< without
+  std::int64_t count = 0;            ///< elements with padding
+  std::int64_t parameter_count = 0;  ///< without
 
   explicit ParameterLayout(const std::vector<std::unique_ptr<Block>>& blocks);
   /// One for each parameter; weight decay 0 where none applies. Padding lies in none.
@@ -38,13 +39,13 @@ class ParameterStore {
   void build(std::vector<std::unique_ptr<Block>>& blocks) const;
 
   const ParameterLayout& layout() const { return layout_; }
-  const std::vector<Parameter>& parameters() const { return parameters_; }        // in flat order
+  const std::vector<Parameter>& parameters() const { return parameters_; }  // in flat order
   struct Statistic {
     ParameterSpec spec;
     Tensor values;
   };
-  const std::vector<Statistic>& statistics() const { return statistics_; }        // in the order of blocks
-  Tensor flat_weights() const { return flat(weights_, precision_); }              // rank 0 in float32
+  const std::vector<Statistic>& statistics() const { return statistics_; }  // in the order of blocks
+  Tensor flat_weights() const { return flat(weights_, precision_); }        // rank 0 in float32
   Tensor flat_master() const { return flat(master_, DType::float32); }
   Tensor flat_gradients() const { return flat(gradients_, DType::float32); }
 

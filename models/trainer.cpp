@@ -56,8 +56,8 @@ MemoryPlan plan_memory(const TrainerConfig& config) {
   const auto blocks = build_blocks(config.network, config.precision, config.micro_batch, config.seq_len);
   const ParameterLayout layout(blocks);
   MemoryPlan plan = exact_plan(config, blocks, layout, ActivationPlan(blocks, {config.recompute, 0, -1}));
-  // A plan may keep its weight packed once for each direction. Workspace: the classifier's exponentials, in chunks of at most
-  // 1024 rows, and 32 MiB for what libraries take.
+  // A plan may keep its weight packed once for each direction, channels padded to whole vectors. Workspace: the
+  // classifier's exponentials, in chunks of at most 1024 rows, and 32 MiB for what libraries take.
   std::set<std::string> shared;
   for (const auto& block : blocks) {
     for (const std::string& name : block->shared_parameters()) shared.insert(name);
@@ -65,10 +65,12 @@ MemoryPlan plan_memory(const TrainerConfig& config) {
   for (const ParameterLayout::Entry& entry : layout.entries) {
     const bool looked_up = entry.spec.name == "wpe.weight" || (entry.spec.name == "wte.weight" && shared.empty());
     if (entry.spec.dims.rank() > 1 && !looked_up) {
-      plan.packed_weights += 2 * static_cast<std::size_t>(entry.spec.dims.count()) * size_of(config.precision);
+      const std::size_t bytes = static_cast<std::size_t>(entry.spec.dims.count()) * size_of(config.precision);
+      plan.packed_weights += 2 * (bytes + bytes / 16 + (std::size_t{64} << 10));
     }
   }
-  const std::int64_t classes = config.network.is_tokens() ? config.network.gpt2().vocabulary : config.network.resnet().classes;
+  const std::int64_t classes =
+      config.network.is_tokens() ? config.network.gpt2().vocabulary : config.network.resnet().classes;
   const std::int64_t rows = SyntheticData::targets_shape(config.network, config.micro_batch, config.seq_len).count();
   plan.workspace = static_cast<std::size_t>(std::min<std::int64_t>(rows, 1024) * classes) * size_of(config.precision) +
                    (std::size_t{32} << 20);
@@ -84,14 +86,15 @@ struct Trainer::Impl {
   Optimizer optimizer;
   std::unique_ptr<Executor> executor;
   SyntheticData data;
-  Buffer inputs, targets, results;               // results: float32 (accumulate) losses, then int32 (accumulate) right answers
+  Buffer inputs, targets, results;  // results: float32 (accumulate) losses, then int32 (accumulate) right answers
   std::vector<std::vector<int>> parameter_index;  // of parameters()[i] of a block, in flat order
-  std::vector<std::unique_ptr<Event>> marks;      // four for each micro-batch: start, data there, forward done, backward done
+  std::vector<std::unique_ptr<Event>>
+      marks;  // four for each micro-batch: start, data there, forward done, backward done
   std::unique_ptr<Event> staging_read, synchronised, updated;
   std::vector<float> host_losses;
   std::int64_t steps = 0;
-  std::size_t plan_bytes = 0;                     // by which building the plans has raised the device's account
-  bool synchronous = false;                       // work is done when a call returns
+  std::size_t plan_bytes = 0;  // by which building the plans has raised the device's account
+  bool synchronous = false;    // work is done when a call returns
   const GradientSync* sync = nullptr;
   double ready_seconds = 0;
   Executor::Listener listener;
@@ -103,7 +106,8 @@ struct Trainer::Impl {
         blocks(build_blocks(config.network, config.precision, config.micro_batch, config.seq_len)),
         store(device, config.precision, blocks),
         optimizer(device, config.optimizer, store),
-        data(config.network, config.precision, config.micro_batch, config.seq_len, config.seed, data_threads(device.info())) {
+        data(config.network, config.precision, config.micro_batch, config.seq_len, config.seed,
+             data_threads(device.info())) {
     store.initialise(*stream, config.seed);
     optimizer.initialise(*stream);
     const std::size_t before_plans = device.allocated_bytes();
@@ -204,7 +208,8 @@ struct Trainer::Impl {
     device.copy_to_host(*stream, host_losses.data(), results.data(), host_losses.size() * sizeof(float));
     device.copy_to_host(*stream, &scalars, optimizer.device_scalars(), sizeof scalars);
     stream->synchronize();
-    for (const float loss : host_losses) result.loss += static_cast<double>(loss) / static_cast<double>(host_losses.size());
+    for (const float loss : host_losses)
+      result.loss += static_cast<double>(loss) / static_cast<double>(host_losses.size());
     result.gradient_norm = static_cast<double>(scalars.gradient_norm);
     PhaseSeconds& phases = result.phases;
     for (std::int64_t m = 0; m < config.accumulate; ++m) {
@@ -332,7 +337,9 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
             {SafeTensor::Type::int64, "labels", {g, config.seq_len}, [labels] { return as_int64(labels); }}};
   }
   const ResnetDescription& shape = config.network.resnet();
-  return {{SafeTensor::Type::float32, "images", {g, shape.image_channels, shape.image_size, shape.image_size},
+  return {{SafeTensor::Type::float32,
+           "images",
+           {g, shape.image_channels, shape.image_size, shape.image_size},
            [images] { return images; }},
           {SafeTensor::Type::int64, "labels", {g}, [labels] { return as_int64(labels); }}};
 }
@@ -372,18 +379,19 @@ std::string Trainer::Impl::description(const StepResult& result, double loss) co
   field("model", model);
   const OptimizerConfig& o = config.optimizer;
   const auto rate = static_cast<float>(scheduled_learning_rate(o, steps));
-  std::string optimizer_json =
-      o.kind == OptimizerConfig::Kind::adamw
-          ? "{\"kind\": \"adamw\", \"beta1\": " + json_number(o.beta1) + ", \"beta2\": " + json_number(o.beta2) +
-                ", \"epsilon\": " + json_number(o.epsilon)
-          : "{\"kind\": \"sgd\", \"momentum\": " + json_number(o.momentum);
+  std::string optimizer_json = o.kind == OptimizerConfig::Kind::adamw
+                                   ? "{\"kind\": \"adamw\", \"beta1\": " + json_number(o.beta1) +
+                                         ", \"beta2\": " + json_number(o.beta2) +
+                                         ", \"epsilon\": " + json_number(o.epsilon)
+                                   : "{\"kind\": \"sgd\", \"momentum\": " + json_number(o.momentum);
   std::string decayed;
   const auto& entries = store.layout().entries;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (entry->spec.decay) decayed += (decayed.empty() ? "" : ", ") + json_string(entry->spec.name);
   }
   optimizer_json += ", \"learning_rate\": " + json_number(rate) + ", \"weight_decay\": " + json_number(o.weight_decay) +
-                    ", \"weight_decay_parameters\": [" + decayed + "], \"clip_norm\": " + json_number(o.clip_norm) + "}";
+                    ", \"weight_decay_parameters\": [" + decayed + "], \"clip_norm\": " + json_number(o.clip_norm) +
+                    "}";
   field("optimizer", optimizer_json);
   return json + "\n}\n";
 }
@@ -394,7 +402,8 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   const auto path = [&folder](const char* name) { return folder + "/" + name; };
   const auto save = [&](const char* name, ExportKind kind, double scale) {
     if (!writer) return;
-    write_safetensors(path(name), exported_parameters(impl.device, *impl.stream, impl.store, kind, static_cast<float>(scale)));
+    write_safetensors(path(name),
+                      exported_parameters(impl.device, *impl.stream, impl.store, kind, static_cast<float>(scale)));
   };
   const double scale = 1.0 / static_cast<double>(impl.config.accumulate * impl.config.ranks);
   double other_losses = 0;
@@ -402,7 +411,8 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   if (writer) {
     impl.staging_read->synchronize();
     write_safetensors(path("batch.safetensors"), impl.exported_batch());
-    for (std::int64_t m = 0; m < impl.config.accumulate; ++m) {  // losses that other ranks will see, for the global mean
+    for (std::int64_t m = 0; m < impl.config.accumulate;
+         ++m) {  // losses that other ranks will see, for the global mean
       for (int rank = 1; rank < impl.config.ranks; ++rank) {
         other_losses += impl.loss_of(Split::training, impl.first_sample(impl.steps, m, rank)) * scale;
       }

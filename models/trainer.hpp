@@ -1,4 +1,5 @@
-// One rank's training: parameters, executor, optimizer, synthetic data. The bench room calls it; comm hooks in by callback.
+// One rank's training: parameters, executor, optimizer, synthetic data. The bench room calls it; comm hooks in by
+// callback.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace tw {
 
 struct OptimizerConfig {
   enum class Kind { adamw, sgd } kind = Kind::adamw;
-  float learning_rate = 6e-4f, final_learning_rate_share = 0.1f;   ///< cosine from 1 to this share
+  float learning_rate = 6e-4f, final_learning_rate_share = 0.1f;  ///< cosine from 1 to this share
   std::int64_t warmup_steps = 10, decay_steps = 1000;
   float beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, momentum = 0.9f;
   float weight_decay = 0.1f;
-  float clip_norm = 1.0f;          ///< 0: no clipping
+  float clip_norm = 1.0f;  ///< 0: no clipping
 };
 /// The published recipe's defaults for a network (GPT-2: AdamW; ResNet: SGD with momentum).
 OptimizerConfig default_optimizer(const NetworkDescription& network);
@@ -29,13 +30,14 @@ struct TrainerConfig {
   std::int64_t micro_batch = 1, seq_len = 0, accumulate = 1;
   OptimizerConfig optimizer;
   std::uint64_t seed = 1;
-  bool recompute = false;          ///< keep block inputs only, run each block's forward again before its backward
-  int rank = 0, ranks = 1;         ///< which part of the global batch is ours
+  bool recompute = false;   ///< keep block inputs only, run each block's forward again before its backward
+  int rank = 0, ranks = 1;  ///< which part of the global batch is ours
 };
 
 /// Bytes a rank needs, known before anything is allocated.
 struct MemoryPlan {
-  std::size_t parameters = 0, gradients = 0, optimizer_state = 0, activations = 0, packed_weights = 0, workspace = 0, data = 0;
+  std::size_t parameters = 0, gradients = 0, optimizer_state = 0, activations = 0, packed_weights = 0, workspace = 0,
+              data = 0;
   std::size_t total() const {
     return parameters + gradients + optimizer_state + activations + packed_weights + workspace + data;
   }
@@ -48,8 +50,8 @@ struct PhaseSeconds {
   double data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;
 };
 struct StepResult {
-  double loss = 0;                 ///< mean over this rank's micro-batches; the caller averages over ranks
-  double gradient_norm = 0;        ///< of the global gradient, before clipping
+  double loss = 0;           ///< mean over this rank's micro-batches; the caller averages over ranks
+  double gradient_norm = 0;  ///< of the global gradient, before clipping
   PhaseSeconds phases;
 };
 
@@ -58,8 +60,8 @@ struct GradientRange {
   std::int64_t begin = 0, end = 0;
 };
 
-/// Where gradients leave for other ranks. `ready` is called on the last micro-batch of a step, once per parameter, in the
-/// order of the flat buffer (reverse of forward); `finish` must leave the sum over ranks in the buffer.
+/// Where gradients leave for other ranks. `ready` is called on the last micro-batch of a step, once per parameter, in
+/// the order of the flat buffer (reverse of forward); `finish` must leave the sum over ranks in the buffer.
 struct GradientSync {
   std::function<void(Stream&, Tensor flat_gradients, GradientRange)> ready;
   std::function<void(Stream&, Tensor flat_gradients)> finish;
@@ -75,17 +77,17 @@ class Trainer {
   double evaluate(std::uint64_t batch_index);
   std::int64_t steps_done() const;
   std::int64_t parameter_count() const;
-  const std::vector<Parameter>& parameters() const;   ///< in the order of the flat buffers
-  Tensor flat_gradients() const;   ///< float32 (padded count)
+  const std::vector<Parameter>& parameters() const;  ///< in the order of the flat buffers
+  Tensor flat_gradients() const;                     ///< float32 (padded count)
   const TrainerConfig& config() const;
-  MemoryPlan memory() const;       ///< as really allocated
+  MemoryPlan memory() const;  ///< as really allocated
   /// Descriptions of the plans chosen, per kind of product, for the report.
   std::map<std::string, std::string> implementations() const;
   /// Lowest loss any model can reach on this data: entropy rate in nats (tokens); absent (NaN) for images.
   double loss_floor() const;
 
-  /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing folder; for
-  /// ResNets of one rank and one micro-batch also which side of zero each ReLU took.
+  /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing
+  /// folder; for ResNets of one rank and one micro-batch also which side of zero each ReLU took.
   void export_step(const std::string& folder, const GradientSync& sync);
 
  private:

@@ -52,7 +52,8 @@ TW_ALWAYS_INLINE void box_muller(std::uint32_t a, std::uint32_t b, float& first,
   const float x = (v - quadrant * 0.25f) * 6.283185307179586f;
   const float z = x * x;
   const float s = ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * x + x;
-  const float c = ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
+  const float c =
+      ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
   const bool swap = (q & 1u) != 0;
   const std::uint32_t cos_bits = std::bit_cast<std::uint32_t>(swap ? s : c) ^ (((q + 1u) & 2u) << 30);
   const std::uint32_t sin_bits = std::bit_cast<std::uint32_t>(swap ? c : s) ^ ((q & 2u) << 30);
@@ -92,7 +93,8 @@ TW_ALWAYS_INLINE void fill(float* out, std::int64_t count, float stddev, std::ui
 }
 
 using FillFunction = void (*)(float*, std::int64_t, float, std::uint64_t, std::uint64_t, std::uint64_t);
-void fill_generic(float* out, std::int64_t count, float stddev, std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+void fill_generic(float* out, std::int64_t count, float stddev, std::uint64_t seed, std::uint64_t stream,
+                  std::uint64_t index) {
   fill(out, count, stddev, seed, stream, index);
 }
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -100,8 +102,9 @@ __attribute__((target("avx2"))) void fill_avx2(float* out, std::int64_t count, f
                                                std::uint64_t stream, std::uint64_t index) {
   fill(out, count, stddev, seed, stream, index);
 }
-__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"))) void fill_avx512(float* out, std::int64_t count, float stddev,
-                                                                               std::uint64_t seed, std::uint64_t stream,
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"))) void fill_avx512(float* out, std::int64_t count,
+                                                                               float stddev, std::uint64_t seed,
+                                                                               std::uint64_t stream,
                                                                                std::uint64_t index) {
   fill(out, count, stddev, seed, stream, index);
 }
@@ -117,9 +120,15 @@ FillFunction choose() { return fill_generic; }
 
 }  // namespace
 
-void fill_normal(float* out, std::int64_t count, float stddev, std::uint64_t seed, std::uint64_t stream, std::int64_t begin) {
+void fill_normal(float* out, std::int64_t count, float stddev, std::uint64_t seed, std::uint64_t stream,
+                 std::int64_t begin) {
   static const FillFunction function = choose();
   function(out, count, stddev, seed, stream, static_cast<std::uint64_t>(begin) / 4);
+}
+
+void fill_normal_generic(float* out, std::int64_t count, float stddev, std::uint64_t seed, std::uint64_t stream,
+                         std::int64_t begin) {
+  fill_generic(out, count, stddev, seed, stream, static_cast<std::uint64_t>(begin) / 4);
 }
 
 void fill_normal_parallel(float* out, std::int64_t count, float stddev, std::uint64_t seed, std::uint64_t stream,

@@ -41,8 +41,8 @@ ImageSource::ImageSource(int size, int channels, std::int64_t classes, std::uint
   if (channels < 1 || channels > max_channels) {
     throw Error(Failure::usage, "synthetic images have 1 to 16 channels, not " + std::to_string(channels));
   }
-  // The open half plane y > 0, or y = 0 and x > 0, below Nyquist: (x, y) and (−x, −y) are the same wave. Multiples of the
-  // largest spacing that gives enough, so that a small window of the image tells classes apart.
+  // The open half plane y > 0, or y = 0 and x > 0, below Nyquist: (x, y) and (−x, −y) are the same wave. Multiples of
+  // the largest spacing that gives enough, so that a small window of the image tells classes apart.
   const int limit = (size - 1) / 2;
   for (int spacing = std::max(1, limit); spacing >= 1; --spacing) {
     frequencies_.clear();
@@ -53,9 +53,9 @@ ImageSource::ImageSource(int size, int channels, std::int64_t classes, std::uint
     if (static_cast<std::int64_t>(frequencies_.size()) >= classes) break;
   }
   if (static_cast<std::int64_t>(frequencies_.size()) < classes) {
-    throw Error(Failure::usage, "images of " + std::to_string(size) + "×" + std::to_string(size) + " pixels have only " +
-                                    std::to_string(frequencies_.size()) + " orthogonal gratings, not " +
-                                    std::to_string(classes) + " classes");
+    throw Error(Failure::usage, "images of " + std::to_string(size) + "×" + std::to_string(size) +
+                                    " pixels have only " + std::to_string(frequencies_.size()) +
+                                    " orthogonal gratings, not " + std::to_string(classes) + " classes");
   }
   std::stable_sort(frequencies_.begin(), frequencies_.end(),
                    [](Frequency a, Frequency b) { return a.x * a.x + a.y * a.y < b.x * b.x + b.y * b.y; });
@@ -63,10 +63,10 @@ ImageSource::ImageSource(int size, int channels, std::int64_t classes, std::uint
 }
 
 template <class T>
-void ImageSource::fill_piece(std::uint64_t stream, std::int64_t label, float phase_turns, std::int64_t begin, std::int64_t end,
-                             T* image) const {
-  float noise[piece_pixels * max_channels];
-  fill_normal(noise, (end - begin) * channels_, sigma, seed_, stream, begin * channels_);
+void ImageSource::fill_piece(std::uint64_t stream, std::int64_t label, float phase_turns, std::int64_t begin,
+                             std::int64_t end, T* image) const {
+  float pixels[piece_pixels * max_channels];
+  fill_normal(pixels, (end - begin) * channels_, sigma, seed_, stream, begin * channels_);
 
   // The wave takes `size` values only: A·cos(2π(j/S + phase)), j = (fx·column + fy·row) mod S.
   const Frequency f = frequencies_[static_cast<std::size_t>(label)];
@@ -77,8 +77,7 @@ void ImageSource::fill_piece(std::uint64_t stream, std::int64_t label, float pha
     wave[static_cast<std::size_t>(j)] = static_cast<float>(amplitude * std::cos(2 * std::numbers::pi * turns));
   }
   const int step = (f.x % size_ + size_) % size_;
-  const float* value = noise;
-  T* out = image + begin * channels_;
+  float* value = pixels;
   for (std::int64_t pixel = begin; pixel < end;) {
     const std::int64_t row = pixel / size_, column = pixel % size_;
     const std::int64_t row_end = std::min(end, (row + 1) * size_);
@@ -86,11 +85,13 @@ void ImageSource::fill_piece(std::uint64_t stream, std::int64_t label, float pha
     j = j < 0 ? j + size_ : j;
     for (; pixel < row_end; ++pixel) {
       const float signal = wave[static_cast<std::size_t>(j)];
-      for (int channel = 0; channel < channels_; ++channel) store(signal + *value++, *out++);
+      for (int channel = 0; channel < channels_; ++channel) *value++ += signal;
       j += step;
       j = j >= size_ ? j - size_ : j;
     }
   }
+  T* out = image + begin * channels_;
+  for (std::int64_t i = 0; i < (end - begin) * channels_; ++i) store(pixels[i], out[i]);
 }
 
 void ImageSource::fill(Split split, std::uint64_t first_sample, std::int64_t count, DType dtype, void* images,
@@ -127,8 +128,9 @@ double orthogonal_error(std::int64_t classes, double gamma) {
     }
     return error;
   }
-  // P = ∫ (1 − (1 − e^{−r²/2})^{C−1}) · r·e^{−(r² + 2γ)/2}·I₀(r·sqrt(2γ)) dr: the wrong envelopes are Rayleigh, the right one
-  // is Rician. Simpson on the part of the axis where the Rician density is not negligible; Φ-like, smooth, 2000 panels.
+  // P = ∫ (1 − (1 − e^{−r²/2})^{C−1}) · r·e^{−(r² + 2γ)/2}·I₀(r·sqrt(2γ)) dr: the wrong envelopes are Rayleigh, the
+  // right one is Rician. Simpson on the part of the axis where the Rician density is not negligible; Φ-like, smooth,
+  // 2000 panels.
   const double center = std::sqrt(2 * gamma);
   const double low = std::max(0.0, center - 12), high = center + 12;
   const int panels = 2000;

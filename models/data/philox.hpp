@@ -1,5 +1,5 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A pure function of (key, counter), so any rank, thread or device may compute any element by itself.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
+// 3", SC 2011). A pure function of (key, counter), so any rank, thread or device may compute any element by itself.
 #pragma once
 
 #include <cstdint>

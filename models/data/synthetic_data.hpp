@@ -20,8 +20,10 @@ class SyntheticData {
                 std::uint64_t seed, int threads);
   ~SyntheticData();
 
-  /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size, channels).
-  static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch, std::int64_t seq_len);
+  /// Extents and dtypes of one micro-batch. Tokens: int32 (batch, seq); images: precision (batch, size, size,
+  /// channels).
+  static Tensor inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
+                             std::int64_t seq_len);
   /// int32 (batch·seq) or (batch).
   static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 

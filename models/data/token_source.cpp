@@ -49,7 +49,8 @@ TokenSource::TokenSource(std::int64_t vocabulary, std::uint64_t seed) : vocabula
   permutation_ = shuffled(vocabulary, seed, random_stream("tokens.permutation"));
   const std::vector<std::int32_t> order = shuffled(vocabulary, seed, random_stream("tokens.group"));
   group_.resize(static_cast<std::size_t>(vocabulary));
-  for (std::size_t i = 0; i < order.size(); ++i) group_[static_cast<std::size_t>(order[i])] = static_cast<std::uint8_t>(i % 4);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    group_[static_cast<std::size_t>(order[i])] = static_cast<std::uint8_t>(i % 4);
   const std::vector<std::int32_t> offsets = shuffled(vocabulary, seed, random_stream("tokens.offset"));
   std::copy(offsets.begin(), offsets.begin() + 4, offset_);
 }

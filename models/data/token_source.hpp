@@ -32,8 +32,8 @@ class TokenSource {
  private:
   std::int64_t vocabulary_;
   std::uint64_t seed_;
-  std::vector<std::int32_t> permutation_;   // (vocabulary)
-  std::vector<std::uint8_t> group_;         // (vocabulary), 0…3, sizes equal within one
+  std::vector<std::int32_t> permutation_;  // (vocabulary)
+  std::vector<std::uint8_t> group_;        // (vocabulary), 0…3, sizes equal within one
   std::int32_t offset_[4] = {};
 };
 

@@ -57,9 +57,12 @@ struct Format {
 };
 Format format_of(SafeTensor::Type type) {
   switch (type) {
-    case SafeTensor::Type::float32: return {"F32", 4};
-    case SafeTensor::Type::int64: return {"I64", 8};
-    case SafeTensor::Type::uint8: return {"U8", 1};
+    case SafeTensor::Type::float32:
+      return {"F32", 4};
+    case SafeTensor::Type::int64:
+      return {"I64", 8};
+    case SafeTensor::Type::uint8:
+      return {"U8", 1};
   }
   throw Error(Failure::internal, "a tensor of an unknown type");
 }

@@ -8,16 +8,20 @@ namespace tw {
 std::vector<std::int64_t> exported_dims(const ParameterSpec& spec) {
   const Dims& d = spec.dims;
   switch (spec.export_layout) {
-    case ParameterSpec::Export::transpose: return {d[1], d[0]};
-    case ParameterSpec::Export::nhwc_to_nchw: return {d[0], d[3], d[1], d[2]};
-    case ParameterSpec::Export::as_is: break;
+    case ParameterSpec::Export::transpose:
+      return {d[1], d[0]};
+    case ParameterSpec::Export::nhwc_to_nchw:
+      return {d[0], d[3], d[1], d[2]};
+    case ParameterSpec::Export::as_is:
+      break;
   }
   std::vector<std::int64_t> dims;
   for (int axis = 0; axis < d.rank(); ++axis) dims.push_back(d[axis]);
   return dims;
 }
 
-std::vector<char> exported_values(Device& device, Stream& stream, const ParameterSpec& spec, Tensor values, float scale) {
+std::vector<char> exported_values(Device& device, Stream& stream, const ParameterSpec& spec, Tensor values,
+                                  float scale) {
   std::vector<float> host(static_cast<std::size_t>(values.count())), out(host.size());
   device.copy_to_host(stream, host.data(), values.data, values.bytes());
   stream.synchronize();
@@ -45,16 +49,16 @@ std::vector<char> exported_values(Device& device, Stream& stream, const Paramete
   return bytes;
 }
 
-std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store, ExportKind kind,
-                                            float scale) {
+std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store,
+                                            ExportKind kind, float scale) {
   std::vector<SafeTensor> tensors;
   const std::vector<Parameter>& parameters = store.parameters();
   for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
     const ParameterSpec spec = parameter->spec;
     const Tensor values = kind == ExportKind::master ? parameter->master : parameter->gradient;
-    tensors.push_back({SafeTensor::Type::float32, spec.name, exported_dims(spec), [&device, &stream, spec, values, scale] {
-                         return exported_values(device, stream, spec, values, scale);
-                       }});
+    tensors.push_back(
+        {SafeTensor::Type::float32, spec.name, exported_dims(spec),
+         [&device, &stream, spec, values, scale] { return exported_values(device, stream, spec, values, scale); }});
   }
   if (kind == ExportKind::master) {
     for (const ParameterStore::Statistic& statistic : store.statistics()) {

@@ -10,19 +10,21 @@
 
 namespace tw {
 
-/// A parameter's extents in the framework: linear (in, out) where Hugging Face's Conv1D wants it, kernels (out, in, kh, kw).
+/// A parameter's extents in the framework: linear (in, out) where Hugging Face's Conv1D wants it, kernels (out, in, kh,
+/// kw).
 std::vector<std::int64_t> exported_dims(const ParameterSpec& spec);
 /// Its values, `scale` times, in that layout. `values` is float32 on the device.
-std::vector<char> exported_values(Device& device, Stream& stream, const ParameterSpec& spec, Tensor values, float scale);
+std::vector<char> exported_values(Device& device, Stream& stream, const ParameterSpec& spec, Tensor values,
+                                  float scale);
 
 enum class ExportKind { master, gradient };
 /// All parameters, first block first; with master weights also the running statistics.
-std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store, ExportKind kind,
-                                            float scale);
+std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store,
+                                            ExportKind kind, float scale);
 
-/// Which units of a ResNet's ReLUs passed (1) or not (0), NHWC, from what an executor kept: the outputs of the blocks and
-/// the saved tensors whose name begins with "relu". A gradient jumps where a ReLU's input crosses zero, and rounding decides
-/// the side of the nearest ones: whoever compares gradients needs to know which side it was.
+/// Which units of a ResNet's ReLUs passed (1) or not (0), NHWC, from what an executor kept: the outputs of the blocks
+/// and the saved tensors whose name begins with "relu". A gradient jumps where a ReLU's input crosses zero, and
+/// rounding decides the side of the nearest ones: whoever compares gradients needs to know which side it was.
 std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
                                             const std::vector<std::pair<std::string, Tensor>>& kept);
 

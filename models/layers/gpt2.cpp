@@ -1,7 +1,7 @@
 // GPT-2 (Radford et al. 2019): embedding, pre-norm transformer blocks, tied output head. Names are Hugging Face's
-// GPT2Model. Initialisation is OpenAI's released code: weights normal(0, 0.02), projections into the residual stream divided
-// by sqrt(2·layers) (the paper's 1/sqrt(N), N residual layers), positions normal(0, 0.01), biases 0, norms 1 and 0. Weight
-// decay on all matrices, embeddings included (nanoGPT: every parameter of two or more dimensions).
+// GPT2Model. Initialisation is OpenAI's released code: weights normal(0, 0.02), projections into the residual stream
+// divided by sqrt(2·layers) (the paper's 1/sqrt(N), N residual layers), positions normal(0, 0.01), biases 0, norms 1
+// and 0. Weight decay on all matrices, embeddings included (nanoGPT: every parameter of two or more dimensions).
 #include <cmath>
 
 #include "models/compute/error.hpp"
@@ -22,8 +22,8 @@ struct Gpt2Sizes {
 };
 
 ParameterSpec matrix(const std::string& name, Dims dims, double stddev, bool transposed) {
-  return {name, dims, normal(stddev), true, false,
-          transposed ? ParameterSpec::Export::transpose : ParameterSpec::Export::as_is};
+  return {name, dims,  normal(stddev),
+          true, false, transposed ? ParameterSpec::Export::transpose : ParameterSpec::Export::as_is};
 }
 ParameterSpec vector_of(const std::string& name, std::int64_t count, float value) {
   return {name, {count}, constant(value), false, false, ParameterSpec::Export::as_is};
@@ -105,7 +105,8 @@ class TransformerBlock final : public Block {
             {"gelu", sizes_.rows_by(4 * c), t}};
   }
   std::vector<ActivationSpec> scratch() const override {
-    return {{"wide", sizes_.rows_by(4 * sizes_.width), sizes_.dtype}, {"narrow", sizes_.rows_by(sizes_.width), sizes_.dtype}};
+    return {{"wide", sizes_.rows_by(4 * sizes_.width), sizes_.dtype},
+            {"narrow", sizes_.rows_by(sizes_.width), sizes_.dtype}};
   }
 
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
@@ -125,7 +126,11 @@ class TransformerBlock final : public Block {
     mlp_projection_->bind(own[mlp_c_proj_weight].weight);
   }
   std::vector<NamedPlan> plans() const override {
-    return {{"linear", qkv_}, {"attention", attention_}, {"linear", projection_}, {"linear", fc_}, {"linear", mlp_projection_}};
+    return {{"linear", qkv_},
+            {"attention", attention_},
+            {"linear", projection_},
+            {"linear", fc_},
+            {"linear", mlp_projection_}};
   }
 
   void forward(BlockRun& run, Tensor x, Tensor y) override {
@@ -142,8 +147,8 @@ class TransformerBlock final : public Block {
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
     const Saved s(run.saved);
     const Tensor wide = run.scratch[0], narrow = run.scratch[1];
-    mlp_projection_->backward_weights(run.stream, {s.gelu, dy, gradient(mlp_c_proj_weight), gradient(mlp_c_proj_bias),
-                                                   run.accumulate});
+    mlp_projection_->backward_weights(
+        run.stream, {s.gelu, dy, gradient(mlp_c_proj_weight), gradient(mlp_c_proj_bias), run.accumulate});
     announce(run, mlp_c_proj_bias, mlp_c_proj_weight);
     mlp_projection_->backward_input(run.stream, {dy, s.c_fc, wide});  // through the GELU
     fc_->backward_weights(run.stream, {s.ln_2, wide, gradient(c_fc_weight), gradient(c_fc_bias), run.accumulate});
@@ -151,14 +156,14 @@ class TransformerBlock final : public Block {
     fc_->backward_input(run.stream, {wide, {}, narrow});
     norm_backward(run, narrow, s.sum, ln_2_weight, s.mean_2, s.rstd_2, dy, dy);  // dy is now the gradient of `sum`
 
-    projection_->backward_weights(run.stream, {flat(s.attention, 1), dy, gradient(c_proj_weight), gradient(c_proj_bias),
-                                               run.accumulate});
+    projection_->backward_weights(
+        run.stream, {flat(s.attention, 1), dy, gradient(c_proj_weight), gradient(c_proj_bias), run.accumulate});
     announce(run, c_proj_bias, c_proj_weight);
     projection_->backward_input(run.stream, {dy, {}, narrow});
     const Tensor d_qkv = wide.slice(0, s.qkv.dims);
     attention_->backward(run.stream, {narrow.reshaped(s.attention.dims), s.qkv, s.attention, s.log_sum_exp, d_qkv});
-    qkv_->backward_weights(run.stream, {s.ln_1, flat(d_qkv, 3), gradient(c_attn_weight), gradient(c_attn_bias),
-                                        run.accumulate});
+    qkv_->backward_weights(run.stream,
+                           {s.ln_1, flat(d_qkv, 3), gradient(c_attn_weight), gradient(c_attn_bias), run.accumulate});
     announce(run, c_attn_bias, c_attn_weight);
     qkv_->backward_input(run.stream, {flat(d_qkv, 3), {}, narrow});
     norm_backward(run, narrow, x, ln_1_weight, s.mean_1, s.rstd_1, dy, dx);
@@ -166,23 +171,44 @@ class TransformerBlock final : public Block {
 
  private:
   enum Index {
-    ln_1_weight, ln_1_bias, c_attn_weight, c_attn_bias, c_proj_weight, c_proj_bias,
-    ln_2_weight, ln_2_bias, c_fc_weight, c_fc_bias, mlp_c_proj_weight, mlp_c_proj_bias
+    ln_1_weight,
+    ln_1_bias,
+    c_attn_weight,
+    c_attn_bias,
+    c_proj_weight,
+    c_proj_bias,
+    ln_2_weight,
+    ln_2_bias,
+    c_fc_weight,
+    c_fc_bias,
+    mlp_c_proj_weight,
+    mlp_c_proj_bias
   };
   struct Saved {
     explicit Saved(const std::vector<Tensor>& t)
-        : ln_1(t[0]), mean_1(t[1]), rstd_1(t[2]), qkv(t[3]), attention(t[4]), log_sum_exp(t[5]), sum(t[6]), ln_2(t[7]),
-          mean_2(t[8]), rstd_2(t[9]), c_fc(t[10]), gelu(t[11]) {}
+        : ln_1(t[0]),
+          mean_1(t[1]),
+          rstd_1(t[2]),
+          qkv(t[3]),
+          attention(t[4]),
+          log_sum_exp(t[5]),
+          sum(t[6]),
+          ln_2(t[7]),
+          mean_2(t[8]),
+          rstd_2(t[9]),
+          c_fc(t[10]),
+          gelu(t[11]) {}
     Tensor ln_1, mean_1, rstd_1, qkv, attention, log_sum_exp, sum, ln_2, mean_2, rstd_2, c_fc, gelu;
   };
   const Tensor& weight(int index) const { return parameter_[static_cast<std::size_t>(index)].weight; }
   const Tensor& gradient(int index) const { return parameter_[static_cast<std::size_t>(index)].gradient; }
   Tensor flat(const Tensor& t, std::int64_t parts) const { return t.reshaped(sizes_.rows_by(parts * sizes_.width)); }
-  void norm_forward(BlockRun& run, const Tensor& x, int index, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  void norm_forward(BlockRun& run, const Tensor& x, int index, const Tensor& y, const Tensor& mean,
+                    const Tensor& rstd) {
     device_->layer_norm_forward(run.stream, {x, {}, {}, weight(index), weight(index + 1), norm_epsilon, y, mean, rstd});
   }
-  void norm_backward(BlockRun& run, const Tensor& dy, const Tensor& x, int index, const Tensor& mean, const Tensor& rstd,
-                     const Tensor& by_pass, const Tensor& dx) {
+  void norm_backward(BlockRun& run, const Tensor& dy, const Tensor& x, int index, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& by_pass, const Tensor& dx) {
     device_->layer_norm_backward(run.stream, {dy, x, weight(index), mean, rstd, by_pass, dx, gradient(index),
                                               gradient(index + 1), run.accumulate});
     announce(run, index + 1, index);
@@ -225,14 +251,22 @@ class Gpt2Head final : public Block {
   }
   std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }
   void forward(BlockRun& run, Tensor x, Tensor) override {
-    device_->layer_norm_forward(run.stream, {x, {}, {}, gamma_.weight, beta_.weight, norm_epsilon, run.saved[0], run.saved[1],
-                                             run.saved[2]});
+    device_->layer_norm_forward(
+        run.stream, {x, {}, {}, gamma_.weight, beta_.weight, norm_epsilon, run.saved[0], run.saved[1], run.saved[2]});
     if (!run.backward_follows) classify(run, false);
   }
   void backward(BlockRun& run, Tensor x, Tensor, Tensor, Tensor dx) override {
     classify(run, true);
-    device_->layer_norm_backward(run.stream, {run.scratch[0], x, gamma_.weight, run.saved[1], run.saved[2], {}, dx,
-                                              gamma_.gradient, beta_.gradient, run.accumulate});
+    device_->layer_norm_backward(run.stream, {run.scratch[0],
+                                              x,
+                                              gamma_.weight,
+                                              run.saved[1],
+                                              run.saved[2],
+                                              {},
+                                              dx,
+                                              gamma_.gradient,
+                                              beta_.gradient,
+                                              run.accumulate});
     announce(run, 1, 0);
   }
 
@@ -260,8 +294,8 @@ class Gpt2Head final : public Block {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, DType precision, std::int64_t micro_batch,
-                                                      std::int64_t seq_len) {
+std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, DType precision,
+                                                      std::int64_t micro_batch, std::int64_t seq_len) {
   if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.width % shape.heads != 0) {
     throw Error(Failure::usage, "GPT-2 of width " + std::to_string(shape.width) + " does not divide into " +
                                     std::to_string(shape.heads) + " heads");
@@ -270,7 +304,8 @@ std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& sha
     throw Error(Failure::usage, "sequence length " + std::to_string(seq_len) + " is not in 1…" +
                                     std::to_string(shape.max_seq) + ", the positions that this network has");
   }
-  const Gpt2Sizes sizes{precision, micro_batch, seq_len, shape.width, shape.heads, shape.vocabulary, shape.max_seq, shape.layers};
+  const Gpt2Sizes sizes{precision,   micro_batch,      seq_len,       shape.width,
+                        shape.heads, shape.vocabulary, shape.max_seq, shape.layers};
   std::vector<std::unique_ptr<Block>> blocks;
   blocks.push_back(std::make_unique<EmbeddingBlock>(sizes));
   for (int layer = 0; layer < shape.layers; ++layer) blocks.push_back(std::make_unique<TransformerBlock>(sizes, layer));

@@ -1,9 +1,9 @@
 // ResNet v1.5 (He et al., arXiv 1512.03385; stride in the 3×3 of a bottleneck): stem, bottlenecks, head. Names are
-// torchvision's. Convolutions start as normal(0, sqrt(2 / (out·k²))) (He et al., arXiv 1502.01852, fan-out, as torchvision),
-// batch norms at 1 and 0, the last of a bottleneck included (torchvision's default zero_init_residual=False), the classifier
-// as normal(0, 0.01) with bias 0 (Goyal et al., arXiv 1706.02677, §5.1). Weight decay on convolutions and the
-// classifier's weight only (§5.1 there exempts batch norm; biases likewise). Batch norm keeps float32 parameters and runs on
-// the statistics of the micro-batch, in evaluation too.
+// torchvision's. Convolutions start as normal(0, sqrt(2 / (out·k²))) (He et al., arXiv 1502.01852, fan-out, as
+// torchvision), batch norms at 1 and 0, the last of a bottleneck included (torchvision's default
+// zero_init_residual=False), the classifier as normal(0, 0.01) with bias 0 (Goyal et al., arXiv 1706.02677, §5.1).
+// Weight decay on convolutions and the classifier's weight only (§5.1 there exempts batch norm; biases likewise). Batch
+// norm keeps float32 parameters and runs on the statistics of the micro-batch, in evaluation too.
 #include <cmath>
 
 #include "models/compute/error.hpp"
@@ -26,7 +26,10 @@ class ConvolutionNorm {
     const double fan_out = static_cast<double>(shape_.out_channels) * shape_.kernel * shape_.kernel;
     specs.push_back({convolution_name_ + ".weight",
                      {shape_.out_channels, shape_.kernel, shape_.kernel, shape_.in_channels},
-                     normal(std::sqrt(2.0 / fan_out)), true, false, ParameterSpec::Export::nhwc_to_nchw});
+                     normal(std::sqrt(2.0 / fan_out)),
+                     true,
+                     false,
+                     ParameterSpec::Export::nhwc_to_nchw});
     specs.push_back(per_channel(".weight", 1));
     specs.push_back(per_channel(".bias", 0));
   }
@@ -53,7 +56,8 @@ class ConvolutionNorm {
   NamedPlan plan() const { return {"convolution", plan_}; }
 
   // `saved` points at the three tensors of add_saved.
-  void forward(BlockRun& run, const Tensor* saved, const Tensor& x, const Tensor& residual, bool relu, const Tensor& y) {
+  void forward(BlockRun& run, const Tensor* saved, const Tensor& x, const Tensor& residual, bool relu,
+               const Tensor& y) {
     plan_->forward(run.stream, {x, saved[0]});
     BatchNormForward args;
     args.x = saved[0];
@@ -134,7 +138,8 @@ class Stem final : public Block {
     return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
-    return pool_ ? std::vector<ActivationSpec>{{"d_relu", layer_.output(), shape_.dtype}} : std::vector<ActivationSpec>{};
+    return pool_ ? std::vector<ActivationSpec>{{"d_relu", layer_.output(), shape_.dtype}}
+                 : std::vector<ActivationSpec>{};
   }
   void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
              const std::vector<Tensor>& statistics) override {
@@ -182,8 +187,8 @@ class Bottleneck final : public Block {
         input_{batch, size, size, in_channels},
         first_({batch, size, size, in_channels, channels, 1, 1, 0, dtype}, name + ".conv1", name + ".bn1"),
         second_({batch, size, size, channels, channels, 3, stride, 1, dtype}, name + ".conv2", name + ".bn2"),
-        third_({batch, second_.output()[1], second_.output()[2], channels, 4 * channels, 1, 1, 0, dtype}, name + ".conv3",
-               name + ".bn3") {
+        third_({batch, second_.output()[1], second_.output()[2], channels, 4 * channels, 1, 1, 0, dtype},
+               name + ".conv3", name + ".bn3") {
     if (stride != 1 || in_channels != 4 * channels) {
       shortcut_ = std::make_unique<ConvolutionNorm>(
           ConvolutionShape{batch, size, size, in_channels, 4 * channels, 1, stride, 0, dtype}, name + ".downsample.0",
@@ -209,7 +214,8 @@ class Bottleneck final : public Block {
     return specs;
   }
   std::vector<ActivationSpec> scratch() const override {
-    // forward: the projected shortcut; backward: the gradient of the shortcut, of relu2, and of x through the projection.
+    // forward: the projected shortcut; backward: the gradient of the shortcut, of relu2, and of x through the
+    // projection.
     std::vector<ActivationSpec> specs{{"shortcut", third_.output(), dtype_}, {"d_relu2", second_.output(), dtype_}};
     if (shortcut_) specs.push_back({"dx", input_, dtype_});
     return specs;
@@ -291,8 +297,9 @@ class ResnetHead final : public Block {
       : input_(input), shape_{input[0], input[3], classes, label_smoothing, dtype} {}
   std::string name() const override { return "head"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {{"fc.weight", {shape_.classes, shape_.in_features}, normal(0.01), true, false, ParameterSpec::Export::as_is},
-            {"fc.bias", {shape_.classes}, constant(0), false, false, ParameterSpec::Export::as_is}};
+    return {
+        {"fc.weight", {shape_.classes, shape_.in_features}, normal(0.01), true, false, ParameterSpec::Export::as_is},
+        {"fc.bias", {shape_.classes}, constant(0), false, false, ParameterSpec::Export::as_is}};
   }
   ActivationSpec output() const override { return {}; }
   std::vector<ActivationSpec> saved() const override { return {{"pooled", pooled(), shape_.dtype}}; }
@@ -350,17 +357,17 @@ std::vector<std::unique_ptr<Block>> build_resnet_blocks(const ResnetDescription&
   }
   std::vector<std::unique_ptr<Block>> blocks;
   const std::int64_t size = shape.image_size;
-  blocks.push_back(std::make_unique<Stem>(ConvolutionShape{micro_batch, size, size, shape.image_channels, shape.stem_width,
-                                                           shape.stem_kernel, shape.stem_stride, shape.stem_kernel / 2,
-                                                           precision},
-                                          shape.stem_pool));
+  blocks.push_back(
+      std::make_unique<Stem>(ConvolutionShape{micro_batch, size, size, shape.image_channels, shape.stem_width,
+                                              shape.stem_kernel, shape.stem_stride, shape.stem_kernel / 2, precision},
+                             shape.stem_pool));
   std::int64_t channels = shape.stem_width;
   for (std::size_t stage = 0; stage < shape.blocks.size(); ++stage, channels *= 2) {
     for (int index = 0; index < shape.blocks[stage]; ++index) {
       const Dims input = blocks.back()->output().dims;
       const int stride = stage > 0 && index == 0 ? 2 : 1;
-      blocks.push_back(std::make_unique<Bottleneck>("layer" + std::to_string(stage + 1) + "." + std::to_string(index), precision,
-                                                    micro_batch, input[1], input[3], channels, stride));
+      blocks.push_back(std::make_unique<Bottleneck>("layer" + std::to_string(stage + 1) + "." + std::to_string(index),
+                                                    precision, micro_batch, input[1], input[3], channels, stride));
     }
   }
   blocks.push_back(

@@ -9,15 +9,20 @@ namespace tw {
 OptimizerConfig default_optimizer(const NetworkDescription& network) {
   OptimizerConfig config;
   if (network.is_tokens()) {
-    // β, decay and clipping of GPT-3 (Brown et al., arXiv 2005.14165, appendix B), its learning rates by size (table 2.1);
-    // GPT-2's own were not published. Narrower networks train faster at more (anchor: 3e-3 at width 128).
+    // β, decay and clipping of GPT-3 (Brown et al., arXiv 2005.14165, appendix B), its learning rates by size
+    // (table 2.1); GPT-2's own were not published. Narrower networks train faster at more (anchor: 3e-3 at width 128).
     config.kind = OptimizerConfig::Kind::adamw;
     const int width = network.gpt2().width;
-    config.learning_rate = width < 768 ? 3e-3f : width < 1024 ? 6e-4f : width < 1280 ? 3e-4f : width < 1600 ? 2.5e-4f : 2e-4f;
+    config.learning_rate = width < 768    ? 3e-3f
+                           : width < 1024 ? 6e-4f
+                           : width < 1280 ? 3e-4f
+                           : width < 1600 ? 2.5e-4f
+                                          : 2e-4f;
     return config;
   }
-  // He et al., arXiv 1512.03385, §3.4: SGD, 0.1 at batch 256, momentum 0.9, decay 1e-4; scaled with the batch (Goyal et al.,
-  // arXiv 1706.02677, linear rule) at the network's default micro-batch, and never clipped. The tiny network's rate was found by trial.
+  // He et al., arXiv 1512.03385, §3.4: SGD, 0.1 at batch 256, momentum 0.9, decay 1e-4; scaled with the batch (Goyal et
+  // al., arXiv 1706.02677, linear rule) at the network's default micro-batch, and never clipped. The tiny network's
+  // rate was found by trial.
   config.kind = OptimizerConfig::Kind::sgd;
   const bool tiny = network.resnet().stem_width < 64;
   config.learning_rate = tiny ? 0.05f : 0.1f * static_cast<float>(network.default_micro_batch) / 256.0f;
@@ -29,15 +34,20 @@ OptimizerConfig default_optimizer(const NetworkDescription& network) {
 }
 
 double scheduled_learning_rate(const OptimizerConfig& config, std::int64_t step) {
-  const double peak = static_cast<double>(config.learning_rate), share = static_cast<double>(config.final_learning_rate_share);
-  if (step < config.warmup_steps) return peak * static_cast<double>(step + 1) / static_cast<double>(config.warmup_steps);
+  const double peak = static_cast<double>(config.learning_rate),
+               share = static_cast<double>(config.final_learning_rate_share);
+  if (step < config.warmup_steps)
+    return peak * static_cast<double>(step + 1) / static_cast<double>(config.warmup_steps);
   const auto span = static_cast<double>(std::max<std::int64_t>(1, config.decay_steps - config.warmup_steps));
   const double progress = std::min(1.0, static_cast<double>(step - config.warmup_steps) / span);
   return peak * (share + (1 - share) * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
 
 Optimizer::Optimizer(Device& device, const OptimizerConfig& config, const ParameterStore& store)
-    : device_(device), config_(config), store_(store), host_segments_(store.layout().decay_segments(config.weight_decay)) {
+    : device_(device),
+      config_(config),
+      store_(store),
+      host_segments_(store.layout().decay_segments(config.weight_decay)) {
   const auto bytes = static_cast<std::size_t>(store.layout().count) * sizeof(float);
   first_moment_ = Buffer(device, bytes);
   if (config.kind == OptimizerConfig::Kind::adamw) second_moment_ = Buffer(device, bytes);
@@ -70,8 +80,8 @@ void Optimizer::update(Stream& stream, std::int64_t step, double gradient_scale)
                            flat(second_moment_), segments, segment_count_, scalars, config_.beta1, config_.beta2,
                            config_.epsilon});
   } else {
-    device_.sgd(stream, {store_.flat_master(), store_.flat_weights(), store_.flat_gradients(), flat(first_moment_), segments,
-                         segment_count_, scalars, config_.momentum});
+    device_.sgd(stream, {store_.flat_master(), store_.flat_weights(), store_.flat_gradients(), flat(first_moment_),
+                         segments, segment_count_, scalars, config_.momentum});
   }
 }
 

@@ -19,8 +19,8 @@ class Optimizer {
 
   /// Sets moments to zero.
   void initialise(Stream& stream);
-  /// Global norm and clip factor, then the update of step number `step` (from 0): master weights and their rounded copy.
-  /// `gradient_scale` turns the summed gradients into their mean.
+  /// Global norm and clip factor, then the update of step number `step` (from 0): master weights and their rounded
+  /// copy. `gradient_scale` turns the summed gradients into their mean.
   void update(Stream& stream, std::int64_t step, double gradient_scale);
   /// What the device holds: the norm is valid once the stream has passed update().
   const StepScalars* device_scalars() const { return static_cast<const StepScalars*>(scalars_.data()); }

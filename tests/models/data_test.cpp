@@ -31,7 +31,10 @@ TEST(Philox, KnownAnswers) {
   const std::array<Case, 3> cases = {{
       {{{0, 0, 0, 0}}, 0, 0, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}},
       {{{~0u, ~0u, ~0u, ~0u}}, ~0u, ~0u, {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}},
-      {{{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822, 0x299f31d0, {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}},
+      {{{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}},
+       0xa4093822,
+       0x299f31d0,
+       {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}},
   }};
   for (const Case& c : cases) {
     const PhiloxWords got = philox4x32(c.counter, c.key0, c.key1);
@@ -46,12 +49,20 @@ TEST(Gaussian, IsBoxMullerOfThePhiloxWords) {
     const PhiloxWords words = random_block(42, 7, block);
     for (std::size_t pair = 0; pair < 4; pair += 2) {
       const double u = (static_cast<double>(words.word[pair] >> 1) + 0.5) / 2147483648.0;
-      const double angle = 2 * std::numbers::pi * static_cast<double>(static_cast<std::int32_t>(words.word[pair + 1])) / 4294967296.0;
+      const double angle =
+          2 * std::numbers::pi * static_cast<double>(static_cast<std::int32_t>(words.word[pair + 1])) / 4294967296.0;
       const double radius = std::sqrt(-2 * std::log(u));
       EXPECT_NEAR(z[4 * block + pair], radius * std::cos(angle), 4e-6);
       EXPECT_NEAR(z[4 * block + pair + 1], radius * std::sin(angle), 4e-6);
     }
   }
+}
+
+TEST(Gaussian, EveryInstructionSetGivesTheSameBits) {
+  std::vector<float> best(1 << 20), generic(1 << 20);
+  fill_normal(best.data(), 1 << 20, 0.02f, 11, 12, 4096);
+  fill_normal_generic(generic.data(), 1 << 20, 0.02f, 11, 12, 4096);
+  EXPECT_EQ(best, generic);
 }
 
 TEST(Gaussian, HasNormalMomentsAndTails) {
@@ -127,7 +138,8 @@ TEST(TokenSource, TokensFitAnyVocabulary) {
 
 TEST(Synthetic, SamplesDifferBySplitIndexAndSeedOnly) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet()}) {
-    const auto bytes = [&network](Split split, std::uint64_t first, std::uint64_t seed, std::int64_t batch, int threads) {
+    const auto bytes = [&network](Split split, std::uint64_t first, std::uint64_t seed, std::int64_t batch,
+                                  int threads) {
       SyntheticData data(network, DType::float32, batch, 7, seed, threads);
       data.generate(split, first);
       const char* begin = data.inputs().as<char>();
@@ -184,7 +196,8 @@ TEST(ImageSource, BayesErrorIsTheFormulasAndTheBestDetectors) {
   // Guessing at no signal; sum and integral agree where both hold.
   EXPECT_NEAR(orthogonal_error(10, 0), 0.9, 1e-12);
   EXPECT_NEAR(orthogonal_error(33, 0), 32.0 / 33, 1e-6);
-  for (const double gamma : {1.0, 4.0, 9.0}) EXPECT_NEAR(orthogonal_error(33, gamma), orthogonal_error(32, gamma), 0.01);
+  for (const double gamma : {1.0, 4.0, 9.0})
+    EXPECT_NEAR(orthogonal_error(33, gamma), orthogonal_error(32, gamma), 0.01);
   EXPECT_GT(orthogonal_error(33, 4.0), orthogonal_error(32, 4.0));
 
   // The matched filter (largest envelope at the classes' frequencies) at γ = 5·5/4, where it errs.

@@ -171,7 +171,8 @@ TEST(Executor, GradientsAreFiniteDifferences) {
   for (const Case& c : cases()) {
     Bench bench(c.network);
     for (const Parameter& p : bench.store.parameters()) {
-      // Published starts are near zero: a classifier that hides what lies behind it, a residual stream bent by any step.
+      // Published starts are near zero: a classifier that hides what lies behind it, a residual stream bent by any
+      // step.
       const float factor = p.spec.name == "fc.weight" ? 50.0f : p.spec.name == "wte.weight" ? 20.0f : 1.0f;
       std::vector<float> values = values_of(*bench.device, p.master);
       for (float& value : values) value *= factor;
@@ -185,7 +186,8 @@ TEST(Executor, GradientsAreFiniteDifferences) {
     const bool kinks = !c.network.is_tokens();
     const double h = kinks ? 5e-5 : 5e-3, tolerance = kinks ? 1e-2 : 1e-3, noise = 4 * 0x1p-24 * bench.loss_value() / h;
     for (const Parameter& p : bench.store.parameters()) {
-      const std::vector<float> gradient = values_of(*bench.device, p.gradient), start = values_of(*bench.device, p.master);
+      const std::vector<float> gradient = values_of(*bench.device, p.gradient),
+                               start = values_of(*bench.device, p.master);
       double norm = 0;
       for (const float g : gradient) norm += static_cast<double>(g) * static_cast<double>(g);
       norm = std::sqrt(norm);
@@ -195,20 +197,23 @@ TEST(Executor, GradientsAreFiniteDifferences) {
         double expected = 0;
         for (std::size_t i = 0; i < gradient.size(); ++i) {
           const auto sign = random_block(3, 4, i).word[0] & 1u ? 1.0 : -1.0;
-          direction[i] = random ? sign / std::sqrt(static_cast<double>(gradient.size())) : static_cast<double>(gradient[i]) / norm;
+          direction[i] =
+              random ? sign / std::sqrt(static_cast<double>(gradient.size())) : static_cast<double>(gradient[i]) / norm;
           expected += direction[i] * static_cast<double>(gradient[i]);
         }
         // Fourth-order central difference: (8(f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h.
         const auto loss_at = [&](double t) {
           std::vector<float> moved(start.size());
-          for (std::size_t i = 0; i < start.size(); ++i) moved[i] = static_cast<float>(static_cast<double>(start[i]) + t * direction[i]);
+          for (std::size_t i = 0; i < start.size(); ++i)
+            moved[i] = static_cast<float>(static_cast<double>(start[i]) + t * direction[i]);
           bench.device->copy_from_host(*bench.stream, p.master.data, moved.data(), p.master.bytes());
           executor.refresh();
           executor.evaluate(bench.batch());
           return bench.loss_value();
         };
         const double slope = (8 * (loss_at(h) - loss_at(-h)) - (loss_at(2 * h) - loss_at(-2 * h))) / (12 * h);
-        EXPECT_NEAR(slope, expected, tolerance * norm + noise) << c.name << ": " << p.spec.name << (random ? ", random" : "");
+        EXPECT_NEAR(slope, expected, tolerance * norm + noise)
+            << c.name << ": " << p.spec.name << (random ? ", random" : "");
       }
       bench.device->copy_from_host(*bench.stream, p.master.data, start.data(), p.master.bytes());
     }

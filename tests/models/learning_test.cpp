@@ -35,8 +35,8 @@ TEST_P(Learning, LossFalls) {
   std::printf("%s seed %d: %.4f -> %.4f, slope %.2e\n", name, static_cast<int>(seed), first, last, sum_xy / sum_xx);
 }
 std::string case_name(const testing::TestParamInfo<Case>& param) {
-  std::string text = std::string(std::get<0>(param.param)) + "_" + std::string(to_string(std::get<1>(param.param))) + "_seed" +
-                     std::to_string(std::get<2>(param.param));
+  std::string text = std::string(std::get<0>(param.param)) + "_" + std::string(to_string(std::get<1>(param.param))) +
+                     "_seed" + std::to_string(std::get<2>(param.param));
   for (char& c : text) c = c == '-' ? '_' : c;
   return text;
 }

@@ -1,4 +1,5 @@
-// Whole training steps: equal under every split of the global batch, planned memory, phases, the exported step, learning.
+// Whole training steps: equal under every split of the global batch, planned memory, phases, the exported step,
+// learning.
 #include "models/trainer.hpp"
 
 #include <gtest/gtest.h>
@@ -27,9 +28,9 @@ std::vector<float> masters_of(Device& device, const Trainer& trainer) {
 
 // Runs `ranks` trainers on threads; their gradients are summed in rank order, as an all-reduce would.
 struct Outcome {
-  std::vector<double> losses;       // mean over ranks, by step
+  std::vector<double> losses;  // mean over ranks, by step
   std::vector<double> norms;
-  std::vector<float> masters;       // of rank 0
+  std::vector<float> masters;  // of rank 0
 };
 Outcome run_ranks(TrainerConfig config, int ranks, int steps) {
   Outcome outcome;
@@ -67,7 +68,8 @@ Outcome run_ranks(TrainerConfig config, int ranks, int steps) {
   for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(work, rank);
   for (std::thread& thread : threads) thread.join();
   for (int step = 0; step < steps; ++step) {
-    for (const auto& of_rank : losses) outcome.losses[static_cast<std::size_t>(step)] += of_rank[static_cast<std::size_t>(step)] / ranks;
+    for (const auto& of_rank : losses)
+      outcome.losses[static_cast<std::size_t>(step)] += of_rank[static_cast<std::size_t>(step)] / ranks;
   }
   return outcome;
 }
@@ -204,11 +206,13 @@ TEST(Trainer, UpdateFollowsTheFormulas) {
         const std::vector<float> gradient = values_of(*device, p.gradient), master = values_of(*device, p.master);
         for (std::size_t j = 0; j < gradient.size(); ++j) {
           auto& s = state[i][j];
-          const double g = factor * static_cast<double>(gradient[j]), b1 = static_cast<double>(o.beta1), b2 = static_cast<double>(o.beta2);
+          const double g = factor * static_cast<double>(gradient[j]), b1 = static_cast<double>(o.beta1),
+                       b2 = static_cast<double>(o.beta2);
           if (kind == OptimizerConfig::Kind::adamw) {  // Loshchilov & Hutter, algorithm 2
             s.first_moment = b1 * s.first_moment + (1 - b1) * g;
             s.second_moment = b2 * s.second_moment + (1 - b2) * g * g;
-            const double m = s.first_moment / (1 - std::pow(b1, step + 1)), v = s.second_moment / (1 - std::pow(b2, step + 1));
+            const double m = s.first_moment / (1 - std::pow(b1, step + 1)),
+                         v = s.second_moment / (1 - std::pow(b2, step + 1));
             s.master -= rate * decay * s.master + rate * m / (std::sqrt(v) + static_cast<double>(o.epsilon));
           } else {
             s.first_moment = static_cast<double>(o.momentum) * s.first_moment + g + decay * s.master;
@@ -270,6 +274,21 @@ TEST(Memory, PlanIsWhatIsAllocated) {
         const std::size_t batch = (real.data - 3 * 8) / 2;
         EXPECT_EQ(device->allocated_bytes(), real.total() - batch - real.packed_weights);
       }
+    }
+  }
+}
+
+TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
+  for (const char* name : {"gpt2-tiny", "resnet-tiny"}) {
+    for (const DType precision : {DType::float32, DType::bf16}) {
+      const auto device = create_device("cpu", {0, 1});
+      if (!device->supports(Op::linear_forward, precision)) continue;
+      const TrainerConfig config = micro_config(find_network(name), precision);
+      const MemoryPlan plan = plan_memory(config), real = Trainer(*device, config).memory();
+      EXPECT_GE(plan.packed_weights, real.packed_weights);
+      EXPECT_GE(plan.workspace, real.workspace);
+      EXPECT_GE(plan.total(), real.total());
+      EXPECT_GT(real.packed_weights + real.workspace, 0u);
     }
   }
 }

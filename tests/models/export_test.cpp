@@ -1,0 +1,157 @@
+// Files of an exported step: format, manners, and the same step from one rank or two. Values are the golden test's.
+#include "models/export/safetensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "models/compute/error.hpp"
+#include "tests/models/support.hpp"
+
+namespace tw::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of this test alone, removed with it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "models-export-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  std::string str() const { return path_.string(); }
+  std::size_t files() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), {})); }
+
+ private:
+  fs::path path_;
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+template <class T>
+std::vector<char> raw(const std::vector<T>& values) {
+  std::vector<char> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+TEST(Safetensors, IsTheDocumentedFormatToTheByte) {
+  const Folder folder;
+  write_safetensors(folder / "a.safetensors",
+                    {{SafeTensor::Type::float32,
+                      "w",
+                      {2, 1},
+                      [] {
+                        return raw<float>({1.0f, -2.0f});
+                      }},
+                     {SafeTensor::Type::int64, "n\"", {1}, [] { return raw<std::int64_t>({-3}); }}});
+  const std::string file = read(folder / "a.safetensors");
+  std::string header =
+      R"({"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"n\"":{"dtype":"I64","shape":[1],"data_offsets":[8,16]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::uint64_t length = 0;
+  ASSERT_EQ(file.size(), 8 + header.size() + 16);
+  std::memcpy(&length, file.data(), 8);
+  EXPECT_EQ(length, header.size());
+  EXPECT_EQ(file.substr(8, header.size()), header);
+  const auto a = raw<float>({1.0f, -2.0f});
+  const auto b = raw<std::int64_t>({-3});
+  EXPECT_EQ(file.substr(8 + header.size(), 8), std::string(a.begin(), a.end()));
+  EXPECT_EQ(file.substr(16 + header.size()), std::string(b.begin(), b.end()));
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(Safetensors, FailuresNameThePathAndLeaveNothing) {
+  const Folder folder;
+  try {
+    write_text(folder / "absent/step.json", "{}");
+    FAIL() << "wrote into a folder that is not there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::environment);
+    EXPECT_NE(std::string(error.what()).find("absent/step.json"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(
+      write_safetensors(folder / "x", {{SafeTensor::Type::float32, "w", {2}, [] { return std::vector<char>(4); }}}),
+      Error);  // fewer values than its shape says
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST(Json, NumbersReadBackAndTextIsEscaped) {
+  EXPECT_EQ(std::stod(json_number(0.1 + 0.2)), 0.1 + 0.2);
+  EXPECT_EQ(std::stof(json_number(3e-3f)), 3e-3f);
+  EXPECT_EQ(json_number(std::nan("")), "null");
+  EXPECT_EQ(json_string("a\"\\\n"), "\"a\\\"\\\\\\u000a\"");
+}
+
+// Exports a step of two micro-batches, by one rank or by two.
+void export_by(int ranks, const std::string& folder) {
+  std::vector<float*> buffers(static_cast<std::size_t>(ranks));
+  std::barrier meet(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto device = reference_device();
+      TrainerConfig config = micro_config(micro_gpt2());
+      config.rank = rank;
+      config.ranks = ranks;
+      config.accumulate = 2 / ranks;
+      Trainer trainer(*device, config);
+      GradientSync sync;
+      sync.finish = [&](Stream&, Tensor flat) {
+        buffers[static_cast<std::size_t>(rank)] = flat.as<float>();
+        meet.arrive_and_wait();
+        for (std::int64_t i = 0; rank == 0 && ranks == 2 && i < flat.count(); ++i)
+          buffers[0][i] = buffers[1][i] += buffers[0][i];
+        meet.arrive_and_wait();
+      };
+      trainer.export_step(folder, sync);
+      EXPECT_EQ(trainer.steps_done(), 1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ExportStep, OneRankAndTwoWriteTheSameStep) {
+  const Folder one, two;
+  export_by(1, one.str());
+  export_by(2, two.str());
+  EXPECT_GE(one.files(), 5u);
+  EXPECT_EQ(one.files(), two.files());
+  EXPECT_EQ(read(one / "weights.safetensors"), read(two / "weights.safetensors"));
+  EXPECT_EQ(read(one / "batch.safetensors"), read(two / "batch.safetensors"));
+  const auto loss = [](const Folder& folder) {
+    const std::string json = read(folder / "step.json");
+    return std::stod(json.substr(json.find("\"loss\": ") + 8));
+  };
+  EXPECT_NEAR(loss(one), loss(two), 1e-6 * loss(one));
+  for (const char* name : {"gradients.safetensors", "updated.safetensors"}) {
+    const std::string a = read(one / name), b = read(two / name);
+    ASSERT_EQ(a.size(), b.size());
+    std::uint64_t header = 0;
+    std::memcpy(&header, a.data(), 8);
+    EXPECT_EQ(a.substr(0, 8 + header), b.substr(0, 8 + header));
+    const auto floats = [header](const std::string& file) {
+      std::vector<float> values((file.size() - 8 - header) / sizeof(float));
+      std::memcpy(values.data(), file.data() + 8 + header, values.size() * sizeof(float));
+      return values;
+    };
+    // The update of AdamW's first step is ±lr where a gradient is near zero: compare against the largest.
+    EXPECT_LT(normalised_error(floats(a), floats(b)), name[0] == 'g' ? 1e-6 : 1e-4) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tw::test
