@@ -183,6 +183,7 @@ Workload workload_of(const Point& point, const RunContext& context) {
 
 Record not_run(Record record, const char* status, const std::string& reason) {
   record.verdict = Verdict{status, {}, {reason}};
+  summarise(record);  // why each figure is absent
   return record;
 }
 
