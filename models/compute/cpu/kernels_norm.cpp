@@ -149,7 +149,7 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
     const T* x = args.x.as<T>();
     double* sums = static_cast<double*>(workspace);
     float* shift = reinterpret_cast<float*>(sums + 2 * threads * channels);
-    float *factor = shift + channels, *offset = factor + channels;
+    float* factor = shift + channels;
     // Sums of (x − shift) and its square do not cancel when shift is near the mean: the mean of 16 rows spread over
     // all.
     const Index samples = rows < 16 ? rows : 16;
@@ -184,8 +184,6 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
       args.mean.as<float>()[c] = static_cast<float>(mean);
       args.rstd.as<float>()[c] = static_cast<float>(rstd);
       factor[c] = static_cast<float>(rstd * static_cast<double>(args.gamma.as<float>()[c]));
-      offset[c] = static_cast<float>(static_cast<double>(args.beta.as<float>()[c]) -
-                                     mean * rstd * static_cast<double>(args.gamma.as<float>()[c]));
       if (args.running_mean) {
         const double unbiased = rows > 1 ? variance * count / (count - 1) : variance;
         float &running_mean = args.running_mean.as<float>()[c], &running_var = args.running_var.as<float>()[c];
@@ -195,6 +193,7 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
     }
 
     const T* residual = args.residual.as<T>();
+    const float *centre = args.mean.as<float>(), *beta = args.beta.as<float>();
     T* y = args.y.as<T>();
     const bool relu = args.relu;
     in_parallel(threads, rows * channels, [&](int part, int parts) {
@@ -206,13 +205,13 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
           const T* other = residual + r * channels;
           TW_SIMD
           for (Index c = 0; c < channels; ++c) {
-            const float v = to_float(in[c]) * factor[c] + offset[c] + to_float(other[c]);
+            const float v = (to_float(in[c]) - centre[c]) * factor[c] + beta[c] + to_float(other[c]);
             store(out + c, relu && v < 0.0f ? 0.0f : v);
           }
         } else {
           TW_SIMD
           for (Index c = 0; c < channels; ++c) {
-            const float v = to_float(in[c]) * factor[c] + offset[c];
+            const float v = (to_float(in[c]) - centre[c]) * factor[c] + beta[c];
             store(out + c, relu && v < 0.0f ? 0.0f : v);
           }
         }
@@ -260,11 +259,11 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
       float &d_beta = args.d_beta.as<float>()[c], &d_gamma = args.d_gamma.as<float>()[c];
       d_beta = static_cast<float>(args.accumulate ? d_beta + sum : sum);
       d_gamma = static_cast<float>(args.accumulate ? d_gamma + dot : dot);
-      // dx = γ·rstd·(dy − Σdy/n − x̂·Σ(dy·x̂)/n) = scale·dy + slope·x + offset
-      const double slope_c = -g * r * r * dot / count;
+      // dx = γ·rstd·(dy − Σdy/n − x̂·Σ(dy·x̂)/n) = scale·dy + slope·(x − mean) + offset; centred, because folding the mean
+      // into the offset would cancel where a channel's mean is large against its spread
       scale[c] = static_cast<float>(g * r);
-      slope[c] = static_cast<float>(slope_c);
-      offset[c] = static_cast<float>(-g * r * sum / count - slope_c * static_cast<double>(mean[c]));
+      slope[c] = static_cast<float>(-g * r * r * dot / count);
+      offset[c] = static_cast<float>(-g * r * sum / count);
     }
     T *dx = args.dx.as<T>(), *d_residual = args.d_residual.as<T>();
     in_parallel(threads, rows * channels, [&](int part, int parts) {
@@ -280,7 +279,7 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
           for (Index c = 0; c < channels; ++c) {
             float g = to_float(gradients[c]);
             if (masked) g = to_float(mask[c]) > 0.0f ? g : 0.0f;
-            const float v = scale[c] * g + slope[c] * to_float(values[c]) + offset[c];
+            const float v = scale[c] * g + slope[c] * (to_float(values[c]) - mean[c]) + offset[c];
             if (with_residual) store(by_pass + c, g);
             store(out + c, v);
           }
