@@ -19,7 +19,8 @@ constexpr int minimum_rounds = 3, maximum_rounds = 25;
 constexpr double keep_within = 1.15;      // candidates slower than this × the best are not timed again
 constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs several times between two clock readings
 constexpr double longest_warmed = 20e-3;  // a longer product fills the caches itself
-constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_tile = 4096, row_chunk = 256;
+constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_tile = 4096, row_chunk = 256,
+                       widest_whole = 4 * large_tile;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -123,9 +124,12 @@ class Measurement {
       device_.copy_from_host(*stream_, targets_.data(), zeros.data(), targets_.bytes());
       loss_ = Buffer(device_, sizeof(float));
     }
-    for (const Buffer* buffer : {&x_, &dy_, &weight_, &dx_, &y_})  // outputs too: it touches their pages
+    // Outputs too: it touches their pages. Weights are as small as a network's own: with large logits the classifier's
+    // gradients would be denormal numbers, which a CPU multiplies a hundred times slower than those of a real step.
+    for (const Buffer* buffer : {&x_, &dy_, &weight_, &dx_, &y_})
       fill_random(device_, *stream_,
-                  Tensor{buffer->data(), dtype_, {static_cast<std::int64_t>(buffer->bytes() / element)}});
+                  Tensor{buffer->data(), dtype_, {static_cast<std::int64_t>(buffer->bytes() / element)}},
+                  buffer == &weight_ ? 0.02f : 1.0f);
     fill_random(device_, *stream_, gradient({sizes_.weight}));
   }
 
@@ -166,7 +170,9 @@ class Measurement {
     if (convolution) {
       add_convolution(p);
     } else {
-      add_linear(p.rows, p.in_features, p.out_features, 1, 1, "");
+      // A head of tens of thousands of classes takes seconds a run when whole, and tiles are faster in every library seen.
+      if (p.kind != Product::Kind::classifier || p.out_features <= widest_whole)
+        add_linear(p.rows, p.in_features, p.out_features, 1, 1, "");
       if (p.kind == Product::Kind::classifier) add_classifier(p);
     }
     passes_.push_back(std::move(forward_));
@@ -226,14 +232,15 @@ class Measurement {
   /// Other ways for the output head, whose width (50,257 classes) suits no library.
   void add_classifier(const Product& p) {
     const std::int64_t classes = p.out_features, padded = round_up(classes, class_padding);
-    if (padded != classes && classes > class_padding) add_linear(p.rows, p.in_features, padded, 1, 1, "padded classes");
+    const bool whole = classes <= widest_whole;
+    if (whole && padded != classes && classes > class_padding) add_linear(p.rows, p.in_features, padded, 1, 1, "padded classes");
     for (const std::int64_t wanted : {smallest_tile, large_tile}) {
       if (classes < 2 * wanted) continue;
       const std::int64_t tiles = (classes + wanted - 1) / wanted;
       const std::int64_t tile = round_up((classes + tiles - 1) / tiles, class_padding);
       add_linear(p.rows, p.in_features, tile, 1, tiles, "tiles of " + std::to_string(tile) + " classes");
     }
-    if (p.rows >= 2 * row_chunk && p.rows % row_chunk == 0 && classes >= smallest_tile)
+    if (whole && p.rows >= 2 * row_chunk && p.rows % row_chunk == 0 && classes >= smallest_tile)
       add_linear(row_chunk, p.in_features, padded, p.rows / row_chunk, 1,
                  "chunks of " + std::to_string(row_chunk) + " rows");
     whole_heads_.push_back({passes_.size(), p});
