@@ -30,15 +30,15 @@ const char* to_string(EnergyScope scope) {
   return "?";
 }
 
-#define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters();
+#define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);
 #include "power/sources.def"
 #undef TW_ENERGY_SOURCE
 
-std::vector<MeterFinding> find_meters() {
+std::vector<MeterFinding> find_meters(const MeterOptions& options) {
   std::vector<MeterFinding> all;
 #define TW_ENERGY_SOURCE(name)                                                                           \
   {                                                                                                      \
-    std::vector<MeterFinding> found = name##_find_meters();                                              \
+    std::vector<MeterFinding> found = name##_find_meters(options);                                       \
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end())); \
   }
 #include "power/sources.def"

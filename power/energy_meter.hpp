@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,11 +56,20 @@ struct MeterFinding {
   /// "no_driver", "permission", "unsupported", "duplicate", "contained", "not_compiled"; empty if available
   std::string reason;
   std::string detail;    ///< one line for people: path, errno text, and what to do
+  std::string grant;     ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
   bool counted = false;  ///< whether the ledger adds it to its scope (DESIGN §8.3)
 };
 
-/// Asks every source in sources.def; at least one finding each, so that what is missing has a reason. Takes up to half
-/// a second, in which update periods are measured. Call on one rank per node only (the caller chooses the reader).
-std::vector<MeterFinding> find_meters();
+/// What a site or a user adds to what is found.
+struct MeterOptions {
+  std::optional<std::filesystem::path> external_csv;  ///< a series of time and watts from the site's own meter
+  std::optional<double> estimate_watts;               ///< opt-in: a nominal power (TDP) that an estimate may rest on
+};
+
+/// Asks every source in sources.def; at least one finding each, so that what is missing has a reason. Sources that show
+/// the same joules are told apart: of each, one is counted, the others are "duplicate" or "contained" (DESIGN §8.3).
+/// Takes up to half a second, in which update periods are measured. Call on one rank per node only (the caller chooses
+/// the reader).
+std::vector<MeterFinding> find_meters(const MeterOptions& options = {});
 
 }  // namespace tw

@@ -34,7 +34,7 @@ void describe(Archive& a, Like<EnergyRow> auto& e) {
 }
 template <class Archive>
 void describe(Archive& a, Like<Trial> auto& t) {
-  a("window_s", t.window_s), a("steal_share", t.steal_share), a("phase_s", t.phase_s);
+  a("window_s", t.window_s), a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
   a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
 }
 template <class Archive>
@@ -68,7 +68,7 @@ template <class Archive>
 void describe(Archive& a, Like<HostInfo> auto& h) {
   a("name", h.name), a("cpu", h.cpu), a("hypervisor", h.hypervisor), a("container", h.container);
   a("sockets", h.sockets), a("cores", h.cores), a("hardware_threads", h.hardware_threads);
-  a("numa_nodes", h.numa_nodes), a("memory_bytes", h.memory_bytes), a("kernel", h.kernel), a("os", h.os);
+  a("usable_threads", h.usable_threads), a("numa_nodes", h.numa_nodes), a("memory_bytes", h.memory_bytes), a("kernel", h.kernel), a("os", h.os);
   a("cpu_governor", h.cpu_governor), a("cpu_min_mhz", h.cpu_min_mhz), a("cpu_max_mhz", h.cpu_max_mhz);
   a("nics", h.nics), a("steal_share_since_boot", h.steal_share_since_boot);
   a("cgroup_cpu_limit", h.cgroup_cpu_limit), a("cgroup_memory_limit_bytes", h.cgroup_memory_limit_bytes);

@@ -52,7 +52,9 @@ struct Trial {
   std::vector<double> gradient_norm;
   std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
   double window_s = 0;              ///< barrier to barrier
-  std::optional<double> steal_share;        ///< of the CPU time of the node, along the window; absent where unreadable
+  /// Of the CPU time of the node, along the window; the worst node's; absent where unreadable.
+  std::optional<double> steal_share;        ///< taken by the hypervisor
+  std::optional<double> foreign_share;      ///< used by programs other than this job
   std::vector<EnergyRow> energy;
 };
 

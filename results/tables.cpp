@@ -30,6 +30,7 @@ constexpr FlagNote flag_notes[] = {
      "no energy meter answered, so that joules are absent (never 0); the speed is not affected. `trainwatt "
      "show` says why for each meter."},
     {"implausible", "a meter gave more than 1.5 x the power its part can draw: its joules are left out."},
+    {"busy_host", "other programs used more than 5 % of the node's CPU time: repeat when it is quiet."},
     {"steal", "the hypervisor took more than 2 % of the CPU time. Repeat on a quiet host."},
     {"narrow_affinity",
      "a rank may use fewer CPUs than it has threads. Launch with --bind-to none, or --map-by slot:PE=N."},

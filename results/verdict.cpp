@@ -15,6 +15,8 @@ namespace {
 constexpr double short_window_s = 60, short_window_periods = 100;  // DESIGN §8.1
 /// A neighbour that takes 2 % of the CPU moves a step time by about as much as a 3-trial interval is wide.
 constexpr double steal_threshold = 0.02;
+/// Above what an idle system's own services take. A neighbour also shares memory bandwidth, caches and the meter.
+constexpr double foreign_threshold = 0.05;
 constexpr std::size_t loss_steps_to_judge = 20;
 constexpr std::size_t trials_wanted = 3;  // DESIGN §8.2
 constexpr std::string_view no_meter = "no_energy_meter";
@@ -22,7 +24,7 @@ constexpr std::string_view no_meter = "no_energy_meter";
 /// What this file decides, from samples alone. All other flags and reasons are the caller's and stay.
 constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "few_trials",
                                           "steal",       "loss_not_falling", "loss_not_finite",
-                                          "implausible", "above_ceiling"};
+                                          "implausible", "above_ceiling", "busy_host"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ", "no_trials: "};
 
 bool is_own_flag(std::string_view flag) {
@@ -236,6 +238,8 @@ void judge(Record& record, const std::vector<double>& losses) {
     if (record.trials.size() < trials_wanted) flag("few_trials");
     const auto stolen = [](const Trial& t) { return t.steal_share && *t.steal_share > steal_threshold; };
     if (std::any_of(record.trials.begin(), record.trials.end(), stolen)) flag("steal");
+    const auto shared = [](const Trial& t) { return t.foreign_share && *t.foreign_share > foreign_threshold; };
+    if (std::any_of(record.trials.begin(), record.trials.end(), shared)) flag("busy_host");
     if (has_implausible_row(record)) flag("implausible");
     if (has_no_meter(record)) flag("no_energy_meter");
     if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");

@@ -16,6 +16,7 @@ namespace tw {
 ///   no_energy_meter  no scope has joules
 ///   implausible      the ledger refused a row (§8.7): that scope's joules are absent, the speed stays valid
 ///   steal            the hypervisor took more than 2 % of the CPU time in some trial
+///   busy_host        other programs used more than 5 % of the node's CPU time in some trial
 ///   loss_not_falling slope ≥ 0 over 20 or more steps
 ///   loss_not_finite  and the record is invalid
 ///   above_ceiling    faster than its own products alone: the ceiling is not one

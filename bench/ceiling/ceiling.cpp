@@ -1,6 +1,7 @@
 #include "bench/ceiling/ceiling.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -21,6 +22,8 @@ constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs sev
 constexpr double longest_warmed = 20e-3;  // a longer product fills the caches itself
 constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_tile = 4096, row_chunk = 256,
                        widest_whole = 4 * large_tile;
+
+const char* const classifier_way = "classifier operator";
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -76,7 +79,8 @@ std::string times(const std::vector<std::int64_t>& extents) {
 
 class Measurement {
  public:
-  Measurement(Device& device, DType dtype) : device_(device), dtype_(dtype), stream_(device.create_stream()) {}
+  Measurement(Device& device, DType dtype, const Ceiling* earlier)
+      : device_(device), dtype_(dtype), earlier_(earlier), stream_(device.create_stream()) {}
 
   Ceiling run(const std::vector<Product>& all, double budget_seconds) {
     start_ = Clock::now();
@@ -275,6 +279,11 @@ class Measurement {
   }
 
   // ---- timing ----
+  /// The way in which a pass is timed again; null where all compete.
+  const std::string* known_way(std::size_t pass) const {
+    return earlier_ ? &earlier_->entries.at(pass).way : nullptr;
+  }
+
   bool affords(double more_seconds) const { return seconds_since(start_) + more_seconds <= budget_seconds_; }
 
   double time(Candidate& candidate, int runs) {
@@ -302,8 +311,11 @@ class Measurement {
   }
 
   void time_all() {
+    for (std::size_t i = 0; i < passes_.size(); ++i)
+      if (const std::string* way = known_way(i))
+        std::erase_if(passes_[i].candidates, [&](const Candidate& candidate) { return candidate.name != *way; });
     for (Pass& pass : passes_) {
-      if (pass.candidates.size() == 1) continue;
+      if (pass.candidates.size() <= 1) continue;
       std::vector<double> seconds;
       for (Candidate& candidate : pass.candidates) seconds.push_back(glance(candidate));
       const double best = *std::min_element(seconds.begin(), seconds.end());
@@ -326,11 +338,12 @@ class Measurement {
   void time_heads() {
     if (!device_.supports(Op::classifier, dtype_)) return;
     for (const auto& [first, p] : whole_heads_) {
+      if (const std::string* way = known_way(first); way && *way != classifier_way) continue;
       std::shared_ptr<ClassifierPlan> plan =
           device_.plan(ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_});
       plan->bind(view(weight_, {p.out_features, p.in_features}));
       plan->refresh(*stream_);
-      Candidate whole{"classifier operator",
+      Candidate whole{classifier_way,
                       plan,
                       [=, this] {
                         ClassifierForwardBackward args;
@@ -342,16 +355,18 @@ class Measurement {
                         plan->forward_backward(*stream_, args);
                       },
                       {}};
-      double products = 0;
-      for (std::size_t i = first; i < first + 3; ++i) products += passes_[i].best().median();
-      if (glance(whole) > 2 * keep_within * products) continue;
+      std::array<double, 3> part{};  // the three passes' shares
+      for (std::size_t i = 0; i < 3; ++i)
+        part[i] = earlier_ ? earlier_->entries[first + i].seconds / passes_[first + i].count
+                           : passes_[first + i].best().median();
+      const double products = part[0] + part[1] + part[2];
+      if (!earlier_ && glance(whole) > 2 * keep_within * products) continue;
       for (int round = 0; round < minimum_rounds; ++round) sample(whole);
-      if (whole.median() >= products) continue;
-      for (std::size_t i = first; i < first + 3; ++i) {
+      if (!earlier_ && whole.median() >= products) continue;
+      for (std::size_t i = 0; i < 3; ++i) {
         Candidate share = whole;
-        const double part = passes_[i].best().median() / products;
-        for (double& seconds : share.samples) seconds *= part;
-        passes_[i].candidates.push_back(std::move(share));
+        for (double& seconds : share.samples) seconds *= part[i] / products;
+        passes_[first + i].candidates.push_back(std::move(share));
       }
     }
   }
@@ -362,6 +377,7 @@ class Measurement {
     for (const Pass& pass : passes_) {
       const Candidate& best = pass.best();
       Ceiling::Entry entry;
+      entry.way = best.name;
       entry.product = pass.name;
       entry.flops = pass.flops * pass.count;
       entry.seconds = best.median() * pass.count;
@@ -380,6 +396,7 @@ class Measurement {
 
   Device& device_;
   DType dtype_;
+  const Ceiling* earlier_;
   std::unique_ptr<Stream> stream_;
   Clock::time_point start_;
   double budget_seconds_ = 0;
@@ -393,8 +410,8 @@ class Measurement {
 }  // namespace
 
 Ceiling measure_ceiling(Device& device, const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
-                        std::int64_t seq_len, double budget_seconds) {
-  return Measurement(device, dtype).run(products(network, micro_batch, seq_len), budget_seconds);
+                        std::int64_t seq_len, double budget_seconds, const Ceiling* earlier) {
+  return Measurement(device, dtype, earlier).run(products(network, micro_batch, seq_len), budget_seconds);
 }
 
 }  // namespace tw

@@ -12,8 +12,7 @@
 // - Where there are several ways to run a product, each pass takes the fastest: the plan's own layouts (a plan picks by
 //   measurement), a 1×1 convolution as a matrix product, and the output head whole (up to 16384 classes), padded to 64, in
 //   tiles of classes, in chunks of rows, or as the classifier operator itself if that, softmax included, is faster.
-// - Of the runs of one product the median counts, over rounds that go through all products, so that a slow moment of
-// the
+// - Of the runs of one product the median counts, over rounds that go through all products, so that a slow moment of the
 //   machine does not hit one of them alone.
 #pragma once
 
@@ -35,7 +34,8 @@ struct Ceiling {
     double flops = 0;     ///< of all repetitions in a micro-batch
     double seconds = 0;   ///< likewise
     double flops_per_s = 0;
-    std::string implementation;  ///< the candidate that won and the plan's own description
+    std::string way;             ///< which of the several ways above won; empty: the plan as it is
+    std::string implementation;  ///< that way and the plan's own description
   };
   std::vector<Entry> entries;
   double covered_flops_share = 0;  ///< entries' FLOPs ÷ model FLOPs of the micro-batch
@@ -44,7 +44,9 @@ struct Ceiling {
 /// Takes about `budget_seconds`, and more only where a warm-up and three runs of each product take longer. Allocates
 /// (and frees) operands on the device: best called while no network is there. Throws Error{unsupported} where the
 /// device lacks an operator in this dtype.
+///
+/// `earlier`, a ceiling of the same arguments: each pass is timed again in the way that won there, in no other.
 Ceiling measure_ceiling(Device& device, const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
-                        std::int64_t seq_len, double budget_seconds);
+                        std::int64_t seq_len, double budget_seconds, const Ceiling* earlier = nullptr);
 
 }  // namespace tw

@@ -63,12 +63,19 @@ std::optional<std::uint64_t> disk_available_bytes(const std::filesystem::path& p
 
 /// CPU time of the whole node since boot, in ticks.
 struct CpuTimes {
-  std::uint64_t total = 0, steal = 0;
+  std::uint64_t total = 0, busy = 0, steal = 0;  ///< busy: neither idle, nor waiting for input and output, nor stolen
 };
 std::optional<CpuTimes> read_cpu_times(const std::filesystem::path& root = "/");
 /// Share of the node's CPU time that the hypervisor gave to others between two readings; nullopt where either is
 /// missing or no time has passed.
 std::optional<double> steal_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later);
+
+/// Share of the node's CPU time that programs other than this job used between two readings; `own_seconds` is what the
+/// job's processes on this node used. nullopt where either reading is missing, or no time has passed.
+std::optional<double> foreign_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later,
+                                    double own_seconds);
+/// CPU seconds of all threads of this process so far.
+double process_cpu_seconds();
 
 /// The variables that change speed or placement, from a list of prefixes; nothing whose name smells of a secret.
 std::map<std::string, std::string> relevant_environment();

@@ -1,6 +1,8 @@
 #include <gnu/libc-version.h>
 #include <sched.h>
 #include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -149,7 +151,10 @@ std::optional<CpuTimes> read_cpu_times(const fs::path& root) {
     std::uint64_t ticks = 0;
     if (!(line >> ticks)) return std::nullopt;
     times.total += ticks;
-    if (column == 7) times.steal = ticks;
+    if (column == 7)
+      times.steal = ticks;
+    else if (column != 3 && column != 4)
+      times.busy += ticks;
   }
   return times;
 }
@@ -157,6 +162,20 @@ std::optional<CpuTimes> read_cpu_times(const fs::path& root) {
 std::optional<double> steal_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later) {
   if (!earlier || !later || later->total <= earlier->total || later->steal < earlier->steal) return std::nullopt;
   return static_cast<double>(later->steal - earlier->steal) / static_cast<double>(later->total - earlier->total);
+}
+
+std::optional<double> foreign_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later,
+                                    double own_seconds) {
+  if (!earlier || !later || later->total <= earlier->total || later->busy < earlier->busy) return std::nullopt;
+  const double own_ticks = own_seconds * static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double foreign_ticks = static_cast<double>(later->busy - earlier->busy) - own_ticks;
+  return std::max(0.0, foreign_ticks / static_cast<double>(later->total - earlier->total));
+}
+
+double process_cpu_seconds() {
+  timespec time{};
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 std::map<std::string, std::string> relevant_environment(const char* const* environment) {

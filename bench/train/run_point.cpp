@@ -32,6 +32,9 @@ struct Samples {
   std::vector<double> step_seconds, loss, gradient_norm;
   PhaseSeconds phases;   // summed over steps
   double window_seconds = 0;
+  // Along the window: this rank's threads, and the whole node.
+  double cpu_seconds = 0;
+  std::optional<CpuTimes> node_before, node_after;
 };
 
 void take(Samples& samples, const StepResult& result, double seconds) {
@@ -91,6 +94,8 @@ class PointRun {
     communicator_->barrier(*stream_);
     stream_->synchronize();
     context_.energy.begin();
+    samples.node_before = read_cpu_times();
+    samples.cpu_seconds = -process_cpu_seconds();
     const auto start = Clock::now();
     std::int64_t done = 0;
     while (done < limit) {
@@ -103,6 +108,8 @@ class PointRun {
     }
     stream_->synchronize();
     samples.window_seconds = seconds_since(start);
+    samples.cpu_seconds += process_cpu_seconds();
+    samples.node_after = read_cpu_times();
     context_.energy.end();
     communicator_->barrier(*stream_);
     return samples;
@@ -142,7 +149,7 @@ class PointRun {
 };
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
-Trial merge(Job& job, const Samples& mine, std::vector<EnergyRow> energy, std::optional<double> steal) {
+Trial merge(Job& job, const Samples& mine, std::vector<EnergyRow> energy) {
   Trial trial;
   trial.step_time_s = job.maximum(mine.step_seconds);
   trial.loss = job.sum(mine.loss);
@@ -154,9 +161,16 @@ Trial merge(Job& job, const Samples& mine, std::vector<EnergyRow> energy, std::o
   const char* names[] = {"data", "forward", "backward", "communication", "optimizer"};
   for (std::size_t i = 0; i < phases.size(); ++i) trial.phase_s[names[i]] = steps > 0 ? phases[i] / steps : 0;
   trial.window_s = job.maximum({mine.window_seconds}).front();
-  // Steal is read by each node's leader; the report names the worst node's. -1: nobody could read it.
-  const double worst = job.maximum({steal.value_or(-1.0)}).front();
-  if (worst >= 0) trial.steal_share = worst;
+  std::vector<double> own_seconds(static_cast<std::size_t>(job.nodes()), 0.0);
+  own_seconds[static_cast<std::size_t>(job.node())] = mine.cpu_seconds;
+  own_seconds = job.sum(std::move(own_seconds));
+  // The report names the worst node's shares. -1: nobody could read them.
+  const std::vector<double> worst =
+      job.maximum({steal_share(mine.node_before, mine.node_after).value_or(-1.0),
+                   foreign_share(mine.node_before, mine.node_after, own_seconds[static_cast<std::size_t>(job.node())])
+                       .value_or(-1.0)});
+  if (worst[0] >= 0) trial.steal_share = worst[0];
+  if (worst[1] >= 0) trial.foreign_share = std::min(worst[1], 1.0);
   trial.energy = std::move(energy);
   return trial;
 }
@@ -249,15 +263,15 @@ Record run_point(RunContext& context, const Point& point) {
 
   reset_peak_resident_bytes();
   const DType dtype = dtype_of(point.precision);
-  const auto ceiling = [&] {
+  const auto ceiling = [&](const Ceiling* earlier) {
     context.progress.stage("timing the products alone");
     return measure_ceiling(context.device, point.network, dtype, point.micro_batch, point.seq_len,
-                           context.plan.measurement.ceiling_seconds / 2);
+                           context.plan.measurement.ceiling_seconds / 2, earlier);
   };
-  double ceiling_before = 0, ceiling_after = 0;
+  Ceiling before, after;
   PointRun run(context, point);
   try {
-    together(job, [&] { ceiling_before = ceiling().flops_per_s; });
+    together(job, [&] { before = ceiling(nullptr); });
     context.progress.stage("building plans and weights");
     together(job, [&] { run.set_up(); });
   } catch (const Stop& stop) {
@@ -270,17 +284,15 @@ Record run_point(RunContext& context, const Point& point) {
   std::vector<double> pace(warm.step_seconds.begin() + static_cast<std::ptrdiff_t>(warm.step_seconds.size() / 2), warm.step_seconds.end());
   const double estimate_seconds = job.maximum({pace.empty() ? 0.0 : quantile(pace, 0.5)}).front();
   for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
-    const auto before = read_cpu_times();
     const Samples samples = run.window(estimate_seconds, trial);
-    const auto steal = steal_share(before, read_cpu_times());
-    record.trials.push_back(merge(job, samples, context.energy.rows(), steal));
+    record.trials.push_back(merge(job, samples, context.energy.rows()));
   }
   summary.op_share = run.profile();
   summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(job.maximum({static_cast<double>(peak_resident_bytes())}).front());
   summary.planned_bytes_per_rank = run.trainer().memory().total();
-  together(job, [&] { ceiling_after = ceiling().flops_per_s; });
+  together(job, [&] { after = ceiling(&before); });
   // The better of the two timings: a ceiling that is too low would flatter the step.
-  summary.ceiling_flops_per_s = job.sum({std::max(ceiling_before, ceiling_after)}).front();
+  summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
   record.verdict.flags = context.flags;
   summary.energy_reason = context.energy_reason;
   if (context.plan.measurement.steps) record.verdict.flags.push_back("steps_given");

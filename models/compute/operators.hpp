@@ -70,10 +70,11 @@ struct LayerNormBackward {
   Tensor d_gamma, d_beta;       // float32 (width)
   bool accumulate = false;      ///< d_gamma, d_beta: += instead of =
 };
-struct BatchNormForward {       // training mode over (batch, height, width); y = [relu](norm(x)·gamma + beta [+ residual])
+struct BatchNormForward {       // training mode over (batch, height, width), at least 2 values a channel:
+                                // y = [relu](norm(x)·gamma + beta [+ residual])
   Tensor x;                     // T (batch, height, width, channels)
   Tensor gamma, beta;           // float32 (channels): batch norm keeps float32 parameters in every precision
-  Tensor running_mean, running_var;  // float32 (channels); optional; updated with `momentum`, unbiased variance (PyTorch)
+  Tensor running_mean, running_var;  // float32 (channels); both or neither; updated with `momentum`, unbiased variance (PyTorch)
   float momentum = 0.1f, epsilon = 1e-5f;
   Tensor residual;              // T, as x; optional
   bool relu = false;
@@ -148,7 +149,7 @@ struct LinearForward {
   Tensor x;                     // T (rows, in)
   Tensor bias;                  // T (out); optional
   Tensor residual;              // T (rows, out); optional, not with an activation; may alias y
-  Tensor pre_activation;        // T (rows, out): x·Wᵀ + b; required with an activation (saved for backward)
+  Tensor pre_activation;        // T (rows, out): x·Wᵀ + b; exactly with an activation (saved for backward)
   Tensor y;                     // T (rows, out)
 };
 struct LinearBackwardInput {    // dx = (dy ⊙ [1])·W, then ⊙ gelu'(input_pre_activation) where that is given

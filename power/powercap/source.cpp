@@ -220,7 +220,7 @@ void explain_error(int error, const Zone& zone, const char* file, MeterFinding& 
 
 }  // namespace
 
-std::vector<MeterFinding> powercap_find_meters() {
+std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   std::vector<MeterFinding> findings;
   const std::vector<Zone> zones = enumerate();
   if (zones.empty()) {

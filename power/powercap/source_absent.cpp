@@ -3,7 +3,7 @@
 
 namespace tw {
 
-std::vector<MeterFinding> powercap_find_meters() {
+std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   std::vector<MeterFinding> findings(1);
   findings[0].domain = "rapl";
   findings[0].reason = "not_compiled";

@@ -203,10 +203,23 @@ TEST(Cgroup, Version1InAContainerThatMountsOnlyItsOwnPart) {
 }
 
 TEST(Steal, ShareBetweenTwoReadings) {
-  EXPECT_EQ(steal_share(CpuTimes{100, 10}, CpuTimes{300, 60}), 0.25);
-  EXPECT_EQ(steal_share(std::nullopt, CpuTimes{300, 60}), std::nullopt);
-  EXPECT_EQ(steal_share(CpuTimes{300, 60}, CpuTimes{300, 60}), std::nullopt) << "no time has passed";
-  EXPECT_EQ(steal_share(CpuTimes{100, 70}, CpuTimes{300, 60}), std::nullopt) << "some kernels let steal run backwards";
+  EXPECT_EQ(steal_share(CpuTimes{100, 0, 10}, CpuTimes{300, 0, 60}), 0.25);
+  EXPECT_EQ(steal_share(std::nullopt, CpuTimes{300, 0, 60}), std::nullopt);
+  EXPECT_EQ(steal_share(CpuTimes{300, 0, 60}, CpuTimes{300, 0, 60}), std::nullopt) << "no time has passed";
+  EXPECT_EQ(steal_share(CpuTimes{100, 0, 70}, CpuTimes{300, 0, 60}), std::nullopt) << "some kernels let steal run backwards";
+}
+
+TEST(ForeignShare, IsWhatTheJobDidNotUse) {
+  const auto second = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+  const CpuTimes before{1000, 500, 0}, after{1000 + 8 * second, 500 + 4 * second, 0};
+  EXPECT_DOUBLE_EQ(foreign_share(before, after, 3).value(), 0.125);
+  EXPECT_DOUBLE_EQ(foreign_share(before, after, 4.1).value(), 0) << "ticks are coarse: never negative";
+  EXPECT_EQ(foreign_share(std::nullopt, after, 0), std::nullopt);
+  EXPECT_EQ(foreign_share(after, after, 0), std::nullopt) << "no time has passed";
+  const double spent = process_cpu_seconds();
+  volatile double sum = 0;
+  for (int i = 0; i < 20'000'000; ++i) sum = sum + i;
+  EXPECT_GT(process_cpu_seconds(), spent);
 }
 
 TEST(Process, PeakMemoryGrowsWithTouchedPages) {

@@ -21,6 +21,7 @@ Trial sample_trial(int steps, double step_time_s, double window_s) {
                {"optimizer", 0.08 * step_time_s}};
   t.window_s = window_s;
   t.steal_share = 0.004;
+  t.foreign_share = 0.011;
   return t;
 }
 
@@ -75,7 +76,7 @@ Report sample_report() {
   c.launcher = "mpirun";
   HostInfo h;
   h.name = "node1", h.cpu = "Intel(R) Xeon(R) Platinum 8488C", h.hypervisor = "kvm";
-  h.sockets = 1, h.cores = 1, h.hardware_threads = 2, h.numa_nodes = 1, h.memory_bytes = 16ull << 30;
+  h.sockets = 1, h.cores = 1, h.hardware_threads = 2, h.usable_threads = 2, h.numa_nodes = 1, h.memory_bytes = 16ull << 30;
   h.kernel = "6.1.0-18-amd64", h.os = "Debian GNU/Linux 12 (bookworm)";
   h.nics = {"eth0 10000 Mbit/s"};
   h.steal_share_since_boot = 0.0012;

@@ -196,6 +196,16 @@ TEST(Verdict, Steal) {
   EXPECT_FALSE(has_flag(summarised(r), "steal"));
 }
 
+TEST(Verdict, BusyHost) {
+  Record r = sample_record();
+  r.trials[1].foreign_share = 0.049;
+  EXPECT_FALSE(has_flag(summarised(r), "busy_host"));
+  r.trials[1].foreign_share = 0.051;
+  EXPECT_TRUE(has_flag(summarised(r), "busy_host"));
+  r.trials[1].foreign_share.reset();
+  EXPECT_FALSE(has_flag(summarised(r), "busy_host"));
+}
+
 TEST(Verdict, LossNotFalling) {
   Record r = sample_record();
   r.trials = {sample_trial(20, 1, 60)};

@@ -119,7 +119,7 @@ struct MadeProduct {
   dnnl::memory::desc b;  // the layout taken where b was `any`
   std::string implementation;
 };
-/// Throws Error{internal} for an implementation that is the library's slow reference.
+/// Where only the library's slow reference can do it, `implementation` says so ("ref:any") and stands in the report.
 MadeProduct make_product(const Context& context, const Product& product);
 
 /// Copies with a change of layout, optionally adding to the destination. Addresses: from, to.

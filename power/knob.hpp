@@ -1,0 +1,78 @@
+// What changes a machine's speed and power, and what is needed to put it back.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tw {
+
+enum class KnobKind { gpu_clock, gpu_memory_clock, gpu_power_limit, cpu_frequency, cpu_power_limit };
+/// Key of a record's setting, with its unit: "gpu_clock_mhz", "gpu_memory_clock_mhz", "gpu_power_limit_w",
+/// "cpu_frequency_mhz", "cpu_power_limit_w".
+const char* to_string(KnobKind kind);
+/// The inverse; nullopt for an unknown name.
+std::optional<KnobKind> knob_kind_from_string(const std::string& name);
+
+/// Set points that the hardware says it takes, in the unit of the kind.
+struct KnobRange {
+  double minimum = 0, maximum = 0;
+  std::vector<double> values;  ///< ascending; empty where anything between the two is taken
+};
+
+/// All that must be written to come back to it, opaque to everybody but the knob: "min_khz" → "800000". Stands in the
+/// journal as it is.
+using KnobState = std::map<std::string, std::string>;
+
+/// A set point that the hardware did not take. `reason`: "permission", "unsupported", "locked" (by the firmware),
+/// "out_of_range", "clamped" (another value reads back), "refused" (a site's command said no).
+class NotApplied : public std::runtime_error {
+ public:
+  NotApplied(std::string why, const std::string& message) : std::runtime_error(message), reason(std::move(why)) {}
+  std::string reason;
+};
+
+/// One set point of one device (or of all CPUs of a node). Used by one owner per node; functions throw std::system_error
+/// naming the file or call where a read fails.
+class Knob {
+ public:
+  virtual ~Knob() = default;
+  virtual KnobKind kind() const = 0;
+  virtual std::string domain() const = 0;  ///< "nvml:GPU-…", "cpu", "rapl:package-0"
+  virtual KnobRange range() const = 0;
+  /// The set point now; nullopt where the hardware has no getter (GPU clock locks) or none is in force.
+  virtual std::optional<double> get() = 0;
+  /// Writes and reads back. Returns what the hardware accepted: `value`, but for rounding to its step. Throws NotApplied,
+  /// after which the state may be partly written: the caller restores.
+  virtual double set(double value) = 0;
+  /// What the hardware does at this moment: a clock in MHz, a power in W. Says something only under load. nullopt where
+  /// unreadable.
+  virtual std::optional<double> observe() = 0;
+  /// Everything that restore needs.
+  virtual KnobState save() = 0;
+  /// Whether what is in force now is what set(requested) left, which read back as `accepted`: only then may it be
+  /// restored, since otherwise somebody else has changed it since. Without a getter: true.
+  virtual bool is_ours(double requested, double accepted) = 0;
+  /// Puts a saved state back, in an order that the hardware takes (min below max at each moment), and checks it. Refuses
+  /// values outside the hardware's range with NotApplied.
+  virtual void restore(const KnobState& found) = 0;
+};
+
+/// What was found: a knob, or the reason why there is none or why it cannot be turned.
+struct KnobFinding {
+  KnobKind kind = KnobKind::gpu_clock;
+  std::string domain;
+  std::unique_ptr<Knob> knob;  ///< null where there is none; there but not writable: a knob with a reason
+  std::string reason;          ///< "no_driver", "permission", "unsupported", "locked", "not_compiled"; empty if writable
+  std::string detail;          ///< one line for people
+  std::string grant;           ///< the smallest grant that would make it writable: a udev rule, a Slurm option, …
+};
+
+/// Asks every source in knobs.def; at least one finding for each kind, so that what is missing has a reason. Changes
+/// nothing. Call on one rank per node only.
+std::vector<KnobFinding> find_knobs();
+
+}  // namespace tw

@@ -1,0 +1,41 @@
+// What is read along a window besides joules: power, temperature, clocks, utilisation, counters of throttling and errors.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tw {
+
+/// One quantity of one device. The unit is in the quantity's name, as in a report's keys.
+struct Channel {
+  std::string domain;  ///< as a meter's: "nvml:GPU-…", "cpu", "rapl:package-0"
+  /// Of the moment: "power_w", "temperature_c", "sm_clock_mhz", "memory_clock_mhz", "cpu_clock_mhz", "utilisation" (share
+  /// of time in which a kernel ran), "sm_active" (share of the multiprocessors' time).
+  /// Cumulative: "throttle_power_cap_s", "throttle_thermal_s", "throttle_brake_s" (time so far), "throttle_thermal_events",
+  /// "ecc_errors", "xid_errors" (numbers so far).
+  std::string quantity;
+  bool cumulative = false;  ///< only the difference between two readings says something
+};
+
+/// The channels of one device, read together. One reader per node.
+class Telemetry {
+ public:
+  virtual ~Telemetry() = default;
+  virtual const std::vector<Channel>& channels() const = 0;
+  /// Fills one value per channel, NaN where it cannot be read now. Takes well under a millisecond; never throws.
+  virtual void read(std::span<double> values) = 0;
+};
+
+/// What a source found: channels, or the reason why there are none.
+struct TelemetryFinding {
+  std::string domain;
+  std::unique_ptr<Telemetry> telemetry;  ///< null where unavailable
+  std::string reason, detail;            ///< as MeterFinding's
+};
+
+/// Asks every source in telemetry.def. Call on one rank per node only.
+std::vector<TelemetryFinding> find_telemetry();
+
+}  // namespace tw
