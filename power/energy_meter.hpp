@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tw {
@@ -25,6 +27,14 @@ const char* to_string(EnergyMethod method);
 enum class EnergyScope { device, package, dram, node };
 const char* to_string(EnergyScope scope);
 
+/// A window that a meter cannot tell the joules of, though it goes on: `reason` is "gap" (it was not sampled in between)
+/// or "not_covered" (its series does not reach so far).
+class WindowUnknown : public std::runtime_error {
+ public:
+  WindowUnknown(std::string why, const std::string& message) : std::runtime_error(message), reason(std::move(why)) {}
+  std::string reason;
+};
+
 /// One physical sensor, opened by one reader per node.
 class EnergyMeter {
  public:
@@ -35,6 +45,8 @@ class EnergyMeter {
   virtual EnergyMethod method() const = 0;
   /// Throws std::system_error naming the sensor when one that once answered does not any more.
   virtual EnergySample read() = 0;
+  /// Joules between two of its readings. Throws WindowUnknown. May run while another thread reads.
+  virtual double joules_between(const EnergySample& from, const EnergySample& to) { return to.joules - from.joules; }
   /// Time between changes of the counter, in seconds, measured when the meter was opened.
   virtual double update_period_seconds() const = 0;
   /// Seconds after which a counter that is not read may wrap unseen at maximum power; infinity where it cannot.

@@ -6,6 +6,30 @@
 #include "power/uncertainty.hpp"
 
 namespace tw {
+namespace {
+
+void fill_window(const MeterFinding& finding, const EnergySample& from, const EnergySample& to,
+                 double clock_skew_seconds, LedgerRow& row) {
+  EnergyMeter& meter = *finding.meter;
+  row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
+  row.energy_joules = meter.joules_between(from, to);
+  row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, row.window_seconds,
+                                                     {row.update_period_seconds, clock_skew_seconds, 0});
+  row.counted = finding.counted;
+  // What the counter showed late at the begin belongs to the window before: a period's worth is allowed on top.
+  const double limit_watts = implausible_power_factor * meter.maximum_power_watts();
+  if (*row.energy_joules > limit_watts * (row.window_seconds + row.update_period_seconds)) {
+    row.counted = false;
+    row.reason = "implausible";
+    char text[160];
+    std::snprintf(text, sizeof text, "%.0f J in %.3f s is above 1.5 x the %s maximum of %.0f W", *row.energy_joules,
+                  row.window_seconds, meter.maximum_power_is_default() ? "assumed" : "sensor's",
+                  meter.maximum_power_watts());
+    row.detail = text;
+  }
+}
+
+}  // namespace
 
 std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, const EnergySnapshot& begin,
                                    const EnergySnapshot& end, double clock_skew_seconds) {
@@ -26,22 +50,11 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
       row.method = to_string(meter.method());
       row.update_period_seconds = meter.update_period_seconds();
       if (begin.readings[i].sample && last.sample) {
-        const EnergySample &from = *begin.readings[i].sample, &to = *last.sample;
-        row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
-        row.energy_joules = to.joules - from.joules;
-        row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, row.window_seconds,
-                                                           {row.update_period_seconds, clock_skew_seconds, 0});
-        row.counted = finding.counted;
-        // What the counter showed late at the begin belongs to the window before: a period's worth is allowed on top.
-        const double limit_watts = implausible_power_factor * meter.maximum_power_watts();
-        if (*row.energy_joules > limit_watts * (row.window_seconds + row.update_period_seconds)) {
-          row.counted = false;
-          row.reason = "implausible";
-          char text[160];
-          std::snprintf(text, sizeof text, "%.0f J in %.3f s is above 1.5 x the %s maximum of %.0f W",
-                        *row.energy_joules, row.window_seconds,
-                        meter.maximum_power_is_default() ? "assumed" : "sensor's", meter.maximum_power_watts());
-          row.detail = text;
+        try {
+          fill_window(finding, *begin.readings[i].sample, *last.sample, clock_skew_seconds, row);
+        } catch (const WindowUnknown& unknown) {
+          row.reason = unknown.reason;
+          row.detail = unknown.what();
         }
       } else {
         row.reason = last.reason;

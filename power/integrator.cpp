@@ -1,0 +1,109 @@
+#include "power/integrator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+
+namespace tw {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+constexpr std::size_t most_gaps = 256;  // kept apart; what comes later widens the last one
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+}  // namespace
+
+PowerIntegrator::PowerIntegrator(std::string domain, std::function<double()> read_watts,
+                                 const IntegratorOptions& options)
+    : domain_(std::move(domain)), read_watts_(std::move(read_watts)), options_(options) {
+  last_time_ = Clock::now();
+  sample();
+  if (failure_) std::rethrow_exception(failure_);
+  joules_ = 0;  // the first sample only opens the first trapezoid
+  thread_ = std::thread([this] { run(); });
+}
+
+PowerIntegrator::~PowerIntegrator() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void PowerIntegrator::sample() {
+  const std::lock_guard sensor(sensor_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+  }
+  std::exception_ptr failure;
+  double watts = 0;
+  const Time before = Clock::now();
+  try {
+    watts = read_watts_();
+    if (!std::isfinite(watts) || watts < 0)
+      throw std::system_error(std::make_error_code(std::errc::io_error),
+                              domain_ + ": shows " + std::to_string(watts) + " W");
+  } catch (const std::system_error&) {
+    failure = std::current_exception();
+  }
+  const Time after = Clock::now(), time = before + (after - before) / 2;
+
+  const std::lock_guard lock(mutex_);
+  failure_ = failure;
+  if (failure_) return;
+  const double seconds = seconds_between(last_time_, time);
+  if (seconds > options_.longest_gap_seconds) {
+    if (gaps_.size() < most_gaps)
+      gaps_.emplace_back(last_time_, time);
+    else
+      gaps_.back().second = time;
+  }
+  joules_ += (last_watts_ + watts) / 2 * seconds;
+  last_time_ = time;
+  last_watts_ = watts;
+}
+
+EnergySample PowerIntegrator::read() {
+  if (options_.sample_on_read) sample();
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  if (options_.sample_on_read) return {last_time_, joules_};
+  const Time now = Clock::now();
+  // What was held may turn out to be more than the trapezoid: the figure then waits, it never steps back.
+  shown_joules_ = std::max(shown_joules_, joules_ + last_watts_ * std::max(0.0, seconds_between(last_time_, now)));
+  return {now, shown_joules_};
+}
+
+double PowerIntegrator::joules_between(const EnergySample& from, const EnergySample& to) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [begin, end] : gaps_)
+    if (begin < to.time && from.time < end)
+      throw WindowUnknown("gap", domain_ + ": not sampled for " + std::to_string(seconds_between(begin, end)) +
+                                     " s: was the process stopped or the node overloaded?");
+  const double held_seconds = seconds_between(last_time_, to.time);
+  if (held_seconds > options_.longest_gap_seconds)
+    throw WindowUnknown("gap", domain_ + ": the last sample is " + std::to_string(held_seconds) + " s old");
+  return to.joules - from.joules;
+}
+
+void PowerIntegrator::run() {
+  const auto period =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.period_seconds));
+  std::unique_lock lock(mutex_);
+  // Deadlines are absolute, so that the time a reading takes does not add up; one that was missed is not made up for.
+  for (auto deadline = Clock::now() + period; !wake_.wait_until(lock, deadline, [this] { return stop_; });
+       deadline = std::max(deadline + period, Clock::now())) {
+    if (failure_) return;
+    lock.unlock();
+    sample();
+    lock.lock();
+  }
+}
+
+}  // namespace tw

@@ -1,0 +1,61 @@
+// Joules from a sensor that shows power only.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "power/energy_meter.hpp"
+
+namespace tw {
+
+struct IntegratorOptions {
+  double period_seconds = 0.1;  ///< between two samples of the thread
+  /// Two samples further apart than this leave a gap: a window that touches it has no joules.
+  double longest_gap_seconds = 2;
+  /// Whether read() takes a sample of its own, so that a window's edge is exact. For sensors that answer slowly: false;
+  /// then the last power is held until now, wrong by less than one period's joules.
+  bool sample_on_read = true;
+};
+
+/// Integrates power over time by trapezoids, in a thread that sleeps between absolute deadlines. Monotone: power is
+/// never negative. All functions may be called from any thread.
+class PowerIntegrator {
+ public:
+  /// `read_watts` throws std::system_error where the sensor does not answer; a value that is no power (negative, not
+  /// finite) counts as that. Calls never overlap. The first is made here, and its exception leaves the constructor.
+  PowerIntegrator(std::string domain, std::function<double()> read_watts, const IntegratorOptions& options = {});
+  ~PowerIntegrator();
+  PowerIntegrator(const PowerIntegrator&) = delete;
+  PowerIntegrator& operator=(const PowerIntegrator&) = delete;
+
+  /// Joules since construction. Throws what the sensor threw once it has stopped answering, from then on.
+  EnergySample read();
+  /// For EnergyMeter::joules_between. Throws WindowUnknown("gap").
+  double joules_between(const EnergySample& from, const EnergySample& to) const;
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  void sample();  // the sensor's own time is between its call and its return
+  void run();
+
+  std::string domain_;
+  std::function<double()> read_watts_;
+  IntegratorOptions options_;
+  std::mutex sensor_mutex_;  // before mutex_
+  mutable std::mutex mutex_;
+  Time last_time_;
+  double last_watts_ = 0, joules_ = 0, shown_joules_ = 0;
+  std::vector<std::pair<Time, Time>> gaps_;
+  std::exception_ptr failure_;
+  bool stop_ = false;
+  std::condition_variable wake_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace tw
