@@ -38,6 +38,10 @@ constexpr FlagNote flag_notes[] = {
     {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},
     {"loss_not_falling", "the loss did not fall over 20 or more steps: is it learning at all?"},
     {"loss_not_finite", "a loss is not a number: the point does not count."},
+    {"gpu_unused", "a GPU is visible, but the cuda device cannot train yet: these are figures of the CPU."},
+    {"ceiling_once",
+     "the network's own products could be timed before the trials only: of_ceiling rests on one timing instead of the "
+     "better of two."},
     {"above_ceiling", "faster than its own products timed alone: that ceiling was disturbed. Repeat."}};
 
 std::string_view note_of(const std::string& flag) {

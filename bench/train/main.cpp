@@ -4,10 +4,13 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/preflight.hpp"
@@ -30,7 +33,7 @@ std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format
 std::string rfc3339_now() { return utc_now("{:%Y-%m-%dT%H:%M:%SZ}"); }
 
 struct DeviceChoice {
-  std::string name, note;   ///< a line to say about it; may be empty
+  std::string name, note;  ///< a line to say about it; may be empty
 };
 /// `auto` takes CUDA where a GPU is visible and the cuda device has the operators to train, and says which way it went; a
 /// visible GPU that cannot be used is an error, never a silent CPU run.
@@ -44,11 +47,17 @@ DeviceChoice choose_device(const std::string& wanted) {
   return {"cpu", ""};
 }
 
-/// Threads asked for: --threads, else OMP_NUM_THREADS, else 0.
+/// Threads asked for: --threads, else OMP_NUM_THREADS (its first number, where it is a list), else 0.
 int threads_requested(const Options& options) {
   if (options.threads > 0) return options.threads;
   const char* text = std::getenv("OMP_NUM_THREADS");
-  return text ? std::max(0, std::atoi(text)) : 0;
+  if (text == nullptr || *text == '\0') return 0;
+  const char* end = text + std::strcspn(text, ",");
+  int threads = 0;
+  const auto [last, error] = std::from_chars(text, end, threads);
+  if (error != std::errc() || last != end || threads < 1)
+    throw UsageError(fmt::format("OMP_NUM_THREADS={}: must be a number from 1, or unset", text));
+  return threads;
 }
 
 /// Threads of this rank: as asked for, else the CPUs of the affinity mask shared out among the ranks on
@@ -75,10 +84,60 @@ void make_folder(Job& job, const fs::path& folder, const char* option) {
   });
 }
 
-/// Removes a folder we made and left empty: nothing half-written stays behind.
-void remove_if_empty(const fs::path& folder) {
+/// Removes folders that root made, where they are still empty at the end: a corrected command then finds them free.
+class RemovedIfEmpty {
+ public:
+  RemovedIfEmpty(const Job& job, fs::path folder) : folder_(job.is_root() ? std::move(folder) : fs::path()) {}
+  RemovedIfEmpty(const RemovedIfEmpty&) = delete;
+  RemovedIfEmpty& operator=(const RemovedIfEmpty&) = delete;
+  ~RemovedIfEmpty() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove(folder_, ignored);
+  }
+
+ private:
+  fs::path folder_;
+};
+
+/// A sibling of the folder that is asked for, into which everything is written before it gets its name; gone with what it
+/// holds where that did not happen.
+class Partial {
+ public:
+  Partial(Job& job, const fs::path& folder) : root_(job.is_root()), folder_(folder), partial_(folder) {
+    partial_ += ".partial";
+    make_folder(job, partial_, "--export-step");
+  }
+  Partial(const Partial&) = delete;
+  Partial& operator=(const Partial&) = delete;
+  ~Partial() {
+    std::error_code ignored;
+    if (root_) fs::remove_all(partial_, ignored);
+  }
+  const fs::path& path() const { return partial_; }
+  void commit() const {
+    if (root_) fs::rename(partial_, folder_);  // over the empty folder of that name
+  }
+
+ private:
+  bool root_;
+  fs::path folder_, partial_;
+};
+
+/// out/<what>-<UTC time>, the same on all ranks; with a number behind it where that is taken.
+fs::path default_folder(Job& job, const RunPlan& plan) {
+  const std::string suite = plan.suite.substr(0, plan.suite.find(changed_suite));
+  const std::string what = suite == "command-line" ? plan.points.front().network.name : fs::path(suite).stem().string();
+  const std::string base = fmt::format("out/{}-{}", what, utc_now("{:%Y%m%dT%H%M%SZ}"));
+  std::string folder = base;
   std::error_code ignored;
-  fs::remove(folder, ignored);
+  for (int i = 2; job.is_root() && fs::exists(folder, ignored); ++i) folder = fmt::format("{}-{}", base, i);
+  return job.broadcast(folder);
+}
+
+/// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a log.
+bool is_colourful(const Job& job) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
 double expected_seconds(const RunPlan& plan) {
@@ -146,22 +205,23 @@ int export_one_step(Job& job, Device& device, const RunPlan& plan, const Options
   if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty()) throw Stop(exit_environment, why);
   if (const std::string why = job.agree(why_too_large(point, plan, job)); !why.empty()) throw Stop(exit_environment, why);
   make_folder(job, options.export_step, "--export-step");
+  const RemovedIfEmpty made(job, options.export_step);
+  const Partial partial(job, options.export_step);
   Trainer trainer(device, trainer_config(point, plan, job.rank()));
   const std::unique_ptr<Communicator> communicator = job.communicator(device);
   Bucketer bucketer(*communicator);
   GradientSync sync;
   sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) { bucketer.ready(stream, gradients, range.begin, range.end); };
   sync.finish = [&](Stream& stream, Tensor gradients) { bucketer.finish(stream, gradients); };
-  trainer.export_step(options.export_step, sync);
+  trainer.export_step(partial.path().string(), sync);
+  together(job, [&] { partial.commit(); });
   if (job.is_root()) std::printf("%s: one step of %s is in %s\n", "trainwatt-train", point.id.c_str(), options.export_step.c_str());
   return exit_good;
 }
 
-int measure(Job& job, Device& device, const RunPlan& plan, const Options& options, int argc, char** argv) {
-  const fs::path out = !options.out.empty() ? fs::path(options.out)
-      : fs::path(job.broadcast(fmt::format("out/{}-{}", plan.suite == "command-line" ? plan.points.front().network.name
-                                                                                       : fs::path(plan.suite).stem().string(),
-                                             utc_now("{:%Y%m%dT%H%M%SZ}"))));
+int measure(Job& job, Device& device, const RunPlan& plan, const Options& options, const std::string& note, int argc,
+            char** argv) {
+  const fs::path out = !options.out.empty() ? fs::path(options.out) : default_folder(job, plan);
   // What no point can do is the user's to know before a folder is made.
   std::string first_obstacle;
   std::size_t obstacles = 0;
@@ -172,86 +232,120 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   }
   if (obstacles == plan.points.size()) throw Stop(exit_environment, first_obstacle);
   make_folder(job, out, "--out");
+  const RemovedIfEmpty made(job, out);
 
   Report report;
   EnergyWindow energy(job);
   std::vector<std::string> flags;
-  try {
-    report.program = program_info("trainwatt-train");
-    report.plan.suite = plan.suite;
-    report.plan.canonical_json = plan.canonical_json();
-    report.context = gather_context(job, device, argc, argv, energy, out, threads_requested(options), flags);
-  } catch (...) {
-    if (job.is_root()) remove_if_empty(out);
-    throw;
+  report.program = program_info("trainwatt-train");
+  report.plan.suite = plan.suite;
+  report.plan.canonical_json = plan.canonical_json();
+  report.context = gather_context(job, device, argc, argv, energy, out, threads_requested(options), flags);
+  if (!note.empty()) {
+    report.context.warnings.push_back(note);
+    if (plan.device == "cpu") flags.emplace_back("gpu_unused");
   }
   Progress progress(job.is_root(), static_cast<int>(plan.points.size()), expected_seconds(plan));
-  progress.line(fmt::format("trainwatt-train: {} · {} {} · {} · device {} ({}), {} threads a rank", plan.suite,
+  progress.line(fmt::format("trainwatt-train: {} · {} {} on {} · device {} ({}), {} a rank", plan.suite,
                             plan.points.size() == 1 ? "1 point," : fmt::format("{} points,", plan.points.size()),
                             job.size() == 1 ? "1 rank" : fmt::format("{} ranks", job.size()),
                             job.nodes() == 1 ? job.host() : fmt::format("{} nodes", job.nodes()), plan.device,
-                            device.info().name, device.info().threads));
+                            device.info().name,
+                            device.info().threads == 1 ? "1 thread" : fmt::format("{} threads", device.info().threads)));
   for (const std::string& warning : report.context.warnings) progress.line("warning: " + warning);
 
   RunContext context{job, device, plan, energy, progress, options.bucket_mib, why_no_energy(report.context.meters), flags};
-  bool interrupted = false;
-  for (std::size_t i = 0; i < plan.points.size() && !interrupted; ++i) {
+  // What ended the run before its last point: what was finished until then is reported all the same.
+  std::optional<Stop> ended;
+  for (std::size_t i = 0; i < plan.points.size() && !ended; ++i) {
     progress.begin_point(static_cast<int>(i), plan.points[i].id);
     try {
-      Record record = run_point(context, plan.points[i]);
+      report.records.push_back(run_point(context, plan.points[i]));
+      const Record& record = report.records.back();
+      progress.end_point(short_result(record));
       // On disk before the next point starts: a kill loses at most the point in flight.
       together(job, [&] {
         if (job.is_root()) append_line(out / "records.jsonl", to_json_line(record));
       });
-      progress.end_point(short_result(record));
-      report.records.push_back(std::move(record));
     } catch (const Stop& stop) {
-      if (stop.code() != exit_interrupted) throw;
-      interrupted = true;
-      report.context.warnings.push_back(fmt::format("interrupted by a signal in {}: {} of {} points are complete", plan.points[i].id,
-                                                    report.records.size(), plan.points.size()));
+      ended = stop;
+      report.context.warnings.push_back(
+          fmt::format("{} in {}: {} of {} points are complete",
+                      stop.code() == exit_interrupted ? "interrupted by a signal" : stop.what(), plan.points[i].id,
+                      report.records.size(), plan.points.size()));
     }
   }
   report.context.finished_at = rfc3339_now();
   const fs::path path = out / "report.json";
+  if (job.is_root() && !report.records.empty())  // first: a full disk must not take the figures along
+    std::printf("\n%s\n", summary_table(report, {is_colourful(job), 100}).c_str());
   together(job, [&] {
-    if (job.is_root() && !report.records.empty()) write_atomically(path, to_json(report));
-  });
-  if (job.is_root()) {
-    if (report.records.empty()) {
-      remove_if_empty(out);
-    } else {
-      const bool terminal = isatty(STDOUT_FILENO) != 0;
-      std::printf("\n%s\nreport: %s\n", summary_table(report, {terminal && !std::getenv("NO_COLOR"), 100}).c_str(), path.c_str());
+    if (!job.is_root()) return;
+    if (!report.records.empty()) {
+      write_atomically(path, to_json(report));
+      std::printf("report: %s\n", path.c_str());
     }
-  }
-  if (interrupted) {
+    if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
+  });
+  if (ended) {
     say(job, report.context.warnings.back());
-    return exit_interrupted;
+    return ended->code();
   }
   return exit_code(report);
 }
 
-int run(Job& job, int argc, char** argv) {
+/// Understands arguments and config on all ranks alike, or throws Stop on all of them (collective). nullopt: text was
+/// asked for, and is printed.
+std::optional<Options> agree_on_options(Job& job, int argc, char** argv) {
   const ParseResult parsed = parse_options(argc, argv);
-  if (!parsed.options) {
-    if (job.is_root()) {
-      if (parsed.exit_code == 0) std::fputs(parsed.text.c_str(), stdout);
-      else say(job, "error: " + parsed.text);
-    }
-    return parsed.exit_code;
+  const std::vector<std::string> codes = job.gather(parsed.options ? "" : std::to_string(parsed.exit_code));
+  const std::vector<std::string> texts = job.gather(parsed.options ? "" : parsed.text);
+  for (std::size_t rank = 0; rank < codes.size(); ++rank) {
+    if (codes[rank].empty()) continue;
+    if (codes[rank] != "0") throw Stop(std::stoi(codes[rank]), texts[rank]);
+    if (job.is_root()) std::fputs(texts[rank].c_str(), stdout);
+    return std::nullopt;
   }
-  const Options& options = *parsed.options;
+  return parsed.options;
+}
+
+/// The ranks may have been given different arguments, or programs: a point measured by different rules on each is none.
+void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
+  const std::vector<std::string> digests = job.gather(sha256_hex(
+      fmt::format("{}|{}|{}|{}|{}|{}", program_info("").git_commit, plan.canonical_json(), options.bucket_mib,
+                  plan.measurement.ceiling_seconds, options.out, options.export_step)));
+  for (std::size_t rank = 1; rank < digests.size(); ++rank)
+    if (digests[rank] != digests[0])
+      throw Stop(exit_usage, fmt::format("rank {} was started with other options, another config or another version of the "
+                                         "program than rank 0: start all ranks alike",
+                                         rank));
+}
+
+int run(Job& job, int argc, char** argv) {
+  const std::optional<Options> parsed = agree_on_options(job, argc, argv);
+  if (!parsed) return exit_good;
+  const Options& options = *parsed;
+  // Read once, for all: a file on one node's disk or standard input is enough.
+  std::string config_text;
+  together(job, [&] {
+    if (job.is_root() && !options.config.empty()) config_text = read_config_text(options.config);
+  });
+  config_text = job.broadcast(config_text);
   DeviceChoice choice;
-  together(job, [&] { choice = choose_device(options.device); });
-  const std::string& device_name = choice.name;
-  const RunPlan plan = make_plan(options.request, job.size(), device_name);
-  const int threads = choose_threads(threads_requested(options), job);
+  RunPlan plan;
+  int requested_threads = 0;
+  together(job, [&] {
+    choice = choose_device(options.device);
+    plan = make_plan(request_of(options, config_text), job.size(), choice.name);
+    requested_threads = threads_requested(options);
+  });
+  agree_on_plan(job, plan, options);
+  const int threads = choose_threads(requested_threads, job);
   std::unique_ptr<Device> device;
-  together(job, [&] { device = create_device(device_name, DeviceOptions{job.local_rank(), threads}); });
+  together(job, [&] { device = create_device(choice.name, DeviceOptions{job.local_rank(), threads}); });
   if (!choice.note.empty()) say(job, choice.note);
   if (!options.export_step.empty()) return export_one_step(job, *device, plan, options);
-  return measure(job, *device, plan, options, argc, argv);
+  return measure(job, *device, plan, options, choice.note, argc, argv);
 }
 
 }  // namespace
@@ -271,9 +365,6 @@ int main(int argc, char** argv) {
   } catch (const tw::Stop& stop) {  // agreed upon: every rank is here
     if (job->is_root()) std::fprintf(stderr, "trainwatt-train: error: %s\n", stop.what());
     return stop.code();
-  } catch (const tw::UsageError& error) {  // the same on every rank
-    if (job->is_root()) std::fprintf(stderr, "trainwatt-train: error: %s\n", error.what());
-    return tw::exit_usage;
   } catch (const std::exception& error) {  // this rank alone: the others may wait in a collective
     std::fprintf(stderr, "trainwatt-train: error: rank %d on %s: %s\n", job->rank(), job->host().c_str(), error.what());
     if (job->size() == 1) return tw::exit_code_of(error);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -21,71 +22,78 @@ std::string unknown_option(const CLI::App& app, const CLI::ExtrasError& error) {
   for (const std::string& word : app.remaining()) {
     const std::string close = nearest(word.substr(0, word.find('=')), known);
     if (!close.empty()) return fmt::format("unknown option {}: did you mean {}?", word, close);
-    return fmt::format("unknown option {}: see --help", word);
+    return fmt::format("unknown {} {}: see --help", word.starts_with("-") ? "option" : "argument", word);
   }
   return error.what();
 }
+
+bool is_empty(const Axes& axes) {
+  return axes.model.empty() && axes.layers.empty() && axes.precision.empty() && axes.micro_batch.empty() &&
+         axes.accumulate.empty() && axes.global_batch.empty() && axes.seq_len.empty();
+}
+
+/// Far beyond what helps, and well below what brings a node down.
+std::int64_t most_threads() { return std::max<std::int64_t>(64, 4 * sysconf(_SC_NPROCESSORS_CONF)); }
 
 }  // namespace
 
 ParseResult parse_options(int argc, char** argv) {
   Options options;
-  Axes axes;
-  std::string suite, config;
-  double window = 0;
-  int trials = 0, warmup = -1;
-  std::int64_t steps = 0;
+  Axes& axes = options.axes;
 
-  CLI::App app("trainwatt-train: measured training steps of a network, on this machine's ranks.\n"
-               "Launch with mpirun or srun, or alone for one rank.");
+  CLI::App app(
+      "trainwatt-train: measured training steps of a network, on this machine's ranks.\n"
+      "Launch with mpirun or srun, or alone for one rank.");
   app.set_version_flag("--version", [] {
     const Program program = program_info("trainwatt-train");
     return fmt::format("{} {} ({})", program.name, program.version, program.git_commit);
   }());
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(30);
+  app.footer(
+      "Lists (--accumulate 1,4) make axes; all combinations are run. Exit codes: 0 good, 2 usage, 3 environment or "
+      "permission,\n4 no valid measurement, 5 interrupted with what was finished in the report.");
   const auto list = [](CLI::Option* option) { return option->delimiter(',')->allow_extra_args(false); };
   list(app.add_option("--model", axes.model, "network(s); `trainwatt models` lists them"))->group("What");
   list(app.add_option("--layers", axes.layers, "keep only the first N layers"))->group("What");
-  list(app.add_option("--precision", axes.precision, "float32 (default), bf16, …; what the device lacks is recorded as unsupported"))
+  list(app.add_option("--precision", axes.precision, "float32 (default), bf16, …; beside points that can run, what the\n"
+                                                     "device lacks is recorded as unsupported"))
       ->group("What");
   list(app.add_option("--micro-batch", axes.micro_batch, "samples a rank computes at once"))->group("What");
-  list(app.add_option("--accumulate", axes.accumulate, "micro-batches for each optimizer step (default 1)"))->group("What");
-  list(app.add_option("--global-batch", axes.global_batch, "samples of an optimizer step over all ranks, instead of one of the two"))
+  list(app.add_option("--accumulate", axes.accumulate, "micro-batches for each optimizer step (default 1)"))
+      ->group("What");
+  list(app.add_option("--global-batch", axes.global_batch, "samples of an optimizer step over all ranks, instead of\n"
+                                                           "one of the two"))
       ->group("What");
   list(app.add_option("--seq-len", axes.seq_len, "tokens of a sample"))->group("What");
-  app.add_option("--suite", suite, "a built-in plan: quick")->group("What");
-  app.add_option("--config", config, "a plan as JSON; keys as the options, with underscores")->group("What");
-  app.add_option("--seed", options.request.seed, "of weights and data (default 1)")->group("What");
-  app.add_flag("--recompute", options.request.recompute, "keep layer inputs only and recompute the rest in backward")->group("What");
-  app.add_option("--window", window, "seconds of a trial (default 60)")->group("How long");
-  app.add_option("--trials", trials, "trials of a point (default 3; 1 with --steps)")->group("How long");
-  app.add_option("--steps", steps, "steps of a trial instead of a window; energy is then marked short")->group("How long");
-  app.add_option("--warmup", warmup, "steps before the first trial, at least (default 3)")->group("How long");
+  app.add_option("--suite", options.suite, "a built-in plan: quick")->group("What");
+  app.add_option("--config", options.config, "a plan as JSON; keys as the options, with underscores")->group("What");
+  app.add_option("--seed", options.seed, "of weights and data (default 1)")->group("What");
+  app.add_flag("--recompute", options.recompute, "keep layer inputs only and recompute the rest in backward")
+      ->group("What");
+  app.add_option("--window", options.window_seconds, "seconds of a trial (default 60)")->group("How long");
+  app.add_option("--trials", options.trials, "trials of a point (default 3; 1 with --steps)")->group("How long");
+  app.add_option("--steps", options.steps, "steps of a trial instead of a window; energy is then marked\nshort")
+      ->group("How long");
+  app.add_option("--warmup", options.warmup_steps, "steps before the first trial, at least (default 3)")
+      ->group("How long");
   app.add_option("--device", options.device, "auto (default), cpu, cuda, reference")->group("Where");
-  app.add_option("--threads", options.threads, "compute threads of a rank (default: OMP_NUM_THREADS, else the CPUs it may use)")
-      ->group("Where")->check(CLI::NonNegativeNumber);
-  app.add_option("--bucket-mib", options.bucket_mib, "gradient bucket (default 25)")->group("Where")->check(CLI::PositiveNumber);
-  app.add_option("--out", options.out, "folder for report.json; must not exist (default out/<what>-<time>)")->group("Result");
+  app.add_option("--threads", options.threads, "compute threads of a rank (default: OMP_NUM_THREADS, else\n"
+                                               "the CPUs it may use)")
+      ->group("Where");
+  app.add_option("--bucket-mib", options.bucket_mib, "gradient bucket (default 25)")->group("Where");
+  app.add_option("--out", options.out, "folder for report.json; must not exist\n(default out/<what>-<time>)")
+      ->group("Result");
   app.add_option("--export-step", options.export_step,
-                 "write weights, batch, loss, gradients and updated weights of one step as safetensors into this new folder, and end")
+                 "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
+                 "folder, and end")
       ->group("Result");
   app.allow_extras(false);
 
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return {std::nullopt, 0, app.help()};
-  } catch (const CLI::CallForVersion& call) {
-    return {std::nullopt, 0, std::string(call.what()) + "\n"};
-  } catch (const CLI::ExtrasError& error) {
-    return {std::nullopt, 2, unknown_option(app, error)};
-  } catch (const CLI::ParseError& error) {
-    return {std::nullopt, 2, error.what()};
-  }
-
-  const std::uint64_t seed = options.request.seed;
-  const bool recompute = options.request.recompute;
-  try {
+    if (app.count("--threads") > 0) check_range("--threads", options.threads, 1, most_threads());
+    if (!(options.bucket_mib >= 4.0 / 1024 && options.bucket_mib <= 65536))
+      throw UsageError(fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib));
     std::vector<std::string> devices = {"auto"};
     for (const Backend& backend : backends()) devices.emplace_back(backend.name);
     if (std::ranges::find(devices, options.device) == devices.end()) {
@@ -94,32 +102,56 @@ ParseResult parse_options(int argc, char** argv) {
                                    close.empty() ? fmt::format("known: {}", fmt::join(devices, ", "))
                                                  : fmt::format("did you mean '{}'?", close)));
     }
-    if (!suite.empty() && !config.empty()) throw UsageError("--suite and --config exclude each other: give one");
-    const bool planned = !suite.empty() || !config.empty();
-    if (planned && !(axes.model.empty() && axes.layers.empty() && axes.precision.empty() && axes.micro_batch.empty() &&
-                     axes.accumulate.empty() && axes.global_batch.empty() && axes.seq_len.empty()))
+    if (!options.suite.empty() && !options.config.empty())
+      throw UsageError("--suite and --config exclude each other: give one");
+    const bool planned = !options.suite.empty() || !options.config.empty();
+    if (planned && !is_empty(axes))
       throw UsageError("a suite or config is frozen: leave out --model, --precision, --micro-batch and the like");
-    if (!suite.empty()) options.request = suite_request(suite);
-    else if (!config.empty()) options.request = read_config(config);
-    else options.request.axes.push_back(axes);
+    if (options.steps && options.window_seconds)
+      throw UsageError("--steps and --window exclude each other: give one");
+  } catch (const CLI::CallForHelp&) {
+    return {std::nullopt, 0, app.help()};
+  } catch (const CLI::CallForVersion& call) {
+    return {std::nullopt, 0, std::string(call.what()) + "\n"};
+  } catch (const CLI::ExtrasError& error) {
+    return {std::nullopt, 2, unknown_option(app, error)};
+  } catch (const CLI::ConversionError& error) {
+    return {std::nullopt, 2, fmt::format("{}: give a whole number, or a list of them", error.what())};
+  } catch (const CLI::ParseError& error) {
+    return {std::nullopt, 2, error.what()};
   } catch (const UsageError& error) {
     return {std::nullopt, 2, error.what()};
   }
-  if (app.count("--seed")) options.request.seed = seed;
-  if (app.count("--recompute")) options.request.recompute = recompute;
-  Measurement& measurement = options.request.measurement;
-  if (app.count("--steps")) {
-    measurement.steps = steps;
+  return {std::move(options), 0, ""};
+}
+
+Request request_of(const Options& options, const std::string& config_text) {
+  Request request;
+  if (!options.suite.empty())
+    request = suite_request(options.suite);
+  else if (!options.config.empty())
+    request = read_config(options.config, config_text);
+  else
+    request.axes.push_back(options.axes);
+  const bool planned = !options.suite.empty() || !options.config.empty();
+  Measurement& measurement = request.measurement;
+  bool changed = options.recompute;
+  if (options.seed) request.seed = static_cast<std::uint64_t>(check_range("--seed", *options.seed, 0, largest_seed));
+  if (options.recompute) request.recompute = true;
+  if (options.steps) {
+    measurement.steps = *options.steps;
     measurement.trials = 1;
   }
-  if (app.count("--window")) measurement.window_seconds = window;
-  if (app.count("--steps") && app.count("--window")) return {std::nullopt, 2, "--steps and --window exclude each other: give one"};
-  if (app.count("--trials")) measurement.trials = trials;
-  if (app.count("--warmup")) {
-    if (warmup < 0) return {std::nullopt, 2, fmt::format("--warmup {}: must not be negative", warmup)};
-    measurement.warmup_steps = warmup;
+  if (options.window_seconds) {
+    measurement.window_seconds = *options.window_seconds;
+    measurement.steps.reset();
   }
-  return {std::move(options), 0, ""};
+  if (options.trials) measurement.trials = static_cast<int>(check_range("--trials", *options.trials, 1, most_trials));
+  if (options.warmup_steps)
+    measurement.warmup_steps = static_cast<int>(check_range("--warmup", *options.warmup_steps, 0, most_steps));
+  changed = changed || options.seed || options.steps || options.window_seconds || options.trials || options.warmup_steps;
+  if (planned && changed) request.suite += changed_suite;
+  return request;
 }
 
 }  // namespace tw

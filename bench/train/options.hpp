@@ -1,4 +1,5 @@
-// The command line of trainwatt-train.
+// The command line of trainwatt-train, in two steps, since all ranks must come to the same plan: parse_options looks at the
+// arguments alone; request_of adds a config, which the root rank reads for all.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,12 @@
 namespace tw {
 
 struct Options {
-  Request request;
+  Axes axes;                       ///< from the options; empty with a suite or config
+  std::string suite, config;       ///< at most one is given
+  // How long, how: what was given explicitly, over a suite's or config's own.
+  std::optional<double> window_seconds;
+  std::optional<std::int64_t> steps, trials, warmup_steps, seed;
+  bool recompute = false;
   std::string device = "auto";
   std::string out;                 ///< empty: out/<suite or model>-<UTC time>
   std::string export_step;         ///< folder; empty: measure
@@ -24,5 +30,8 @@ struct ParseResult {
   std::string text;                ///< help, version, or one line of error
 };
 ParseResult parse_options(int argc, char** argv);
+
+/// What the options ask for. `config_text`: of the file --config names. Throws UsageError.
+Request request_of(const Options& options, const std::string& config_text);
 
 }  // namespace tw

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "bench/train/plan.hpp"
 #include "comm/job.hpp"
@@ -51,10 +52,14 @@ void together(Job& job, Work&& work) {
     failure = error.what();
     code = exit_code_of(error);
   }
-  const std::string agreed = job.agree(failure);
-  if (agreed.empty()) return;
+  const std::vector<std::string> failures = job.gather(failure);
+  const auto first = std::ranges::find_if(failures, [](const std::string& text) { return !text.empty(); });
+  if (first == failures.end()) return;
   code = job.maximum({code}).front();
-  throw Stop(static_cast<int>(code), agreed);
+  // What is wrong for all, such as a misspelt option, is nobody's in particular.
+  if (std::ranges::all_of(failures, [&](const std::string& text) { return text == *first; }))
+    throw Stop(static_cast<int>(code), *first);
+  throw Stop(static_cast<int>(code), job.agree(failure));
 }
 
 }  // namespace tw

@@ -69,6 +69,12 @@ void check_positive(std::int64_t value, const char* option) {
 
 }  // namespace
 
+std::int64_t check_range(const std::string& what, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least) throw UsageError(fmt::format("{} {}: must be at least {}", what, value, least));
+  if (value > most) throw UsageError(fmt::format("{} {}: must be at most {}", what, value, most));
+  return value;
+}
+
 const std::vector<std::string>& precision_names() {
   static const std::vector<std::string> names = {"float32", "tf32", "bf16", "fp16", "fp8"};
   return names;
@@ -76,9 +82,12 @@ const std::vector<std::string>& precision_names() {
 
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
   RunPlan plan{request.suite, {}, request.measurement, request.seed, request.recompute, device};
-  check_positive(plan.measurement.trials, "--trials");
-  if (plan.measurement.steps) check_positive(*plan.measurement.steps, "--steps");
-  if (!(plan.measurement.window_seconds > 0)) throw UsageError("--window must be above 0 seconds");
+  check_range("trials", plan.measurement.trials, 1, most_trials);
+  check_range("warmup", plan.measurement.warmup_steps, 0, most_steps);
+  if (plan.measurement.steps) check_range("steps", *plan.measurement.steps, 1, most_steps);
+  if (!(plan.measurement.window_seconds > 0 && plan.measurement.window_seconds <= longest_window_seconds))
+    throw UsageError(fmt::format("window of {} s: must be above 0 and at most {} s (a week)",
+                                 plan.measurement.window_seconds, longest_window_seconds));
   std::set<std::string> ids;
   for (const Axes& axes : request.axes) {
     if (axes.model.empty()) throw UsageError("no --model given: choose one (`trainwatt models` lists them) or a --suite");

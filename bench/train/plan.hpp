@@ -66,6 +66,15 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Bounds that keep a slip of the finger from costing a night.
+inline constexpr std::int64_t most_trials = 1000, most_steps = 1'000'000'000, largest_seed = INT64_MAX;
+inline constexpr double longest_window_seconds = 7 * 24 * 3600.0;
+/// Appended to the name of a suite whose measurement, seed or recomputation was changed: it is no longer that suite.
+inline constexpr const char* changed_suite = " (changed)";
+
+/// `value`, or a UsageError that names `what` and the bounds.
+std::int64_t check_range(const std::string& what, std::int64_t value, std::int64_t least, std::int64_t most);
+
 /// The names of --precision; which of them a device does is the device's to say.
 const std::vector<std::string>& precision_names();
 
@@ -73,9 +82,12 @@ const std::vector<std::string>& precision_names();
 const std::vector<std::string>& suite_names();
 /// Throws UsageError with the nearest name.
 Request suite_request(const std::string& name);
-/// Reads a config file (keys as the long options, with underscores; "grids" is a list of such objects). Throws UsageError that
-/// names file, place and key, and suggests the nearest known key.
-Request read_config(const std::string& path);
+/// Understands a config file's text (keys as the long options, with underscores; "grids" is a list of objects with axes, and
+/// axes beside it are the defaults of each grid). Throws UsageError that names file, place and key, and suggests the nearest
+/// known key.
+Request read_config(const std::string& path, const std::string& text);
+/// The text of a config file or pipe, of 1 MiB at most. Throws UsageError.
+std::string read_config_text(const std::string& path);
 
 /// Determines every point for `ranks` ranks on `device`. Throws UsageError: unknown network or precision, over-determined or
 /// indivisible batch, a sequence longer than the network's.

@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <set>
+#include <utility>
 
 #include "bench/train/plan.hpp"
 #include "models/catalog/nearest.hpp"
@@ -48,9 +51,17 @@ void read_object(const std::string& path, const std::string& place, const Json& 
     try {
       found->second(value);
     } catch (const Json::exception&) {
-      fail(path, fmt::format("{} has a value of the wrong type: {}", where, value.dump()));
+      fail(path, fmt::format("{} has a value of the wrong type or size: {}", where, value.dump().substr(0, 80)));
     }
   }
+}
+
+template <class T>
+T read_integer(const Json& value) {
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                               : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (!fits) throw Json::type_error::create(302, "integer in range wanted", &value);
+  return value.get<T>();
 }
 
 /// A value or a list of them.
@@ -59,19 +70,14 @@ void read_list(std::vector<T>& into, const Json& value) {
   into.clear();
   const auto one = [&](const Json& item) {
     if constexpr (std::is_integral_v<T>)
-      if (!item.is_number_integer()) throw Json::type_error::create(302, "integer wanted", &item);
-    into.push_back(item.get<T>());
+      into.push_back(read_integer<T>(item));
+    else
+      into.push_back(item.get<T>());
   };
   if (value.is_array())
     for (const Json& item : value) one(item);
   else
     one(value);
-}
-
-template <class T>
-T read_integer(const Json& value) {
-  if (!value.is_number_integer()) throw Json::type_error::create(302, "integer wanted", &value);
-  return value.get<T>();
 }
 
 Handlers axes_handlers(Axes& axes) {
@@ -99,38 +105,98 @@ Request suite_request(const std::string& name) {
                                              : fmt::format("did you mean '{}'?", close)));
 }
 
-Request read_config(const std::string& path) {
-  std::ifstream file(path);
+std::string read_config_text(const std::string& path) {
+  constexpr std::size_t largest = std::size_t{1} << 20;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) fail(path, "is a folder: give --config a file");
+  std::ifstream file(path, std::ios::binary);
   if (!file) fail(path, "cannot be read: check the path given to --config");
-  std::stringstream text;
-  text << file.rdbuf();
+  std::string text(largest + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > largest) fail(path, "is larger than 1 MiB: is it a config file?");
+  return text;
+}
+
+Request read_config(const std::string& path, const std::string& text) {
+  // The library would silently take the last of two equal keys.
+  std::vector<std::set<std::string>> open;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
+      fail(path, fmt::format("holds the key '{}' twice in one object", parsed.get<std::string>()));
+    return true;
+  };
   Json json;
   try {
-    json = Json::parse(text.str());
+    json = Json::parse(text, watch, true, true);
   } catch (const Json::parse_error& error) {
-    fail(path, fmt::format("is not JSON: {}", error.what()));
+    const std::string_view before = std::string_view(text).substr(0, std::min(error.byte, text.size()));
+    const auto lines = std::count(before.begin(), before.end(), '\n');
+    const std::size_t column = before.size() - (before.rfind('\n') == before.npos ? 0 : before.rfind('\n') + 1);
+    fail(path, fmt::format("is not JSON: look at line {}, column {}", lines + 1, column));
+  } catch (const Json::exception&) {
+    fail(path, "holds a number that no computer number can hold");
   }
   Request request;
   request.suite = path;
-  Axes single;
-  Handlers handlers = axes_handlers(single);
-  handlers["window_s"] = [&](const Json& v) { request.measurement.window_seconds = v.get<double>(); };
-  handlers["trials"] = [&](const Json& v) { request.measurement.trials = read_integer<int>(v); };
+  Axes common;
+  bool trials_given = false, window_given = false;
+  Handlers handlers = axes_handlers(common);
+  handlers["window_s"] = [&](const Json& v) {
+    request.measurement.window_seconds = v.get<double>();
+    window_given = true;
+  };
+  handlers["trials"] = [&](const Json& v) {
+    request.measurement.trials = read_integer<int>(v);
+    trials_given = true;
+  };
   handlers["warmup_steps"] = [&](const Json& v) { request.measurement.warmup_steps = read_integer<int>(v); };
   handlers["steps"] = [&](const Json& v) { request.measurement.steps = read_integer<std::int64_t>(v); };
-  handlers["seed"] = [&](const Json& v) { request.seed = read_integer<std::uint64_t>(v); };
+  handlers["seed"] = [&](const Json& v) {
+    request.seed = static_cast<std::uint64_t>(check_range("/seed", read_integer<std::int64_t>(v), 0, largest_seed));
+  };
   handlers["recompute"] = [&](const Json& v) { request.recompute = v.get<bool>(); };
+  std::optional<std::vector<Axes>> grids;
   handlers["grids"] = [&](const Json& v) {
     if (!v.is_array()) fail(path, "/grids must be a list of objects");
+    if (v.empty()) fail(path, "/grids is empty: add a grid, or leave it out");
+    grids.emplace();
     for (std::size_t i = 0; i < v.size(); ++i) {
       Axes axes;
       read_object(path, fmt::format("/grids/{}", i), v[i], axes_handlers(axes));
-      request.axes.push_back(std::move(axes));
+      grids->push_back(std::move(axes));
     }
   };
   read_object(path, "", json, handlers);
-  if (!single.model.empty()) request.axes.insert(request.axes.begin(), std::move(single));
-  if (request.axes.empty()) fail(path, "names no model: add \"model\" or \"grids\"");
+  if (request.measurement.steps && window_given) fail(path, "/steps and /window_s exclude each other: give one");
+  if (request.measurement.steps && !trials_given) request.measurement.trials = 1;
+  if (!grids) {
+    request.axes.push_back(std::move(common));
+  } else {
+    request.axes = std::move(*grids);
+    const auto inherit = [&](const char* key, auto axis) {
+      const auto& from = common.*axis;
+      if (from.empty()) return;
+      bool used = false;
+      for (Axes& grid : request.axes)
+        if ((grid.*axis).empty()) {
+          grid.*axis = from;
+          used = true;
+        }
+      if (!used) fail(path, fmt::format("/{} beside /grids is the default of grids without it, but each has its own: leave it out", key));
+    };
+    inherit("model", &Axes::model);
+    inherit("layers", &Axes::layers);
+    inherit("precision", &Axes::precision);
+    inherit("micro_batch", &Axes::micro_batch);
+    inherit("accumulate", &Axes::accumulate);
+    inherit("global_batch", &Axes::global_batch);
+    inherit("seq_len", &Axes::seq_len);
+  }
+  for (const Axes& axes : request.axes)
+    if (axes.model.empty()) fail(path, grids ? "has a grid without a model: add \"model\"" : "names no model: add \"model\" or \"grids\"");
   return request;
 }
 

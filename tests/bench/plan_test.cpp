@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <fstream>
 
 #include "bench/train/options.hpp"
@@ -20,7 +22,7 @@ ParseResult parse(std::vector<std::string> words) {
 RunPlan plan_of(std::vector<std::string> words, int ranks = 2) {
   const ParseResult result = parse(std::move(words));
   if (!result.options) throw UsageError(result.text);
-  return make_plan(result.options->request, ranks, "cpu");
+  return make_plan(request_of(*result.options, ""), ranks, "cpu");
 }
 
 std::string refusal(std::vector<std::string> words, int ranks = 2) {
@@ -85,32 +87,64 @@ TEST(Plan, TheCanonicalFormFollowsEveryAxis) {
 
 class Config : public testing::Test {
  protected:
-  std::string write(const std::string& text) {
-    std::ofstream(path_) << text;
-    return path_;
-  }
   std::string refusal_of(const std::string& text) {
     try {
-      read_config(write(text));
+      read_config(path_, text);
     } catch (const UsageError& error) {
       return error.what();
     }
     return "accepted";
   }
   void TearDown() override { std::remove(path_.c_str()); }
-  std::string path_ = testing::TempDir() + "trainwatt-plan.json";
+  std::string path_ = testing::TempDir() + "trainwatt-plan-" + std::to_string(getpid()) + ".json";
 };
 
-TEST_F(Config, GridsAndASingleGrid) {
-  const Request request = read_config(write(
-      R"({"model": "gpt2-tiny", "precision": ["float32", "bf16"], "window_s": 5, "trials": 4, "seed": 7,
-          "grids": [{"model": "resnet-tiny", "micro_batch": [2, 4]}]})"));
+TEST_F(Config, AxesBesideGridsAreTheirDefaults) {
+  const Request request = read_config(path_, R"({"precision": ["float32", "bf16"], "window_s": 5, "trials": 4, "seed": 7,
+          "grids": [{"model": "gpt2-tiny"}, {"model": "resnet-tiny", "precision": "float32", "micro_batch": [2, 4]}]})");
   const RunPlan plan = make_plan(request, 1, "cpu");
   ASSERT_EQ(plan.points.size(), 4u);
   EXPECT_EQ(plan.measurement.window_seconds, 5);
   EXPECT_EQ(plan.measurement.trials, 4);
   EXPECT_EQ(plan.seed, 7u);
   EXPECT_EQ(plan.points[3].micro_batch, 4);
+}
+
+TEST_F(Config, NothingIsDroppedInSilence) {
+  const std::string unused = R"({"precision": "fp8", "grids": [{"model": "gpt2-tiny", "precision": "bf16"}]})";
+  EXPECT_NE(refusal_of(unused).find("/precision"), std::string::npos) << refusal_of(unused);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "model": "resnet-tiny"})").find("'model' twice"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "steps": 1, "window_s": 3})").find("exclude"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"grids": []})").find("empty"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"grids": [{"precision": "bf16"}]})").find("without a model"), std::string::npos);
+}
+
+TEST_F(Config, NumbersThatDoNotFitAreNamed) {
+  for (const char* entry : {R"("trials": 4294967297)", R"("layers": 4294967297)", R"("micro_batch": 18446744073709551615)",
+                            R"("seed": -1)", R"("steps": 1e3)", R"("window_s": "5")"}) {
+    const std::string key = std::string(entry).substr(1, std::string(entry).find('"', 1) - 1);
+    const std::string text = refusal_of(std::string(R"({"model": "gpt2-tiny", )") + entry + "}");
+    EXPECT_NE(text.find("/" + key), std::string::npos) << entry << ": " << text;
+  }
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "window_s": 1e999})").find("no computer number"), std::string::npos);
+  const Request request = read_config(path_, R"({"model": "gpt2-tiny", "steps": 3})");
+  EXPECT_EQ(request.measurement.trials, 1) << "as with --steps";
+}
+
+TEST_F(Config, TextsThatAreNoConfig) {
+  EXPECT_NE(refusal_of("{\n  \"model\": ]}").find("line 2"), std::string::npos) << refusal_of("{\n  \"model\": ]}");
+  const auto unreadable = [](const std::string& path) -> std::string {
+    try {
+      return read_config_text(path);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_NE(unreadable(testing::TempDir()).find("folder"), std::string::npos);
+  EXPECT_NE(unreadable("/dev/zero").find("1 MiB"), std::string::npos);
+  EXPECT_NE(unreadable(path_).find("cannot be read"), std::string::npos);
+  std::ofstream(path_) << "{}";
+  EXPECT_EQ(unreadable(path_), "{}");
 }
 
 TEST_F(Config, AMisspeltKeyIsNamedWithTheNearest) {
@@ -137,6 +171,26 @@ TEST(OptionsParsing, StepsMakeOneTrialUnlessAskedOtherwise) {
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5", "--trials", "2"}).measurement.trials, 2);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny"}).measurement.trials, 3);
   EXPECT_NE(refusal({"--model", "gpt2-tiny", "--steps", "5", "--window", "5"}).find("exclude"), std::string::npos);
+}
+
+TEST(OptionsParsing, NumbersOutOfRangeAreRefused) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--threads", "0"}, {"--threads", "-2"}, {"--threads", "100000"}, {"--bucket-mib", "nan"}, {"--bucket-mib", "1e30"},
+           {"--bucket-mib", "1e-9"}, {"--seed", "-1"}, {"--trials", "0"}, {"--trials", "4294967297"}, {"--warmup", "-5"},
+           {"--window", "inf"}, {"--window", "0"}, {"--window", "nan"}, {"--steps", "0"}}) {
+    std::vector<std::string> words = {"--model", "gpt2-tiny"};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::string text = refusal(words);
+    EXPECT_NE(text.find("must be"), std::string::npos) << more[0] << " " << more[1] << ": " << text;
+    EXPECT_LT(text.size(), 100u) << text;
+  }
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--micro-batch", "1.5"}).find("whole number"), std::string::npos);
+}
+
+TEST(OptionsParsing, AChangedSuiteIsNotThatSuite) {
+  EXPECT_EQ(plan_of({"--suite", "quick"}).suite, "quick");
+  for (const char* option : {"--window", "--trials", "--seed", "--steps"})
+    EXPECT_EQ(plan_of({"--suite", "quick", option, "2"}).suite, "quick (changed)") << option;
 }
 
 TEST(OptionsParsing, AMisspeltOptionIsNamedWithTheNearest) {

@@ -1,6 +1,7 @@
 """Bad input: one line that says what, where and what to do; the exit code of its kind; all ranks end; nothing half-written."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -96,6 +97,78 @@ class BadInput(Case):
         process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out)
         self.assertEqual(process.returncode, USAGE)
         self.assertEqual((self.out / "report.json").read_text(), "precious")
+
+
+    def test_doubled_and_unused_keys_in_a_config(self):
+        config = self.folder / "plan.json"
+        config.write_text('{"model": "gpt2-tiny", "model": "resnet-tiny"}')
+        self.refused(USAGE, [str(config), "'model' twice"], "--config", config)
+        config.write_text('{"precision": "fp8", "grids": [{"model": "gpt2-tiny", "precision": "float32"}]}')
+        self.refused(USAGE, [str(config), "/precision"], "--config", config)
+
+    def test_ranks_started_with_different_plans_are_refused(self):
+        program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out), "--steps"]
+        command = [*mpirun(1), *program, "3", ":", "-np", "1", *program, "6"]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+        self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
+
+    def test_an_option_that_one_rank_does_not_know_ends_all(self):
+        program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out)]
+        command = [*mpirun(1), *program, "--steps", "3", ":", "-np", "1", *program, "--stepps", "3"]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+        self.assert_one_line_error(process, USAGE, "--stepps", "--steps")
+
+    def test_a_config_that_only_the_first_rank_can_read_serves_all(self):
+        command = [*mpirun(2), str(BIN / "trainwatt-train"), "--config", "/dev/stdin", "--out", str(self.out)]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment(),
+                                 input='{"model": "gpt2-tiny", "steps": 2}')
+        self.assert_ran(process)
+        self.assertEqual(self.report()["records"][0]["workload"]["ranks"], 2)
+
+
+class Output(Case):
+    """What a log and a full disk look like."""
+
+    def limited(self, *args):
+        """A rank alone, in which a file that grows too large is an error and no signal: as a full disk is."""
+        return subprocess.Popen([str(BIN / "trainwatt-train"), *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env=environment(), preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+
+    def wait_for(self, condition, process):
+        for _ in range(3000):
+            if condition():
+                return
+            if process.poll() is not None:
+                break
+            time.sleep(0.01)
+        process.kill()
+        self.fail(process.communicate())
+
+    def test_a_log_has_no_colours(self):
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, ranks=2)
+        self.assert_ran(process)
+        self.assertNotIn("\033", process.stdout + process.stderr)
+
+    def test_a_full_disk_leaves_the_finished_points_on_the_screen(self):
+        process = self.limited("--model", "gpt2-tiny", "--window", 1, "--trials", 1, "--accumulate", "1,2", "--out", self.out)
+        records = self.out / "records.jsonl"
+        self.wait_for(lambda: records.exists() and records.read_text().endswith("\n"), process)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (records.stat().st_size + 10, resource.RLIM_INFINITY))
+        stdout, stderr = process.communicate(timeout=50)
+        self.assertEqual(process.returncode, ENVIRONMENT, stderr)
+        self.assertIn("gpt2-tiny/float32/mb8/t128/acc1/np1", stdout)
+        self.assertIn("gpt2-tiny/float32/mb8/t128/acc2/np1", stdout)
+        self.assertIn(str(self.out), stderr)
+
+    def test_an_export_that_fails_leaves_nothing(self):
+        step = self.folder / "step"
+        process = self.limited("--model", "gpt2-124m", "--layers", 1, "--micro-batch", 1, "--seq-len", 16, "--export-step", step)
+        self.wait_for(lambda: (self.folder / "step.partial").exists(), process)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        stdout, stderr = process.communicate(timeout=50)
+        self.assertEqual(process.returncode, ENVIRONMENT, stdout + stderr)
+        self.assertIn("step", stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
 
 class LostRanks(Case):
