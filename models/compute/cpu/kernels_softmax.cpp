@@ -1,4 +1,6 @@
 // Softmax rows of attention and of the classifier.
+#include <type_traits>
+
 #include "models/compute/cpu/kernel_support.hpp"
 
 namespace tw::cpu::TW_ISA {
@@ -124,35 +126,29 @@ void store_rows(DType dtype, const float* x, Index rows, Index width, const floa
 
 namespace {
 
-/// A number in [0, 1] in 16 bits: 5 bits of exponent, 11 of fraction, no sign. Rounding errs by 2^-12, so that dlogits
+/// Exponentials are kept where the gradient made from them will stand, and one loop reads the former and writes the
+/// latter. Both go through one type, the bits of an element: with a class for each, the compiler might take them for
+/// different memory.
+template <class T>
+using Bits = std::conditional_t<std::is_same_v<T, bf16>, std::uint16_t, float>;
+
+/// In 16 bits a number in [0, 1] has 5 bits of exponent, 11 of fraction, no sign. Rounding errs by 2^-12, so that dlogits
 /// made from it are as good as rounded once to bf16; numbers below 2^-31 become 0.
-struct Unit16 {
-  std::uint16_t bits;
-};
 constexpr std::uint32_t unit16_bias = (127u - 31u) << 11;
 
-inline void store(Unit16* destination, float value) {
+inline void store_unit(std::uint16_t* destination, float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7ffu + ((bits >> 12) & 1u)) >> 12;
-  destination->bits = static_cast<std::uint16_t>(rounded > unit16_bias ? rounded - unit16_bias : 0u);
+  *destination = static_cast<std::uint16_t>(rounded > unit16_bias ? rounded - unit16_bias : 0u);
 }
-inline float to_float(Unit16 value) {
-  const std::uint32_t bits = (static_cast<std::uint32_t>(value.bits) + unit16_bias) << 12;
-  return value.bits == 0 ? 0.0f : std::bit_cast<float>(bits);
+inline void store_unit(float* destination, float value) { *destination = value; }
+inline float unit_to_float(std::uint16_t value) {
+  const std::uint32_t bits = (static_cast<std::uint32_t>(value) + unit16_bias) << 12;
+  return value == 0 ? 0.0f : std::bit_cast<float>(bits);
 }
-using tw::to_float;
-
-/// How exponentials are kept where the activations are T.
-template <class T>
-struct Kept;
-template <>
-struct Kept<float> {
-  using Type = float;
-};
-template <>
-struct Kept<bf16> {
-  using Type = Unit16;
-};
+inline float unit_to_float(float value) { return value; }
+inline void store_gradient(std::uint16_t* destination, float value) { *destination = to_bf16(value).bits; }
+inline void store_gradient(float* destination, float value) { *destination = value; }
 
 /// e = exp(l − top); returns their sum. Sums of single lanes meet in float64: 1 − p of a sure prediction keeps its
 /// digits.
@@ -166,14 +162,14 @@ TW_LOOP double unit_exponentials_loop(const float* l, float top, E* e, Index cou
     TW_SIMD
     for (Index k = 0; k < lanes; ++k) values[k] = formula::exponential(l[c + k] - top);
     TW_SIMD
-    for (Index k = 0; k < lanes; ++k) store(e + c + k, values[k]);
+    for (Index k = 0; k < lanes; ++k) store_unit(e + c + k, values[k]);
     TW_SIMD
     for (Index k = 0; k < lanes; ++k) sums[k] += values[k];
   }
   for (Index k = 0; c < count; ++c, ++k) {
     const float value = formula::exponential(l[c] - top);
     sums[k] += value;
-    store(e + c, value);
+    store_unit(e + c, value);
   }
   double sum = 0;
   for (const float lane : sums) sum += static_cast<double>(lane);
@@ -186,7 +182,7 @@ void classifier_statistics(int threads, DType dtype, const float* logits, Index 
                            const std::int32_t* targets, void* e_data, float* tile_max, double* tile_sum,
                            float* tile_logit_sum, float* best, std::int32_t* best_index, float* target_logit) {
   with_type(dtype, [&](auto* type) {
-    using E = typename Kept<std::remove_pointer_t<decltype(type)>>::Type;
+    using E = Bits<std::remove_pointer_t<decltype(type)>>;
     in_parallel(threads, rows * width, [&](int part, int parts) {
       const Range range = share(rows, parts, part, 1);
       for (Index r = range.begin; r < range.end; ++r) {
@@ -213,23 +209,21 @@ void classifier_gradient(int threads, DType dtype, void* e_data, Index rows, Ind
                          const std::int32_t* targets, const float* tile_max, const float* best, const double* sum,
                          LabelSmoothing smoothing) {
   with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    using E = typename Kept<T>::Type;
+    using E = Bits<std::remove_pointer_t<decltype(type)>>;
     in_parallel(threads, rows * width, [&](int part, int parts) {
       const Range range = share(rows, parts, part, 1);
       for (Index r = range.begin; r < range.end; ++r) {
-        const E* e = static_cast<const E*>(e_data) + r * width;
-        T* gradient = static_cast<T*>(e_data) + r * width;
+        E* e = static_cast<E*>(e_data) + r * width;  // becomes the gradient
         const double exact_factor = std::exp(static_cast<double>(tile_max[r]) - static_cast<double>(best[r])) / sum[r];
         const float factor = static_cast<float>(exact_factor), everywhere = smoothing.everywhere;
         const Index target = targets[r] - first;
         const bool here = target >= 0 && target < width;
-        const double at_target = here ? static_cast<double>(to_float(e[target])) * exact_factor -
+        const double at_target = here ? static_cast<double>(unit_to_float(e[target])) * exact_factor -
                                             static_cast<double>(everywhere) - static_cast<double>(smoothing.on_target)
                                       : 0.0;
         TW_SIMD
-        for (Index c = 0; c < width; ++c) store(gradient + c, to_float(e[c]) * factor - everywhere);
-        if (here) store(gradient + target, static_cast<float>(at_target));
+        for (Index c = 0; c < width; ++c) store_gradient(e + c, unit_to_float(e[c]) * factor - everywhere);
+        if (here) store_gradient(e + target, static_cast<float>(at_target));
       }
     });
   });
