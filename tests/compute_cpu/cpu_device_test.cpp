@@ -1,13 +1,18 @@
 // What only the cpu device promises: nothing is allocated while it runs, packed weights follow a refresh, and the
 // instruction set can be capped. A cap is read once in a process, so those cases run in one of their own.
 #include <gtest/gtest.h>
+#include <omp.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <thread>
 #include <vector>
 
+#include "models/compute/cpu/context.hpp"
 #include "models/compute/cpu/cpu_device.hpp"
 #include "models/compute/error.hpp"
 
@@ -137,6 +142,59 @@ TEST(CpuDevice, TheSameStepGivesTheSameBits) {
     const std::vector<float> first = run_plans(*device, type, [](const auto&) {});
     const std::vector<float> second = run_plans(*device, type, [](const auto& round) { round(); });
     EXPECT_EQ(first, second);
+  }
+}
+
+int threads_of_this_process() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+
+// On a thread that may use more threads than the device: nothing that a plan does may wake them.
+TEST(CpuDevice, LinearWeightsAreRepackedByTheDevicesThreadsOnly) {
+  const auto device = make_cpu_device({.threads = 1});
+  for (const DType type : types_of(*device)) {
+    cpu::Context context(*device, 1);
+    Desk desk(*device);
+    constexpr int rows = 64, in = 1024, out = 1024;
+    const std::string sizes = " 64 1024 1024 " + std::string(to_string(type));
+    for (const char* pass : {"linear forward", "linear input"}) {  // the second candidate is far ahead: packed
+      context.fastest(pass + sizes, [] {
+        return std::vector<std::function<void()>>{[] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, [] {}};
+      });
+    }
+    const auto plan = cpu::make_linear(context, LinearShape{rows, in, out, type});
+    ASSERT_NE(plan->description().find("forward packed"), std::string::npos) << plan->description();
+    plan->bind(desk.make(type, {out, in}));
+    int before = 0, after = 0;
+    std::thread([&] {  // a new thread has no workers of its own yet
+      omp_set_num_threads(4);
+      before = threads_of_this_process();
+      plan->refresh(desk.stream());
+      after = threads_of_this_process();
+    }).join();
+    EXPECT_EQ(after, before) << to_string(type);
+  }
+}
+
+// One head: its products are made for one thread, and run on one where the device has more.
+TEST(CpuDevice, ASingleHeadWakesNoWorkers) {
+  const auto device = make_cpu_device({.threads = 4});
+  for (const DType type : types_of(*device)) {
+    Desk desk(*device);
+    constexpr int seq = 256, width = 64;
+    const auto plan = device->plan(AttentionShape{1, seq, 1, width, true, type});
+    const Tensor qkv = desk.make(type, {1, seq, 3, 1, width}), out = desk.make(type, {1, seq, 1, width});
+    const Tensor log_sum_exp = desk.make(DType::float32, {1, 1, seq});
+    int before = 0, after = 0;
+    std::thread([&] {
+      omp_set_num_threads(4);
+      before = threads_of_this_process();
+      plan->forward(desk.stream(), {qkv, out, log_sum_exp});
+      after = threads_of_this_process();
+    }).join();
+    EXPECT_EQ(after, before) << to_string(type);
   }
 }
 

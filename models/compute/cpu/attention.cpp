@@ -107,7 +107,7 @@ class CpuAttentionPlan final : public AttentionPlan {
 
   template <class Body>
   void over_heads(Body&& body) {
-    const ThreadScope scope(context_.threads());
+    const ThreadScope scope(static_cast<int>(threads_.size()));  // alone, a primitive made for one thread sees one
     const Index pairs = shape().batch * shape().heads;
     std::exception_ptr failure;
 #pragma omp parallel num_threads(static_cast <int>(threads_.size()))

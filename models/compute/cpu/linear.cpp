@@ -48,6 +48,7 @@ class CpuLinearPlan final : public LinearPlan {
 
  protected:
   void do_refresh(Stream&) override {
+    const ThreadScope scope(context_.threads());
     for (WeightProduct* product : {&forward_, &backward_}) {
       if (product->packed) {
         product->pack.run(context_.stream(), context_.scratchpad(), weight().data, product->weight.data());
