@@ -27,7 +27,7 @@ std::int64_t statistic_elements(const std::vector<std::unique_ptr<Block>>& block
 
 }  // namespace
 
-ParameterLayout::ParameterLayout(const std::vector<std::unique_ptr<Block>>& blocks) {
+ParameterLayout::ParameterLayout(const std::vector<std::unique_ptr<Block>>& blocks, int ranks) {
   for (int block = static_cast<int>(blocks.size()) - 1; block >= 0; --block) {
     const std::vector<ParameterSpec> specs = blocks[static_cast<std::size_t>(block)]->parameters();
     for (int index = static_cast<int>(specs.size()) - 1; index >= 0; --index) {
@@ -37,7 +37,7 @@ ParameterLayout::ParameterLayout(const std::vector<std::unique_ptr<Block>>& bloc
       parameter_count += spec.dims.count();
     }
   }
-  count = round_up(count, total_elements);
+  count = round_up(count, ranks * align_elements);
 }
 
 std::vector<DecaySegment> ParameterLayout::decay_segments(float weight_decay) const {
@@ -48,8 +48,9 @@ std::vector<DecaySegment> ParameterLayout::decay_segments(float weight_decay) co
   return segments;
 }
 
-ParameterStore::ParameterStore(Device& device, DType precision, const std::vector<std::unique_ptr<Block>>& blocks)
-    : device_(device), precision_(precision), layout_(blocks) {
+ParameterStore::ParameterStore(Device& device, DType precision, const std::vector<std::unique_ptr<Block>>& blocks,
+                               int ranks)
+    : device_(device), precision_(precision), layout_(blocks, ranks) {
   const auto count = static_cast<std::size_t>(layout_.count);
   if (precision != DType::float32) weights_ = Buffer(device, count * size_of(precision));
   master_ = Buffer(device, count * sizeof(float));

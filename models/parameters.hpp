@@ -13,25 +13,23 @@ namespace tw {
 /// parameters of a block from last to first; a tied parameter stands at its owner. Needs no device.
 struct ParameterLayout {
   static constexpr std::int64_t align_elements = 64;  ///< 128 bytes in bf16 as well
-  static constexpr std::int64_t total_elements =
-      4096;  ///< the flat count is a multiple: equal shards for 2^k ranks up to 64
   struct Entry {
     ParameterSpec spec;
     std::int64_t offset = 0;
     int block = 0, index = 0;  ///< parameters()[index] of blocks[block]
   };
   std::vector<Entry> entries;
-  std::int64_t count = 0;            ///< elements with padding
+  std::int64_t count = 0;            ///< elements with padding, a multiple of ranks · align_elements: equal shards
   std::int64_t parameter_count = 0;  ///< without
 
-  explicit ParameterLayout(const std::vector<std::unique_ptr<Block>>& blocks);
+  explicit ParameterLayout(const std::vector<std::unique_ptr<Block>>& blocks, int ranks = 1);
   /// One for each parameter; weight decay 0 where none applies. Padding lies in none.
   std::vector<DecaySegment> decay_segments(float weight_decay) const;
 };
 
 class ParameterStore {
  public:
-  ParameterStore(Device& device, DType precision, const std::vector<std::unique_ptr<Block>>& blocks);
+  ParameterStore(Device& device, DType precision, const std::vector<std::unique_ptr<Block>>& blocks, int ranks = 1);
 
   /// Published initialisation from counter-based numbers keyed by (seed, name, element): equal on each device and rank.
   void initialise(Stream& stream, std::uint64_t seed);

@@ -232,13 +232,26 @@ TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
       end = entry.offset + entry.spec.dims.count();
       count += entry.spec.dims.count();
     }
-    EXPECT_EQ(layout.count % 4096, 0);
-    EXPECT_LT(layout.count - end, 4096);
+    EXPECT_EQ(layout.count % 64, 0);
+    EXPECT_LT(layout.count - end, 64);
     EXPECT_EQ(layout.parameter_count, count);
     EXPECT_EQ(count, count_parameters(c.network));
     for (const Parameter& p : bench.store.parameters()) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.weight.data) % 128, 0u);
       EXPECT_EQ(p.weight.dtype, p.spec.keep_float32 ? DType::float32 : DType::bf16);
+    }
+  }
+}
+
+TEST(ParameterLayout, DividesIntoEqualShardsOfWholeLines) {
+  for (const Case& c : cases()) {
+    const auto blocks = build_blocks(c.network, DType::bf16, c.network.default_micro_batch, c.network.default_seq_len);
+    const std::int64_t alone = ParameterLayout(blocks).count;
+    for (const int ranks : {1, 2, 3, 6, 7, 12, 96, 128}) {
+      const ParameterLayout layout(blocks, ranks);
+      EXPECT_EQ(layout.count % (ranks * 64), 0) << ranks << " ranks, 128 bytes in bf16";
+      EXPECT_GE(layout.count, alone);
+      EXPECT_LT(layout.count, alone + ranks * 64);
     }
   }
 }
