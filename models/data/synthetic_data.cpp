@@ -15,7 +15,7 @@ Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType prec
 }
 
 Tensor SyntheticData::targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
-  return Tensor{nullptr, DType::int32, {network.is_tokens() ? micro_batch * seq_len : micro_batch}};
+  return Tensor{nullptr, DType::int32, {network.is_tokens() ? Dims{micro_batch, seq_len}.count() : micro_batch}};
 }
 
 SyntheticData::SyntheticData(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
@@ -52,7 +52,9 @@ void SyntheticData::generate(Split split, std::uint64_t first_sample) {
 }
 
 double SyntheticData::loss_floor() const {
-  return tokens_ ? tokens_->entropy_rate() : std::numeric_limits<double>::quiet_NaN();
+  if (!tokens_) return std::numeric_limits<double>::quiet_NaN();
+  const auto positions = static_cast<double>(seq_len_);
+  return ((positions - 1) * tokens_->entropy_rate() + tokens_->bigram_entropy()) / positions;
 }
 
 }  // namespace tw

@@ -163,7 +163,47 @@ TEST(Synthetic, TargetsAreTheNextTokens) {
       EXPECT_EQ(data.targets().as<std::int32_t>()[b * 7 + t], data.inputs().as<std::int32_t>()[b * 7 + t + 1]);
     }
   }
-  EXPECT_NEAR(data.loss_floor(), 1.2130, 5e-5);
+}
+
+// The floor is attained: the loss of the model that knows the source, at each position from what it may see there.
+TEST(Synthetic, TheLossFloorIsThatOfTheBestModel) {
+  const TokenSource source(micro_gpt2().gpt2().vocabulary, 1);
+  const std::int64_t vocabulary = source.vocabulary();
+  const auto probability = [&](std::int64_t next, std::int64_t previous, std::int64_t before) {
+    double p = 0;
+    for (int k = 0; k < 4; ++k) {
+      if (source.next(static_cast<int>(previous), static_cast<int>(before), k) == next) p += k < 2 ? 0.5 / (1 + k) : 0.125;
+    }
+    return p;
+  };
+  for (const std::int64_t seq : {1, 2, 7}) {
+    constexpr std::int64_t samples = 4000;
+    SyntheticData data(micro_gpt2(), DType::float32, samples, seq, 1, 1);
+    data.generate(Split::held_out, 0);
+    const auto *inputs = data.inputs().as<std::int32_t>(), *targets = data.targets().as<std::int32_t>();
+    double sum = 0, squares = 0;  // of the losses of samples
+    for (std::int64_t b = 0; b < samples; ++b) {
+      double loss = 0;
+      for (std::int64_t t = 0; t < seq; ++t) {
+        const std::int64_t at = b * seq + t;
+        double p = 0;
+        if (t > 0) {
+          p = probability(targets[at], inputs[at], inputs[at - 1]);
+        } else {
+          for (std::int64_t hidden = 0; hidden < vocabulary; ++hidden)
+            p += probability(targets[at], inputs[at], hidden) / static_cast<double>(vocabulary);
+        }
+        loss -= std::log(p) / static_cast<double>(seq);
+      }
+      sum += loss;
+      squares += loss * loss;
+    }
+    const double mean = sum / samples, deviation = std::sqrt((squares / samples - mean * mean) / samples);
+    EXPECT_NEAR(data.loss_floor(), mean, 4 * deviation + 1e-12) << "sequences of " << seq;
+  }
+  const double rate = source.entropy_rate(), bigram = source.bigram_entropy();
+  EXPECT_DOUBLE_EQ(SyntheticData(micro_gpt2(), DType::float32, 1, 1, 1, 1).loss_floor(), bigram);
+  EXPECT_DOUBLE_EQ(SyntheticData(micro_gpt2(), DType::float32, 1, 8, 1, 1).loss_floor(), (7 * rate + bigram) / 8);
   EXPECT_TRUE(std::isnan(SyntheticData(micro_resnet(), DType::bf16, 1, 0, 1, 1).loss_floor()));
 }
 

@@ -132,8 +132,8 @@ namespace {
 template <class T>
 using Bits = std::conditional_t<std::is_same_v<T, bf16>, std::uint16_t, float>;
 
-/// In 16 bits a number in [0, 1] has 5 bits of exponent, 11 of fraction, no sign. Rounding errs by 2^-12, so that dlogits
-/// made from it are as good as rounded once to bf16; numbers below 2^-31 become 0.
+/// In 16 bits a number in [0, 1] has 5 bits of exponent, 11 of fraction, no sign. Rounding errs by 2^-12, so that
+/// dlogits made from it are as good as rounded once to bf16; numbers below 2^-31 become 0.
 constexpr std::uint32_t unit16_bias = (127u - 31u) << 11;
 
 inline void store_unit(std::uint16_t* destination, float value) {
