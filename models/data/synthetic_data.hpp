@@ -31,8 +31,8 @@ class SyntheticData {
   void generate(Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }    // host memory
   const Tensor& targets() const { return targets_; }  // host memory
-  /// Least expected loss of any model on unseen samples, in nats a token: the entropy rate, but for the first position of
-  /// a sequence, whose target follows one visible token only (the one before it is hidden). NaN for images.
+  /// Least expected loss of any model on unseen samples, in nats a token: the entropy rate, but for the first position
+  /// of a sequence, whose target follows one visible token only (the one before it is hidden). NaN for images.
   double loss_floor() const;
 
  private:

@@ -161,7 +161,8 @@ TEST(CpuDevice, LinearWeightsAreRepackedByTheDevicesThreadsOnly) {
     const std::string sizes = " 64 1024 1024 " + std::string(to_string(type));
     for (const char* pass : {"linear forward", "linear input"}) {  // the second candidate is far ahead: packed
       context.fastest(pass + sizes, [] {
-        return std::vector<std::function<void()>>{[] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, [] {}};
+        return std::vector<std::function<void()>>{[] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); },
+                                                  [] {}};
       });
     }
     const auto plan = cpu::make_linear(context, LinearShape{rows, in, out, type});
@@ -173,7 +174,8 @@ TEST(CpuDevice, LinearWeightsAreRepackedByTheDevicesThreadsOnly) {
       before = threads_of_this_process();
       plan->refresh(desk.stream());
       after = threads_of_this_process();
-    }).join();
+    })
+        .join();
     EXPECT_EQ(after, before) << to_string(type);
   }
 }

@@ -172,7 +172,8 @@ TEST(Synthetic, TheLossFloorIsThatOfTheBestModel) {
   const auto probability = [&](std::int64_t next, std::int64_t previous, std::int64_t before) {
     double p = 0;
     for (int k = 0; k < 4; ++k) {
-      if (source.next(static_cast<int>(previous), static_cast<int>(before), k) == next) p += k < 2 ? 0.5 / (1 + k) : 0.125;
+      if (source.next(static_cast<int>(previous), static_cast<int>(before), k) == next)
+        p += k < 2 ? 0.5 / (1 + k) : 0.125;
     }
     return p;
   };
