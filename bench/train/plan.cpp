@@ -67,6 +67,14 @@ void check_positive(std::int64_t value, const char* option) {
   if (value < 1) throw UsageError(fmt::format("{} {}: must be at least 1", option, value));
 }
 
+// More than anybody trains with; products of sizes below these do not overflow.
+constexpr std::int64_t most_micro_batch = 1 << 24, most_accumulate = 1 << 16, most_global_batch = std::int64_t{1} << 31;
+
+void check_range(std::int64_t value, std::int64_t most, const char* option) {
+  check_positive(value, option);
+  if (value > most) throw UsageError(fmt::format("{} {}: must be at most {}", option, value, most));
+}
+
 }  // namespace
 
 std::int64_t check_range(const std::string& what, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -102,9 +110,9 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
             for (const auto micro : values_or_none(axes.micro_batch))
               for (const auto accumulate : values_or_none(axes.accumulate))
                 for (const auto global : values_or_none(axes.global_batch)) {
-                  if (micro) check_positive(*micro, "--micro-batch");
-                  if (accumulate) check_positive(*accumulate, "--accumulate");
-                  if (global) check_positive(*global, "--global-batch");
+                  if (micro) check_range(*micro, most_micro_batch, "--micro-batch");
+                  if (accumulate) check_range(*accumulate, most_accumulate, "--accumulate");
+                  if (global) check_range(*global, most_global_batch, "--global-batch");
                   Point point;
                   point.network = network_of(model, layers);
                   point.layers = layers;
@@ -121,6 +129,9 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
                     throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
                   }
                   solve_batch(point, micro, accumulate, global);
+                  check_range(point.micro_batch, most_micro_batch, "micro-batch");
+                  check_range(point.accumulate, most_accumulate, "accumulation");
+                  check_range(point.global_batch(), most_global_batch, "global batch");
                   point.id = point_id(point);
                   if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
                   plan.points.push_back(std::move(point));

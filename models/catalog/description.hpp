@@ -59,7 +59,7 @@ struct Product {
   double flops() const;
 };
 
-/// All products of one micro-batch, equal shapes merged.
+/// All products of one micro-batch, equal shapes merged. Throws std::invalid_argument where its tokens overflow.
 std::vector<Product> products(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
 /// Model FLOPs of a training step for one sample (anchors: 6·N_mat + 6·L·C·T a token, causal; convolutions 3× forward less the

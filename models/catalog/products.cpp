@@ -1,5 +1,7 @@
 // Which matrix products and convolutions a training step is made of, and their model FLOPs.
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 #include "models/catalog/description.hpp"
 
@@ -92,19 +94,25 @@ double Product::flops() const {
     case Kind::convolution: {
       const std::int64_t out_height = (height + 2 * padding - kernel) / stride + 1;
       const std::int64_t out_width = (width + 2 * padding - kernel) / stride + 1;
-      forward = 2.0 * static_cast<double>(batch * out_height * out_width * kernel * kernel) *
+      forward = 2.0 * static_cast<double>(batch) * static_cast<double>(out_height * out_width * kernel * kernel) *
                 static_cast<double>(in_channels * out_channels);
       break;
     }
     case Kind::attention:
       // q·kᵀ and p·v are 2·T²·C each; a causal mask leaves half of both.
-      forward = 2.0 * static_cast<double>(batch * heads * head_dim) * static_cast<double>(seq) * static_cast<double>(seq);
+      forward = 2.0 * static_cast<double>(batch) * static_cast<double>(heads * head_dim) * static_cast<double>(seq) *
+                static_cast<double>(seq);
       break;
   }
   return forward * (backward_input ? 3 : 2) * count;
 }
 
 std::vector<Product> products(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
+  std::int64_t tokens = micro_batch;
+  if (network.is_tokens() && __builtin_mul_overflow(micro_batch, seq_len, &tokens)) {
+    throw std::invalid_argument("a micro-batch of " + std::to_string(micro_batch) + " × " + std::to_string(seq_len) +
+                                " tokens is too large to be counted");
+  }
   return network.is_tokens() ? gpt2_products(network.gpt2(), micro_batch, seq_len)
                              : resnet_products(network.resnet(), micro_batch);
 }

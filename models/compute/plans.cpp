@@ -10,6 +10,11 @@ void check_dtype(const Check& check, DType dtype) {
     check.fail("shape.dtype", "float32 or bf16", std::string(to_string(dtype)));
 }
 
+// Every operand is small enough to be counted; the products of extents that devices form are parts of these.
+void check_counts(std::initializer_list<Dims> operands) {
+  for (const Dims& dims : operands) static_cast<void>(dims.count());
+}
+
 }  // namespace
 
 // ---- weights ----
@@ -41,6 +46,8 @@ LinearPlan::LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(de
   check.at_least("shape.rows", shape.rows, 1);
   check.at_least("shape.in_features", shape.in_features, 1);
   check.at_least("shape.out_features", shape.out_features, 1);
+  check_counts(
+      {{shape.rows, shape.in_features}, {shape.rows, shape.out_features}, {shape.out_features, shape.in_features}});
   check_dtype(check, shape.dtype);
 }
 
@@ -91,6 +98,14 @@ void LinearPlan::backward_weights(Stream& stream, const LinearBackwardWeights& a
 
 // ---- convolution ----
 
+namespace {
+
+Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
+Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
+Dims kernel_dims(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
+
+}  // namespace
+
 ConvolutionPlan::ConvolutionPlan(Device& device, const ConvolutionShape& shape) : WeightPlan(device), shape_(shape) {
   const Check check(Op::convolution_forward);
   check.at_least("shape.batch", shape.batch, 1);
@@ -103,16 +118,9 @@ ConvolutionPlan::ConvolutionPlan(Device& device, const ConvolutionShape& shape) 
   check.at_least("shape.width", shape.width, 1);
   check.at_least("shape.height + 2·padding − kernel", shape.height + 2 * shape.padding - shape.kernel, 0);
   check.at_least("shape.width + 2·padding − kernel", shape.width + 2 * shape.padding - shape.kernel, 0);
+  check_counts({image_in(shape), image_out(shape), kernel_dims(shape)});
   check_dtype(check, shape.dtype);
 }
-
-namespace {
-
-Dims image_in(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
-Dims image_out(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
-Dims kernel_dims(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
-
-}  // namespace
 
 void ConvolutionPlan::check_weight(const Tensor& weight) const {
   Check(Op::convolution_forward).has("weight", weight, shape_.dtype, kernel_dims(shape_));
@@ -152,6 +160,7 @@ AttentionPlan::AttentionPlan(Device& device, const AttentionShape& shape) : Plan
   check.at_least("shape.seq", shape.seq, 1);
   check.at_least("shape.heads", shape.heads, 1);
   check.at_least("shape.head_dim", shape.head_dim, 1);
+  check_counts({{shape.batch, shape.seq, 3, shape.heads, shape.head_dim}, {shape.seq, shape.seq}});
   check_dtype(check, shape.dtype);
 }
 
@@ -186,6 +195,7 @@ ClassifierPlan::ClassifierPlan(Device& device, const ClassifierShape& shape) : W
   check.at_least("shape.rows", shape.rows, 1);
   check.at_least("shape.in_features", shape.in_features, 1);
   check.at_least("shape.classes", shape.classes, 1);
+  check_counts({{shape.rows, shape.in_features}, {shape.rows, shape.classes}, {shape.classes, shape.in_features}});
   if (!(shape.label_smoothing >= 0 && shape.label_smoothing < 1)) {
     check.fail("shape.label_smoothing", "a value in [0, 1)", std::to_string(shape.label_smoothing));
   }

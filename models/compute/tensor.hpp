@@ -15,17 +15,23 @@ namespace tw {
 class Dims {
  public:
   static constexpr int max_rank = 5;
+  /// More elements than any address space holds; sums and byte counts of what lies below cannot overflow.
+  static constexpr std::int64_t max_count = std::int64_t{1} << 47;
   constexpr Dims() = default;
+  /// Throws Error{internal} for more than max_rank extents.
   constexpr Dims(std::initializer_list<std::int64_t> extents) {
-    for (const std::int64_t extent : extents) extent_[rank_++] = extent;  // more than max_rank does not compile in constexpr
+    if (extents.size() > max_rank) refuse_rank(extents.size());
+    for (const std::int64_t extent : extents) extent_[rank_++] = extent;
   }
   constexpr int rank() const { return rank_; }
   constexpr std::int64_t operator[](int axis) const { return extent_[axis]; }
-  /// Number of elements; 0 for rank 0.
+  /// Number of elements; 0 for rank 0. Throws Error{usage} above max_count.
   constexpr std::int64_t count() const {
     if (rank_ == 0) return 0;
     std::int64_t product = 1;
-    for (int axis = 0; axis < rank_; ++axis) product *= extent_[axis];
+    for (int axis = 0; axis < rank_; ++axis) {
+      if (__builtin_mul_overflow(product, extent_[axis], &product) || product > max_count) refuse_count();
+    }
     return product;
   }
   constexpr bool operator==(const Dims&) const = default;
@@ -33,6 +39,9 @@ class Dims {
   std::string str() const;
 
  private:
+  [[noreturn]] static void refuse_rank(std::size_t rank);
+  [[noreturn]] void refuse_count() const;
+
   std::array<std::int64_t, max_rank> extent_{};
   int rank_ = 0;
 };

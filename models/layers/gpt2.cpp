@@ -1,7 +1,8 @@
 // GPT-2 (Radford et al. 2019): embedding, pre-norm transformer blocks, tied output head. Names are Hugging Face's
-// GPT2Model. Initialisation is OpenAI's released code: weights normal(0, 0.02), projections into the residual stream
-// divided by sqrt(2·layers) (the paper's 1/sqrt(N), N residual layers), positions normal(0, 0.01), biases 0, norms 1
-// and 0. Weight decay on all matrices, embeddings included (nanoGPT: every parameter of two or more dimensions).
+// GPT2Model. Initialisation is that of OpenAI's released code (weights normal(0, 0.02), positions normal(0, 0.01),
+// biases 0, norms 1 and 0), but for the projections into the residual stream: these are divided by sqrt(2·layers), the
+// paper's 1/sqrt(N) with N residual layers, which the released code lacks. Weight decay on all matrices, embeddings
+// included (nanoGPT: every parameter of two or more dimensions).
 #include <cmath>
 
 #include "models/compute/error.hpp"
@@ -17,7 +18,7 @@ struct Gpt2Sizes {
   DType dtype;
   std::int64_t batch, seq, width, heads, vocabulary, max_seq;
   int layers;
-  std::int64_t rows() const { return batch * seq; }
+  std::int64_t rows() const { return Dims{batch, seq}.count(); }
   Dims rows_by(std::int64_t columns) const { return {rows(), columns}; }
 };
 

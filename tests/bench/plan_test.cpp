@@ -67,6 +67,25 @@ TEST(Plan, BatchesThatDoNotFitAreRefused) {
             std::string::npos);
 }
 
+TEST(Plan, AbsurdSizesAreRefusedBeforeTheyAreMultiplied) {
+  const std::string odd = std::to_string((1LL << 54) + 1), huge = std::to_string(1LL << 62);
+  for (const std::string option : {"--micro-batch", "--accumulate", "--global-batch"}) {
+    for (const std::string& value : {odd, huge}) {
+      const std::string text = refusal({"--model", "gpt2-124m", option, value}, 4);
+      EXPECT_NE(text.find(option + " " + value), std::string::npos) << text;
+      EXPECT_NE(text.find("must be at most"), std::string::npos) << text;
+    }
+  }
+  // A product that wraps to 0 was a division by zero.
+  const std::string wrapped = refusal({"--model", "gpt2-tiny", "--global-batch", "8", "--micro-batch", huge}, 4);
+  EXPECT_NE(wrapped.find("--micro-batch " + huge), std::string::npos) << wrapped;
+  EXPECT_NE(refusal({"--model", "gpt2-124m", "--seq-len", huge}).find("--seq-len " + huge), std::string::npos);
+  const std::string whole = refusal({"--model", "gpt2-tiny", "--micro-batch", "16777216", "--accumulate", "65536"});
+  EXPECT_NE(whole.find("global batch"), std::string::npos) << whole;
+  const std::string rest = refusal({"--model", "gpt2-tiny", "--global-batch", "2147483648", "--micro-batch", "1"});
+  EXPECT_NE(rest.find("accumulation"), std::string::npos) << rest;
+}
+
 TEST(Plan, APointTwiceIsRefused) {
   EXPECT_NE(refusal({"--model", "gpt2-tiny,gpt2-tiny"}).find("twice"), std::string::npos);
 }

@@ -75,6 +75,7 @@ TEST(Catalog, ProductsAddUpToTheModelFlops) {
 }
 
 TEST(Catalog, ProductsOfGpt2) {
+  EXPECT_THROW(products(find_network("gpt2-124m"), std::int64_t{1} << 62, 1024), std::invalid_argument);
   const std::vector<Product> list = products(find_network("gpt2-124m"), 4, 256);
   ASSERT_EQ(list.size(), 6u);
   EXPECT_EQ(list[0].rows, 1024);

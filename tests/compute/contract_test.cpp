@@ -46,6 +46,35 @@ TEST_P(Contract, PlansRefuseImpossibleShapes) {
                {"classifier", "label_smoothing", "1.5"});
 }
 
+TEST(Dims, CountIsChecked) {
+  EXPECT_EQ((Dims{3, 4, 5, 6, 7}.count()), 2520);
+  EXPECT_EQ((Dims{Dims::max_count}.count()), Dims::max_count);
+  const std::int64_t odd = (std::int64_t{1} << 54) + 1, huge = std::int64_t{1} << 62;
+  for (const Dims& dims :
+       {Dims{odd, 1024}, Dims{huge, 4}, Dims{huge}, Dims{Dims::max_count + 1}, Dims{2, Dims::max_count}}) {
+    expect_names(usage_error([&] { static_cast<void>(dims.count()); }), {dims.str().c_str(), "smaller batch"});
+    const Tensor tensor{nullptr, DType::float32, dims};
+    usage_error([&] { static_cast<void>(tensor.bytes()); });
+  }
+}
+
+TEST(Dims, MoreExtentsThanThereIsRoomForAreRefused) {
+  EXPECT_EQ((Dims{1, 2, 3, 4, 5}.rank()), 5);
+  EXPECT_THROW((Dims{1, 2, 3, 4, 5, 6}), Error);
+}
+
+TEST_P(Contract, PlansRefuseSizesThatWrap) {
+  TW_NEEDS(Op::linear_forward);
+  const std::int64_t odd = (std::int64_t{1} << 54) + 1, huge = std::int64_t{1} << 62;
+  for (const std::int64_t absurd : {odd, huge}) {
+    usage_error([&] { device().plan(LinearShape{absurd, 1024, 4, dtype()}); });
+    usage_error([&] { device().plan(LinearShape{2, absurd, 1024, dtype()}); });
+    usage_error([&] { device().plan(ConvolutionShape{absurd, 32, 32, 1, 1, 1, 1, 0, dtype()}); });
+    usage_error([&] { device().plan(AttentionShape{absurd, 16, 4, 16, true, dtype()}); });
+    usage_error([&] { device().plan(ClassifierShape{absurd, 1024, 4, 0, dtype()}); });
+  }
+}
+
 TEST_P(Contract, LinearErrorsSayWhatWasWanted) {
   TW_NEEDS(Op::linear_forward);
   Lab lab(device());
