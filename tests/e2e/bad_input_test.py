@@ -76,7 +76,9 @@ class BadInput(Case):
 
     def test_nonsense_numbers(self):
         for option, value in (("--micro-batch", 0), ("--accumulate", -1), ("--steps", 0), ("--trials", 0), ("--window", 0),
-                              ("--seq-len", 0), ("--micro-batch", "x"), ("--threads", -2), ("--warmup", -1)):
+                              ("--seq-len", 0), ("--micro-batch", "x"), ("--threads", -2), ("--warmup", -1),
+                              ("--micro-batch", 2**54 + 1), ("--accumulate", 2**62), ("--global-batch", 2**62),
+                              ("--seq-len", 2**62)):
             with self.subTest(option=option, value=value):
                 process = run("--model", "gpt2-tiny", option, value, "--out", self.out)
                 self.assertEqual(process.returncode, USAGE, process.stderr)
@@ -244,6 +246,19 @@ class LostRanks(Case):
         process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
         self.assertIn(process.returncode, (ENVIRONMENT, 4), process.stdout + process.stderr)
         self.assertIn("rank 0", process.stdout + process.stderr)
+
+    def test_a_failure_in_a_step_ends_all_ranks(self):
+        """One rank fails in the middle of a step while the other waits for it: the job ends, and says where."""
+        train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--window", "50", "--trials", "1"]
+        train += ["--out", str(self.out)]
+        failing = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_FAILING_REDUCTION']}"]
+        command = mpirun(1) + train + [":", "-np", "1"] + failing + train
+        process = subprocess.run(command, capture_output=True, text=True, timeout=40, env=environment())
+        self.assertNotEqual(process.returncode, 0, process.stdout + process.stderr)
+        said = [line for line in process.stderr.splitlines() if "trainwatt-train: error: rank 1 on " in line]
+        self.assertEqual(len(said), 1, process.stderr)
+        self.assertIn("MPI_Allreduce", said[0])
+        self.assertFalse((self.out / "report.json").exists(), "nothing was measured")
 
 
 if __name__ == "__main__":
