@@ -13,6 +13,7 @@ tw_library(tw_models
   optimizers/optimizer.cpp
   parameters.cpp
   trainer.cpp
+  workspace_estimate.cpp
 )
 target_link_libraries(tw_models PUBLIC tw_catalog tw_compute PRIVATE OpenMP::OpenMP_CXX)
 # The same bits from each instruction set (see the file); without errno and traps, which nobody reads, its loops vectorise.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "models/compute/error.hpp"
 #include "models/data/synthetic_data.hpp"
@@ -11,6 +12,7 @@
 #include "models/export/step_export.hpp"
 #include "models/optimizers/optimizer.hpp"
 #include "models/parameters.hpp"
+#include "models/workspace_estimate.hpp"
 
 namespace tw {
 namespace {
@@ -22,9 +24,14 @@ void check(const TrainerConfig& config) {
   require(config.accumulate >= 1, "accumulate must be at least 1, not " + std::to_string(config.accumulate));
   require(config.ranks >= 1 && config.rank >= 0 && config.rank < config.ranks,
           "rank " + std::to_string(config.rank) + " is not one of " + std::to_string(config.ranks));
+  static_cast<void>(Dims{config.micro_batch, config.accumulate, config.ranks}.count());  // the global batch
   const OptimizerConfig& o = config.optimizer;
   require(o.learning_rate > 0 && o.weight_decay >= 0 && o.clip_norm >= 0 && o.warmup_steps >= 0,
           "an optimizer needs a positive learning rate, and weight decay, clip norm and warm-up that are not negative");
+  require(o.final_learning_rate_share > 0 && o.final_learning_rate_share <= 1,
+          "the final share of the learning rate must be above 0, or a long run ends on frozen weights, and at most 1, "
+          "not " +
+              std::to_string(o.final_learning_rate_share));
 }
 
 std::size_t batch_bytes(const TrainerConfig& c) {
@@ -51,13 +58,12 @@ int data_threads(const DeviceInfo& info) { return std::max(1, info.threads); }
 
 }  // namespace
 
-MemoryPlan plan_memory(const TrainerConfig& config) {
+MemoryPlan plan_memory(const TrainerConfig& config, int threads) {
   check(config);
   const auto blocks = build_blocks(config.network, config.precision, config.micro_batch, config.seq_len);
-  const ParameterLayout layout(blocks);
+  const ParameterLayout layout(blocks, config.ranks);
   MemoryPlan plan = exact_plan(config, blocks, layout, ActivationPlan(blocks, {config.recompute, 0, -1}));
-  // A plan may keep its weight packed once for each direction, channels padded to whole vectors. Workspace: the
-  // classifier's exponentials, in chunks of at most 1024 rows, and 32 MiB for what libraries take.
+  // A plan may keep its weight packed once for each direction, channels padded to whole vectors.
   std::set<std::string> shared;
   for (const auto& block : blocks) {
     for (const std::string& name : block->shared_parameters()) shared.insert(name);
@@ -69,11 +75,8 @@ MemoryPlan plan_memory(const TrainerConfig& config) {
       plan.packed_weights += 2 * (bytes + bytes / 16 + (std::size_t{64} << 10));
     }
   }
-  const std::int64_t classes =
-      config.network.is_tokens() ? config.network.gpt2().vocabulary : config.network.resnet().classes;
-  const std::int64_t rows = SyntheticData::targets_shape(config.network, config.micro_batch, config.seq_len).count();
-  plan.workspace = static_cast<std::size_t>(std::min<std::int64_t>(rows, 1024) * classes) * size_of(config.precision) +
-                   (std::size_t{32} << 20);
+  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  plan.workspace = workspace_estimate(config.network, config.precision, config.micro_batch, config.seq_len, threads);
   return plan;
 }
 
@@ -93,8 +96,7 @@ struct Trainer::Impl {
   std::unique_ptr<Event> staging_read, synchronised, updated;
   std::vector<float> host_losses;
   std::int64_t steps = 0;
-  std::size_t plan_bytes = 0;  // by which building the plans has raised the device's account
-  bool synchronous = false;    // work is done when a call returns
+  bool synchronous = false;  // work is done when a call returns
   const GradientSync* sync = nullptr;
   double ready_seconds = 0;
   Executor::Listener listener;
@@ -104,15 +106,13 @@ struct Trainer::Impl {
         config((check(the_config), std::move(the_config))),
         stream(device.create_stream()),
         blocks(build_blocks(config.network, config.precision, config.micro_batch, config.seq_len)),
-        store(device, config.precision, blocks),
+        store(device, config.precision, blocks, config.ranks),
         optimizer(device, config.optimizer, store),
         data(config.network, config.precision, config.micro_batch, config.seq_len, config.seed,
              data_threads(device.info())) {
     store.initialise(*stream, config.seed);
     optimizer.initialise(*stream);
-    const std::size_t before_plans = device.allocated_bytes();
     store.build(blocks);
-    plan_bytes = device.allocated_bytes() - before_plans;
     executor = std::make_unique<Executor>(device, *stream, blocks, ExecutorOptions{config.recompute, 0, -1});
     executor->refresh();
     inputs = Buffer(device, data.inputs().bytes());
@@ -270,8 +270,7 @@ MemoryPlan Trainer::memory() const {
   for (const auto& block : impl_->blocks) {
     for (const NamedPlan& named : block->plans()) plan.packed_weights += named.plan->bytes();
   }
-  // What the device took beside packed weights while plans were built: workspace that they share.
-  plan.workspace = impl_->plan_bytes > plan.packed_weights ? impl_->plan_bytes - plan.packed_weights : 0;
+  plan.workspace = impl_->device.arena_bytes();
   return plan;
 }
 

@@ -15,7 +15,8 @@ namespace tw {
 
 struct OptimizerConfig {
   enum class Kind { adamw, sgd } kind = Kind::adamw;
-  float learning_rate = 6e-4f, final_learning_rate_share = 0.1f;  ///< cosine from 1 to this share
+  float learning_rate = 6e-4f;             ///< the peak
+  float final_learning_rate_share = 0.1f;  ///< of the peak, from decay_steps on; above 0: no step is without effect
   std::int64_t warmup_steps = 10, decay_steps = 1000;
   float beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, momentum = 0.9f;
   float weight_decay = 0.1f;
@@ -42,8 +43,9 @@ struct MemoryPlan {
     return parameters + gradients + optimizer_state + activations + packed_weights + workspace + data;
   }
 };
-/// Packed weights and workspace are upper estimates; the rest is exact.
-MemoryPlan plan_memory(const TrainerConfig& config);
+/// Packed weights and workspace are upper estimates for a cpu device of `threads` threads (0: as many as there are CPUs
+/// that this process may use); the rest is exact. Throws Error{usage} for sizes that no memory holds.
+MemoryPlan plan_memory(const TrainerConfig& config, int threads = 0);
 
 /// Seconds of one optimizer step on this rank.
 struct PhaseSeconds {
@@ -80,10 +82,12 @@ class Trainer {
   const std::vector<Parameter>& parameters() const;  ///< in the order of the flat buffers
   Tensor flat_gradients() const;                     ///< float32 (padded count)
   const TrainerConfig& config() const;
-  MemoryPlan memory() const;  ///< as really allocated
+  /// As really allocated; `workspace` is all scratch memory of the device, which may have served larger plans before.
+  MemoryPlan memory() const;
   /// Descriptions of the plans chosen, per kind of product, for the report.
   std::map<std::string, std::string> implementations() const;
-  /// Lowest loss any model can reach on this data: entropy rate in nats (tokens); absent (NaN) for images.
+  /// Least expected loss of any model on unseen samples, in nats a token, exact for this sequence length; NaN for
+  /// images.
   double loss_floor() const;
 
   /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing

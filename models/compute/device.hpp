@@ -200,6 +200,9 @@ class Device {
   /// Bytes held through allocate() now, and the most ever held.
   virtual std::size_t allocated_bytes() const = 0;
   virtual std::size_t peak_allocated_bytes() const = 0;
+  /// Bytes of scratch memory that plans and operators share, part of allocated_bytes(): grown while plans are built,
+  /// never given back. 0 where nothing is shared.
+  virtual std::size_t arena_bytes() const { return 0; }
 
   virtual std::unique_ptr<Stream> create_stream() = 0;
   virtual std::unique_ptr<Event> create_event() = 0;

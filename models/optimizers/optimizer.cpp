@@ -20,16 +20,15 @@ OptimizerConfig default_optimizer(const NetworkDescription& network) {
                                           : 2e-4f;
     return config;
   }
-  // He et al., arXiv 1512.03385, §3.4: SGD, 0.1 at batch 256, momentum 0.9, decay 1e-4; scaled with the batch (Goyal et
-  // al., arXiv 1706.02677, linear rule) at the network's default micro-batch, and never clipped. The tiny network's
-  // rate was found by trial.
+  // He et al., arXiv 1512.03385, §3.4: SGD, 0.1 at batch 256, momentum 0.9, decay 1e-4, never clipped. The rate is
+  // scaled linearly (Goyal et al., arXiv 1706.02677) to the network's default micro-batch, once: it does not follow
+  // the batch of a run. The tiny network's rate was found by trial.
   config.kind = OptimizerConfig::Kind::sgd;
   const bool tiny = network.resnet().stem_width < 64;
   config.learning_rate = tiny ? 0.05f : 0.1f * static_cast<float>(network.default_micro_batch) / 256.0f;
   config.momentum = 0.9f;
   config.weight_decay = 1e-4f;
   config.clip_norm = 0;
-  config.final_learning_rate_share = 0;
   return config;
 }
 

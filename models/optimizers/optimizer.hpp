@@ -8,9 +8,13 @@
 
 namespace tw {
 
-/// Linear warm-up, then a cosine to the final share (Loshchilov & Hutter, arXiv 1608.03983, one cycle; nanoGPT's form):
+/// Linear warm-up that reaches the peak in its last step, then one cosine to the final share (Loshchilov & Hutter,
+/// arXiv 1608.03983), which holds from then on:
 ///   step < warmup:  lr·(step + 1)/warmup
 ///   else:           lr·(share + (1 − share)·(1 + cos(π·min(1, (step − warmup)/(decay − warmup))))/2)
+/// The defaults of every network are warmup 10, decay 1000, share 0.1, whatever the length of a run: a benchmark of a
+/// fixed time does not know its number of steps, and every step must change the weights. The peak is a constant of the
+/// network (default_optimizer); it does not follow micro-batch, accumulation or ranks.
 double scheduled_learning_rate(const OptimizerConfig& config, std::int64_t step);
 
 class Optimizer {

@@ -12,6 +12,7 @@
 #include "models/compute/error.hpp"
 #include "models/compute/formulas.hpp"
 #include "models/optimizers/optimizer.hpp"
+#include "models/workspace_estimate.hpp"
 #include "tests/models/support.hpp"
 
 namespace tw::test {
@@ -239,6 +240,60 @@ TEST(Trainer, ScheduleWarmsUpAndFallsToItsShare) {
   EXPECT_NEAR(scheduled_learning_rate(o, 100000), 0.5, 1e-12);
 }
 
+TEST(Trainer, NoStepOfALongRunIsWithoutEffect) {
+  for (const NetworkDescription& network : catalog()) {
+    const OptimizerConfig o = default_optimizer(network);
+    for (const std::int64_t step : {std::int64_t{0}, o.decay_steps, std::int64_t{1} << 40}) {
+      EXPECT_GE(scheduled_learning_rate(o, step), 0.09 * static_cast<double>(o.learning_rate)) << network.name;
+    }
+  }
+  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet()}) {
+    const auto device = reference_device();
+    TrainerConfig config = micro_config(network);
+    config.optimizer.warmup_steps = 0;
+    config.optimizer.decay_steps = 1;
+    Trainer trainer(*device, config);
+    trainer.step({});
+    const std::vector<float> before = masters_of(*device, trainer);
+    trainer.step({});
+    EXPECT_NE(masters_of(*device, trainer), before) << network.name;
+  }
+}
+
+TEST(Trainer, ThreadsOfTheCpuChangeNothingButRounding) {
+  for (const char* name : {"gpt2-tiny", "resnet-tiny"}) {
+    TrainerConfig config = micro_config(find_network(name));
+    config.micro_batch = 4;
+    config.accumulate = 2;
+    config.optimizer.kind = OptimizerConfig::Kind::sgd;  // Adam magnifies rounding where a gradient is near zero
+    StepResult one;
+    std::vector<std::vector<float>> one_gradients;
+    std::vector<float> one_masters;
+    for (const int threads : {1, 2, 4}) {
+      const auto device = create_device("cpu", {0, threads});
+      ASSERT_EQ(device->info().threads, threads);
+      Trainer trainer(*device, config);
+      const StepResult result = trainer.step({});
+      std::vector<std::vector<float>> gradients;
+      for (const Parameter& p : trainer.parameters()) gradients.push_back(values_of(*device, p.gradient));
+      const std::vector<float> masters = masters_of(*device, trainer);
+      if (threads == 1) {
+        one = result;
+        one_gradients = gradients;
+        one_masters = masters;
+        continue;
+      }
+      EXPECT_NEAR(result.loss, one.loss, 1e-6 * one.loss) << name << ", " << threads << " threads";
+      EXPECT_NEAR(result.gradient_norm, one.gradient_norm, 1e-5 * one.gradient_norm) << name << ", " << threads;
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        EXPECT_LT(normalised_error(gradients[i], one_gradients[i]), 2e-5)
+            << name << ", " << threads << " threads: " << trainer.parameters()[i].spec.name;
+      }
+      EXPECT_LT(normalised_error(masters, one_masters), 1e-6) << name << ", " << threads << " threads";
+    }
+  }
+}
+
 TEST(Trainer, EvaluationIsRepeatableAndHeldOut) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet()}) {
     const auto device = reference_device();
@@ -281,15 +336,63 @@ TEST(Memory, PlanIsWhatIsAllocated) {
 TEST(Memory, EstimatesCoverWhatTheCpuTakes) {
   for (const char* name : {"gpt2-tiny", "resnet-tiny"}) {
     for (const DType precision : {DType::float32, DType::bf16}) {
-      const auto device = create_device("cpu", {0, 1});
-      if (!device->supports(Op::linear_forward, precision)) continue;
-      const TrainerConfig config = micro_config(find_network(name), precision);
-      const MemoryPlan plan = plan_memory(config), real = Trainer(*device, config).memory();
-      EXPECT_GE(plan.packed_weights, real.packed_weights);
-      EXPECT_GE(plan.workspace, real.workspace);
-      EXPECT_GE(plan.total(), real.total());
-      EXPECT_GT(real.packed_weights + real.workspace, 0u);
+      for (const int threads : {1, 3, 32}) {
+        const auto device = create_device("cpu", {0, threads});
+        if (!device->supports(Op::linear_forward, precision)) continue;
+        const TrainerConfig config = micro_config(find_network(name), precision);
+        const MemoryPlan plan = plan_memory(config, threads);
+        Trainer trainer(*device, config);
+        MemoryPlan real = trainer.memory();
+        EXPECT_GE(plan.packed_weights, real.packed_weights);
+        EXPECT_GE(plan.workspace, real.workspace)
+            << name << ' ' << to_string(precision) << ", " << threads << " threads";
+        EXPECT_GE(plan.total(), real.total());
+        EXPECT_EQ(real.workspace, device->arena_bytes());
+        EXPECT_GT(real.workspace, 0u);
+        // All that the device holds is accounted for, and a second network of the same shapes finds its workspace
+        // there.
+        const std::size_t batch = (real.data - static_cast<std::size_t>(config.accumulate) * 8) / 2;
+        EXPECT_EQ(real.total() - batch, device->allocated_bytes());
+        EXPECT_EQ(Trainer(*device, config).memory().total(), real.total());
+        trainer.step({});
+        EXPECT_EQ(trainer.memory().total(), real.total());
+      }
     }
+  }
+}
+
+// Plans alone, of shapes that matter: without weights and activations they take no time and little memory.
+TEST(Memory, WorkspaceOfLargeNetworksIsCovered) {
+  struct Large {
+    const char* name;
+    std::int64_t micro_batch, seq_len;
+  };
+  for (const Large& large : {Large{"gpt2-124m", 2, 1024}, Large{"resnet-50", 4, 0}}) {
+    const NetworkDescription network = find_network(large.name);
+    for (const DType precision : {DType::float32, DType::bf16}) {
+      const auto device = create_device("cpu", {0, 16});
+      if (!device->supports(Op::linear_forward, precision)) continue;
+      auto blocks =
+          build_blocks(cut_layers(network, network.is_tokens() ? 1 : 4), precision, large.micro_batch, large.seq_len);
+      ParameterStore(*device, precision, blocks).build(blocks);
+      EXPECT_GE(workspace_estimate(network, precision, large.micro_batch, large.seq_len, 16), device->arena_bytes())
+          << large.name << ' ' << to_string(precision);
+    }
+  }
+}
+
+TEST(Memory, WorkspaceGrowsWithRowsAndThreads) {
+  TrainerConfig config = micro_config(find_network("gpt2-124m"));
+  config.micro_batch = 64;
+  config.seq_len = 1024;
+  const std::size_t rows = 64 * 1024;
+  // The widest layer's weight gradient: dy transposed and x packed (768 → 3072, float32).
+  EXPECT_GE(plan_memory(config, 1).workspace, rows * (768 + 3072) * 4);
+  // Attention: two float32 and two activation-sized blocks of 128 × 1024 scores for each thread.
+  config.micro_batch = 8;
+  EXPECT_GE(plan_memory(config, 96).workspace, std::size_t{96} * 128 * 1024 * 16);
+  for (const int threads : {1, 2, 16}) {
+    EXPECT_GT(plan_memory(config, 2 * threads).workspace, plan_memory(config, threads).workspace);
   }
 }
 
@@ -337,7 +440,32 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   refused([](TrainerConfig& c) { c.seq_len = 10; });
   refused([](TrainerConfig& c) { c.rank = 1; });
   refused([](TrainerConfig& c) { c.precision = DType::int32; });
+  refused([](TrainerConfig& c) { c.optimizer.final_learning_rate_share = 0; });
   refused([](TrainerConfig& c) { std::get<Gpt2Description>(c.network.shape).heads = 3; });
+}
+
+// 2^54 + 1 samples of 1024 tokens have 1024 rows modulo 2^64: the plan of one sample, and memory for no more.
+TEST(Trainer, RefusesSizesThatWrap) {
+  const auto device = reference_device();
+  for (const char* name : {"gpt2-124m", "resnet-50"}) {
+    for (const std::int64_t absurd : {(std::int64_t{1} << 54) + 1, std::int64_t{1} << 62}) {
+      const auto refused = [&](auto change) {
+        TrainerConfig config = micro_config(find_network(name));
+        config.seq_len = config.network.is_tokens() ? 1024 : 0;
+        change(config);
+        try {
+          plan_memory(config);
+          ADD_FAILURE() << name << ": planned";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.failure(), Failure::usage);
+        }
+        EXPECT_THROW(Trainer(*device, config), Error);
+      };
+      refused([&](TrainerConfig& c) { c.micro_batch = absurd; });
+      refused([&](TrainerConfig& c) { c.accumulate = absurd; });
+      refused([&](TrainerConfig& c) { c.micro_batch = c.accumulate = std::int64_t{1} << 31; });
+    }
+  }
 }
 
 }  // namespace

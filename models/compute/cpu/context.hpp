@@ -51,6 +51,8 @@ class Context {
   void reserve_workspace(std::size_t bytes) { reserve(workspace_, bytes); }
   void* scratchpad() const { return scratchpad_.data(); }  ///< the library's, in a primitive that uses all threads
   char* workspace() const { return static_cast<char*>(workspace_.data()); }
+  std::size_t scratchpad_bytes() const { return scratchpad_.bytes(); }
+  std::size_t workspace_bytes() const { return workspace_.bytes(); }
 
   /// Index of the fastest candidate under `key`: candidates() makes them all runnable and is only called for a new key.
   int fastest(const std::string& key, const std::function<std::vector<std::function<void()>>()>& candidates);

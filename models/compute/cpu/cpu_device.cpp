@@ -97,6 +97,10 @@ class CpuDevice final : public Device {
            (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr ? ", capped by ONEDNN_MAX_CPU_ISA)" : ")");
   }
 
+  std::size_t arena_bytes() const override {
+    return context_.scratchpad_bytes() + context_.workspace_bytes() + norm_scratch_.bytes();
+  }
+
   void* allocate(std::size_t bytes) override;
   void free(void* data) noexcept override;
   void copy_from_host(Stream&, void* device_data, const void* host, std::size_t bytes) override {
