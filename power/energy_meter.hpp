@@ -57,9 +57,9 @@ class EnergyMeter {
   virtual bool maximum_power_is_default() const = 0;
 };
 
-/// What a source found: a meter, or the reason why there is none. Sensors that would be counted twice are not opened:
-/// "contained" (core and uncore lie inside package), "duplicate" (the MMIO mirror of a zone, or one counter shown
-/// twice).
+/// What a source found: a meter, or the reason why there is none. Sensors that would be counted twice are never counted:
+/// "contained" (core and uncore lie inside package), "duplicate" (the MMIO mirror of a zone, one counter shown twice, or
+/// the same joules by another method: such a finding may keep its meter, as a cross-check beside the one counted).
 struct MeterFinding {
   std::string domain;                  ///< of the sensor, or of the source ("rapl") where there is none
   std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable

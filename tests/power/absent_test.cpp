@@ -5,7 +5,7 @@
 // Without libpowercap the source stays in the list and says what would bring it back.
 TEST(Powercap, SaysThatItWasNotCompiled) {
   const auto findings = tw::find_meters();
-  ASSERT_EQ(findings.size(), 1u);
+  ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings[0].domain, "rapl");
   EXPECT_EQ(findings[0].reason, "not_compiled");
   EXPECT_NE(findings[0].detail.find("libpowercap"), std::string::npos);

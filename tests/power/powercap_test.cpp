@@ -70,6 +70,7 @@ class PowercapTree : public testing::Test {
     std::map<std::string, MeterFinding> found;
     for (MeterFinding& finding : find_meters()) {
       const std::string domain = finding.domain;
+      if (domain.rfind("rapl", 0) != 0) continue;  // other sources look at the machine that runs the test
       EXPECT_EQ(found.count(domain), 0u) << domain << " appears twice";
       EXPECT_EQ(finding.meter == nullptr, !finding.reason.empty()) << domain;
       EXPECT_EQ(finding.counted, finding.meter != nullptr) << domain;

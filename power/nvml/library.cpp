@@ -1,0 +1,197 @@
+#include "power/nvml/library.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace tw::nvml {
+namespace {
+
+class Category : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "nvml"; }
+  std::string message(int code) const override { return "NVML error " + std::to_string(code); }
+};
+
+const std::error_category& category() {
+  static const Category one;
+  return one;
+}
+
+const char* reason_of(int code) {
+  switch (code) {
+    case no_permission:
+    case operating_system:  // the device file is kept away by a cgroup
+      return "permission";
+    case driver_not_loaded:
+    case library_not_found:
+    case library_version_mismatch:
+      return "no_driver";
+    case gpu_is_lost:
+    case reset_required:
+      return "lost";
+    default:
+      return "unsupported";
+  }
+}
+
+const char* advice_of(int code) {
+  switch (code) {
+    case driver_not_loaded:
+      return "; load the module nvidia";
+    case library_version_mismatch:
+      return "; the driver was updated while loaded: reboot, or reload the module nvidia";
+    case gpu_is_lost:
+      return "; the GPU has fallen off the bus: see dmesg";
+    case reset_required:
+      return "; reset the GPU";
+    case operating_system:
+      return "; the container or the job's cgroup keeps the device file away";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Library> Library::open(Unavailable* why, const char* name) {
+  std::shared_ptr<Library> library(new Library);
+  library->handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!library->handle_) {
+    const char* text = dlerror();
+    *why = {"no_driver", std::string(text ? text : name) + "; it comes with NVIDIA's driver"};
+    return nullptr;
+  }
+#define TW_NVML(symbol, parameters) \
+  library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol));
+#include "power/nvml/functions.def"
+#undef TW_NVML
+  library->error_string_ =
+      reinterpret_cast<decltype(library->error_string_)>(dlsym(library->handle_, "nvmlErrorString"));
+  const int code = call(library->nvmlInit_v2);
+  library->initialised_ = code == success;
+  if (code == success) return library;
+  *why = library->explain(code, "nvmlInit_v2");
+  return nullptr;
+}
+
+Library::~Library() {
+  if (initialised_) call(nvmlShutdown);
+  if (handle_) dlclose(handle_);
+}
+
+std::string Library::text(int code) const {
+  const char* words = error_string_ ? error_string_(code) : nullptr;
+  const std::string number = "NVML error " + std::to_string(code);
+  return words ? words + (" (" + number + ")") : number;
+}
+
+Unavailable Library::explain(int code, const char* function) const {
+  if (code == function_not_found)
+    return {"unsupported", std::string(default_library) + " has no symbol " + function + ": update the driver"};
+  return {reason_of(code), std::string(function) + ": " + text(code) + advice_of(code)};
+}
+
+void Library::fail(int code, const char* function, const std::string& domain) const {
+  const char* words = error_string_ ? error_string_(code) : nullptr;
+  throw std::system_error(code, category(), domain + ": " + function + ": " + (words ? words : "failed"));
+}
+
+std::vector<Device> find_devices(const Library& library) {
+  std::vector<Device> devices;
+  unsigned count = 0;
+  if (const int code = call(library.nvmlDeviceGetCount_v2, &count); code != success) {
+    devices.emplace_back().error = library.explain(code, "nvmlDeviceGetCount_v2");
+    return devices;
+  }
+  for (unsigned index = 0; index < count; ++index) {
+    Device& device = devices.emplace_back();
+    device.uuid = "#" + std::to_string(index);
+    const char* function = "nvmlDeviceGetHandleByIndex_v2";
+    int code = call(library.nvmlDeviceGetHandleByIndex_v2, index, &device.handle);
+    char text[96] = {};
+    if (code == success) {
+      function = "nvmlDeviceGetUUID";
+      code = call(library.nvmlDeviceGetUUID, device.handle, text, static_cast<unsigned>(sizeof text));
+    }
+    if (code != success) {
+      device.error = library.explain(code, function);
+      continue;
+    }
+    device.uuid = text;
+    text[0] = '\0';
+    if (call(library.nvmlDeviceGetName, device.handle, text, static_cast<unsigned>(sizeof text)) == success)
+      device.name = text;
+    unsigned current = 0, pending = 0;
+    device.mig = call(library.nvmlDeviceGetMigMode, device.handle, &current, &pending) == success && current == 1;
+  }
+  return devices;
+}
+
+std::vector<Device> visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible) {
+  std::vector<Device> chosen;
+  while (!visible.empty()) {
+    const std::size_t comma = std::min(visible.find(','), visible.size());
+    std::string_view entry = visible.substr(0, comma);
+    visible.remove_prefix(std::min(comma + 1, visible.size()));
+    while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
+    while (!entry.empty() && entry.back() == ' ') entry.remove_suffix(1);
+
+    std::string parent;  // outlives `entry`, which may refer to it
+    if (entry.starts_with("MIG-")) {
+      DeviceHandle part = nullptr, whole = nullptr;
+      char uuid[96] = {};
+      if (call(library.nvmlDeviceGetHandleByUUID, std::string(entry).c_str(), &part) != success ||
+          call(library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part, &whole) != success ||
+          call(library.nvmlDeviceGetUUID, whole, uuid, static_cast<unsigned>(sizeof uuid)) != success)
+        break;
+      parent = uuid;
+      entry = parent;
+    }
+    const Device* match = nullptr;
+    if (entry.starts_with("GPU-")) {
+      const auto fits = [&](const Device& device) { return device.uuid.starts_with(entry); };
+      if (std::count_if(all.begin(), all.end(), fits) == 1) match = &*std::find_if(all.begin(), all.end(), fits);
+    } else {
+      std::size_t index = 0;
+      const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+      if (error == std::errc() && end == entry.data() + entry.size() && index < all.size()) match = &all[index];
+    }
+    if (!match) break;
+    if (std::none_of(chosen.begin(), chosen.end(), [&](const Device& one) { return one.uuid == match->uuid; }))
+      chosen.push_back(*match);
+  }
+  return chosen;
+}
+
+std::optional<double> field_number(const FieldValue& field) {
+  if (field.status != success) return std::nullopt;
+  switch (field.value_type) {
+    case value_double:
+      return field.value.d;
+    case value_unsigned:
+      return static_cast<double>(field.value.u);
+    case value_unsigned_long:
+      return static_cast<double>(field.value.ul);
+    case value_unsigned_long_long:
+      return static_cast<double>(field.value.ull);
+    case value_long_long:
+      return static_cast<double>(field.value.ll);
+    case value_int:
+      return static_cast<double>(field.value.i);
+    case value_unsigned_short:
+      return static_cast<double>(field.value.us);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> read_field(const Library& library, DeviceHandle device, unsigned id) {
+  FieldValue field{};
+  field.field_id = id;
+  if (call(library.nvmlDeviceGetFieldValues, device, 1, &field) != success) return std::nullopt;
+  return field_number(field);
+}
+
+}  // namespace tw::nvml

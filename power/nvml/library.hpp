@@ -1,0 +1,79 @@
+// libnvidia-ml.so.1, opened where it is there: its functions, its devices, what its errors mean.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "power/nvml/abi.hpp"
+
+namespace tw::nvml {
+
+inline constexpr const char* default_library = "libnvidia-ml.so.1";
+
+/// Why something is unavailable: `reason` as in MeterFinding, `detail` for people.
+struct Unavailable {
+  std::string reason, detail;
+};
+
+/// The open library, initialised; closed with the last one who holds it. All functions may be called from any thread.
+/// A function that this version of the library lacks is null.
+class Library {
+ public:
+  /// Null where the library or its driver is not there; `why` then says why.
+  static std::shared_ptr<const Library> open(Unavailable* why, const char* name = default_library);
+  ~Library();
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+#define TW_NVML(name, parameters) int(*name) parameters = nullptr;
+#include "power/nvml/functions.def"
+#undef TW_NVML
+
+  /// "Insufficient Permissions (NVML error 4)".
+  std::string text(int code) const;
+  /// What an error of `function` means for a finding; it names the function, or the symbol that is missing.
+  Unavailable explain(int code, const char* function) const;
+  /// "GPU is lost", … thrown where something that once answered fails.
+  [[noreturn]] void fail(int code, const char* function, const std::string& domain) const;
+
+ private:
+  Library() = default;
+  const char* (*error_string_)(int) = nullptr;
+  void* handle_ = nullptr;
+  bool initialised_ = false;
+};
+
+/// Calls a function of the table; function_not_found where this library lacks it.
+template <typename Function, typename... Arguments>
+int call(Function* function, Arguments... arguments) {
+  return function ? function(arguments...) : static_cast<int>(function_not_found);
+}
+
+/// One physical GPU.
+struct Device {
+  DeviceHandle handle = nullptr;
+  std::string uuid;   ///< "GPU-…"
+  std::string name;   ///< "NVIDIA H100 80GB HBM3"
+  bool mig = false;   ///< cut into instances: power, energy and clocks are the whole GPU's
+  Unavailable error;  ///< where it cannot be asked; then `uuid` may be "#3", its number
+  std::string domain() const { return "nvml:" + uuid; }
+};
+
+/// All GPUs that this process may see, in the driver's order. CUDA_VISIBLE_DEVICES plays no part.
+/// An error of the count is a single entry with an empty uuid.
+std::vector<Device> find_devices(const Library& library);
+
+/// Those that a CUDA_VISIBLE_DEVICES text names, in its order, without repetition: "GPU-…" (a unique beginning
+/// suffices), "MIG-…" (its parent), or numbers, which are the driver's only under CUDA_DEVICE_ORDER=PCI_BUS_ID or among
+/// equal GPUs. As CUDA does, stops at the first entry that names nothing.
+std::vector<Device> visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible);
+
+/// One field value as a number; nullopt where the device does not have it.
+std::optional<double> field_number(const FieldValue& field);
+std::optional<double> read_field(const Library& library, DeviceHandle device, unsigned id);
+
+}  // namespace tw::nvml
