@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "power/arbitration.hpp"
+
 namespace tw {
 
 const char* to_string(EnergyMethod method) {
@@ -43,6 +45,7 @@ std::vector<MeterFinding> find_meters(const MeterOptions& options) {
   }
 #include "power/sources.def"
 #undef TW_ENERGY_SOURCE
+  arbitrate(all);
   return all;
 }
 

@@ -65,7 +65,7 @@ struct MeterFinding {
   std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable
   /// Whose total is too small without this sensor; absent for a whole source, and for what is contained or duplicate.
   std::optional<EnergyScope> scope;
-  /// "no_driver", "permission", "unsupported", "duplicate", "contained", "not_compiled"; empty if available
+  /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled"; empty if counted
   std::string reason;
   std::string detail;    ///< one line for people: path, errno text, and what to do
   std::string grant;     ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
@@ -78,8 +78,8 @@ struct MeterOptions {
   std::optional<double> estimate_watts;               ///< opt-in: a nominal power (TDP) that an estimate may rest on
 };
 
-/// Asks every source in sources.def; at least one finding each, so that what is missing has a reason. Sources that show
-/// the same joules are told apart: of each, one is counted, the others are "duplicate" or "contained" (DESIGN §8.3).
+/// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
+/// estimate, which options ask for: none without). power/arbitration.hpp then decides what is counted (DESIGN §8.3).
 /// Takes up to half a second, in which update periods are measured. Call on one rank per node only (the caller chooses
 /// the reader).
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {});

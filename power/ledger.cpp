@@ -20,7 +20,7 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   const double limit_watts = implausible_power_factor * meter.maximum_power_watts();
   if (*row.energy_joules > limit_watts * (row.window_seconds + row.update_period_seconds)) {
     row.counted = false;
-    row.reason = "implausible";
+    if (row.reason.empty()) row.reason = "implausible";
     char text[160];
     std::snprintf(text, sizeof text, "%.0f J in %.3f s is above 1.5 x the %s maximum of %.0f W", *row.energy_joules,
                   row.window_seconds, meter.maximum_power_is_default() ? "assumed" : "sensor's",
@@ -53,11 +53,11 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
         try {
           fill_window(finding, *begin.readings[i].sample, *last.sample, clock_skew_seconds, row);
         } catch (const WindowUnknown& unknown) {
-          row.reason = unknown.reason;
+          if (row.reason.empty()) row.reason = unknown.reason;
           row.detail = unknown.what();
         }
       } else {
-        row.reason = last.reason;
+        if (row.reason.empty()) row.reason = last.reason;
         row.detail = last.detail;
       }
     }

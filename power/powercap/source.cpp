@@ -48,21 +48,29 @@ struct Zone {
   int range_uj(std::uint64_t* value) const {
     return powercap_sysfs_zone_get_max_energy_range_uj(name.control_type.c_str(), ids.data(), depth, value);
   }
-  /// The largest power that a constraint states as its maximum or its limit; 0 where none does. Values that no board
-  /// could deliver are how firmware writes "unlimited".
+  /// The largest power that the zone's limits let through, or 0 where they let through anything: where the zone is
+  /// disabled, states no limit, or one that no board could deliver (how firmware writes "unlimited"). The maximum that
+  /// a constraint states is the nominal power (TDP): it may raise the answer, it bounds nothing. peak_power limits the
+  /// moment, the others the mean over time, which is what joules see.
   double maximum_watts(double ceiling_watts) const {
-    std::uint64_t best_uw = 0;
+    const char* type = name.control_type.c_str();
+    std::uint32_t enabled = 0;
+    if (powercap_sysfs_zone_get_enabled(type, ids.data(), depth, &enabled) != 0 || enabled == 0) return 0;
+    std::uint64_t largest_limit_uw = 0, largest_nominal_uw = 0;
     for (std::uint32_t constraint = 0; constraint < 8; ++constraint) {
+      char label[32] = {};
+      if (powercap_sysfs_constraint_get_name(type, ids.data(), depth, constraint, label, sizeof label - 1) > 0 &&
+          std::strcmp(label, "peak_power") == 0)
+        continue;
       std::uint64_t value = 0;
-      const char* type = name.control_type.c_str();
+      if (powercap_sysfs_constraint_get_power_limit_uw(type, ids.data(), depth, constraint, &value) == 0)
+        largest_limit_uw = std::max(largest_limit_uw, value);
       if (powercap_sysfs_constraint_get_max_power_uw(type, ids.data(), depth, constraint, &value) == 0 &&
           static_cast<double>(value) <= ceiling_watts * 1e6)
-        best_uw = std::max(best_uw, value);
-      if (powercap_sysfs_constraint_get_power_limit_uw(type, ids.data(), depth, constraint, &value) == 0 &&
-          static_cast<double>(value) <= ceiling_watts * 1e6)
-        best_uw = std::max(best_uw, value);
+        largest_nominal_uw = std::max(largest_nominal_uw, value);
     }
-    return static_cast<double>(best_uw) * 1e-6;
+    if (largest_limit_uw == 0 || static_cast<double>(largest_limit_uw) > ceiling_watts * 1e6) return 0;
+    return static_cast<double>(std::max(largest_limit_uw, largest_nominal_uw)) * 1e-6;
   }
 };
 
@@ -94,7 +102,8 @@ class RaplMeter : public EnergyMeter {
     return {before + (after - before) / 2, static_cast<double>(counter_.feed(value)) * 1e-6};
   }
   double update_period_seconds() const override { return update_period_seconds_; }
-  double wrap_seconds() const override { return range_joules_ / maximum_watts_; }
+  /// From the assumed ceiling, never from the firmware's limits: a wrap that goes unseen is a wrong figure.
+  double wrap_seconds() const override { return range_joules_ / powercap::default_maximum_watts(scope_); }
   double maximum_power_watts() const override { return maximum_watts_; }
   bool maximum_power_is_default() const override { return maximum_is_default_; }
 
@@ -150,6 +159,7 @@ MeterFinding nothing_found() {
   } else {
     finding.detail = type.string() +
                      " is not there: load the module intel_rapl_msr; most virtual machines and non-x86 CPUs have none";
+    finding.grant = "modprobe intel_rapl_msr";
   }
   return finding;
 }
@@ -211,8 +221,11 @@ void explain_error(int error, const Zone& zone, const char* file, MeterFinding& 
   finding.detail = zone.path() + "/" + file + ": " + std::strerror(-error);
   if (error == -EACCES || error == -EPERM) {
     finding.reason = "permission";
-    finding.detail += "; run as root, or have root do: chmod a+r " + std::string(class_folder) + "/" +
-                      zone.name.control_type + ":*/energy_uj";
+    const std::string command =
+        "chmod a+r " + std::string(class_folder) + "/" + zone.name.control_type + ":*/energy_uj";
+    finding.detail += "; run as root, or have root do: " + command;
+    finding.grant = "udev rule: SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/sh -c '" + command +
+                    "'\" (shows all users the power, CVE-2020-8694), or perf's grant";
   } else {
     finding.reason = "unsupported";
   }

@@ -8,6 +8,7 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   findings[0].domain = "rapl";
   findings[0].reason = "not_compiled";
   findings[0].detail = "built without libpowercap: install libpowercap-dev, configure and build again";
+  findings[0].grant = "the package libpowercap-dev at build time";
   return findings;
 }
 

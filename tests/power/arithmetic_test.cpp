@@ -81,6 +81,46 @@ TEST(Ledger, HasNoJoulesForASensorThatWasLost) {
   EXPECT_EQ(rows[0].scope, "package");
 }
 
+TEST(Ledger, ACrossCheckNeverTakesJoulesFromATotal) {
+  auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  findings[0].counted = false;
+  findings[0].reason = "duplicate";
+  const auto good = make_ledger(findings, snapshot_at(0, 0), snapshot_at(2, 100));
+  EXPECT_DOUBLE_EQ(good[0].energy_joules.value(), 100);
+  EXPECT_FALSE(good[0].counted);
+  EXPECT_EQ(good[0].reason, "duplicate");
+
+  const auto implausible = make_ledger(findings, snapshot_at(0, 0), snapshot_at(2, 301));
+  EXPECT_EQ(implausible[0].reason, "duplicate");
+  EXPECT_NE(implausible[0].detail.find("above 1.5 x"), std::string::npos);
+
+  EnergySnapshot end = snapshot_at(2, 100);
+  end.readings[0] = {std::nullopt, "lost", "fake:0: Input/output error"};
+  const auto lost = make_ledger(findings, snapshot_at(0, 0), end);
+  EXPECT_EQ(lost[0].reason, "duplicate");
+  EXPECT_EQ(lost[0].detail, "fake:0: Input/output error");
+}
+
+/// Answers at both edges, and knows nothing in between.
+class HolesMeter : public FakeMeter {
+ public:
+  using FakeMeter::FakeMeter;
+  double joules_between(const EnergySample&, const EnergySample&) override {
+    throw WindowUnknown("gap", "the series has a hole");
+  }
+};
+
+TEST(Ledger, HasNoJoulesForAWindowThatTheMeterDoesNotKnow) {
+  auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  findings[0].meter = std::make_unique<HolesMeter>(std::make_shared<FakeState>(), 100);
+  const auto rows = make_ledger(findings, snapshot_at(0, 0), snapshot_at(2, 100));
+  EXPECT_FALSE(rows[0].energy_joules.has_value());
+  EXPECT_FALSE(rows[0].uncertainty_joules.has_value());
+  EXPECT_FALSE(rows[0].counted);
+  EXPECT_EQ(rows[0].reason, "gap");
+  EXPECT_EQ(rows[0].detail, "the series has a hole");
+}
+
 TEST(Ledger, RefusesSnapshotsOfAnotherReader) {
   const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
   EXPECT_THROW(make_ledger(findings, {}, snapshot_at(1, 1)), std::invalid_argument);

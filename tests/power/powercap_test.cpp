@@ -220,7 +220,7 @@ TEST_F(PowercapTree, TakesTheMaximumPowerFromTheConstraints) {
   write_zone_file("intel-rapl:0", "constraint_1_name", "short_term");
   write_zone_file("intel-rapl:0", "constraint_1_power_limit_uw", "324000000");
   write_zone_file("intel-rapl:0", "constraint_2_name",
-                  "peak_power");  // has no maximum; its limit is firmware's "unlimited"
+                  "peak_power");  // limits the moment; here it is firmware's "unlimited"
   write_zone_file("intel-rapl:0", "constraint_2_power_limit_uw", "4095875000");
   make_zone("intel-rapl:1", "package-1", 0, wide);
   Ticker ticker({{"intel-rapl:0", 0, wide, 1000}, {"intel-rapl:1", 500, wide, 1000}});
@@ -228,14 +228,51 @@ TEST_F(PowercapTree, TakesTheMaximumPowerFromTheConstraints) {
   const EnergyMeter &stated = *found.at("rapl:package-0").meter, &unknown = *found.at("rapl:package-1").meter;
   EXPECT_DOUBLE_EQ(stated.maximum_power_watts(), 324);
   EXPECT_FALSE(stated.maximum_power_is_default());
-  EXPECT_DOUBLE_EQ(stated.wrap_seconds(), 262143.32885 / 324);
+  EXPECT_DOUBLE_EQ(stated.wrap_seconds(), 262143.32885 / 1000);  // never from the firmware's limits
   EXPECT_DOUBLE_EQ(unknown.maximum_power_watts(), 1000);
   EXPECT_TRUE(unknown.maximum_power_is_default());
 }
 
+/// A package of 125 W nominal with these limits.
+void make_limited(const std::string& zone, const std::string& name, const char* long_term, const char* short_term) {
+  make_zone(zone, name, 0, wide);
+  write_zone_file(zone, "constraint_0_name", "long_term");
+  write_zone_file(zone, "constraint_0_power_limit_uw", long_term);
+  write_zone_file(zone, "constraint_0_max_power_uw", "125000000");
+  write_zone_file(zone, "constraint_1_name", "short_term");
+  write_zone_file(zone, "constraint_1_power_limit_uw", short_term);
+}
+
+TEST_F(PowercapTree, NominalPowerBoundsNothingWhereLimitsAreOff) {
+  make_limited("intel-rapl:0", "package-0", "4095000000", "4095000000");  // an unlocked desktop
+  make_limited("intel-rapl:1", "package-1", "125000000", "4095000000");   // one of the two
+  make_limited("intel-rapl:2", "package-2", "65000000", "65000000");
+  write_zone_file("intel-rapl:2", "enabled", "0");
+  make_zone("intel-rapl:3", "package-3", 0, wide);  // no limit at all
+  write_zone_file("intel-rapl:3", "constraint_0_max_power_uw", "125000000");
+  Ticker ticker({{"intel-rapl:0", 0, wide, 1000},
+                 {"intel-rapl:1", 0, wide, 2000},
+                 {"intel-rapl:2", 0, wide, 3000},
+                 {"intel-rapl:3", 0, wide, 4000}});
+  const auto found = find();
+  for (const char* domain : {"rapl:package-0", "rapl:package-1", "rapl:package-2", "rapl:package-3"}) {
+    const EnergyMeter& meter = *found.at(domain).meter;
+    EXPECT_DOUBLE_EQ(meter.maximum_power_watts(), 1000) << domain;
+    EXPECT_TRUE(meter.maximum_power_is_default()) << domain;
+    EXPECT_DOUBLE_EQ(meter.wrap_seconds(), 262143.32885 / 1000) << domain;
+  }
+}
+
+TEST_F(PowercapTree, LimitsBelowTheNominalPowerKeepIt) {
+  make_limited("intel-rapl:0", "package-0", "65000000", "90000000");  // a cap that may be lifted along the run
+  Ticker ticker({{"intel-rapl:0", 0, wide, 1000}});
+  const auto found = find();
+  EXPECT_DOUBLE_EQ(found.at("rapl:package-0").meter->maximum_power_watts(), 125);
+  EXPECT_FALSE(found.at("rapl:package-0").meter->maximum_power_is_default());
+}
+
 TEST_F(PowercapTree, CountsExactJoulesThroughManyWraps) {
-  // 2 J range at 0.25 W at most: 8 s a wrap, read each 2 s; the ticks make up to 0.2 W... so wraps are forced by
-  // stepping.
+  // Read after each step, each step less than a round.
   constexpr std::uint64_t range = 2'000'000;
   make_zone("intel-rapl:0", "package-0", 1'999'000, range);
   Ticker ticker({{"intel-rapl:0", 1'999'000, range, 10}});
@@ -254,15 +291,14 @@ TEST_F(PowercapTree, CountsExactJoulesThroughManyWraps) {
 }
 
 TEST_F(PowercapTree, TheReaderKeepsWrapsCountedBetweenSnapshots) {
-  // 8 J range, 2 W at most: a wrap takes 4 s at least, the reader looks each second. The counter runs at 1.9 W.
-  constexpr std::uint64_t range = 8'000'000, start = 7'000'000;
+  // 4 kJ range, 1000 W at most: a wrap takes 4 s at least, the reader looks each second. The counter runs at 950 W.
+  constexpr std::uint64_t range = 4'000'000'000, start = 3'500'000'000;
   make_zone("intel-rapl:0", "package-0", start, range);
-  write_zone_file("intel-rapl:0", "constraint_0_max_power_uw", "2000000");
-  Ticker ticker({{"intel-rapl:0", start, range, 0, {}, 1.9}});
+  Ticker ticker({{"intel-rapl:0", start, range, 0, {}, 950}});
   EnergyReader reader(find_meters());
   EXPECT_DOUBLE_EQ(reader.interval_seconds(), 1);
   const EnergySnapshot begin = reader.snapshot();
-  // 9.5 J: more than a whole round, which a reading at both ends alone would take for less than two.
+  // 4750 J: more than a whole round, which a reading at both ends alone would take for less than two.
   std::this_thread::sleep_for(std::chrono::seconds(5));
   ticker.stop();
   const EnergySnapshot end = reader.snapshot();
