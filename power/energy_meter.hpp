@@ -74,7 +74,7 @@ struct MeterFinding {
 
 /// What a site or a user adds to what is found.
 struct MeterOptions {
-  std::optional<std::filesystem::path> external_csv;  ///< a series of time and watts from the site's own meter
+  std::optional<std::filesystem::path> external_csv;  ///< of this node's power (power/external)
   std::optional<double> estimate_watts;               ///< opt-in: a nominal power (TDP) that an estimate may rest on
 };
 

@@ -9,6 +9,7 @@
 
 #include "power/ledger.hpp"
 #include "power/reader.hpp"
+#include "tests/power/ordinary_user.hpp"
 #include "tests/power/sandbox.hpp"
 
 namespace tw {

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <vector>
 
 namespace fs = std::filesystem;
@@ -69,15 +68,6 @@ void make_zone(const std::string& path, const std::string& name, std::uint64_t e
   write_zone_file(path, "energy_uj", std::to_string(energy_uj));
   write_zone_file(path, "max_energy_range_uj", std::to_string(range_uj));
   write_zone_file(path, "enabled", "1");
-}
-
-AsOrdinaryUser::AsOrdinaryUser() {
-  if (geteuid() != 0) return;
-  if (seteuid(65534) != 0) throw std::runtime_error("seteuid(nobody) failed");
-  changed_ = true;
-}
-AsOrdinaryUser::~AsOrdinaryUser() {
-  if (changed_ && seteuid(0) != 0) std::abort();
 }
 
 }  // namespace tw

@@ -20,14 +20,4 @@ void make_zone(const std::string& path, const std::string& name, std::uint64_t e
 void write_zone_file(const std::string& path, const std::string& file, const std::string& text);
 std::string zone_folder(const std::string& path);
 
-/// Runs the enclosed part of a test as the user nobody, where the test runs as root (who may read everything).
-class AsOrdinaryUser {
- public:
-  AsOrdinaryUser();
-  ~AsOrdinaryUser();
-
- private:
-  bool changed_ = false;
-};
-
 }  // namespace tw

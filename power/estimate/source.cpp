@@ -1,0 +1,92 @@
+#include "power/estimate/source.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <system_error>
+
+#include "power/sysfs.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Ticks {
+  std::uint64_t busy = 0, total = 0;
+};
+/// The first line: cpu user nice system idle iowait irq softirq steal …; guests are in user. Stolen time is another
+/// machine's: it is neither busy nor idle here, and left out.
+Ticks read_ticks(const fs::path& stat) {
+  std::istringstream text(sysfs::read_text(stat));
+  std::string name;
+  std::uint64_t user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0;
+  if (!(text >> name >> user >> nice >> system >> idle >> iowait >> irq >> softirq) || name != "cpu")
+    throw std::system_error(EINVAL, std::generic_category(), stat.string() + ": no line of all CPUs");
+  const std::uint64_t busy = user + nice + system + irq + softirq;
+  return {busy, busy + idle + iowait};
+}
+
+class EstimateMeter : public EnergyMeter {
+ public:
+  EstimateMeter(fs::path stat, double nominal_watts)
+      : stat_(std::move(stat)), nominal_watts_(nominal_watts), last_(read_ticks(stat_)), last_time_(Clock::now()) {}
+  std::string domain() const override { return "estimate:cpu"; }
+  EnergyScope scope() const override { return EnergyScope::package; }
+  EnergyMethod method() const override { return EnergyMethod::estimate; }
+  EnergySample read() override {
+    const Ticks now = read_ticks(stat_);
+    const auto time = Clock::now();
+    // A line in utilisation: its integral needs the busy time alone, and no sampling in between.
+    if (now.total > last_.total && now.busy >= last_.busy)
+      utilisation_ = static_cast<double>(now.busy - last_.busy) / static_cast<double>(now.total - last_.total);
+    joules_ += nominal_watts_ * (estimate::idle_share + (1 - estimate::idle_share) * utilisation_) *
+               std::chrono::duration<double>(time - last_time_).count();
+    last_ = now;
+    last_time_ = time;
+    return {time, joules_};
+  }
+  double update_period_seconds() const override { return 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK)); }
+  double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
+  double maximum_power_watts() const override { return nominal_watts_; }
+  bool maximum_power_is_default() const override { return false; }
+
+ private:
+  fs::path stat_;
+  double nominal_watts_;
+  Ticks last_;
+  Clock::time_point last_time_;
+  double utilisation_ = 0, joules_ = 0;
+};
+
+}  // namespace
+
+std::vector<MeterFinding> estimate::find_meters_in(const fs::path& stat, double nominal_watts) {
+  std::vector<MeterFinding> findings(1);
+  MeterFinding& finding = findings[0];
+  finding.domain = "estimate:cpu";
+  try {
+    if (!std::isfinite(nominal_watts) || nominal_watts <= 0)
+      throw std::system_error(EINVAL, std::generic_category(),
+                              "a nominal power of " + std::to_string(nominal_watts) + " W");
+    finding.meter = std::make_unique<EstimateMeter>(stat, nominal_watts);
+    finding.scope = EnergyScope::package;
+    finding.detail = std::to_string(nominal_watts) + " W nominal, a share of " + std::to_string(idle_share) +
+                     " of it when idle: an assumption, not a measurement";
+  } catch (const std::system_error& error) {
+    sysfs::explain(error, finding);
+  }
+  return findings;
+}
+
+std::vector<MeterFinding> estimate_find_meters(const MeterOptions& options) {
+  return options.estimate_watts ? estimate::find_meters_in("/proc/stat", *options.estimate_watts)
+                                : std::vector<MeterFinding>();
+}
+
+}  // namespace tw

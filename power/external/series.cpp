@@ -1,0 +1,211 @@
+#include "power/external/series.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <system_error>
+
+namespace tw::external {
+namespace {
+
+std::optional<double> parse_number(const std::string& text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || parsed != end || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+/// `digits` digits at `at`, which moves behind them.
+std::optional<int> take_digits(const std::string& text, std::size_t& at, std::size_t digits) {
+  if (at + digits > text.size()) return std::nullopt;
+  int number = 0;
+  for (std::size_t i = 0; i < digits; ++i, ++at) {
+    if (text[at] < '0' || text[at] > '9') return std::nullopt;
+    number = 10 * number + (text[at] - '0');
+  }
+  return number;
+}
+bool take_char(const std::string& text, std::size_t& at, const char* any_of) {
+  if (at >= text.size() || std::string(any_of).find(text[at]) == std::string::npos) return false;
+  ++at;
+  return true;
+}
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> fields(1);
+  for (const char c : line) {
+    if (c == ',')
+      fields.emplace_back();
+    else
+      fields.back() += c;
+  }
+  for (std::string& field : fields) {
+    const std::size_t first = field.find_first_not_of(" \t\r"), last = field.find_last_not_of(" \t\r");
+    field = first == std::string::npos ? std::string() : field.substr(first, last - first + 1);
+  }
+  return fields;
+}
+
+}  // namespace
+
+std::optional<double> parse_time(const std::string& text) {
+  if (const auto seconds = parse_number(text)) return seconds;
+  std::size_t at = 0;
+  const auto year = take_digits(text, at, 4);
+  if (!year || !take_char(text, at, "-")) return std::nullopt;
+  const auto month = take_digits(text, at, 2);
+  if (!month || !take_char(text, at, "-")) return std::nullopt;
+  const auto day = take_digits(text, at, 2);
+  if (!day || !take_char(text, at, "Tt ")) return std::nullopt;
+  const auto hour = take_digits(text, at, 2);
+  if (!hour || !take_char(text, at, ":")) return std::nullopt;
+  const auto minute = take_digits(text, at, 2);
+  if (!minute || !take_char(text, at, ":")) return std::nullopt;
+  const auto second = take_digits(text, at, 2);
+  if (!second) return std::nullopt;
+  double fraction = 0;
+  if (take_char(text, at, ".")) {
+    const std::size_t begin = at;
+    double weight = 0.1;
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at, weight /= 10)
+      fraction += weight * (text[at] - '0');
+    if (at == begin) return std::nullopt;
+  }
+  int zone_minutes = 0;
+  if (!take_char(text, at, "Zz")) {
+    const bool east = at < text.size() && text[at] == '+';
+    if (!take_char(text, at, "+-")) return std::nullopt;  // a local time says nothing without its zone
+    const auto zone_hour = take_digits(text, at, 2);
+    take_char(text, at, ":");
+    const auto zone_minute = take_digits(text, at, 2);
+    if (!zone_hour || !zone_minute || *zone_minute > 59) return std::nullopt;
+    zone_minutes = (east ? 1 : -1) * (*zone_hour * 60 + *zone_minute);
+  }
+  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (at != text.size() || !date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
+  const double days = static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count());
+  return days * 86400 + *hour * 3600 + (*minute - zone_minutes) * 60 + *second + fraction;
+}
+
+void Series::malformed(const std::string& what) const {
+  throw std::system_error(EINVAL, std::generic_category(),
+                          file_.string() + ":" + std::to_string(line_number_) + ": " + what);
+}
+
+void Series::take_line(std::string line) {
+  ++line_number_;
+  if (line_number_ == 1 && line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);  // a byte order mark
+  const std::vector<std::string> fields = split(line);
+  if (fields.size() == 1 && fields[0].empty()) return;
+  if (fields[0].rfind('#', 0) == 0) return;
+  if (!time_column_) {
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (fields[i] == "time" && !time_column_) time_column_ = i;
+      if (fields[i] == "watts" && !watts_column_) watts_column_ = i;
+    }
+    if (!time_column_ || !watts_column_) {
+      time_column_.reset();
+      malformed("the header must name the columns time and watts, not \"" + line.substr(0, 80) + "\"");
+    }
+    return;
+  }
+  if (fields.size() <= std::max(*time_column_, *watts_column_))
+    malformed("a line of " + std::to_string(fields.size()) + " columns");
+  const auto time = parse_time(fields[*time_column_]), watts = parse_number(fields[*watts_column_]);
+  if (!time)
+    malformed("\"" + fields[*time_column_].substr(0, 40) +
+              "\" is neither seconds since 1970 nor ISO 8601 with a zone (…Z, …+01:00)");
+  if (!watts || *watts < 0) malformed("\"" + fields[*watts_column_].substr(0, 40) + "\" is no power in watts");
+  if (last_time_ && *time <= *last_time_) malformed("time does not ascend at \"" + fields[*time_column_] + "\"");
+  last_time_ = time;
+  points_.push_back({*time, *watts});
+}
+
+void Series::refresh() {
+  if (failure_) throw *failure_;
+  try {
+    take_what_was_added();
+  } catch (const std::system_error& failure) {
+    failure_ = failure;  // lines behind a malformed one are not to be trusted either
+    throw;
+  }
+}
+
+void Series::take_what_was_added() {
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(file_, error);
+  if (error) throw std::system_error(error, file_.string());
+  if (size < offset_) throw std::system_error(EIO, std::generic_category(), file_.string() + ": the file got shorter");
+  if (size == offset_) return;
+  errno = 0;
+  std::ifstream stream(file_, std::ios::binary);
+  if (!stream) throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(), file_.string());
+  stream.seekg(static_cast<std::streamoff>(offset_));
+  std::string added(size - offset_, '\0');
+  stream.read(added.data(), static_cast<std::streamsize>(added.size()));
+  added.resize(static_cast<std::size_t>(stream.gcount()));
+  offset_ += added.size();
+  rest_ += added;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
+    take_line(rest_.substr(begin, end - begin));
+  rest_.erase(0, begin);
+}
+
+void Series::forget_before(double time) {
+  constexpr std::size_t kept = 100;
+  const auto first = std::lower_bound(points_.begin(), points_.end(), time,
+                                      [](const Point& point, double value) { return point.time < value; });
+  const auto before = static_cast<std::size_t>(first - points_.begin());
+  if (before > kept) points_.erase(points_.begin(), first - static_cast<std::ptrdiff_t>(kept));
+}
+
+double Series::interval_seconds() const {
+  if (points_.size() < 2) return 0;
+  std::vector<double> intervals;
+  for (std::size_t i = 1; i < points_.size(); ++i) intervals.push_back(points_[i].time - points_[i - 1].time);
+  const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
+  std::nth_element(intervals.begin(), middle, intervals.end());
+  return *middle;
+}
+
+double Series::joules(double from, double to) const {
+  double sum = 0;
+  auto right = std::upper_bound(points_.begin(), points_.end(), from,
+                                [](double value, const Point& point) { return value < point.time; });
+  if (right == points_.begin() && right != points_.end()) ++right;  // nothing before the first point
+  for (; right != points_.end() && (right - 1)->time < to; ++right) {
+    const Point &a = *(right - 1), &b = *right;
+    const double begin = std::max(from, a.time), end = std::min(to, b.time);
+    const double slope = (b.watts - a.watts) / (b.time - a.time);
+    sum += (a.watts + slope * ((begin + end) / 2 - a.time)) * (end - begin);
+  }
+  return sum;
+}
+
+double Series::joules_of_window(double from, double to) const {
+  const std::string name = file_.string();
+  if (points_.size() < 2) throw WindowUnknown("not_covered", name + ": fewer than two points");
+  if (from < points_.front().time)
+    throw WindowUnknown(
+        "not_covered", name + " begins " + std::to_string(points_.front().time - from) + " s after the window's begin");
+  if (to > points_.back().time)
+    throw WindowUnknown("not_covered",
+                        name + " ends " + std::to_string(to - points_.back().time) + " s before the window's end");
+  const double longest = 3 * interval_seconds();
+  for (std::size_t i = 1; i < points_.size(); ++i) {
+    const double begin = points_[i - 1].time, end = points_[i].time;
+    if (begin < to && from < end && end - begin > longest)
+      throw WindowUnknown("gap", name + ": no point for " + std::to_string(end - begin) +
+                                     " s, more than three times the " + std::to_string(longest / 3) +
+                                     " s between two points");
+  }
+  return joules(from, to);
+}
+
+}  // namespace tw::external

@@ -1,0 +1,59 @@
+// A growing file of time and watts that a site's own meter writes.
+//
+// CSV with a header that names the columns `time` and `watts`, among others if need be. Time is in seconds since 1970
+// (UTC) or ISO 8601 with a zone: 2026-01-31T12:00:00.5Z, 2026-01-31T13:00:00+01:00. A time without a zone is refused.
+// Times ascend. A last line without its end is still being written and is left for later.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "power/energy_meter.hpp"
+
+namespace tw::external {
+
+/// Seconds since 1970, or nullopt where the text is neither.
+std::optional<double> parse_time(const std::string& text);
+
+struct Point {
+  double time = 0;  ///< seconds since 1970
+  double watts = 0;
+};
+
+class Series {
+ public:
+  explicit Series(std::filesystem::path file) : file_(std::move(file)) {}
+  /// Reads what was added. Throws std::system_error naming the file, and the line where one is malformed; also where
+  /// the file got shorter. Once it has thrown it always does.
+  void refresh();
+  /// Drops what ends before `time`, but for the last 100 points, by which the interval is known.
+  void forget_before(double time);
+  const std::vector<Point>& points() const { return points_; }
+  /// Median time between two points; 0 where there are fewer than two.
+  double interval_seconds() const;
+  /// Joules from `from` to `to` by trapezoids, the edges interpolated; where the series reaches no further, up to
+  /// there.
+  double joules(double from, double to) const;
+  /// The same of a window that the series must cover: throws WindowUnknown "not_covered", or "gap" where two points
+  /// that touch it are further apart than three intervals.
+  double joules_of_window(double from, double to) const;
+
+ private:
+  void take_what_was_added();
+  void take_line(std::string line);
+  [[noreturn]] void malformed(const std::string& what) const;
+
+  std::filesystem::path file_;
+  std::uint64_t offset_ = 0, line_number_ = 0;
+  std::string rest_;  // of a line without an end
+  std::optional<std::size_t> time_column_, watts_column_;
+  std::optional<double> last_time_;
+  std::optional<std::system_error> failure_;
+  std::vector<Point> points_;
+};
+
+}  // namespace tw::external

@@ -1,0 +1,115 @@
+#include "power/external/source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "power/external/series.hpp"
+#include "power/powercap/zones.hpp"
+#include "power/sysfs.hpp"
+
+namespace tw {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(Clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+
+/// What must be added to the steady clock to get seconds since 1970.
+double wall_offset_seconds() {
+  const auto before = Clock::now();
+  const double wall = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto after = Clock::now();
+  return wall - seconds_of(before + (after - before) / 2);
+}
+
+class ExternalMeter : public EnergyMeter {
+ public:
+  ExternalMeter(external::Series series, double wait_seconds)
+      : series_(std::move(series)),
+        offset_seconds_(wall_offset_seconds()),
+        opened_(wall(Clock::now())),
+        update_period_seconds_(series_.interval_seconds()),
+        wait_seconds_(wait_seconds) {
+    series_.forget_before(opened_);
+  }
+  std::string domain() const override { return "external"; }
+  EnergyScope scope() const override { return EnergyScope::node; }
+  EnergyMethod method() const override { return EnergyMethod::integrated_power; }
+  /// As far as the file has come; what belongs to a window is joules_between's business.
+  EnergySample read() override {
+    const std::lock_guard lock(mutex_);
+    series_.refresh();
+    const auto now = Clock::now();
+    return {now, series_.joules(opened_, wall(now))};
+  }
+  double joules_between(const EnergySample& from, const EnergySample& to) override {
+    constexpr double most_step_seconds = 0.5;
+    constexpr auto pause = std::chrono::milliseconds(50);
+    const auto limit =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_seconds_));
+    while (true) {
+      {
+        const std::lock_guard lock(mutex_);
+        try {
+          series_.refresh();
+        } catch (const std::system_error& error) {
+          throw WindowUnknown("lost", error.what());
+        }
+        const bool covered = !series_.points().empty() && series_.points().back().time >= wall(to.time);
+        if (covered || Clock::now() >= limit) {
+          const double step_seconds = wall_offset_seconds() - offset_seconds_;
+          if (std::abs(step_seconds) > most_step_seconds)
+            throw WindowUnknown("not_covered", "the wall clock was set by " + std::to_string(step_seconds) +
+                                                   " s: the series cannot be aligned any more");
+          return series_.joules_of_window(wall(from.time), wall(to.time));
+        }
+      }
+      std::this_thread::sleep_for(pause);
+    }
+  }
+  double update_period_seconds() const override { return update_period_seconds_; }
+  double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
+  double maximum_power_watts() const override { return powercap::default_maximum_watts(EnergyScope::node); }
+  bool maximum_power_is_default() const override { return true; }
+
+ private:
+  double wall(Clock::time_point time) const { return seconds_of(time) + offset_seconds_; }
+
+  std::mutex mutex_;
+  external::Series series_;
+  double offset_seconds_, opened_, update_period_seconds_, wait_seconds_;
+};
+
+}  // namespace
+
+std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& file, double wait_seconds) {
+  std::vector<MeterFinding> findings(1);
+  MeterFinding& finding = findings[0];
+  finding.domain = "external";
+  finding.scope = EnergyScope::node;
+  try {
+    Series series(file);
+    series.refresh();
+    if (series.points().size() < 2) {
+      finding.reason = "unsupported";
+      finding.detail = file.string() + " has fewer than two points: the meter must write before the run begins";
+    } else {
+      finding.meter = std::make_unique<ExternalMeter>(std::move(series), wait_seconds);
+      finding.counted = true;
+      finding.detail = file.string();
+    }
+  } catch (const std::system_error& error) {
+    sysfs::explain(error, finding);
+    if (finding.reason == "permission") finding.grant = "chmod a+r " + file.string();
+  }
+  return findings;
+}
+
+std::vector<MeterFinding> external_find_meters(const MeterOptions& options) {
+  return options.external_csv ? external::find_meters_in(*options.external_csv) : std::vector<MeterFinding>();
+}
+
+}  // namespace tw

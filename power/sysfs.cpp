@@ -1,0 +1,70 @@
+#include "power/sysfs.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+
+namespace tw::sysfs {
+namespace {
+
+[[noreturn]] void fail(int error, const std::filesystem::path& file) {
+  throw std::system_error(error, std::generic_category(), file.string());
+}
+
+template <typename Number>
+Number parse(const std::filesystem::path& file) {
+  const std::string text = read_text(file);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || (end != text.data() + text.size() && *end != ' '))
+    throw std::system_error(EINVAL, std::generic_category(), file.string() + " holds \"" + text.substr(0, 40) + "\"");
+  return number;
+}
+
+}  // namespace
+
+std::string read_text(const std::filesystem::path& file) {
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail(errno, file);
+  std::string text;
+  char buffer[4096];
+  ssize_t bytes = 0;
+  while ((bytes = ::read(descriptor, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(bytes));
+  const int error = errno;
+  close(descriptor);
+  if (bytes < 0) fail(error, file);
+  while (!text.empty() && static_cast<unsigned char>(text.back()) <= ' ') text.pop_back();
+  return text;
+}
+
+double read_number(const std::filesystem::path& file) { return parse<double>(file); }
+std::uint64_t read_integer(const std::filesystem::path& file) { return parse<std::uint64_t>(file); }
+
+std::vector<int> read_list(const std::filesystem::path& file) {
+  const std::string text = read_text(file);
+  std::vector<int> numbers;
+  const char *at = text.data(), *end = at + text.size();
+  while (true) {
+    int first = 0, last = 0;
+    auto parsed = std::from_chars(at, end, first);
+    if (parsed.ec != std::errc()) fail(EINVAL, file);
+    last = first;
+    if (parsed.ptr != end && *parsed.ptr == '-') parsed = std::from_chars(parsed.ptr + 1, end, last);
+    if (parsed.ec != std::errc() || first < 0 || last < first || last > 1 << 20) fail(EINVAL, file);
+    for (int number = first; number <= last; ++number) numbers.push_back(number);
+    if (parsed.ptr == end) return numbers;
+    if (*parsed.ptr != ',') fail(EINVAL, file);
+    at = parsed.ptr + 1;
+  }
+}
+
+void explain(const std::system_error& error, MeterFinding& finding) {
+  const int code = error.code().value();
+  finding.reason = code == EACCES || code == EPERM ? "permission" : "unsupported";
+  finding.detail = error.what();
+}
+
+}  // namespace tw::sysfs

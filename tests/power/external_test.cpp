@@ -1,0 +1,234 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <system_error>
+#include <thread>
+
+#include "power/external/series.hpp"
+#include "power/external/source.hpp"
+#include "power/ledger.hpp"
+#include "tests/power/fake_tree.hpp"
+#include "tests/power/ordinary_user.hpp"
+
+namespace tw {
+namespace {
+
+using external::Series;
+
+TEST(ExternalTime, ReadsSecondsAndIso8601) {
+  EXPECT_DOUBLE_EQ(external::parse_time("1700000000.25").value(), 1700000000.25);
+  EXPECT_DOUBLE_EQ(external::parse_time("1970-01-01T00:00:00Z").value(), 0);
+  EXPECT_DOUBLE_EQ(external::parse_time("2023-11-14T22:13:20Z").value(), 1700000000);
+  EXPECT_DOUBLE_EQ(external::parse_time("2023-11-14 23:13:20.5+01:00").value(), 1700000000.5);
+  EXPECT_DOUBLE_EQ(external::parse_time("2023-11-14T16:43:20-0530").value(), 1700000000);
+  EXPECT_DOUBLE_EQ(external::parse_time("2024-02-29T00:00:00Z").value(), 1709164800);
+}
+
+TEST(ExternalTime, RefusesWhatIsAmbiguousOrNoTime) {
+  for (const char* text :
+       {"", "now", "2023-11-14T22:13:20", "2023-11-14", "2023-02-29T00:00:00Z", "2023-11-14T24:00:00Z",
+        "2023-11-14T22:13:20.Z", "2023-11-14T22:13:20Zulu", "2023-11-14T22:13:20+1", "12:00", "nan"})
+    EXPECT_FALSE(external::parse_time(text)) << text;
+}
+
+class ExternalSeries : public testing::Test {
+ protected:
+  void take(const std::string& text) {
+    tree.append("meter.csv", text);
+    series.refresh();
+  }
+  /// What refresh() threw.
+  std::string refusal(const std::string& text) {
+    try {
+      take(text);
+    } catch (const std::system_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  std::string window(double from, double to) {
+    try {
+      char number[32];
+      std::snprintf(number, sizeof number, "%.6f", series.joules_of_window(from, to));
+      return number;
+    } catch (const WindowUnknown& unknown) {
+      return unknown.reason;
+    }
+  }
+  FakeTree tree;
+  Series series{tree.at("meter.csv")};
+};
+
+TEST_F(ExternalSeries, IntegratesExactly) {
+  take("time,watts\n100,50\n101,50\n102,150\n103,150\n104,0\n");
+  EXPECT_EQ(window(100, 101), "50.000000");
+  EXPECT_EQ(window(100, 104), "375.000000");
+  EXPECT_EQ(window(101.5, 102.5), "137.500000");   // 62.5 of the rise from 100 to 150 W, 75 of the level
+  EXPECT_EQ(window(101.25, 101.75), "50.000000");  // inside one interval
+  EXPECT_EQ(window(103, 104), "75.000000");
+  EXPECT_EQ(window(102, 102), "0.000000");
+  EXPECT_DOUBLE_EQ(series.interval_seconds(), 1);
+}
+
+TEST_F(ExternalSeries, SaysWhatItDoesNotCover) {
+  EXPECT_NO_THROW(take("time,watts\n"));
+  EXPECT_EQ(window(100, 101), "not_covered");
+  take("100,50\n101,50\n");
+  EXPECT_EQ(window(99.9, 101), "not_covered");   // the past
+  EXPECT_EQ(window(100, 101.1), "not_covered");  // the future
+  EXPECT_EQ(window(100, 101), "50.000000");
+  take("102,50\n");  // it has come
+  EXPECT_EQ(window(100, 101.1), "55.000000");
+}
+
+TEST_F(ExternalSeries, AGapInsideTheWindowTakesItsJoules) {
+  take("time,watts\n100,50\n101,50\n102,50\n105,50\n106,50\n109.5,50\n110.5,50\n111.5,50\n");
+  EXPECT_EQ(window(100, 106), "300.000000");  // 3 s is three intervals: no gap yet
+  EXPECT_EQ(window(100, 110), "gap");
+  EXPECT_EQ(window(107, 108), "gap");          // all of it
+  EXPECT_EQ(window(109.5, 111), "75.000000");  // behind it
+}
+
+TEST_F(ExternalSeries, TakesTheColumnsByName) {
+  take(
+      "\xEF\xBB\xBFhost, watts ,phase,time\r\n# a "
+      "remark\r\n\r\nn1,10,L1,2023-11-14T22:13:20Z\r\nn1,30,L1,1700000001\r\n");
+  ASSERT_EQ(series.points().size(), 2u);
+  EXPECT_EQ(window(1700000000, 1700000001), "20.000000");
+}
+
+TEST_F(ExternalSeries, LeavesALineThatIsStillBeingWritten) {
+  take("time,watts\n100,50\n101,5");
+  EXPECT_EQ(series.points().size(), 1u);
+  take("00\n1");
+  ASSERT_EQ(series.points().size(), 2u);
+  EXPECT_DOUBLE_EQ(series.points()[1].watts, 500);
+  take("02,7\n");
+  EXPECT_EQ(series.points().size(), 3u);
+}
+
+TEST_F(ExternalSeries, NamesTheLineThatIsMalformed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"100,50\n", ":1: the header must name the columns time and watts"},
+      {"time;watts\n", ":1: the header"},
+      {"time,watts\n100,50\n100,60\n", ":3: time does not ascend at \"100\""},
+      {"time,watts\n100,50\n99,60\n", ":3: time does not ascend"},
+      {"time,watts\n100,-5\n", ":2: \"-5\" is no power"},
+      {"time,watts\n100,nan\n", ":2: \"nan\" is no power"},
+      {"time,watts\n100,\n", ":2: \"\" is no power"},
+      {"time,watts\n100\n", ":2: a line of 1 columns"},
+      {"time,watts\n2026-01-01T00:00:00,5\n",
+       ":2: \"2026-01-01T00:00:00\" is neither seconds since 1970 nor ISO 8601"}};
+  for (const auto& [text, message] : cases) {
+    tree.remove("meter.csv");
+    series = Series(tree.at("meter.csv"));
+    EXPECT_NE(refusal(text).find(message), std::string::npos) << refusal("");
+    EXPECT_NE(refusal("200,1\n"), "") << "what comes behind a malformed line is not to be trusted: " << text;
+  }
+}
+
+TEST_F(ExternalSeries, AFileThatGetsShorterOrGoesIsLost) {
+  take("time,watts\n100,50\n");
+  std::filesystem::resize_file(tree.at("meter.csv"), 3);
+  EXPECT_THROW(series.refresh(), std::system_error);
+  Series other(tree.at("meter.csv"));
+  tree.remove("meter.csv");
+  EXPECT_THROW(other.refresh(), std::system_error);
+}
+
+TEST_F(ExternalSeries, ForgetsWhatIsLongPast) {
+  std::string text = "time,watts\n";
+  for (int i = 0; i < 1000; ++i) text += std::to_string(i) + ",1\n";
+  take(text);
+  series.forget_before(900);
+  EXPECT_EQ(series.points().size(), 200u);
+  EXPECT_EQ(window(900, 950), "50.000000");
+}
+
+double wall_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+class ExternalMeter : public testing::Test {
+ protected:
+  void add(double time, double watts) {
+    char line[64];
+    std::snprintf(line, sizeof line, "%.6f,%.3f\n", time, watts);
+    tree.append("meter.csv", line);
+  }
+  std::map<std::string, MeterFinding> find(double wait_seconds) {
+    return by_domain(external::find_meters_in(tree.at("meter.csv"), wait_seconds));
+  }
+  FakeTree tree;
+};
+
+TEST_F(ExternalMeter, AlignsTheSeriesWithTheWindow) {
+  // The series runs ahead of the clock at a constant 100 W: whatever the window, its joules are exact.
+  tree.append("meter.csv", "time,watts\n");
+  const double start = wall_now() - 10;
+  for (int i = 0; i < 300; ++i) add(start + i, 100);
+  auto found = find(0);
+  EnergyMeter& meter = *found.at("external").meter;
+  EXPECT_NEAR(meter.update_period_seconds(), 1, 1e-5);
+  EXPECT_EQ(meter.method(), EnergyMethod::integrated_power);
+  const EnergySample from = meter.read();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const EnergySample to = meter.read();
+  const double seconds = std::chrono::duration<double>(to.time - from.time).count();
+  EXPECT_NEAR(meter.joules_between(from, to), 100 * seconds, 1e-4);  // the file's times end at a microsecond
+  EXPECT_GE(to.joules, from.joules);
+}
+
+TEST_F(ExternalMeter, WaitsForASeriesThatComesLate) {
+  tree.append("meter.csv", "time,watts\n");
+  const double start = wall_now() - 10;
+  for (int i = 0; i < 10; ++i) add(start + i, 100);  // ends in the past
+  auto found = find(30);
+  EnergyMeter& meter = *found.at("external").meter;
+  const EnergySample from = meter.read(), to = meter.read();
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (int i = 10; i < 100; ++i) add(start + i, 100);
+  });
+  const double joules = meter.joules_between(from, to);
+  late.join();
+  EXPECT_NEAR(joules, 100 * std::chrono::duration<double>(to.time - from.time).count(), 1e-4);
+}
+
+TEST_F(ExternalMeter, AWindowThatIsNotCoveredIsNullWithAReason) {
+  tree.append("meter.csv", "time,watts\n");
+  const double start = wall_now() - 10;
+  for (int i = 0; i < 5; ++i) add(start + i, 100);
+  EnergyReader reader(external::find_meters_in(tree.at("meter.csv"), 0));
+  const EnergySnapshot begin = reader.snapshot(), end = reader.snapshot();
+  const auto rows = make_ledger(reader.findings(), begin, end);
+  EXPECT_FALSE(rows[0].energy_joules);
+  EXPECT_EQ(rows[0].reason, "not_covered");
+  EXPECT_NE(rows[0].detail.find("before the window's end"), std::string::npos) << rows[0].detail;
+  // The meter goes on: the series comes, and so do the joules.
+  for (int i = 5; i < 100; ++i) add(start + i, 100);
+  EXPECT_TRUE(make_ledger(reader.findings(), begin, end)[0].energy_joules);
+}
+
+TEST_F(ExternalMeter, SaysWhyThereIsNone) {
+  EXPECT_EQ(find(0).at("external").reason, "unsupported");
+  tree.append("meter.csv", "time,watts\n1,1\n");
+  EXPECT_NE(find(0).at("external").detail.find("fewer than two points"), std::string::npos);
+  tree.deny("meter.csv");
+  const AsOrdinaryUser user;
+  EXPECT_EQ(find(0).at("external").reason, "permission");
+}
+
+TEST(ExternalSource, IsAskedOnlyByOption) {
+  for (const MeterFinding& finding : find_meters()) EXPECT_NE(finding.domain, "external");
+  FakeTree tree;
+  tree.append("meter.csv", "time,watts\n1,1\n2,1\n");
+  MeterOptions options;
+  options.external_csv = tree.at("meter.csv");
+  const auto findings = find_meters(options);
+  EXPECT_EQ(
+      std::count_if(findings.begin(), findings.end(), [](const MeterFinding& one) { return one.domain == "external"; }),
+      1);
+}
+
+}  // namespace
+}  // namespace tw
