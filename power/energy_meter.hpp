@@ -80,7 +80,7 @@ struct MeterOptions {
 
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
 /// estimate, which options ask for: none without). power/arbitration.hpp then decides what is counted (DESIGN §8.3).
-/// Takes up to half a second, in which update periods are measured. Call on one rank per node only (the caller chooses
+/// Takes up to half a second a source, in which update periods are measured. Call on one rank per node only (the caller chooses
 /// the reader).
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {});
 

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -102,14 +103,17 @@ std::uint64_t read_config(const fs::path& pmu, const std::string& event) {
   return number << shift;
 }
 
-/// What one CPU of the mask stands for: "package-0", or "package-0-die-1" where a package has several. As powercap's.
-std::map<int, std::string> name_cpus(const std::vector<int>& mask, const fs::path& cpus) {
+std::map<int, std::uint64_t> find_packages(const std::vector<int>& mask, const fs::path& cpus) {
   std::map<int, std::uint64_t> packages;
-  std::map<std::uint64_t, int> dies;
-  for (const int cpu : mask) {
+  for (const int cpu : mask)
     packages[cpu] = sysfs::read_integer(cpus / ("cpu" + std::to_string(cpu)) / "topology" / "physical_package_id");
-    ++dies[packages[cpu]];
-  }
+  return packages;
+}
+
+/// What one CPU of the mask stands for: "package-0", or "package-0-die-1" where a package has several. As powercap's.
+std::map<int, std::string> name_cpus(const std::map<int, std::uint64_t>& packages, const fs::path& cpus) {
+  std::map<std::uint64_t, int> dies;
+  for (const auto& [cpu, package] : packages) ++dies[package];
   std::map<int, std::string> names;
   for (const auto& [cpu, package] : packages) {
     names[cpu] = "package-" + std::to_string(package);
@@ -118,6 +122,16 @@ std::map<int, std::string> name_cpus(const std::vector<int>& mask, const fs::pat
           "-die-" + std::to_string(sysfs::read_integer(cpus / ("cpu" + std::to_string(cpu)) / "topology" / "die_id"));
   }
   return names;
+}
+
+/// AMD's (and Hygon's) counter is the package's, but some kernels open it on each die of one.
+bool counts_whole_packages(const fs::path& cpus) {
+  try {
+    const std::string modalias = sysfs::read_text(cpus / "modalias");
+    return modalias.find(",ven0002") != std::string::npos || modalias.find(",ven0009") != std::string::npos;
+  } catch (const std::system_error&) {
+    return false;
+  }
 }
 
 struct Wanted {
@@ -152,6 +166,7 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
   std::vector<MeterFinding> findings;
   std::uint32_t type = 0;
   std::vector<int> mask;
+  std::map<int, std::uint64_t> packages;
   std::map<int, std::string> names;
   try {
     std::error_code ignored;
@@ -166,7 +181,8 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
     }
     type = static_cast<std::uint32_t>(sysfs::read_integer(pmu / "type"));
     mask = sysfs::read_list(pmu / "cpumask");
-    names = name_cpus(mask, cpus);
+    packages = find_packages(mask, cpus);
+    names = name_cpus(packages, cpus);
   } catch (const std::system_error& error) {
     MeterFinding& none = findings.emplace_back();
     none.domain = "perf";
@@ -174,6 +190,8 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
     return findings;
   }
 
+  const bool whole_packages = counts_whole_packages(cpus);
+  std::set<std::pair<std::string, std::uint64_t>> packages_seen;
   std::vector<Sensor> sensors;
   for (const Wanted& wanted : wanted_events) {
     std::error_code ignored;
@@ -184,6 +202,11 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
       Sensor& sensor = sensors.emplace_back();
       MeterFinding& finding = sensor.finding;
       finding.domain = "perf:" + (platform ? "psys" : names.at(cpu) + wanted.suffix);
+      if (!platform && whole_packages && !packages_seen.insert({wanted.event, packages.at(cpu)}).second) {
+        finding.reason = "duplicate";
+        finding.detail = "this vendor's counter is the package's, which another die shows already";
+        continue;
+      }
       finding.scope = wanted.scope;
       try {
         const std::string event = wanted.event, unit = sysfs::read_text(pmu / "events" / (event + ".unit"));

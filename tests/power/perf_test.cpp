@@ -83,6 +83,18 @@ TEST_F(PerfPmu, OpensEachDomainByTheMask) {
   EXPECT_TRUE(found.at("perf:package-0").meter && found.at("perf:package-0/dram").meter);
 }
 
+TEST_F(PerfPmu, DiesOfAPackageWideCounterCountOnce) {
+  tree.write("cpus/modalias", "cpu:type:x86,ven0002fam0019mod0001:feature:,0000,0001");  // AMD
+  tree.write("cpus/cpu1/topology/physical_package_id", "0");
+  tree.write("cpus/cpu1/topology/die_id", "1");
+  tree.write("pmu/cpumask", "0-1");
+  const auto found = find();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found.at("perf:package-0-die-0").scope, EnergyScope::package);
+  EXPECT_EQ(found.at("perf:package-0-die-1").reason, "duplicate");
+  EXPECT_FALSE(found.at("perf:package-0-die-1").scope);
+}
+
 TEST_F(PerfPmu, AnOrdinaryUserIsToldWhatWouldHelp) {
   const AsOrdinaryUser user;
   const auto found = find();
