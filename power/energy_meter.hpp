@@ -27,8 +27,8 @@ const char* to_string(EnergyMethod method);
 enum class EnergyScope { device, package, dram, node };
 const char* to_string(EnergyScope scope);
 
-/// A window that a meter cannot tell the joules of, though it goes on: `reason` is "gap" (it was not sampled in between)
-/// or "not_covered" (its series does not reach so far).
+/// A window that a meter cannot tell the joules of, though it goes on: `reason` is "gap" (it was not sampled in
+/// between) or "not_covered" (its series does not reach so far).
 class WindowUnknown : public std::runtime_error {
  public:
   WindowUnknown(std::string why, const std::string& message) : std::runtime_error(message), reason(std::move(why)) {}
@@ -57,9 +57,10 @@ class EnergyMeter {
   virtual bool maximum_power_is_default() const = 0;
 };
 
-/// What a source found: a meter, or the reason why there is none. Sensors that would be counted twice are never counted:
-/// "contained" (core and uncore lie inside package), "duplicate" (the MMIO mirror of a zone, one counter shown twice, or
-/// the same joules by another method: such a finding may keep its meter, as a cross-check beside the one counted).
+/// What a source found: a meter, or the reason why there is none. Sensors that would be counted twice are never
+/// counted: "contained" (core and uncore lie inside package), "duplicate" (the MMIO mirror of a zone, one counter shown
+/// twice, or the same joules by another method: such a finding may keep its meter, as a cross-check beside the one
+/// counted).
 struct MeterFinding {
   std::string domain;                  ///< of the sensor, or of the source ("rapl") where there is none
   std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable
@@ -67,8 +68,8 @@ struct MeterFinding {
   std::optional<EnergyScope> scope;
   /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled"; empty if counted
   std::string reason;
-  std::string detail;    ///< one line for people: path, errno text, and what to do
-  std::string grant;     ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
+  std::string detail;  ///< one line for people: path, errno text, and what to do
+  std::string grant;  ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
   bool counted = false;  ///< whether the ledger adds it to its scope (DESIGN §8.3)
 };
 
@@ -80,8 +81,8 @@ struct MeterOptions {
 
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
 /// estimate, which options ask for: none without). power/arbitration.hpp then decides what is counted (DESIGN §8.3).
-/// Takes up to half a second a source, in which update periods are measured. Call on one rank per node only (the caller chooses
-/// the reader).
+/// Takes up to half a second a source, in which update periods are measured. Call on one rank per node only (the caller
+/// chooses the reader).
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {});
 
 }  // namespace tw

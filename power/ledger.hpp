@@ -21,8 +21,8 @@ struct LedgerRow {
   bool counted = false;  ///< added to its scope
   /// Why absent or left out: a finding's or a reading's reason, or "implausible": more than 1.5 × the sensor's maximum
   /// power (DESIGN §8.7), which invalidates the window; the joules stay in the row but are not counted. What was not to
-  /// be counted anyway (a cross-check) keeps the finding's reason: nothing is missing from its scope's total; the detail
-  /// says what else is wrong.
+  /// be counted anyway (a cross-check) keeps the finding's reason: nothing is missing from its scope's total; the
+  /// detail says what else is wrong.
   std::string reason;
   std::string detail;
 };

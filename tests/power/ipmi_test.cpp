@@ -19,7 +19,7 @@ constexpr const char* good = R"(
     Minimum during sampling period:                 44 Watts
     Maximum during sampling period:                508 Watts
     Average power reading over sample period:      212 Watts
-    IPMI timestamp:                           01/02/26 03:04:05 UTC    Sampling period:                          00000001 Seconds.
+    IPMI timestamp:                           01/02/26 03:04:05 UTC
     Power reading state is:                   activated
 )";
 
