@@ -18,12 +18,6 @@ class Exact:
         return w
 
 
-class Float32(Exact):
-    """The framework's own float32."""
-
-    dtype = jnp.float32
-
-
 class Bf16(Exact):
     """What bf16 training means: weights and every stored activation (and its gradient on the way back) have 8 bits,
     sums are float32, parameter gradients are float32. Shows what any bf16 implementation must lose."""

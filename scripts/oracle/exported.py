@@ -1,11 +1,15 @@
 """Reads the folder that `trainwatt-train --export-step` wrote."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file
+
+import gpt2
+import resnet
 
 BUFFER_SUFFIXES = (".running_mean", ".running_var")
 
@@ -28,6 +32,10 @@ class Export:
     @property
     def is_tokens(self):
         return "input_ids" in self.batch
+
+    @property
+    def network(self):
+        return gpt2 if self.is_tokens else resnet
 
     @property
     def precision(self):
@@ -76,6 +84,10 @@ def read_export(folder):
     for key, value in PUBLISHED[step["model"]["kind"]].items():
         if step["model"][key] != value:
             raise SystemExit(f"{folder}: {key} is {step['model'][key]}, published is {value}")
+    for key, value in {"gpt2": gpt2, "resnet": resnet}[step["model"]["kind"]].OPTIMIZER.items():
+        ours = step["optimizer"][key]
+        if ours != value and (isinstance(value, str) or not math.isclose(ours, value, rel_tol=1e-6)):  # float32, written short
+            raise SystemExit(f"{folder}: the optimizer's {key} is {ours}, published is {value}")
     if step["step"] != 0:
         raise SystemExit(f"{folder}: step {step['step']}; the comparison starts from empty optimizer state, at step 0")
     return Export(folder, step, weights, buffers, tensors["batch"], tensors["gradients"], tensors["updated"],

@@ -2,7 +2,8 @@
 """Writes golden values, computed by JAX in float64, for an exported step: make_golden.py EXPORT_FOLDER FILE.json
 
 Only the exported weights and batch are used (they come from counter-based generators, so a test can make them again), none
-of the exported results. Each record holds the norm and some samples of a tensor in the framework's layout:
+of the exported results. Each record holds the norm and some samples of a tensor in the framework's layout: "gradient", "step"
+(updated − initial weights; the weights themselves would hide most of it) or "updated" (running statistics):
 {"what", "name", "size", "rms", "norm", "index", "value", "bf16_tolerance"}; errors are relative to rms. Packed tensors are
 split (query, key and value of c_attn differ by orders of magnitude): "columns" [begin, end] of "width" of the last axis.
 """
@@ -68,12 +69,12 @@ def main():
     for part, gradient in exact.items():
         rms = whole_rms if part in zero else None
         records.append(record("gradient", part, gradient, bf16.gradient(part), rms=rms))
-    for part, updated in compare.split_packed(stepping.update(export, truth.gradients)).items():
+    for part, moved in compare.split_packed(stepping.weight_steps(export, truth.gradients)).items():
         # AdamW moves a weight by lr · sign(g): only where bf16 cannot err about the sign.
         g, decided = exact[part], None
         if adamw:
             decided = (np.abs(g) > 4 * bf16.gradient(part) * np.sqrt(np.mean(g**2))) & (part not in zero)
-        records.append(record("updated", part, updated, bf16.updated(part), decided, with_norm=not adamw))
+        records.append(record("step", part, moved, bf16.updated(part), decided, with_norm=not adamw))
     for name, value in truth.statistics.items():
         rms = np.sqrt(np.mean(value**2))
         if name.endswith("running_mean"):
@@ -86,7 +87,9 @@ def main():
         "micro_batch": export.step["micro_batch"],
         "seq_len": export.shape.get("seq_len", 0),
         "seed": export.step["seed"],
-        "optimizer": export.step["optimizer"],
+        # What decays is the network's own rule, in any order.
+        "optimizer": {**export.step["optimizer"],
+                      "weight_decay_parameters": sorted(filter(export.network.is_decayed, export.weights))},
         "inputs": {"weights_norm": digits(stepping.global_norm({n: w.astype(np.float64) for n, w in export.weights.items()})),
                    **{f"{name}_norm": digits(compare.norm(value)) for name, value in sorted(export.batch.items())}},
         "loss": digits(truth.loss), "loss_bf16_tolerance": digits(bf16.loss),

@@ -6,9 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import gpt2
-import resnet
-
 
 @dataclass
 class Step:
@@ -26,14 +23,13 @@ def to_float64(tree):
 
 def run(export, arithmetic, follow_relu=True):
     """Loss and gradients of the exported batch at the exported weights."""
-    network = gpt2 if export.is_tokens else resnet
     cast = lambda tree: {name: jnp.asarray(value, arithmetic.dtype) for name, value in tree.items()}
     batch = {name: jnp.asarray(value, arithmetic.dtype if name == "images" else None) for name, value in export.batch.items()}
     batch["buffers"] = cast(export.buffers)
     batch["relu"] = {name: jnp.asarray(value) for name, value in export.relu.items()} if follow_relu else {}
 
     def objective(weights, batch):  # the batch is an argument, or XLA would fold it into constants for minutes
-        return network.loss(weights, batch, export.shape, arithmetic)
+        return export.network.loss(weights, batch, export.shape, arithmetic)
 
     (loss, extra), gradients = jax.jit(jax.value_and_grad(objective, has_aux=True))(cast(export.weights), batch)
     strays = {name: (int(value[0]), float(value[1])) for name, value in extra["strays"].items()}
@@ -45,24 +41,22 @@ def global_norm(tensors):
     return float(np.sqrt(sum(float(np.sum(np.square(t))) for t in tensors.values())))
 
 
-def update(export, gradients):
-    """The first optimizer step from zero state, in float64, in PyTorch's forms of AdamW (arXiv 1711.05101) and SGD."""
+def weight_steps(export, gradients):
+    """Updated − initial weights of the first optimizer step, from zero state, in float64, in PyTorch's forms of AdamW
+    (arXiv 1711.05101) and SGD. Which weights decay is the network's own rule, not what the export says of it."""
     o = export.step["optimizer"]
-    decay = set(o["weight_decay_parameters"])
     lr = o["learning_rate"]
     norm = global_norm(gradients)
     clip = min(1.0, o["clip_norm"] / norm) if o["clip_norm"] > 0 else 1.0
-    updated = {}
+    steps = {}
     for name, weight in export.weights.items():
         w, g = weight.astype(np.float64), np.asarray(gradients[name], np.float64) * clip
-        weight_decay = o["weight_decay"] if name in decay else 0.0
+        decay = o["weight_decay"] * w if export.network.is_decayed(name) else 0.0
         if o["kind"] == "adamw":
             m, v = (1 - o["beta1"]) * g, (1 - o["beta2"]) * g * g
-            w = w * (1 - lr * weight_decay)
-            w = w - lr * (m / (1 - o["beta1"])) / (np.sqrt(v / (1 - o["beta2"])) + o["epsilon"])
+            steps[name] = -lr * ((m / (1 - o["beta1"])) / (np.sqrt(v / (1 - o["beta2"])) + o["epsilon"]) + decay)
         elif o["kind"] == "sgd":
-            w = w - lr * (g + weight_decay * w)
+            steps[name] = -lr * (g + decay)
         else:
             raise SystemExit(f"unknown optimizer {o['kind']}")
-        updated[name] = w
-    return updated
+    return steps
