@@ -3,9 +3,11 @@
 #include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "results/report_io.hpp"
+#include "results/text.hpp"
 
 namespace tw {
 namespace {
@@ -244,6 +246,47 @@ class Reader {
   std::string pointer_;
 };
 
+/// Walks a struct like the writer and makes its strings safe to print.
+class Cleaner {
+ public:
+  template <class T>
+  void operator()(const char*, T& value) {
+    clean(value);
+  }
+  void derived(const char*, const std::string&) {}
+  template <class T>
+  void scopes(const char*, T& map) {
+    clean(map);
+  }
+
+ private:
+  static void clean(std::string& value) { value = text::printable(value); }
+  template <class T>
+  static void clean(std::optional<T>& value) {
+    if (value) clean(*value);
+  }
+  template <class T>
+  static void clean(std::vector<T>& values) {
+    for (T& value : values) clean(value);
+  }
+  template <class T>
+  static void clean(std::map<std::string, T>& values) {
+    std::map<std::string, T> cleaned;
+    for (auto& [key, value] : values) {
+      clean(value);
+      cleaned.emplace(text::printable(key), std::move(value));
+    }
+    values = std::move(cleaned);
+  }
+  template <class T>
+  static void clean(T& value) {
+    if constexpr (std::is_class_v<T>) {
+      Cleaner nested;
+      describe(nested, value);
+    }
+  }
+};
+
 constexpr std::size_t line_width = 120;
 
 std::string compact(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -299,15 +342,67 @@ Json to_tree(const T& value) {
   return tree;
 }
 
-Json parse(const std::string& text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 3, column 5: …": the part for people starts after "at ".
-    std::string what = error.what();
-    if (const auto at = what.find(" at "); at != std::string::npos) what.erase(0, at + 4);
-    throw std::runtime_error("not JSON: " + what);
+constexpr std::size_t deepest = 64;  // a report has some 8 levels; the library's copies and writes recurse
+
+/// Looks at a text without keeping it.
+class FaultFinder : public Json::json_sax_t {
+ public:
+  std::string fault;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& key) override {
+    if (keys_.back().insert(key).second) return true;
+    fault = "key \"" + key + "\" occurs twice in one object";
+    return false;
   }
+  bool parse_error(std::size_t position, const std::string& token, const Json::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 3, column 5: …": the part for people starts after "at ".
+    const std::string what = error.what();
+    const auto at = what.find(" at ");
+    fault = dynamic_cast<const Json::out_of_range*>(&error) != nullptr
+                ? "byte " + std::to_string(position) + ": number " + token + " is out of range"
+            : at == std::string::npos ? "byte " + std::to_string(position) + ": syntax error"
+                                      : what.substr(at + 4);
+    return false;
+  }
+
+ private:
+  bool open() {
+    keys_.emplace_back();
+    if (keys_.size() <= deepest) return true;
+    fault = "more than " + std::to_string(deepest) + " levels";
+    return false;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+  std::vector<std::set<std::string>> keys_;  // of the objects around
+};
+
+Json parse(const std::string& text) {
+  if (const std::string fault = json_fault(text); !fault.empty()) throw std::runtime_error("not JSON: " + fault);
+  return Json::parse(text);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
 }
 
 template <class T>
@@ -319,6 +414,42 @@ T from_tree(const Json& tree) {
 }
 
 }  // namespace
+
+std::string json_fault(const std::string& text) {
+  FaultFinder finder;
+  Json::sax_parse(text, &finder);
+  return finder.fault;
+}
+
+bool holds_record_lines(const std::string& text) {
+  const std::string first = text.substr(0, text.find('\n'));
+  if (!json_fault(first).empty()) return false;
+  const Json line = Json::parse(first);
+  return line.is_object() && line.contains("workload") && !line.contains("schema_version");
+}
+
+RecordLines record_lines(const std::string& text) {
+  RecordLines found;
+  const std::vector<std::string> lines = lines_of(text);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i + 1 == lines.size() && !text.ends_with('\n')) {  // each line is written with its end
+      found.torn = true;
+      break;
+    }
+    try {
+      found.records.push_back(record_from_json(lines[i]));
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error("line " + std::to_string(i + 1) + ": " + error.what());
+    }
+  }
+  return found;
+}
+
+Report printable(Report report) {
+  Cleaner cleaner;
+  describe(cleaner, report);
+  return report;
+}
 
 std::string to_json(const Report& report) {
   std::string out;

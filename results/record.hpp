@@ -39,19 +39,23 @@ struct EnergyRow {
   std::string method;               ///< "counter", "integrated_power", "estimate"
   std::optional<double> energy_j;   ///< absent with a reason
   std::optional<double> uncertainty_j;  ///< half width, 95 %
-  double window_s = 0;
-  double update_period_s = 0;
+  std::optional<double> window_s;           ///< between the two readings; absent where there were none
+  std::optional<double> update_period_s;    ///< of the sensor, measured; absent where no sensor answered
   bool counted = true;              ///< added to its scope's total
-  std::string reason;               ///< why absent or left out: "no_driver", "permission", …; empty otherwise
+  /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules. All else
+  /// ("no_driver", "permission", "implausible", …) leaves its scope incomplete.
+  std::string reason;
 };
 
 /// One uninterrupted window of steps.
 struct Trial {
-  std::vector<double> step_time_s;  ///< the slowest rank's, for each optimizer step
+  /// The slowest rank's, for each optimizer step: the distribution. Their sum is not the window: with several ranks it may
+  /// be longer (the slowest is not always the same), and what lies between two steps is in none of them.
+  std::vector<double> step_time_s;
   std::vector<double> loss;         ///< mean over the global batch, for each optimizer step
   std::vector<double> gradient_norm;
   std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
-  double window_s = 0;              ///< barrier to barrier
+  double window_s = 0;              ///< barrier to barrier, above 0; throughput and energy are taken over it
   /// Of the CPU time of the node, along the window; the worst node's; absent where unreadable.
   std::optional<double> steal_share;        ///< taken by the hypervisor
   std::optional<double> foreign_share;      ///< used by programs other than this job
@@ -67,7 +71,9 @@ struct Estimate {
 };
 
 struct Summary {
-  std::optional<Estimate> samples_per_s, tokens_per_s, flops_per_s, step_time_s;
+  std::optional<Estimate> samples_per_s;    ///< steps × global batch ÷ window_s of each trial, as samples ÷ joules are
+  std::optional<Estimate> tokens_per_s, flops_per_s;    ///< samples_per_s × tokens, × model FLOPs
+  std::optional<Estimate> step_time_s;      ///< mean step of each trial
   std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;
   double model_flops_per_sample = 0;
   std::string flops_rule;           ///< names the counting rule, beside every MFU
@@ -138,7 +144,8 @@ struct Context {
   std::vector<HostInfo> hosts;
   std::vector<DeviceEntry> devices;
   std::vector<MeterEntry> meters;
-  std::vector<std::string> warnings;        ///< pre-flight findings, one line each
+  /// Pre-flight findings, one line each; one that begins with "interrupted" where the run was cut short.
+  std::vector<std::string> warnings;
 };
 struct Program {
   std::string name, version, git_commit;

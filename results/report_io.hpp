@@ -23,14 +23,44 @@ std::string to_json_line(const Record& record);
 Report report_from_json(const std::string& text);
 Record record_from_json(const std::string& text);
 
+/// Why a text is not JSON that the project reads, with the place; empty: it is. Refused besides bad syntax: a key that
+/// occurs twice in an object, a number beyond a double, more than 64 levels.
+std::string json_fault(const std::string& text);
+
+/// What records.jsonl holds while a run goes on and after a kill: finished points, without context and plan.
+struct RecordLines {
+  std::vector<Record> records;
+  bool torn = false;                ///< the last line was cut off by a kill and is left out
+};
+/// Whether a text looks like records.jsonl and not like a report.
+bool holds_record_lines(const std::string& text);
+/// Throws std::runtime_error with the line.
+RecordLines record_lines(const std::string& text);
+
+/// The same with every string safe to print (text::printable).
+Report printable(Report report);
+
 /// Temporary file in the same folder, fsync, rename, fsync of the folder. Throws std::system_error (errno kept).
 void write_atomically(const std::filesystem::path& path, const std::string& text);
 /// Appends one line and fsyncs. A torn last line of an earlier kill is cut off first.
 void append_line(const std::filesystem::path& path, const std::string& line);
 
-/// Schema violations and broken invariants of a report's JSON text, one line each with a JSON pointer; empty = good.
-std::vector<std::string> validate_report(const std::string& text);
+/// One line each, with a JSON pointer. Not safe to print as they are: they quote what the file says.
+struct Validation {
+  std::vector<std::string> violations;      ///< of the schema and of invariants; empty = good
+  std::vector<std::string> warnings;        ///< what a reader should know of a good file
+};
+Validation validate_report(const std::string& text);
+/// Likewise for records.jsonl; the records stand in order under /records.
+Validation validate_record_lines(const std::string& text);
+
+/// The ids of the plan's points that have no record; none where the plan cannot be read.
+std::vector<std::string> missing_points(const Report& report);
+/// Whether the run says that it was cut short: a warning of the context begins with "interrupted".
+bool was_interrupted(const Context& context);
 
 std::string sha256_hex(const std::string& bytes);
+/// What makes two points comparable: network, cut, sequence length, optimizer, parameters. Not how fast they are trained.
+std::string workload_hash(const Workload& workload);
 
 }  // namespace tw

@@ -26,6 +26,13 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
 std::string count(std::int64_t n, const std::string& noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
+template <class T, class F>
+std::string figure_or_absent(const std::optional<T>& value, F print) {
+  return value ? print(*value) : std::string("absent");
+}
+std::string time_or_absent(const std::optional<double>& value) {
+  return figure_or_absent(value, [](double v) { return duration(v); });
+}
 std::string percent(double share) { return significant(100 * share, share < 0.01 ? 2 : 3) + " %"; }
 
 /// "0-3,8"
@@ -47,14 +54,16 @@ std::vector<double> joined(const Record& r, std::vector<double> Trial::*member) 
   return all;
 }
 
-/// How many values fall into each of `buckets` equal parts of their range.
-std::vector<double> histogram(const std::vector<double>& values, std::size_t buckets) {
-  std::vector<double> counts(buckets, 0);
+/// How many of the finite values fall into each of `buckets` equal parts of their range; empty where that has no width.
+std::vector<double> histogram(std::vector<double> values, std::size_t buckets) {
+  std::erase_if(values, [](double v) { return !std::isfinite(v); });
+  if (values.empty()) return {};
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  if (values.empty() || !(*high > *low)) return {};
+  const double range = *high - *low;
+  if (!(range > 0) || !std::isfinite(range)) return {};
+  std::vector<double> counts(buckets, 0);
   for (double v : values)
-    ++counts[std::min(buckets - 1,
-                      static_cast<std::size_t>((v - *low) / (*high - *low) * static_cast<double>(buckets)))];
+    ++counts[std::min(buckets - 1, static_cast<std::size_t>((v - *low) / range * static_cast<double>(buckets)))];
   return counts;
 }
 
@@ -72,14 +81,27 @@ class Shower {
       for (const std::string& warning : report_.context.warnings)
         out_ += "  " + paint_.yellow("! ") + wrap(warning, width(), 4) + "\n";
     }
-    title("Points");
-    out_ += summary_table(report_, style_);
-    for (const Record& r : report_.records)
-      if (r.summary.samples_per_s) point(r);
+    points();
+    return std::move(out_);
+  }
+  std::string records_text() {
+    points();
     return std::move(out_);
   }
 
  private:
+  void points() {
+    title("Points");
+    out_ += summary_table(report_, style_);
+    if (const std::size_t missing = missing_points(report_).size(); missing > 0)
+      out_ += "\n  " + paint_.yellow("! ") +
+              wrap(count(static_cast<std::int64_t>(missing), "point") + " of the plan " +
+                       (missing == 1 ? "has" : "have") + " no record",
+                   width(), 4) +
+              "\n";
+    for (const Record& r : report_.records)
+      if (r.summary.samples_per_s) point(r);
+  }
   std::size_t width() const { return static_cast<std::size_t>(style_.width); }
   void title(const std::string& text) { out_ += "\n" + paint_.bold(text) + "\n"; }
   /// One labelled line of a block, wrapped under itself.
@@ -178,13 +200,17 @@ class Shower {
     for (const Trial& t : r.trials)
       windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
     line("trials", join(windows, ", "));
-    line("throughput", interval(*s.samples_per_s, "samples/s") +
-                           (s.tokens_per_s ? ", " + interval(*s.tokens_per_s, "tokens/s") : ""));
+    const auto rate = [](const std::optional<Estimate>& e, const char* unit) {
+      return e ? interval(*e, unit) : std::string();
+    };
+    line("throughput", join({rate(s.samples_per_s, "samples/s"), rate(s.tokens_per_s, "tokens/s")}, ", "));
     if (s.flops_per_s) {
       line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + si(s.model_flops_per_sample, "FLOP/sample"));
       line("FLOP rule", s.flops_rule);
     }
-    line("of ceiling", s.of_ceiling ? significant(*s.of_ceiling) + " of " + si(*s.ceiling_flops_per_s, "FLOP/s") +
+    line("of ceiling", s.of_ceiling ? significant(*s.of_ceiling) + " of " +
+                                          figure_or_absent(s.ceiling_flops_per_s,
+                                                           [](double v) { return si(v, "FLOP/s"); }) +
                                           ", the rate of its own products timed alone"
                                     : "absent: " + s.of_ceiling_reason);
     line("MFU", s.mfu ? percent(*s.mfu) : "absent: " + s.mfu_reason);
@@ -220,13 +246,13 @@ class Shower {
 
   void step_times(const Record& r) {
     const Summary& s = r.summary;
-    line("step time", "min " + duration(*s.step_time_min_s) + ", p50 " + duration(*s.step_time_p50_s) + ", p90 " +
-                          duration(*s.step_time_p90_s) + ", p99 " + duration(*s.step_time_p99_s) + ", max " +
-                          duration(*s.step_time_max_s));
+    line("step time", "min " + time_or_absent(s.step_time_min_s) + ", p50 " + time_or_absent(s.step_time_p50_s) + ", p90 " +
+                          time_or_absent(s.step_time_p90_s) + ", p99 " + time_or_absent(s.step_time_p99_s) + ", max " +
+                          time_or_absent(s.step_time_max_s));
     const std::vector<double> counts = histogram(joined(r, &Trial::step_time_s), 24);
     if (!counts.empty())
-      line("", duration(*s.step_time_min_s) + " " + paint_.cyan(sparkline(counts, counts.size(), style_.unicode)) +
-                   " " + duration(*s.step_time_max_s));
+      line("", time_or_absent(s.step_time_min_s) + " " + paint_.cyan(sparkline(counts, counts.size(), style_.unicode)) + " " +
+                   time_or_absent(s.step_time_max_s));
   }
 
   void phases(const Record& r) {
@@ -237,7 +263,7 @@ class Shower {
       for (const auto& [phase, mean] : t.phase_s) seconds[phase] += mean * n;
       steps += n;
     }
-    if (seconds.empty() || !(steps > 0)) return;
+    if (seconds.empty() || !(steps > 0) || !r.summary.step_time_s) return;
     const double step = r.summary.step_time_s->value;
     double rest = step;
     std::vector<std::pair<std::string, double>> ordered;
@@ -285,7 +311,9 @@ class Shower {
     if (!s.energy_reason.empty()) line(label, "absent: " + s.energy_reason);
     if (r.trials.empty()) return;
     for (const EnergyRow& row : r.trials.front().energy)
-      if (!row.counted) line("", row.domain + " left out: " + (row.reason.empty() ? "not counted" : row.reason));
+      // Why a scope is absent has been said.
+      if (!row.counted && s.energy_reason.find(row.domain + ": " + row.reason) == std::string::npos)
+        line("", row.domain + " left out: " + (row.reason.empty() ? "not counted" : row.reason));
   }
 
   const Report& report_;
@@ -296,6 +324,16 @@ class Shower {
 
 }  // namespace
 
-std::string show_report(const Report& report, const TableStyle& style) { return Shower(report, style).text(); }
+std::string show_report(const Report& report, const TableStyle& style) {
+  const Report clean = printable(report);
+  return Shower(clean, style).text();
+}
+
+std::string show_records(const std::vector<Record>& records, const TableStyle& style) {
+  Report report;
+  report.records = records;
+  report = printable(report);
+  return Shower(report, style).records_text();
+}
 
 }  // namespace tw

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "results/paint.hpp"
+#include "results/report_io.hpp"
 #include "results/text.hpp"
 
 namespace tw {
@@ -29,11 +30,14 @@ constexpr FlagNote flag_notes[] = {
     {"no_energy_meter",
      "no energy meter answered, so that joules are absent (never 0); the speed is not affected. `trainwatt "
      "show` says why for each meter."},
-    {"implausible", "a meter gave more than 1.5 x the power its part can draw: its joules are left out."},
+    {"implausible",
+     "a meter gave more than 1.5 x the power its part can draw: all joules of its scope are absent; the speed is not "
+     "affected."},
     {"busy_host", "other programs used more than 5 % of the node's CPU time: repeat when it is quiet."},
     {"steal", "the hypervisor took more than 2 % of the CPU time. Repeat on a quiet host."},
     {"narrow_affinity",
-     "a rank may use fewer CPUs than it has threads. Launch with --bind-to none, or --map-by slot:PE=N."},
+     "a rank may use fewer CPUs than threads were asked for, or than its share of the node's cores. Launch with "
+     "--bind-to none, or --map-by slot:PE=N."},
     {"oversubscribed", "there are more threads than CPUs: ranks wait for each other. Use fewer ranks or threads."},
     {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},
     {"loss_not_falling", "the loss did not fall over 20 or more steps: is it learning at all?"},
@@ -42,6 +46,9 @@ constexpr FlagNote flag_notes[] = {
     {"ceiling_once",
      "the network's own products could be timed before the trials only: of_ceiling rests on one timing instead of the "
      "better of two."},
+    {"steps_disagree",
+     "the step times add up to more than 5 % more or less than their window: ranks take turns to be slow, or time "
+     "passes between steps. Throughput is that of the window."},
     {"above_ceiling", "faster than its own products timed alone: that ceiling was disturbed. Repeat."}};
 
 std::string_view note_of(const std::string& flag) {
@@ -91,7 +98,7 @@ std::string half_width(const Estimate& e) {
 
 struct Column {
   std::string title;
-  int importance = 0;              ///< the least important go first where the terminal is narrow
+  int importance = 0;              ///< the most important take their place first where the terminal is narrow
   std::vector<std::string> cells;  ///< one a record; empty where the record did not run
 };
 
@@ -108,8 +115,8 @@ std::vector<Column> number_columns(const Report& report) {
     if (any) all.push_back(std::move(column));
   };
   const auto figure = [](const std::optional<Estimate>& e) { return e ? si(e->value) : std::string("-"); };
-  add("samples/s", 9, [&](const Summary& s) { return figure(s.samples_per_s); });
-  add("+-95 %", 6, [&](const Summary& s) { return half_width(*s.samples_per_s); });
+  add("samples/s", 11, [&](const Summary& s) { return figure(s.samples_per_s); });
+  add("+-95 %", 10, [&](const Summary& s) { return half_width(*s.samples_per_s); });
   add("tokens/s", 2, [&](const Summary& s) { return figure(s.tokens_per_s); });
   add("step time", 7, [&](const Summary& s) { return s.step_time_s ? duration(s.step_time_s->value) : "-"; });
   add("FLOP/s", 4, [&](const Summary& s) { return figure(s.flops_per_s); });
@@ -134,9 +141,28 @@ std::size_t width_of(const Column& column) {
   return width;
 }
 
+/// Those that find room beside `taken` columns, by importance, in their order; the most important one always does.
+std::vector<Column> that_fit(const std::vector<Column>& all, std::size_t taken, std::size_t width) {
+  std::vector<const Column*> ranked;
+  for (const Column& c : all) ranked.push_back(&c);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const Column* a, const Column* b) { return a->importance > b->importance; });
+  std::set<const Column*> kept;
+  for (const Column* c : ranked)
+    if (kept.empty() || taken + 2 + width_of(*c) <= width) {
+      taken += 2 + width_of(*c);
+      kept.insert(c);
+    }
+  std::vector<Column> fitting;
+  for (const Column& c : all)
+    if (kept.contains(&c)) fitting.push_back(c);
+  return fitting;
+}
+
 }  // namespace
 
-std::string summary_table(const Report& report, const TableStyle& style) {
+std::string summary_table(const Report& raw, const TableStyle& style) {
+  const Report report = printable(raw);
   const Paint paint(style.color);
   const Footnotes footnotes(report);
   if (report.records.empty()) return "No points were run.\n";
@@ -149,16 +175,8 @@ std::string summary_table(const Report& report, const TableStyle& style) {
     id_width = std::max(id_width, columns(r.id));
     if (r.summary.samples_per_s) verdict_width = std::max(verdict_width, columns(verdicts.back()));
   }
-  std::vector<Column> numbers = number_columns(report);
-  const auto total = [&] {
-    std::size_t width = 2 + id_width + 2 + verdict_width;
-    for (const Column& c : numbers) width += 2 + width_of(c);
-    return width;
-  };
-  while (numbers.size() > 1 && total() > static_cast<std::size_t>(style.width)) {
-    numbers.erase(std::min_element(numbers.begin(), numbers.end(),
-                                   [](const Column& a, const Column& b) { return a.importance < b.importance; }));
-  }
+  const std::vector<Column> numbers = that_fit(number_columns(report), 2 + id_width + 2 + verdict_width,
+                                               static_cast<std::size_t>(style.width));
 
   std::string out = "  " + paint.bold(pad_right("point", id_width));
   std::size_t line = id_width;

@@ -87,6 +87,50 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
   return out;
 }
 
+namespace {
+
+/// Of the UTF-8 sequence at `at`; 0 where it is none (RFC 3629: no overlong forms, no surrogates).
+std::size_t sequence_length(const std::string& text, std::size_t at, char32_t& code) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
+  const unsigned char lead = byte(at);
+  const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
+  if (length == 0) return 0;
+  static constexpr std::array<char32_t, 5> least = {0, 0, 0x80, 0x800, 0x10000};
+  code = length == 1 ? lead : lead & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if (byte(at + i) >> 6 != 2) return 0;
+    code = code << 6 | (byte(at + i) & 0x3fu);
+  }
+  return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : length;
+}
+
+bool is_control(char32_t code) {
+  const auto within = [code](char32_t first, char32_t last) { return code >= first && code <= last; };
+  return code < 0x20 || within(0x7f, 0x9f) || within(0x200e, 0x200f) || within(0x2028, 0x202e) ||
+         within(0x2066, 0x2069) || code == 0x61c;
+}
+
+}  // namespace
+
+std::string printable(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    char32_t code = 0;
+    const std::size_t length = sequence_length(text, at, code);
+    if (length == 0)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    else if (!is_control(code))
+      out.append(text, at, length);
+    else if (code == '\n' || code == '\t' || code == '\r')
+      out += code == '\n' ? "\\n" : code == '\t' ? "\\t" : "\\r";
+    else
+      out += code < 0x80 ? fmt::format("\\x{:02x}", static_cast<unsigned>(code))
+                         : fmt::format("\\u{:04x}", static_cast<unsigned>(code));
+    at += std::max<std::size_t>(length, 1);
+  }
+  return out;
+}
+
 std::string sparkline(std::span<const double> values, std::size_t width, bool unicode) {
   static constexpr std::array<const char*, 8> blocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const std::size_t count = std::min(width, values.size());
@@ -102,18 +146,19 @@ std::string sparkline(std::span<const double> values, std::size_t width, bool un
   std::string line;
   for (double m : means) {
     const double share = high > low ? (m - low) / (high - low) : 0.5;
-    if (!std::isfinite(m))
+    if (!std::isfinite(m) || !std::isfinite(share))
       line += 'x';
     else if (unicode)
-      line += blocks[static_cast<std::size_t>(std::lround(share * 7))];
+      line += blocks[static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 7))];
     else
-      line += static_cast<char>('0' + std::lround(share * 9));
+      line += static_cast<char>('0' + std::lround(std::clamp(share, 0.0, 1.0) * 9));
   }
   return line;
 }
 
 std::string bar(double share, std::size_t width, bool unicode) {
   static constexpr std::array<const char*, 8> eighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  if (!std::isfinite(share)) return "";
   const double filled = std::clamp(share, 0.0, 1.0) * static_cast<double>(width);
   std::string line;
   if (!unicode) return std::string(static_cast<std::size_t>(std::lround(filled)), '#');

@@ -23,10 +23,15 @@ std::string pad_right(const std::string& text, std::size_t width);
 /// Breaks at spaces so that no line passes `width` (a longer word stays whole); following lines start with `indent` spaces.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
 
+/// Text from elsewhere (a report, an argument, a path) made safe to print on a terminal, on one line: control characters
+/// (C0 with newline and tab, DEL, C1), what turns the direction of writing, and bytes that are not UTF-8 become visible
+/// escapes: "\n", "\x1b", "\u202e".
+std::string printable(const std::string& text);
+
 /// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not
 /// finite show as "x".
 std::string sparkline(std::span<const double> values, std::size_t width, bool unicode);
-/// Filled to share × width columns: "███▌".
+/// Filled to share × width columns: "███▌". Empty where share is not finite.
 std::string bar(double share, std::size_t width, bool unicode);
 
 }  // namespace tw::text

@@ -1,6 +1,8 @@
 // The schema, and what a schema cannot say. The only unit that includes valijson.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -26,10 +28,9 @@ std::string pointer(const std::vector<std::string>& context) {
   return path;
 }
 
-std::vector<std::string> schema_violations(const Json& document) {
+std::vector<std::string> schema_violations(const Json& document, const Json& schema_json) {
   valijson::Schema schema;
   valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
-  const Json schema_json = Json::parse(report_schema_json);
   parser.populateSchema(Adapter(schema_json), schema);
   valijson::Validator validator;
   valijson::ValidationResults results;
@@ -52,40 +53,146 @@ std::vector<std::string> schema_violations(const Json& document) {
   return lines;
 }
 
+/// The plan's text as JSON with a list of points that have ids; null where it is something else.
+Json read_plan(const std::string& canonical_json) {
+  if (!json_fault(canonical_json).empty()) return {};
+  Json plan = Json::parse(canonical_json);
+  if (!plan.is_object() || !plan.contains("points") || !plan["points"].is_array()) return {};
+  for (const Json& point : plan["points"])
+    if (!point.is_object() || !point.contains("id") || !point["id"].is_string()) return {};
+  return plan;
+}
+
+/// Whether text that has the schema's pattern of a time is one: months, days and hours that exist.
+bool is_time(const std::string& text) {
+  const auto number = [&](std::size_t at, std::size_t size) { return std::stoi(text.substr(at, size)); };
+  const std::chrono::year_month_day day{std::chrono::year(number(0, 4)), std::chrono::month(number(5, 2)),
+                                        std::chrono::day(number(8, 2))};
+  return day.ok() && number(11, 2) < 24 && number(14, 2) < 60 && number(17, 2) <= 60;  // 60: a leap second
+}
+
+/// A profiled step's operators are timed inside the step, with a clock read around each.
+constexpr double op_share_slack = 1.05;
+/// Of times that are rounded when written and taken by separate clock reads.
+constexpr double time_slack = 1.001;
+
 /// Collects the invariants that one report breaks.
 class Invariants {
  public:
   explicit Invariants(const Json& document) : document_(document) {}
 
-  std::vector<std::string> check(const Report& report) {
-    const Json& plan = document_["plan"];
-    if (plan["sha256"] != sha256_hex(report.plan.canonical_json))
-      broken("/plan/sha256", "is not the SHA-256 of canonical_json");
-    if (!Json::accept(report.plan.canonical_json)) broken("/plan/canonical_json", "is not JSON text");
-    if (!report.context.finished_at.empty() &&
-        report.context.finished_at.substr(0, 19) < report.context.started_at.substr(0, 19))
-      broken("/context/finished_at", "lies before started_at");
-    std::set<std::string> ids;
-    for (std::size_t i = 0; i < report.records.size(); ++i) {
-      const std::string at = "/records/" + std::to_string(i);
-      if (!ids.insert(report.records[i].id).second) broken(at + "/id", "\"" + report.records[i].id + "\" occurs twice");
-      check_record(report.records[i], document_["records"][i], at);
-    }
-    return std::move(lines_);
+  Validation check(const Report& report) {
+    check_context(report.context);
+    check_plan(report);
+    check_records(report.records);
+    return std::move(found_);
+  }
+  Validation check_unfinished(const std::vector<Record>& records) {
+    check_records(records);
+    return std::move(found_);
   }
 
  private:
-  void broken(const std::string& where, const std::string& what) { lines_.push_back(where + ": " + what); }
+  void broken(const std::string& where, const std::string& what) { found_.violations.push_back(where + ": " + what); }
+
+  void check_context(const Context& context) {
+    const bool started = is_time(context.started_at);
+    const bool finished = context.finished_at.empty() || is_time(context.finished_at);
+    if (!started) broken("/context/started_at", "is no time that exists");
+    if (!finished) broken("/context/finished_at", "is no time that exists");
+    if (started && finished && !context.finished_at.empty() &&
+        context.finished_at.substr(0, 19) < context.started_at.substr(0, 19))
+      broken("/context/finished_at", "lies before started_at");
+  }
+
+  void check_records(const std::vector<Record>& records) {
+    std::set<std::string> ids;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const std::string at = "/records/" + std::to_string(i);
+      if (!ids.insert(records[i].id).second) broken(at + "/id", "\"" + records[i].id + "\" occurs twice");
+      check_record(records[i], document_["records"][i], at);
+    }
+  }
+
+  /// The plan says what was to be run before anything was known of the figures: nothing may be added, and nothing may be
+  /// left out of a run that finished.
+  void check_plan(const Report& report) {
+    if (document_["plan"]["sha256"] != sha256_hex(report.plan.canonical_json))
+      broken("/plan/sha256", "is not the SHA-256 of canonical_json");
+    const Json plan = read_plan(report.plan.canonical_json);
+    if (plan.is_null()) {
+      const std::string fault = json_fault(report.plan.canonical_json);
+      broken("/plan/canonical_json", fault.empty() ? "has no list of points with ids" : "is not JSON text: " + fault);
+      return;
+    }
+    if (plan.contains("suite") && plan["suite"] != report.plan.suite)
+      broken("/plan/suite", "is not that of canonical_json");
+    std::map<std::string, const Json*> points;
+    for (const Json& point : plan["points"])
+      if (!points.emplace(point["id"].get<std::string>(), &point).second)
+        broken("/plan/canonical_json", "names the point " + point["id"].dump() + " twice");
+    for (std::size_t i = 0; i < report.records.size(); ++i) {
+      const Record& record = report.records[i];
+      const std::string at = "/records/" + std::to_string(i);
+      if (const auto point = points.find(record.id); point == points.end())
+        broken(at + "/id", "\"" + record.id + "\" is no point of the plan");
+      else
+        check_point(record, document_["records"][i]["workload"], plan, *point->second, at);
+    }
+    const std::vector<std::string> missing = missing_points(report);
+    if (missing.empty()) return;
+    const std::string what = std::to_string(missing.size()) + " of " + std::to_string(plan["points"].size()) +
+                             " points of the plan have no record (" + missing.front() +
+                             (missing.size() > 1 ? ", …)" : ")");
+    if (was_interrupted(report.context))
+      found_.warnings.push_back("/records: " + what + ": the run was interrupted");
+    else if (report.context.finished_at.empty())
+      found_.warnings.push_back("/records: " + what + ": the run has not finished");
+    else
+      broken("/records", what + ", though the run finished");
+  }
+
+  void check_point(const Record& record, const Json& workload, const Json& plan, const Json& point,
+                   const std::string& at) {
+    const auto same = [&](const Json& planned, const char* key) {
+      if (planned != workload[key])
+        broken(at + "/workload/" + key, "is " + workload[key].dump() + ", the plan has " + planned.dump());
+    };
+    for (const char* key : {"device", "seed"})
+      if (plan.contains(key)) same(plan[key], key);
+    for (const char* key : {"model", "precision", "layers", "micro_batch", "accumulate", "ranks"})
+      if (point.contains(key)) same(point[key], key);
+    same(point.value("seq_len", Json()), "seq_len");  // images have none
+    if (!has_run(record)) return;
+
+    const Json trials = plan.value("trials", Json()), steps = plan.value("steps", Json());
+    const Json window = plan.value("window_s", Json());
+    if (trials.is_number_integer() && trials != record.trials.size())
+      broken(at + "/trials", "are " + std::to_string(record.trials.size()) + ", the plan has " + trials.dump());
+    for (std::size_t t = 0; t < record.trials.size(); ++t) {
+      const Trial& trial = record.trials[t];
+      const std::string place = at + "/trials/" + std::to_string(t);
+      if (steps.is_number_integer() && steps != trial.step_time_s.size())
+        broken(place + "/step_time_s", "has " + std::to_string(trial.step_time_s.size()) + " steps, the plan has " +
+                                           steps.dump());
+      if (steps.is_null() && window.is_number() && trial.window_s * time_slack < window.get<double>())
+        broken(place + "/window_s", "is shorter than the plan's " + window.dump());
+    }
+  }
+
+  static bool has_run(const Record& record) {
+    return record.verdict.status == "valid" || record.verdict.status == "invalid";
+  }
 
   void check_record(const Record& record, const Json& json, const std::string& at) {
     const Workload& w = record.workload;
     if (w.global_batch != w.micro_batch * w.accumulate * w.ranks)
       broken(at + "/workload/global_batch", "is not micro_batch x accumulate x ranks");
-    const bool ran = record.verdict.status == "valid" || record.verdict.status == "invalid";
     if (record.verdict.status == "valid" && record.trials.empty()) broken(at + "/trials", "a valid record has none");
-    if (ran && w.hash.empty()) broken(at + "/workload/hash", "is empty though the point ran");
+    if (has_run(record) && w.hash.empty()) broken(at + "/workload/hash", "is empty though the point ran");
+    if (!w.hash.empty() && w.hash != workload_hash(w)) broken(at + "/workload/hash", "is not that of this workload");
     for (std::size_t t = 0; t < record.trials.size(); ++t)
-      check_trial(record.trials[t], at + "/trials/" + std::to_string(t));
+      check_trial(record.trials[t], w.ranks, at + "/trials/" + std::to_string(t));
 
     const Summary& s = record.summary;
     if (s.of_ceiling && s.flops_per_s && s.ceiling_flops_per_s)
@@ -97,6 +204,9 @@ class Invariants {
     bool absent = s.energy_j.empty();
     for (const auto& [scope, energy] : s.energy_j) absent = absent || !energy;
     if (absent && s.energy_reason.empty()) broken(at + "/summary/energy_j", "is null without energy_reason");
+    double shares = 0;
+    for (const auto& [op, share] : s.op_share) shares += share;
+    if (shares > op_share_slack) broken(at + "/summary/op_share", "adds up to more than the step it is of");
     if ((s.flops_per_s || s.mfu) && s.flops_rule.empty())
       broken(at + "/summary/flops_rule", "is empty beside a FLOP rate");
 
@@ -108,22 +218,31 @@ class Invariants {
     compare(json["verdict"], computed["verdict"], at + "/verdict");
   }
 
-  void check_trial(const Trial& trial, const std::string& at) {
+  void check_trial(const Trial& trial, int ranks, const std::string& at) {
     const std::size_t steps = trial.step_time_s.size();
     if (trial.loss.size() != steps) broken(at + "/loss", length("step_time_s", trial.loss.size(), steps));
     if (trial.gradient_norm.size() != steps)
       broken(at + "/gradient_norm", length("step_time_s", trial.gradient_norm.size(), steps));
-    for (double t : trial.step_time_s)
-      if (t > trial.window_s * 1.001) {
-        broken(at + "/window_s", "is shorter than a step inside it");
-        break;
-      }
+    double sum = 0;
+    bool inside = true;
+    for (double t : trial.step_time_s) {
+      if (std::isfinite(t)) sum += t;
+      inside = inside && !(t > trial.window_s * time_slack);
+    }
+    if (!inside) broken(at + "/window_s", "is shorter than a step inside it");
+    // No rank's own steps pass the window, and the slowest rank's time is at most the sum over the ranks.
+    if (sum > trial.window_s * ranks * time_slack)
+      broken(at + "/step_time_s", "add up to more than the window" + std::string(ranks > 1 ? " times the ranks" : ""));
     std::set<std::pair<std::string, std::string>> sensors;
     for (std::size_t e = 0; e < trial.energy.size(); ++e) {
       const EnergyRow& row = trial.energy[e];
       const std::string place = at + "/energy/" + std::to_string(e);
-      if (row.energy_j && row.counted && !row.reason.empty() && row.reason != "implausible")
+      if (row.energy_j && row.counted && !row.reason.empty())
         broken(place + "/reason", "a counted row with joules has one");
+      if (row.energy_j && !row.counted && row.reason.empty())
+        broken(place + "/reason", "is empty though its joules are left out");
+      if (row.energy_j && !(row.window_s.value_or(0) > 0)) broken(place + "/window_s", "is absent beside joules");
+      if (row.energy_j && !row.update_period_s) broken(place + "/update_period_s", "is absent beside joules");
       if (row.energy_j && !sensors.insert({row.host, row.domain}).second)
         broken(place + "/domain", "occurs twice on this host");
     }
@@ -150,27 +269,73 @@ class Invariants {
   }
 
   const Json& document_;
-  std::vector<std::string> lines_;
+  Validation found_;
 };
+
+/// Asks `check` where the schema is kept; what the types cannot hold, such as an integer out of range, is a violation too.
+template <class Check>
+Validation validate(const Json& document, const Json& schema, Check check) {
+  Validation found;
+  found.violations = schema_violations(document, schema);
+  if (!found.violations.empty()) return found;
+  try {
+    return check();
+  } catch (const std::runtime_error& error) {
+    return {{error.what()}, {}};
+  }
+}
 
 }  // namespace
 
-std::vector<std::string> validate_report(const std::string& text) {
-  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+std::vector<std::string> missing_points(const Report& report) {
+  std::set<std::string> ids;
+  for (const Record& record : report.records) ids.insert(record.id);
+  std::vector<std::string> missing;
+  if (const Json plan = read_plan(report.plan.canonical_json); !plan.is_null())
+    for (const Json& point : plan["points"])
+      if (const std::string id = point["id"]; !ids.contains(id)) missing.push_back(id);
+  return missing;
+}
+
+bool was_interrupted(const Context& context) {
+  return std::any_of(context.warnings.begin(), context.warnings.end(),
+                     [](const std::string& warning) { return warning.starts_with("interrupted"); });
+}
+
+Validation validate_report(const std::string& text) {
+  if (const std::string fault = json_fault(text); !fault.empty()) return {{"not JSON: " + fault}, {}};
+  const Json document = Json::parse(text);
   if (!document.is_object() || document.value("schema_version", Json()) != schema_version) {
     try {
       report_from_json(text);  // says best what is wrong with the text as a whole
-    } catch (const std::exception& error) {
-      return {error.what()};
+    } catch (const std::runtime_error& error) {
+      return {{error.what()}, {}};
     }
   }
-  std::vector<std::string> violations = schema_violations(document);
-  if (!violations.empty()) return violations;
+  return validate(document, Json::parse(report_schema_json),
+                  [&] { return Invariants(document).check(report_from_json(text)); });
+}
+
+Validation validate_record_lines(const std::string& text) {
+  Json document = {{"records", Json::array()}}, schema = Json::parse(report_schema_json);
+  schema["required"] = {"records"};
+  schema["properties"]["records"].erase("minItems");
+  RecordLines lines;
   try {
-    return Invariants(document).check(report_from_json(text));
-  } catch (const std::exception& error) {
-    return {error.what()};  // what the types cannot hold, such as an integer out of range
+    lines = record_lines(text);
+  } catch (const std::runtime_error& error) {
+    return {{error.what()}, {}};
   }
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < lines.records.size(); ++i) {
+    const std::size_t end = text.find('\n', begin);
+    document["records"].push_back(Json::parse(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  Validation found =
+      validate(document, schema, [&] { return Invariants(document).check_unfinished(lines.records); });
+  if (lines.torn) found.warnings.push_back("/records: the last line was cut off and is left out");
+  return found;
 }
 
 }  // namespace tw

@@ -19,13 +19,16 @@ constexpr double steal_threshold = 0.02;
 constexpr double foreign_threshold = 0.05;
 constexpr std::size_t loss_steps_to_judge = 20;
 constexpr std::size_t trials_wanted = 3;  // DESIGN §8.2
+/// Between the sum of a window's step times (each the slowest rank's) and the window itself.
+constexpr double steps_disagree_threshold = 0.05;
 constexpr std::string_view no_meter = "no_energy_meter";
 
 /// What this file decides, from samples alone. All other flags and reasons are the caller's and stay.
 constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "few_trials",
                                           "steal",       "loss_not_falling", "loss_not_finite",
-                                          "implausible", "above_ceiling", "busy_host"};
-constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ", "no_trials: "};
+                                          "implausible", "above_ceiling",    "busy_host",
+                                          "steps_disagree"};
+constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ", "window: ", "no_trials: "};
 
 bool is_own_flag(std::string_view flag) {
   return std::find(std::begin(own_flags), std::end(own_flags), flag) != std::end(own_flags);
@@ -38,9 +41,18 @@ bool is_own_reason(std::string_view reason) {
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 bool is_finite(double v) { return std::isfinite(v); }
 
-/// Left out because another row already covers its joules (DESIGN §8.3): nothing is missing.
+/// Left out because another row already covers its joules (DESIGN §8.3): nothing is missing. Any other row that is not
+/// counted leaves a hole in its scope, whether joules stand in it (implausible) or not.
 bool is_covered_elsewhere(const EnergyRow& row) {
-  return !row.counted && (row.energy_j || row.reason == "contained" || row.reason == "duplicate");
+  return !row.counted && (row.reason == "contained" || row.reason == "duplicate");
+}
+bool is_implausible(const EnergyRow& row) { return row.reason == "implausible"; }
+
+bool has_window(const Trial& trial) { return trial.window_s > 0 && is_finite(trial.window_s); }
+/// A step time is the slowest rank's, so that their sum may pass the window where the ranks take turns to be slow; what
+/// lies between steps is in the window alone.
+bool steps_disagree(const Trial& trial) {
+  return std::abs(sum(trial.step_time_s) - trial.window_s) > steps_disagree_threshold * trial.window_s;
 }
 
 Estimate scaled(Estimate e, double factor) {
@@ -69,8 +81,9 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope) {
   bool any = false;
   for (const EnergyRow& row : trial.energy) {
     if (row.scope != scope || is_covered_elsewhere(row)) continue;
-    if (!row.energy_j || !is_finite(*row.energy_j) || row.reason == "implausible") {
-      total.reason = row.domain + ": " + (row.reason.empty() ? "not read" : row.reason);
+    if (!row.energy_j || !is_finite(*row.energy_j) || !row.counted || is_implausible(row)) {
+      const char* fallback = row.energy_j ? "not counted" : "not read";
+      total.reason = row.domain + ": " + (row.reason.empty() ? fallback : row.reason);
       return total;
     }
     any = true;
@@ -86,8 +99,7 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope) {
 
 bool has_implausible_row(const Record& record) {
   return std::any_of(record.trials.begin(), record.trials.end(), [](const Trial& t) {
-    return std::any_of(t.energy.begin(), t.energy.end(),
-                       [](const EnergyRow& r) { return r.reason == "implausible" && !is_covered_elsewhere(r); });
+    return std::any_of(t.energy.begin(), t.energy.end(), is_implausible);
   });
 }
 bool has_no_meter(const Record& record) {
@@ -157,8 +169,8 @@ void summarise_speed(Record& record, const std::vector<double>& samples) {
   for (std::size_t i = 0; i < record.trials.size(); ++i) {
     const std::vector<double>& steps = record.trials[i].step_time_s;
     const double seconds = sum(steps);
-    if (steps.empty() || !(seconds > 0) || !is_finite(seconds)) continue;
-    throughput.push_back(samples[i] / seconds);
+    if (steps.empty() || !(seconds > 0) || !is_finite(seconds) || !has_window(record.trials[i])) continue;
+    throughput.push_back(samples[i] / record.trials[i].window_s);
     step_time.push_back(seconds / static_cast<double>(steps.size()));
     all.insert(all.end(), steps.begin(), steps.end());
   }
@@ -205,7 +217,7 @@ void summarise_loss(Summary& s, const std::vector<double>& losses) {
 bool is_short(const Trial& trial) {
   double period = 0;
   for (const EnergyRow& row : trial.energy)
-    if (row.counted && row.energy_j) period = std::max(period, row.update_period_s);
+    if (row.counted && row.energy_j) period = std::max(period, row.update_period_s.value_or(0));
   return trial.window_s < std::max(short_window_s, short_window_periods * period);
 }
 
@@ -225,6 +237,7 @@ void judge(Record& record, const std::vector<double>& losses) {
       v.reasons.push_back("step_time: " + trial + " has no step");
     else if (!std::all_of(steps.begin(), steps.end(), [](double t) { return is_finite(t) && t > 0; }))
       v.reasons.push_back("step_time: " + trial + " has a step that took no positive, finite time");
+    if (!has_window(record.trials[i])) v.reasons.push_back("window: that of " + trial + " has no positive, finite length");
   }
   if (const auto bad = std::find_if_not(losses.begin(), losses.end(), is_finite); bad != losses.end()) {
     flag("loss_not_finite");
@@ -240,6 +253,7 @@ void judge(Record& record, const std::vector<double>& losses) {
     if (std::any_of(record.trials.begin(), record.trials.end(), stolen)) flag("steal");
     const auto shared = [](const Trial& t) { return t.foreign_share && *t.foreign_share > foreign_threshold; };
     if (std::any_of(record.trials.begin(), record.trials.end(), shared)) flag("busy_host");
+    if (std::any_of(record.trials.begin(), record.trials.end(), steps_disagree)) flag("steps_disagree");
     if (has_implausible_row(record)) flag("implausible");
     if (has_no_meter(record)) flag("no_energy_meter");
     if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");

@@ -14,11 +14,14 @@ namespace tw {
 ///   short            a window under max(60 s, 100 × the slowest counted meter's update period) (DESIGN §8.1)
 ///   few_trials       fewer than 3 (§8.2)
 ///   no_energy_meter  no scope has joules
-///   implausible      the ledger refused a row (§8.7): that scope's joules are absent, the speed stays valid
+///   implausible      the ledger refused a row (§8.7): an energy cannot be, so that every energy figure of its scope is
+///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which no
+///                    meter enters, stays valid
 ///   steal            the hypervisor took more than 2 % of the CPU time in some trial
 ///   busy_host        other programs used more than 5 % of the node's CPU time in some trial
 ///   loss_not_falling slope ≥ 0 over 20 or more steps
 ///   loss_not_finite  and the record is invalid
+///   steps_disagree   the step times add up to more than 5 % more or less than the window that holds them
 ///   above_ceiling    faster than its own products alone: the ceiling is not one
 void summarise(Record& record);
 

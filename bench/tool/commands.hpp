@@ -13,7 +13,8 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// 0: all are reports; 1: some file breaks the schema or an invariant; 2: some file cannot be read.
+/// 0: all are good; 1: some file breaks the schema or an invariant, or is at odds with the catalog; 2: some file cannot
+/// be read. Takes reports, and the records.jsonl of unfinished runs.
 int validate(const std::vector<std::string>& paths);
 
 struct ShowOptions {

@@ -4,11 +4,16 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <new>
 
 #include "bench/tool/commands.hpp"
 #include "models/catalog/nearest.hpp"
+#include "results/text.hpp"
 #include "results/version.hpp"
 
 namespace {
@@ -37,6 +42,18 @@ std::string unknown_word(const CLI::App& app, const std::string& word) {
                      close.empty() ? "" : "did you mean " + close + "? Else ", help);
 }
 
+int fail(const std::string& what) {
+  fmt::print(stderr, "trainwatt: {}\n", text::printable(what));
+  return exit_usage;
+}
+
+/// What was printed counts once it has arrived: a full disk shows no earlier than here.
+int finish(int code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
+  return fail(std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,11 +67,11 @@ int main(int argc, char** argv) {
   std::vector<std::string> reports;
   CLI::App* validate =
       app.add_subcommand("validate", "Check reports against the schema and recompute them from their samples");
-  validate->add_option("FILE", reports, "report.json")->required();
+  validate->add_option("FILE", reports, "report.json, or records.jsonl of an unfinished run")->required();
 
   tool::ShowOptions show_options;
   CLI::App* show = app.add_subcommand("show", "Print a report");
-  show->add_option("FILE", show_options.path, "report.json")->required();
+  show->add_option("FILE", show_options.path, "report.json, or records.jsonl of an unfinished run")->required();
   show->add_option("--width", show_options.width, "columns (the terminal's, from 80 to 120; 100 without one)")
       ->check(CLI::Range(60, 400));
   show->add_flag("--ascii", show_options.ascii, "no Unicode in bars and curves");
@@ -78,14 +95,10 @@ int main(int argc, char** argv) {
 
   app.allow_extras();  // told apart below, with a suggestion
   for (CLI::App* sub : {validate, show, models, plan}) sub->allow_extras();
-  const auto fail = [](const std::string& what) {
-    fmt::print(stderr, "trainwatt: {}\n", what);
-    return exit_usage;
-  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    return finish(app.exit(success));
   } catch (const CLI::ParseError& error) {
     const std::vector<std::string> extras = app.remaining(true);
     return fail(extras.empty() ? std::string(error.what()) + "; see trainwatt --help"
@@ -94,10 +107,10 @@ int main(int argc, char** argv) {
   try {
     if (const std::vector<std::string> extras = app.remaining(true); !extras.empty())
       return fail(unknown_word(app, extras.front()));
-    if (*validate) return tool::validate(reports);
-    if (*show) return tool::show(show_options);
-    if (*models) return tool::models(models_json);
-    if (*plan) return tool::plan(plan_options);
+    if (*validate) return finish(tool::validate(reports));
+    if (*show) return finish(tool::show(show_options));
+    if (*models) return finish(tool::models(models_json));
+    if (*plan) return finish(tool::plan(plan_options));
     return fail("no command given; see trainwatt --help");
   } catch (const std::exception& error) {
     return fail(error.what());

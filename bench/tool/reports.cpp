@@ -1,4 +1,4 @@
-// `trainwatt validate` and `trainwatt show`.
+// `trainwatt validate` and `trainwatt show`: of a report, or of the records.jsonl that a run leaves before it has one.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -10,23 +10,94 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <new>
 
 #include "bench/tool/commands.hpp"
+#include "models/catalog/description.hpp"
 #include "results/report_io.hpp"
 #include "results/tables.hpp"
+#include "results/text.hpp"
 
 namespace tw::tool {
 namespace {
+
+constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand steps a second has half of that
 
 std::string read_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw UsageError(path + ": " + std::strerror(errno));
   if (S_ISDIR(status.st_mode)) throw UsageError(path + ": is a folder; give the report.json inside it");
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
+    throw UsageError(path + ": is no file and no pipe; give a report.json");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UsageError(path + ": " + std::strerror(errno));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text;
+  std::vector<char> block(std::size_t{1} << 20);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > largest_mib << 20)
+      throw UsageError(fmt::format("{}: is larger than {} MiB, which no report is", path, largest_mib));
+  }
   if (file.bad()) throw UsageError(path + ": cannot be read");
   return text;
+}
+
+/// Does `work` on the text of a file; whatever goes wrong names the file.
+template <class Work>
+auto with_file(const std::string& path, Work work) {
+  try {
+    return work(read_file(path));
+  } catch (const UsageError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw UsageError(path + ": does not fit into memory");
+  } catch (const std::runtime_error& error) {
+    throw UsageError(path + ": " + error.what());
+  }
+}
+
+/// What the networks of this version say about a record's parameters and FLOPs.
+void check_network(const Record& record, const std::string& at, Validation& found) {
+  const Workload& w = record.workload;
+  NetworkDescription network;
+  try {
+    network = find_network(w.model);
+  } catch (const std::invalid_argument&) {
+    found.warnings.push_back(at + "/workload/model: \"" + w.model +
+                             "\" is no network of this version; its parameters and FLOPs were not checked");
+    return;
+  }
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    found.violations.push_back(at + where + ": " + what);
+  };
+  try {
+    if (w.layers) network = cut_layers(network, *w.layers);
+  } catch (const std::invalid_argument& error) {
+    return broken("/workload/layers", error.what());
+  }
+  const std::int64_t longest = network.is_tokens() ? network.gpt2().max_seq : 0;
+  if (network.is_tokens() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
+    return broken("/workload/seq_len", "is none that " + w.model + " can have");
+  if (const std::int64_t parameters = count_parameters(network); w.parameters != parameters)
+    broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
+  const Summary& s = record.summary;
+  if (s.flops_rule.empty()) return;
+  if (s.flops_rule != flops_rule()) {
+    found.warnings.push_back(at + "/summary/flops_rule: is not the rule of this version; the FLOPs were not checked");
+    return;
+  }
+  const double flops = model_flops_per_sample(network, w.seq_len.value_or(0));
+  if (std::abs(s.model_flops_per_sample - flops) > 1e-9 * flops)
+    broken("/summary/model_flops_per_sample", fmt::format("is {}, {} has {}", s.model_flops_per_sample, w.model, flops));
+}
+
+Validation check(const std::string& text, bool unfinished) {
+  Validation found = unfinished ? validate_record_lines(text) : validate_report(text);
+  if (!found.violations.empty()) return found;
+  const std::vector<Record> records = unfinished ? record_lines(text).records : report_from_json(text).records;
+  for (std::size_t i = 0; i < records.size(); ++i)
+    check_network(records[i], "/records/" + std::to_string(i), found);
+  return found;
 }
 
 bool is_set(const char* variable) {
@@ -51,14 +122,20 @@ int validate(const std::vector<std::string>& paths) {
   int code = 0;
   for (const std::string& path : paths) {
     try {
-      const std::vector<std::string> violations = validate_report(read_file(path));
-      for (const std::string& line : violations) fmt::print(stderr, "{}: {}\n", path, line);
-      if (violations.empty())
-        fmt::print("{}: good\n", path);
-      else
-        code = std::max(code, 1);
+      with_file(path, [&](const std::string& text) {
+        const bool unfinished = holds_record_lines(text);
+        const Validation found = check(text, unfinished);
+        const std::string name = text::printable(path);
+        for (const std::string& line : found.violations) fmt::print(stderr, "{}: {}\n", name, text::printable(line));
+        for (const std::string& line : found.warnings)
+          fmt::print(stderr, "{}: warning: {}\n", name, text::printable(line));
+        if (found.violations.empty())
+          fmt::print("{}: good{}\n", name, unfinished ? ", but of an unfinished run: without context and plan" : "");
+        else
+          code = std::max(code, 1);
+      });
     } catch (const UsageError& error) {
-      fmt::print(stderr, "trainwatt: {}\n", error.what());  // the other files are still worth a look
+      fmt::print(stderr, "trainwatt: {}\n", text::printable(error.what()));  // the other files are still worth a look
       code = 2;
     }
   }
@@ -75,12 +152,13 @@ int show(const ShowOptions& options) {
     style.width = *options.width;
   else if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     style.width = std::clamp<int>(size.ws_col, 80, 120);
-  const std::string text = read_file(options.path);
-  try {
-    fmt::print("{}", show_report(report_from_json(text), style));
-  } catch (const std::runtime_error& error) {
-    throw UsageError(options.path + ": " + error.what());
-  }
+  fmt::print("{}", with_file(options.path, [&](const std::string& text) {
+    if (!holds_record_lines(text)) return show_report(report_from_json(text), style);
+    const RecordLines lines = record_lines(text);
+    return fmt::format("An unfinished run: {} record{}{}; the context and the plan are not in this file.\n{}",
+                       lines.records.size(), lines.records.size() == 1 ? "" : "s",
+                       lines.torn ? ", and a last line that was cut off" : "", show_records(lines.records, style));
+  }));
   return 0;
 }
 

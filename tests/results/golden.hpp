@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace tw::testing {
 
@@ -9,5 +10,11 @@ std::string fixture(const std::string& name);
 /// Compares with fixtures/NAME. TRAINWATT_UPDATE_GOLDEN=1 rewrites it and fails the test: look at the difference before
 /// committing it.
 void expect_golden(const std::string& name, const std::string& text);
+
+/// One line of fixtures/broken.txt: a good report with one thing changed.
+struct Fault {
+  std::string line, text, said;     ///< `said`: part of what must be said about it
+};
+std::vector<Fault> faults();
 
 }  // namespace tw::testing

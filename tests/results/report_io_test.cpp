@@ -91,6 +91,12 @@ TEST(ReportJson, NotFiniteBecomesNull) {
   EXPECT_EQ(back.verdict.status, "invalid");
 }
 
+TEST(ReportJson, AbsentMetersHaveNoTimes) {
+  const std::string line = to_json_line(sample_report().records[0]);
+  EXPECT_NE(line.find(R"("energy_j":null,"uncertainty_j":null,"window_s":null,"update_period_s":null)"),
+            std::string::npos);
+}
+
 TEST(ReportJson, OddBytesStayJson) {
   Report report = sample_report();
   report.context.hosts[0].cpu = "bad \xff byte, \"quotes\", \n newline";
@@ -120,6 +126,49 @@ TEST(ReportJson, ErrorsNameThePlace) {
   EXPECT_EQ(thrown(replaced(text, "\"ranks\": 2", "\"ranks\": 3000000000")),
             "/records/0/workload/ranks: 3000000000 is out of range");
   EXPECT_EQ(thrown(replaced(text, "\"seed\": 1", "\"seed\": -1")), "/records/0/workload/seed: -1 is out of range");
+}
+
+TEST(ReportJson, FaultsAreInPlainWords) {
+  EXPECT_EQ(json_fault(R"({"a": [1, {"a": 2}], "b": {"a": 3}})"), "");
+  EXPECT_EQ(json_fault(R"({"a": 1, "b": 2, "a": 3})"), "key \"a\" occurs twice in one object");
+  EXPECT_EQ(json_fault("[1e999]"), "byte 6: number 1e999 is out of range");
+  EXPECT_EQ(json_fault(std::string(64, '[') + std::string(64, ']')), "");
+  EXPECT_EQ(json_fault(std::string(1 << 22, '[')), "more than 64 levels");
+  for (const char* text : {"", "nope", "{\"a\"", "\"\xff\"", "\"\x01\"", "1 2", "-", "[1e999"})
+    EXPECT_TRUE(!json_fault(text).empty() && json_fault(text).find("json.exception") == std::string::npos) << text;
+}
+
+TEST(RecordLines, WhatAKillLeaves) {
+  const Record a = sample_report().records[0], b = sample_report().records[1];
+  const std::string text = to_json_line(a) + "\n" + to_json_line(b) + "\n";
+  EXPECT_TRUE(holds_record_lines(text));
+  EXPECT_FALSE(holds_record_lines(to_json(sample_report())));
+  EXPECT_FALSE(holds_record_lines(""));
+  EXPECT_EQ(record_lines(text).records.size(), 2u);
+  EXPECT_FALSE(record_lines(text).torn);
+  const RecordLines torn = record_lines(text.substr(0, text.size() - 9));
+  EXPECT_EQ(torn.records.size(), 1u);
+  EXPECT_TRUE(torn.torn);
+  try {
+    record_lines(to_json_line(a) + "\n{\"id\": 3}\n");
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()), "line 2: /id: expected a string, found number");
+  }
+}
+
+/// Of reports of real runs (results/reference): the formula must not drift.
+TEST(Workload, Hash) {
+  Workload w;
+  w.model = "gpt2-124m", w.seq_len = 256, w.optimizer = "adamw", w.parameters = 124439808;
+  EXPECT_EQ(workload_hash(w), "662896239795ed0226554071748cc1195cf131e94541ae6826da2e2d9b1728f2");
+  w.micro_batch = 8, w.precision = "bf16", w.ranks = 4, w.seed = 3;  // how fast, not what
+  EXPECT_EQ(workload_hash(w), "662896239795ed0226554071748cc1195cf131e94541ae6826da2e2d9b1728f2");
+  w.layers = 2;
+  EXPECT_NE(workload_hash(w), "662896239795ed0226554071748cc1195cf131e94541ae6826da2e2d9b1728f2");
+  w = Workload{};
+  w.model = "resnet-50", w.optimizer = "sgd", w.parameters = 25557032;
+  EXPECT_EQ(workload_hash(w), "7b94e7f2cf9c96ac6f9a09037aef60c3899d1a6895b15e5d3d5496451ad28f40");
 }
 
 }  // namespace

@@ -6,6 +6,30 @@
 #include "results/verdict.hpp"
 
 namespace tw::testing {
+namespace {
+
+constexpr const char* flops_rule =
+    "model FLOPs: matmuls and convolutions 3x forward less the first layer's input gradient, causal attention counted "
+    "once (transformer: 6*N_mat + 6*L*C*T a token)";  // of models/catalog
+
+struct PlannedPoint {
+  std::string id, model, precision;
+  int accumulate = 1, layers = 0;
+};
+/// In the form of bench/train; without how long is measured, the trials are not held against it.
+std::string plan_of(const std::vector<PlannedPoint>& points, const std::string& steps = "",
+                    const std::string& measurement = "") {
+  std::string list;
+  for (const PlannedPoint& p : points)
+    list += (list.empty() ? "" : ",") + std::string(R"({"accumulate":)") + std::to_string(p.accumulate) + R"(,"id":")" +
+            p.id + R"(","layers":)" + (p.layers > 0 ? std::to_string(p.layers) : "null") +
+            R"(,"micro_batch":8,"model":")" + p.model + R"(","precision":")" + p.precision + R"(","ranks":2)" +
+            (p.model.starts_with("gpt2") ? R"(,"seq_len":128})" : "}");
+  return R"({"device":"cpu","points":[)" + list + R"(],"recompute":false,"seed":1,)" + steps + R"("suite":"quick")" +
+         measurement + "}";
+}
+
+}  // namespace
 
 Trial sample_trial(int steps, double step_time_s, double window_s) {
   Trial t;
@@ -32,7 +56,7 @@ Record sample_record() {
   w.model = "gpt2-tiny", w.device = "cpu", w.precision = "bf16", w.optimizer = "adamw";
   w.micro_batch = 8, w.accumulate = 4, w.ranks = 2, w.global_batch = 64, w.seq_len = 128;
   w.seed = 1, w.parameters = 1234567;
-  w.hash = sha256_hex("a workload");
+  w.hash = workload_hash(w);
   r.setting["cpu_frequency_mhz"] = {};
   r.trials = {sample_trial(40, 1.50, 61), sample_trial(40, 1.52, 61.8), sample_trial(40, 1.49, 60.5)};
   Summary& s = r.summary;
@@ -94,17 +118,29 @@ Report sample_report() {
   m.host = "node1", m.domain = "rapl", m.reason = "no_driver", m.detail = "/sys/class/powercap has no intel-rapl zone";
   c.meters = {m};
   c.warnings = {"2 ranks share 1 core (2 hardware threads)"};
-  report.plan = {"quick", R"({"models":["gpt2-tiny","resnet-tiny"],"suite":"quick"})"};
+  report.plan = {"quick", plan_of({{"gpt2-tiny/bf16/acc4/np2", "gpt2-tiny", "bf16", 4},
+                                   {"resnet-tiny/float32/acc1/np2", "resnet-tiny", "float32", 1},
+                                   {"gpt2-tiny/fp8/acc4/np2", "gpt2-tiny", "fp8", 4},
+                                   {"gpt2-tiny/float32/acc4/np2", "gpt2-tiny", "float32", 4}})};
 
   Record a = sample_record();
-  Record b = sample_record();
+  a.workload.parameters = 429568;  // as the catalog has them
+  a.workload.hash = workload_hash(a.workload);
+  a.summary.model_flops_per_sample = 339738624;
+  a.summary.flops_rule = flops_rule;
+  Record b = a;
+  EnergyRow absent;
+  absent.domain = "rapl", absent.host = "node1", absent.counted = false, absent.reason = "no_driver";
+  for (Trial& t : a.trials) t.energy = {absent};
   b.id = "resnet-tiny/float32/acc1/np2";
   b.workload.model = "resnet-tiny", b.workload.precision = "float32", b.workload.optimizer = "sgd";
   b.workload.accumulate = 1, b.workload.global_batch = 16, b.workload.seq_len.reset();
+  b.workload.parameters = 132186, b.summary.model_flops_per_sample = 37026816;
+  b.workload.hash = workload_hash(b.workload);
   b.trials = {sample_trial(30, 0.21, 6.4)};
   b.verdict.flags = {"steps_given", "narrow_affinity"};
   b.summary.ceiling_flops_per_s.reset();
-  Record u = sample_record();
+  Record u = a;
   u.id = "gpt2-tiny/fp8/acc4/np2";
   u.workload.precision = "fp8";
   u.trials.clear(), u.summary = {};
@@ -120,8 +156,14 @@ Report sample_report() {
 
 Report sample_energy_report() {
   Report report = sample_report();
-  report.records = {sample_record_with_energy()};
-  report.records[0].workload.layers = 2;
+  Record r = sample_record_with_energy();
+  r.workload = report.records[0].workload;
+  r.workload.layers = 1;
+  r.workload.parameters = 231296, r.workload.hash = workload_hash(r.workload);
+  r.summary.model_flops_per_sample = 176160768, r.summary.flops_rule = flops_rule;
+  report.records = {r};
+  report.plan.canonical_json = plan_of({{r.id, "gpt2-tiny", "bf16", 4, 1}}, R"("steps":null,)",
+                                       R"(,"trials":3,"warmup_steps":3,"window_s":60.0)");
   report.records[0].setting["cpu_frequency_mhz"] = {2400, 2400, std::nullopt};
   report.context.warnings.clear();
   report.context.hosts[0].container = "docker", report.context.hosts[0].cpu_max_mhz = 3800;

@@ -6,6 +6,7 @@
 #include <regex>
 #include <sstream>
 
+#include "results/report_io.hpp"
 #include "results/text.hpp"
 #include "tests/results/golden.hpp"
 #include "tests/results/samples.hpp"
@@ -94,6 +95,128 @@ TEST(Tables, NoLinePassesTheWidth) {
 TEST(Tables, AsciiIsAscii) {
   const std::string text = show_report(sample_energy_report(), {false, 100, false});
   for (char c : text) ASSERT_GT(c, 0);
+}
+
+TEST(Tables, ColumnsTakeTheirPlaceByImportance) {
+  const auto head = [](int width) {
+    const std::string table = summary_table(sample_report(), {false, width});
+    return table.substr(0, table.find('\n'));
+  };
+  EXPECT_EQ(head(80).find("step time"), std::string::npos);
+  EXPECT_NE(head(80).find("±95 %  of ceiling"), std::string::npos);
+  EXPECT_NE(head(70).find("±95 %  FLOP/s"), std::string::npos);  // narrower than those that found no room
+  EXPECT_NE(head(62).find("±95 %  verdict"), std::string::npos);
+  EXPECT_NE(head(10).find("samples/s  verdict"), std::string::npos);
+}
+
+/// Whether no byte of a text moves a terminal's cursor or changes its state.
+void expect_harmless(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    ASSERT_TRUE((c >= 0x20 && c != 0x7f) || c == '\n') << i << ": " << int(c);
+    ASSERT_FALSE(c == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) << i;
+  }
+}
+
+/// A bad report is still read by people, before they validate it.
+TEST(Tables, DamagedReportsAreShown) {
+  int shown = 0;
+  for (const Fault& fault : faults()) {
+    SCOPED_TRACE(fault.line);
+    try {
+      expect_harmless(show_report(report_from_json(fault.text), {false, 80}));
+      ++shown;
+    } catch (const std::runtime_error&) {  // what the types cannot hold
+    }
+  }
+  EXPECT_GT(shown, 40);
+}
+
+/// Each value of a report in turn becomes null: the reader refuses it, or it is shown as absent.
+TEST(Tables, NullsAreShown) {
+  int shown = 0;
+  for (const char* name : {"good.json", "good_energy.json"}) {
+    const std::string text = fixture(name);
+    const std::regex value("\": (-?[0-9][-+.0-9e]*|\"[^\"]*\"|true|false)");
+    for (std::sregex_iterator it(text.begin(), text.end(), value), end; it != end; ++it) {
+      std::string damaged = text;
+      damaged.replace(static_cast<std::size_t>(it->position(1)), static_cast<std::size_t>(it->length(1)), "null");
+      try {
+        const Report report = report_from_json(damaged);
+        ++shown;
+        EXPECT_LT(show_report(report, {false, 80}).size(), 20000u);
+        show_report(report, {true, 120, false});
+      } catch (const std::runtime_error&) {
+      }
+    }
+  }
+  EXPECT_GT(shown, 100);
+}
+
+TEST(Tables, WhatSummariseCannotMakeIsShown) {
+  for (double odd : {std::nan(""), HUGE_VAL, -HUGE_VAL, 1e308, -1e308, 0.0}) {
+    Report report = sample_energy_report();
+    Record& r = report.records[0];
+    r.summary.step_time_s.reset(), r.summary.step_time_p50_s.reset(), r.summary.step_time_min_s.reset();
+    r.summary.ceiling_flops_per_s.reset(), r.summary.tokens_per_s.reset(), r.summary.flops_per_s.reset();
+    EXPECT_NE(show_report(report, {false, 80}).find("p50 absent"), std::string::npos);
+    r.summary.step_time_s = Estimate{odd, odd, odd, "mean", 3};
+    r.trials[0].step_time_s[3] = r.trials[0].loss[4] = r.trials[0].window_s = odd;
+    r.trials[0].phase_s["forward"] = odd;
+    r.summary.samples_per_s->value = odd;
+    r.summary.op_share["norm"] = odd;
+    EXPECT_LT(show_report(report, {false, 80}).size(), 20000u);
+    EXPECT_LT(show_report(report, {false, 80, false}).size(), 20000u);
+  }
+  EXPECT_EQ(bar(std::nan(""), 10, true), "");
+}
+
+TEST(Tables, ControlCharactersDoNotReachTheTerminal) {
+  EXPECT_EQ(printable("a\nb\tc\r\x1b[8m\x7f\xc2\x9b"
+                      "2K\xe2\x80\xae\xff µ→"),
+            "a\\nb\\tc\\r\\x1b[8m\\x7f\\u009b2K\\u202e\\xff µ→");
+  const std::string evil = "x\033[2K\033[1Averdict valid\r\n\xc2\x9b" "8m\x7f";
+  Report report = sample_energy_report();
+  report.program = {evil, evil, evil};
+  report.plan.suite = evil;
+  Context& c = report.context;
+  c.started_at = c.finished_at = c.launcher = evil;
+  c.argv = {evil}, c.environment = {{evil, evil}}, c.versions = {{evil, evil}}, c.warnings = {evil};
+  HostInfo& h = c.hosts[0];
+  h.name = h.cpu = h.kernel = h.os = evil;
+  h.hypervisor = h.container = h.cpu_governor = h.cgroup_cpu_limit = evil;
+  h.nics = {evil};
+  for (DeviceEntry& d : c.devices) d.host = d.kind = d.name = d.uuid = d.instruction_set = evil, d.libraries = {evil};
+  for (MeterEntry& m : c.meters) m.host = m.domain = m.scope = m.method = m.reason = m.detail = evil;
+  Record& r = report.records[0];
+  r.id = r.workload.model = r.workload.precision = r.workload.device = r.workload.optimizer = evil;
+  r.setting = {{evil, {1, 2, 3}}};
+  r.trials[0].phase_s[evil] = 1;
+  for (EnergyRow& row : r.trials[0].energy) row.domain = row.reason = evil;
+  r.trials[0].energy[3].counted = false;
+  Summary& s = r.summary;
+  s.flops_rule = s.of_ceiling_reason = s.mfu_reason = s.energy_reason = evil;
+  s.op_share[evil] = 0.1;
+  s.energy_j[evil] = s.samples_per_s;
+  r.verdict = {evil, {evil}, {evil}};
+  report.records.push_back(r);
+  report.records[1].summary.samples_per_s.reset();
+  expect_harmless(show_report(report, {false, 80}));
+  expect_harmless(summary_table(report, {false, 80}));
+  expect_harmless(show_records(report.records, {false, 80}));
+}
+
+TEST(Tables, AReasonIsSaidOnce) {
+  const std::string text = show_report(sample_report(), {false, 120});
+  EXPECT_NE(text.find("absent: no_energy_meter: rapl: no_driver"), std::string::npos);
+  EXPECT_EQ(text.find("left out"), std::string::npos);
+}
+
+TEST(Tables, MissingPointsAreSaid) {
+  Report report = sample_report();
+  EXPECT_EQ(show_report(report, {}).find("of the plan"), std::string::npos);
+  report.records.pop_back();
+  EXPECT_NE(show_report(report, {}).find("! 1 point of the plan has no record"), std::string::npos);
 }
 
 TEST(Tables, NoRecords) { EXPECT_EQ(summary_table(Report{}, {}), "No points were run.\n"); }

@@ -25,7 +25,7 @@ Record summarised(Record r) {
 
 TEST(Verdict, SummaryFollowsFromTheSamples) {
   Record r = sample_record();
-  r.trials = {sample_trial(1, 2, 60), sample_trial(1, 2, 60), sample_trial(1, 2, 60)};
+  r.trials = {sample_trial(1, 2, 4), sample_trial(1, 2, 8), sample_trial(1, 2, 2)};
   r.trials[0].step_time_s = {1, 3};  // 2 steps of 64 samples in 4 s
   r.trials[1].step_time_s = {2, 2, 2, 2};
   r.trials[2].step_time_s = {2};
@@ -50,11 +50,39 @@ TEST(Verdict, SummaryFollowsFromTheSamples) {
   EXPECT_EQ(s.planned_bytes_per_rank, 365ull << 20);  // what the caller set stays
 }
 
-TEST(Verdict, ThroughputIsTotalSamplesOverTotalTime) {
+TEST(Verdict, ThroughputIsTotalSamplesOverTheWindow) {
   Record r = sample_record();
-  r.trials = {sample_trial(2, 1, 60)};
-  r.trials[0].step_time_s = {1, 9};  // not the mean of 64/1 and 64/9
-  EXPECT_DOUBLE_EQ(summarised(r).summary.samples_per_s->value, 12.8);
+  r.trials = {sample_trial(2, 1, 12.8)};
+  r.trials[0].step_time_s = {1, 9};  // neither the mean of 64/1 and 64/9 nor 128/10: 2.8 s passed between the steps
+  summarise(r);
+  EXPECT_DOUBLE_EQ(r.summary.samples_per_s->value, 10);
+  EXPECT_DOUBLE_EQ(r.summary.step_time_s->value, 5);
+  r.trials[0].energy = sample_record_with_energy().trials[0].energy;
+  summarise(r);  // samples/s and samples/J are of one window
+  const Summary& s = r.summary;
+  EXPECT_DOUBLE_EQ(s.samples_per_j.at("dram")->value * s.energy_j.at("dram")->value / 12.8, s.samples_per_s->value);
+}
+
+TEST(Verdict, StepsThatDoNotFillTheirWindow) {
+  for (const auto& [window, flagged] : {std::pair{9.6, false}, {9.5, true}, {10.5, false}, {10.6, true}}) {
+    Record r = sample_record();
+    r.trials = {sample_trial(2, 1, 60), sample_trial(2, 1, window)};
+    r.trials[0].step_time_s = {20, 40}, r.trials[1].step_time_s = {1, 9};
+    summarise(r);
+    EXPECT_EQ(has_flag(r, "steps_disagree"), flagged) << window;
+    EXPECT_EQ(r.verdict.status, "valid");
+  }
+}
+
+TEST(Verdict, AWindowHasALength) {
+  for (double window : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Record r = sample_record();
+    r.trials[1].window_s = window;
+    summarise(r);
+    EXPECT_EQ(r.verdict.reasons, std::vector<std::string>{"window: that of trial 2 has no positive, finite length"});
+    EXPECT_EQ(r.verdict.status, "invalid");
+    EXPECT_EQ(r.summary.samples_per_s->count, 2);
+  }
 }
 
 TEST(Verdict, ImagesHaveNoTokens) {
@@ -121,6 +149,19 @@ TEST(Verdict, AnAbsentRowMakesItsScopeAbsent) {
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
 
+TEST(Verdict, AnUncountedRowIsMissedWhateverTheReason) {
+  for (const char* reason : {"", "unsupported", "implausible"}) {
+    Record r = sample_record_with_energy();
+    r.trials[1].energy[1].counted = false, r.trials[1].energy[1].reason = reason;
+    EXPECT_FALSE(summarised(r).summary.energy_j.at("package")) << reason;
+  }
+  for (const char* reason : {"contained", "duplicate"}) {
+    Record r = sample_record_with_energy();
+    for (Trial& t : r.trials) t.energy[1].counted = false, t.energy[1].reason = reason;
+    EXPECT_DOUBLE_EQ(summarised(r).summary.energy_j.at("package")->value, 6000) << reason;
+  }
+}
+
 TEST(Verdict, AnAbsentContainedRowIsNotMissed) {
   Record r = sample_record_with_energy();
   for (Trial& t : r.trials) t.energy[3].energy_j.reset();
@@ -155,10 +196,16 @@ TEST(Verdict, SourcesWithoutASensorSayWhy) {
   EXPECT_EQ(r.summary.energy_reason, "no_energy_meter: rapl: no_driver");
 }
 
+/// The row as make_ledger leaves it: the joules stand in it, and it is not counted.
 TEST(Verdict, ImplausiblePowerTakesTheEnergyNotTheSpeed) {
   Record r = sample_record_with_energy();
-  r.trials[0].energy[0].reason = "implausible";
+  EnergyRow& refused = r.trials[0].energy[0];
+  refused.counted = false, refused.energy_j = 60000, refused.reason = "implausible";
   summarise(r);
+  // The other socket answered: its joules alone are not those of the scope.
+  EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-0: implausible");
+  EXPECT_FALSE(r.summary.flops_per_w.at("package") || r.summary.samples_per_j.at("package"));
+  EXPECT_TRUE(r.summary.samples_per_s);
   EXPECT_TRUE(has_flag(r, "implausible"));
   EXPECT_FALSE(r.summary.energy_j.at("package"));
   EXPECT_TRUE(r.summary.energy_j.at("dram"));
@@ -237,6 +284,7 @@ TEST(Verdict, NothingMeasuredIsInvalid) {
   EXPECT_EQ(summarised(none).verdict.status, "invalid");
   Record empty = sample_record();
   empty.trials[1] = Trial{};
+  empty.trials[1].window_s = 60;
   summarise(empty);
   EXPECT_EQ(empty.verdict.status, "invalid");
   EXPECT_EQ(empty.verdict.reasons[0], "step_time: trial 2 has no step");

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "results/report_io.hpp"
+#include "results/verdict.hpp"
 #include "results/version.hpp"
 
 namespace {
@@ -29,9 +31,11 @@ std::string drain(FILE* file) {
   return text;
 }
 
-/// Runs the tool with these arguments and with `environment` ("NAME=value") alone.
-Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
-  FILE* out = std::tmpfile();
+/// Runs the tool with these arguments and with `environment` ("NAME=value") alone; its stdout goes to `device` where one
+/// is named.
+Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {},
+            const char* device = nullptr) {
+  FILE* out = device != nullptr ? std::fopen(device, "w") : std::tmpfile();
   FILE* err = std::tmpfile();
   const pid_t child = fork();
   if (child == 0) {
@@ -107,7 +111,7 @@ TEST(Tool, Validate) {
   EXPECT_EQ(good.err, "");
 
   std::string changed = contents(fixtures + "/good.json");
-  changed.replace(changed.find("\"quick\\\""), 6, "\"later");  // inside the plan's text
+  changed.replace(changed.find("\"recompute\\\":false"), 18, "\"recompute\\\":true");  // inside the plan's text
   const std::string broken_path = file_with(changed);
   const Outcome broken = run({"validate", fixtures + "/good.json", broken_path});
   EXPECT_EQ(broken.code, 1);
@@ -140,6 +144,96 @@ TEST(Tool, Show) {
   const std::string path = file_with("{\"schema_version\": \"9.9\"}");
   expect_refused(run({"show", path}), "/schema_version: \"9.9\" is not \"1.0\"");
   std::remove(path.c_str());
+}
+
+/// What only the catalog knows.
+TEST(Tool, ValidateAsksTheCatalog) {
+  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  const auto outcome = [](tw::Report& changed) {
+    for (tw::Record& r : changed.records) {
+      r.workload.hash = tw::workload_hash(r.workload);
+      tw::summarise(r);
+    }
+    const std::string path = file_with(tw::to_json(changed));
+    const Outcome o = run({"validate", path});
+    std::remove(path.c_str());
+    return o;
+  };
+  tw::Report more = report;
+  more.records[0].workload.parameters = 429569;
+  EXPECT_EQ(outcome(more).code, 1);
+  EXPECT_NE(outcome(more).err.find("/records/0/workload/parameters: is 429569, gpt2-tiny has 429568"),
+            std::string::npos);
+  tw::Report faster = report;
+  faster.records[1].summary.model_flops_per_sample *= 2;
+  EXPECT_EQ(outcome(faster).code, 1);
+  EXPECT_NE(outcome(faster).err.find("/records/1/summary/model_flops_per_sample: is 74053632, resnet-tiny has 37026816"),
+            std::string::npos)
+      << outcome(faster).err;
+  tw::Report ruled = report;
+  ruled.records[0].summary.flops_rule = "mine";
+  EXPECT_EQ(outcome(ruled).code, 0);
+  EXPECT_NE(outcome(ruled).err.find("warning: /records/0/summary/flops_rule: is not the rule"), std::string::npos);
+}
+
+TEST(Tool, UnfinishedRuns) {
+  const tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  const std::string lines = tw::to_json_line(report.records[0]) + "\n" + tw::to_json_line(report.records[1]) + "\n";
+  const std::string path = file_with(lines);
+  const Outcome shown = run({"show", path});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_TRUE(shown.out.starts_with("An unfinished run: 2 records; the context and the plan are not in this file.\n"));
+  EXPECT_NE(shown.out.find("resnet-tiny/float32/acc1/np2"), std::string::npos);
+  const Outcome good = run({"validate", path});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_EQ(good.out, path + ": good, but of an unfinished run: without context and plan\n");
+  std::remove(path.c_str());
+
+  const std::string torn = file_with(lines.substr(0, lines.size() - 20));
+  EXPECT_NE(run({"show", torn}).out.find("1 record, and a last line that was cut off;"), std::string::npos);
+  const Outcome cut = run({"validate", torn});
+  EXPECT_EQ(cut.code, 0);
+  EXPECT_EQ(cut.err, torn + ": warning: /records: the last line was cut off and is left out\n");
+  std::remove(torn.c_str());
+}
+
+TEST(Tool, WhatIsNoReportIsNamed) {
+  expect_refused(run({"show", "/dev/zero"}), "/dev/zero: is no file and no pipe");
+  for (const char* text : {"{\"schema_version\": 1e999}", "{\"schema_version\": \"1.0\"}", "", "[[[[", "\xff"}) {
+    const std::string path = file_with(text);
+    const Outcome o = run({"show", path});
+    expect_refused(o, path + ": ");
+    EXPECT_EQ(o.err.find("json.exception"), std::string::npos) << o.err;
+    std::remove(path.c_str());
+  }
+  const std::string path = file_with("");
+  ASSERT_EQ(truncate(path.c_str(), off_t{1} << 40), 0);  // takes no room on disk
+  expect_refused(run({"show", path}), path + ": is larger than 256 MiB");
+  std::remove(path.c_str());
+  expect_refused(run({"show", "/no/\033[2Jsuch\n.json"}), "/no/\\x1b[2Jsuch\\n.json: No such file");
+}
+
+TEST(Tool, MessagesAreHarmless) {
+  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  report.records[0].id = "x\033[2K\r\ngood";
+  const std::string path = file_with(tw::to_json(report));
+  const Outcome o = run({"validate", path});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_NE(o.err.find("\"x\\x1b[2K\\r\\ngood\" is no point of the plan"), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find_first_of("\033\r"), std::string::npos);
+  std::remove(path.c_str());
+}
+
+TEST(Tool, AFullDiskIsNoSuccess) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
+  const std::string good = fixtures + "/good.json";
+  const std::vector<std::vector<std::string>> commands = {
+      {"models"}, {"validate", good}, {"show", good}, {"plan", "--model", "gpt2-tiny"}, {"--help"}, {"--version"}};
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome o = run(command, {}, "/dev/full");
+    EXPECT_EQ(o.code, 2) << command[0];
+    EXPECT_NE(o.err.find("No space left on device"), std::string::npos) << command[0] << ": " << o.err;
+  }
 }
 
 TEST(Tool, Models) {
