@@ -40,8 +40,8 @@ struct EnergyWindow::Impl {
       row.method = std::move(from.method);
       row.energy_j = from.energy_joules;
       row.uncertainty_j = from.uncertainty_joules;
-      row.window_s = from.window_seconds;
-      row.update_period_s = from.update_period_seconds;
+      if (from.window_seconds > 0) row.window_s = from.window_seconds;
+      if (from.update_period_seconds > 0) row.update_period_s = from.update_period_seconds;
       row.counted = from.counted;
       row.reason = std::move(from.reason);
       rows.push_back(std::move(row));

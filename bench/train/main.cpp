@@ -203,7 +203,7 @@ int export_one_step(Job& job, Device& device, const RunPlan& plan, const Options
   if (plan.points.size() != 1) throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
   const Point& point = plan.points.front();
   if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty()) throw Stop(exit_environment, why);
-  if (const std::string why = job.agree(why_too_large(point, plan, job)); !why.empty()) throw Stop(exit_environment, why);
+  if (const std::string why = job.agree(why_too_large(point, plan, job, device.info().threads)); !why.empty()) throw Stop(exit_environment, why);
   make_folder(job, options.export_step, "--export-step");
   const RemovedIfEmpty made(job, options.export_step);
   const Partial partial(job, options.export_step);
@@ -227,7 +227,7 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   std::size_t obstacles = 0;
   for (const Point& point : plan.points) {
     std::string why = job.agree(why_unsupported(point, device));
-    if (why.empty()) why = job.agree(why_too_large(point, plan, job));
+    if (why.empty()) why = job.agree(why_too_large(point, plan, job, device.info().threads));
     if (!why.empty() && obstacles++ == 0) first_obstacle = why;
   }
   if (obstacles == plan.points.size()) throw Stop(exit_environment, first_obstacle);
@@ -270,8 +270,8 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
     } catch (const Stop& stop) {
       ended = stop;
       report.context.warnings.push_back(
-          fmt::format("{} in {}: {} of {} points are complete",
-                      stop.code() == exit_interrupted ? "interrupted by a signal" : stop.what(), plan.points[i].id,
+          fmt::format("interrupted {} in {}: {} of {} points are complete",
+                      stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()), plan.points[i].id,
                       report.records.size(), plan.points.size()));
     }
   }

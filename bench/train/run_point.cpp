@@ -190,8 +190,7 @@ Workload workload_of(const Point& point, const RunContext& context) {
   workload.optimizer = default_optimizer(point.network).kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd";
   workload.seed = context.plan.seed;
   workload.parameters = count_parameters(point.network);
-  workload.hash = sha256_hex(fmt::format("workload-1|{}|{}|{}|{}|{}", workload.model, point.layers.value_or(-1), point.seq_len,
-                                         workload.optimizer, workload.parameters));
+  workload.hash = workload_hash(workload);
   return workload;
 }
 
@@ -237,8 +236,8 @@ std::string why_unsupported(const Point& point, const Device& device) {
   return {};
 }
 
-std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job) {
-  const double needed = static_cast<double>(plan_memory(trainer_config(point, plan, job.rank())).total()) * job.local_size();
+std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, int threads) {
+  const double needed = static_cast<double>(plan_memory(trainer_config(point, plan, job.rank()), threads).total()) * job.local_size();
   const auto available = memory_available_bytes();
   if (!available || needed <= static_cast<double>(*available)) return {};
   const double there = static_cast<double>(*available);
@@ -258,7 +257,7 @@ Record run_point(RunContext& context, const Point& point) {
   summary.flops_rule = flops_rule();
   if (const std::string why = job.agree(why_unsupported(point, context.device)); !why.empty())
     return not_run(std::move(record), "unsupported", why);
-  if (const std::string why = job.agree(why_too_large(point, context.plan, job)); !why.empty())
+  if (const std::string why = job.agree(why_too_large(point, context.plan, job, context.device.info().threads)); !why.empty())
     return not_run(std::move(record), "failed", why);
 
   reset_peak_resident_bytes();

@@ -27,7 +27,7 @@ TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank);
 /// Why this point cannot run on this device ("" = it can): precision, operators.
 std::string why_unsupported(const Point& point, const Device& device);
 /// Why it does not fit ("" = it does): bytes needed on this node against bytes there. Nothing is allocated.
-std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job);
+std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, int threads);
 
 /// Runs the point on all ranks (collective). Unsupported and failed points come back as such. Throws Stop{exit_interrupted}
 /// on all ranks when a signal asked for the end; other exceptions mean that this rank failed inside a step, where the
