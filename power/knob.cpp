@@ -1,6 +1,9 @@
 #include "power/knob.hpp"
 
+#include <algorithm>
 #include <iterator>
+
+#include "power/site/site.hpp"
 
 namespace tw {
 namespace {
@@ -36,7 +39,7 @@ std::optional<KnobKind> knob_kind_from_string(const std::string& name) {
 #include "power/knobs.def"
 #undef TW_KNOB_SOURCE
 
-std::vector<KnobFinding> find_knobs() {
+std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
   std::vector<KnobFinding> all;
 #define TW_KNOB_SOURCE(name)                                                                             \
   {                                                                                                      \
@@ -45,7 +48,33 @@ std::vector<KnobFinding> find_knobs() {
   }
 #include "power/knobs.def"
 #undef TW_KNOB_SOURCE
+  if (options.site.empty()) return all;
+  for (KnobFinding& finding : site::find_knobs(options.site)) {
+    // What names no device at all ("unsupported") gives way, too.
+    std::erase_if(all, [&](const KnobFinding& other) {
+      return other.kind == finding.kind && (other.domain == finding.domain || !other.knob);
+    });
+    all.push_back(std::move(finding));
+  }
   return all;
+}
+
+PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts) {
+  PutBack result;
+  const std::optional<double> now = get();
+  result.reset = !now;
+  if (now && save() == found) return result;
+  const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+    return is_ours(attempt.requested, attempt.accepted.value_or(attempt.requested));
+  });
+  if (!ours) {
+    result.reset = false;
+    result.left = domain() + " " + to_string(kind()) + (now ? " = " + std::to_string(*now) : std::string());
+    return result;
+  }
+  restore(found);
+  result.changed = true;
+  return result;
 }
 
 }  // namespace tw

@@ -1,9 +1,11 @@
 // What changes a machine's speed and power, and what is needed to put it back.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,6 +23,7 @@ std::optional<KnobKind> knob_kind_from_string(const std::string& name);
 struct KnobRange {
   double minimum = 0, maximum = 0;
   std::vector<double> values;  ///< ascending; empty where anything between the two is taken
+  bool is_default = false;     ///< the hardware states no limits: these are the program's, named in the knob's folder
 };
 
 /// All that must be written to come back to it, opaque to everybody but the knob: "min_khz" → "800000". Stands in the
@@ -35,8 +38,22 @@ class NotApplied : public std::runtime_error {
   std::string reason;
 };
 
-/// One set point of one device (or of all CPUs of a node). Used by one owner per node; functions throw std::system_error
-/// naming the file or call where a read fails.
+/// One call of set(): `accepted` is absent until it has come back, so that a journal written before the call says what
+/// may be in force after a kill.
+struct Attempt {
+  double requested = 0;
+  std::optional<double> accepted;
+};
+
+/// What became of putting back.
+struct PutBack {
+  bool changed = false;  ///< something was written; false: all was as found already, or is left
+  bool reset = false;    ///< without a getter: brought to the hardware's default, which may not be what was found
+  std::string left;      ///< what somebody else has changed since and is left as it is, for people; empty if nothing
+};
+
+/// One set point of one device (or of all CPUs of a node). Used by one owner per node; functions throw
+/// std::system_error naming the file or call where a read fails.
 class Knob {
  public:
   virtual ~Knob() = default;
@@ -45,8 +62,8 @@ class Knob {
   virtual KnobRange range() const = 0;
   /// The set point now; nullopt where the hardware has no getter (GPU clock locks) or none is in force.
   virtual std::optional<double> get() = 0;
-  /// Writes and reads back. Returns what the hardware accepted: `value`, but for rounding to its step. Throws NotApplied,
-  /// after which the state may be partly written: the caller restores.
+  /// Writes and reads back. Returns what the hardware accepted: `value`, but for rounding to its step. Throws
+  /// NotApplied, after which the state may be partly written: the caller restores.
   virtual double set(double value) = 0;
   /// What the hardware does at this moment: a clock in MHz, a power in W. Says something only under load. nullopt where
   /// unreadable.
@@ -59,9 +76,13 @@ class Knob {
   /// Why somebody else's setting seems to be in force that save() cannot keep, so that restore() would undo it; empty
   /// where none is evident. For knobs without a getter (DESIGN §8.6); says most under load.
   virtual std::string lock_evident() { return {}; }
-  /// Puts a saved state back, in an order that the hardware takes (min below max at each moment), and checks it. Refuses
-  /// values outside the hardware's range with NotApplied.
+  /// Puts a saved state back, in an order that the hardware takes (min below max at each moment), and checks it.
+  /// Refuses values outside the hardware's range with NotApplied.
   virtual void restore(const KnobState& found) = 0;
+  /// Puts back what is still ours: what stands neither as found nor as one of `attempts` left it is somebody else's,
+  /// and stays. All that is as found already is not written. A knob of several values decides for each (this one for
+  /// all together, by is_ours). Throws as restore().
+  virtual PutBack put_back(const KnobState& found, std::span<const Attempt> attempts);
 };
 
 /// What was found: a knob, or the reason why there is none or why it cannot be turned.
@@ -69,13 +90,18 @@ struct KnobFinding {
   KnobKind kind = KnobKind::gpu_clock;
   std::string domain;
   std::unique_ptr<Knob> knob;  ///< null where there is none; there but not writable: a knob with a reason
-  std::string reason;          ///< "no_driver", "permission", "unsupported", "locked", "not_compiled"; empty if writable
-  std::string detail;          ///< one line for people
-  std::string grant;           ///< the smallest grant that would make it writable: a udev rule, a Slurm option, …
+  std::string reason;  ///< "no_driver", "permission", "unsupported", "locked", "not_compiled"; empty if writable
+  std::string detail;  ///< one line for people
+  std::string grant;   ///< the smallest grant that would make it writable: a udev rule, a Slurm option, …
 };
 
-/// Asks every source in knobs.def; at least one finding for each kind, so that what is missing has a reason. Changes
-/// nothing. Call on one rank per node only.
-std::vector<KnobFinding> find_knobs();
+struct KnobOptions {
+  std::filesystem::path site;  ///< a site's own commands (power/site/site.hpp); empty: none
+};
+
+/// Asks every source in knobs.def; at least one finding for each kind, so that what is missing has a reason. A site's
+/// command takes the place of the knob of its kind and domain. Changes nothing. Call on one rank per node only. Throws
+/// std::runtime_error where the site's file is wrong.
+std::vector<KnobFinding> find_knobs(const KnobOptions& options = {});
 
 }  // namespace tw

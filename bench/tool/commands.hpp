@@ -37,4 +37,8 @@ struct PlanOptions {
 /// What a training step of one network computes, without running it.
 int plan(const PlanOptions& options);
 
+/// Puts back what runs that are dead have left (`all`: also one that still lives). 0: nothing of them is left, 3: something
+/// is, or a journal is not trusted.
+int restore(bool all);
+
 }  // namespace tw::tool

@@ -62,7 +62,8 @@ int main(int argc, char** argv) {
                "trainwatt");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.require_subcommand(0, 1);
-  app.footer("Exit codes: 0 good; 1 a report breaks its schema or an invariant; 2 bad usage or an unreadable file.");
+  app.footer("Exit codes: 0 good; 1 a report breaks its schema or an invariant; 2 bad usage or an unreadable file; "
+             "3 the environment or a permission.");
 
   std::vector<std::string> reports;
   CLI::App* validate =
@@ -93,8 +94,12 @@ int main(int argc, char** argv) {
   plan->add_option("--ranks", plan_options.ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
   plan->add_flag("--json", plan_options.json, "as JSON");
 
+  bool restore_all = false;
+  CLI::App* restore = app.add_subcommand("restore", "Put back clocks and power limits that a killed run left changed");
+  restore->add_flag("--all", restore_all, "also those of a run that still lives (in a job's epilog none should)");
+
   app.allow_extras();  // told apart below, with a suggestion
-  for (CLI::App* sub : {validate, show, models, plan}) sub->allow_extras();
+  for (CLI::App* sub : {validate, show, models, plan, restore}) sub->allow_extras();
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -111,6 +116,7 @@ int main(int argc, char** argv) {
     if (*show) return finish(tool::show(show_options));
     if (*models) return finish(tool::models(models_json));
     if (*plan) return finish(tool::plan(plan_options));
+    if (*restore) return finish(tool::restore(restore_all));
     return fail("no command given; see trainwatt --help");
   } catch (const std::exception& error) {
     return fail(error.what());

@@ -2,19 +2,14 @@
 //
 // Not powercap-rapl.h: its init gives up on a whole package for an unknown constraint, an unknown subzone or one
 // unreadable counter. Errors of a zone stay with that zone here.
-#include <powercap-sysfs.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 #include <thread>
 
 #include "power/energy_meter.hpp"
+#include "power/powercap/sysfs.hpp"
 #include "power/powercap/zones.hpp"
 #include "power/wrap_counter.hpp"
 
@@ -23,56 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* class_folder = "/sys/class/powercap";
-constexpr std::uint32_t top_zones = 128, sub_zones = 16;  // instances asked for; numbers may have gaps
-
-struct Zone {
-  powercap::ZoneName name;
-  std::array<std::uint32_t, 2> ids{};
-  std::uint32_t depth = 1;
-
-  std::string path() const {
-    std::string text = std::string(class_folder) + "/" + name.control_type, id = name.control_type;
-    for (std::uint32_t level = 0; level < depth; ++level) {
-      char number[16];
-      std::snprintf(number, sizeof number, ":%" PRIx32, ids[level]);
-      id += number;
-      text += "/" + id;
-    }
-    return text;
-  }
-  /// 0 or a negative errno.
-  int energy_uj(std::uint64_t* value) const {
-    return powercap_sysfs_zone_get_energy_uj(name.control_type.c_str(), ids.data(), depth, value);
-  }
-  int range_uj(std::uint64_t* value) const {
-    return powercap_sysfs_zone_get_max_energy_range_uj(name.control_type.c_str(), ids.data(), depth, value);
-  }
-  /// The largest power that the zone's limits let through, or 0 where they let through anything: where the zone is
-  /// disabled, states no limit, or one that no board could deliver (how firmware writes "unlimited"). The maximum that
-  /// a constraint states is the nominal power (TDP): it may raise the answer, it bounds nothing. peak_power limits the
-  /// moment, the others the mean over time, which is what joules see.
-  double maximum_watts(double ceiling_watts) const {
-    const char* type = name.control_type.c_str();
-    std::uint32_t enabled = 0;
-    if (powercap_sysfs_zone_get_enabled(type, ids.data(), depth, &enabled) != 0 || enabled == 0) return 0;
-    std::uint64_t largest_limit_uw = 0, largest_nominal_uw = 0;
-    for (std::uint32_t constraint = 0; constraint < 8; ++constraint) {
-      char label[32] = {};
-      if (powercap_sysfs_constraint_get_name(type, ids.data(), depth, constraint, label, sizeof label - 1) > 0 &&
-          std::strcmp(label, "peak_power") == 0)
-        continue;
-      std::uint64_t value = 0;
-      if (powercap_sysfs_constraint_get_power_limit_uw(type, ids.data(), depth, constraint, &value) == 0)
-        largest_limit_uw = std::max(largest_limit_uw, value);
-      if (powercap_sysfs_constraint_get_max_power_uw(type, ids.data(), depth, constraint, &value) == 0 &&
-          static_cast<double>(value) <= ceiling_watts * 1e6)
-        largest_nominal_uw = std::max(largest_nominal_uw, value);
-    }
-    if (largest_limit_uw == 0 || static_cast<double>(largest_limit_uw) > ceiling_watts * 1e6) return 0;
-    return static_cast<double>(std::max(largest_limit_uw, largest_nominal_uw)) * 1e-6;
-  }
-};
+using powercap::class_folder;
+using powercap::Zone;
 
 class RaplMeter : public EnergyMeter {
  public:
@@ -116,51 +63,13 @@ class RaplMeter : public EnergyMeter {
   bool maximum_is_default_ = false;
 };
 
-std::string zone_name(const char* control_type, const std::uint32_t* ids, std::uint32_t depth) {
-  char text[128] = {};
-  return powercap_sysfs_zone_get_name(control_type, ids, depth, text, sizeof text - 1) < 0 ? std::string()
-                                                                                           : std::string(text);
-}
-
-std::vector<Zone> enumerate() {
-  std::vector<Zone> zones;
-  for (const char* type : {"intel-rapl", "intel-rapl-mmio"}) {
-    if (powercap_sysfs_control_type_exists(type) != 0) continue;
-    const auto add = [&](std::array<std::uint32_t, 2> ids, std::uint32_t depth, const std::string& parent) {
-      if (powercap_sysfs_zone_exists(type, ids.data(), depth) != 0) return false;
-      Zone zone{{type, zone_name(type, ids.data(), depth), parent, {}}, ids, depth};
-      zone.name.id = std::filesystem::path(zone.path()).filename().string();
-      zones.push_back(std::move(zone));
-      return true;
-    };
-    for (std::uint32_t top = 0; top < top_zones; ++top)
-      if (add({top, 0}, 1, "")) {
-        const std::string parent = zones.back().name.name;
-        for (std::uint32_t sub = 0; sub < sub_zones; ++sub) add({top, sub}, 2, parent);
-      }
-  }
-  return zones;
-}
-
-/// Why there is no zone at all.
 MeterFinding nothing_found() {
+  const powercap::Absence absence = powercap::why_no_zones();
   MeterFinding finding;
   finding.domain = "rapl";
-  finding.reason = "no_driver";
-  const std::filesystem::path type = std::filesystem::path(class_folder) / "intel-rapl";
-  std::error_code ignored;
-  if (std::filesystem::is_symlink(type, ignored) && !std::filesystem::exists(type, ignored)) {
-    finding.reason = "permission";
-    finding.detail =
-        type.string() +
-        " leads nowhere: the container hides /sys/devices/virtual/powercap; run outside it, or have it unmasked";
-  } else if (std::filesystem::exists(type, ignored)) {
-    finding.detail = type.string() + " has no zones: this CPU or virtual machine shows no energy counter";
-  } else {
-    finding.detail = type.string() +
-                     " is not there: load the module intel_rapl_msr; most virtual machines and non-x86 CPUs have none";
-    finding.grant = "modprobe intel_rapl_msr";
-  }
+  finding.reason = absence.reason;
+  finding.detail = absence.detail;
+  finding.grant = absence.grant;
   return finding;
 }
 
@@ -235,7 +144,7 @@ void explain_error(int error, const Zone& zone, const char* file, MeterFinding& 
 
 std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   std::vector<MeterFinding> findings;
-  const std::vector<Zone> zones = enumerate();
+  const std::vector<Zone> zones = powercap::enumerate();
   if (zones.empty()) {
     findings.push_back(nothing_found());
     return findings;

@@ -1,5 +1,6 @@
-// Stands in for the powercap source where libpowercap was not there at build time.
+// Stands in for the powercap meters and knobs where libpowercap was not there at build time.
 #include "power/energy_meter.hpp"
+#include "power/knob.hpp"
 
 namespace tw {
 
@@ -9,6 +10,15 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   findings[0].reason = "not_compiled";
   findings[0].detail = "built without libpowercap: install libpowercap-dev, configure and build again";
   findings[0].grant = "the package libpowercap-dev at build time";
+  return findings;
+}
+
+std::vector<KnobFinding> powercap_find_knobs() {
+  std::vector<KnobFinding> findings(1);
+  findings[0].kind = KnobKind::cpu_power_limit;
+  findings[0].domain = "rapl";
+  findings[0].reason = "not_compiled";
+  findings[0].detail = "built without libpowercap: install libpowercap-dev, configure and build again";
   return findings;
 }
 

@@ -5,7 +5,7 @@
 program_packages=(
   g++ cmake ninja-build pkgconf
   libopenmpi-dev openmpi-bin
-  libdnnl-dev libhwloc-dev libpowercap-dev
+  libdnnl-dev libhwloc-dev libpowercap-dev libcpupower-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libvalijson-dev libbenchmark-dev
 )
 # Besides these, to build and run the tests: bubblewrap shows the real libpowercap a fake tree, Python drives whole programs.

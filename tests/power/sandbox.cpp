@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace tw {
 namespace {
 
-const fs::path class_folder = "/sys/class/powercap";
+const fs::path class_folder = "/sys/class/powercap", cpu_folder = "/sys/devices/system/cpu";
 constexpr const char* marker = "TW_TEST_POWERCAP_TREE";  // "1" inside, else why not
 
 /// Exit status of a program, 127 where it cannot be started.
@@ -49,6 +49,9 @@ std::string why_no_sandbox() {
 
 void clear_tree() {
   for (const fs::directory_entry& entry : fs::directory_iterator(class_folder)) fs::remove_all(entry.path());
+  fs::remove_all(cpu_folder / "cpufreq");
+  for (const fs::directory_entry& entry : fs::directory_iterator(cpu_folder))
+    if (entry.is_directory()) fs::remove(entry.path() / "cpufreq");
 }
 
 std::string zone_folder(const std::string& path) {
@@ -70,6 +73,33 @@ void make_zone(const std::string& path, const std::string& name, std::uint64_t e
   write_zone_file(path, "enabled", "1");
 }
 
+void make_policy(unsigned cpu, unsigned long min_khz, unsigned long max_khz) {
+  const fs::path policy = cpu_folder / "cpufreq" / ("policy" + std::to_string(cpu));
+  const fs::path link = cpu_folder / ("cpu" + std::to_string(cpu)) / "cpufreq";
+  fs::create_directories(policy);
+  fs::create_directories(link.parent_path());
+  if (!fs::exists(link)) fs::create_directory_symlink("../cpufreq/" + policy.filename().string(), link);
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(policy / file) << text << '\n'; };
+  write("affected_cpus", std::to_string(cpu));
+  write("related_cpus", std::to_string(cpu));
+  write("cpuinfo_min_freq", "1200000");
+  write("cpuinfo_max_freq", "3800000");
+  write("scaling_min_freq", std::to_string(min_khz));
+  write("scaling_max_freq", std::to_string(max_khz));
+  write("scaling_cur_freq", std::to_string(min_khz));
+  write("scaling_governor", "schedutil");
+}
+
+std::string policy_file(unsigned cpu, const std::string& file) {
+  return (cpu_folder / "cpufreq" / ("policy" + std::to_string(cpu)) / file).string();
+}
+
+std::string read_line(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line.substr(0, line.find('\0'));  // libpowercap writes its whole buffer, of which the kernel sees the text
+}
+
 }  // namespace tw
 
 /// Starts itself again inside bubblewrap; the cases then skip or run.
@@ -86,11 +116,20 @@ int main(int argc, char** argv) {
     return 1;
   }
   chmod(folder, 0755);
+  const fs::path powercap = fs::path(folder) / "powercap", cpus = fs::path(folder) / "cpu";
+  fs::create_directory(powercap);
+  fs::create_directory(cpus);
+  // What the C library and others ask for stays.
+  for (const char* file : {"online", "possible", "present"}) {
+    std::string text;
+    std::getline(std::ifstream(cpu_folder / file), text);
+    std::ofstream(cpus / file) << text << '\n';
+  }
   std::vector<std::string> mount = {"bwrap", "--dev-bind", "/", "/", "--tmpfs", "/sys/class"};
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator("/sys/class", none))
     if (entry.path() != class_folder) mount.insert(mount.end(), {"--ro-bind", entry.path(), entry.path()});
-  mount.insert(mount.end(), {"--bind", folder, class_folder, "--"});
+  mount.insert(mount.end(), {"--bind", powercap, class_folder, "--bind", cpus, cpu_folder, "--"});
 
   std::vector<std::string> probe = mount, command = mount;
   probe.push_back("true");

@@ -1,0 +1,38 @@
+// `trainwatt restore`: for an epilog, or a person who wonders.
+#include <fmt/format.h>
+
+#include "bench/tool/commands.hpp"
+#include "power/restore.hpp"
+
+namespace tw::tool {
+
+int restore(bool all) {
+  RestoreOptions options;
+  options.even_if_held = all;
+  const RestoreSummary summary = restore_journals(options);
+  for (const RestoreReport& report : summary.reports) {
+    const std::string whose = describe(report.owner);
+    if (report.discarded) {
+      fmt::print("{}: the journal of {} is from before a reboot, which no setting survives: discarded\n",
+                 report.folder.string(), whose);
+      continue;
+    }
+    fmt::print("{}: settings of {}\n", report.folder.string(), whose);
+    for (const RestoredSetting& setting : report.settings) {
+      using Outcome = RestoredSetting::Outcome;
+      std::string text = to_string(setting.outcome);
+      if (setting.outcome == Outcome::reset)
+        text += ": nothing tells what was found, so this is the hardware's default";
+      if (setting.outcome == Outcome::left) text += ", since somebody else has changed it: " + setting.detail;
+      if (setting.outcome == Outcome::put_back && !setting.detail.empty())
+        text += "; left, since somebody else has changed it: " + setting.detail;
+      if (setting.outcome == Outcome::failed) text += ": " + setting.detail;
+      fmt::print("  {:20} {:24} {}\n", to_string(setting.kind), setting.domain, text);
+    }
+  }
+  for (const std::string& problem : summary.problems) fmt::print(stderr, "trainwatt: {}\n", problem);
+  if (summary.reports.empty() && summary.problems.empty()) fmt::print("nothing to restore\n");
+  return summary.complete() ? 0 : 3;
+}
+
+}  // namespace tw::tool

@@ -1,0 +1,95 @@
+// What stands in a node's journal while settings are applied, and the lock that keeps two runs from holding settings at
+// once.
+//
+// The folder belongs to one user and is node-local: $TRAINWATT_RUN_DIR, else /run/trainwatt for root,
+// $XDG_RUNTIME_DIR/trainwatt or /tmp/trainwatt-UID for others. It and its files must belong to that user and be
+// writable by nobody else, symbolic links are not followed: what root replays was written by root. The lock is one for
+// each folder, so for each user: two users who both may write the same knobs are kept apart by the scheduler.
+//
+// Errors: std::system_error (a call failed), JournalError (something is there that we do not trust or understand).
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "power/knob.hpp"
+
+namespace tw {
+
+class JournalError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Settings are held by another run.
+class SettingsHeld : public JournalError {
+  using JournalError::JournalError;
+};
+
+/// A process, told from a later one with its number.
+struct Owner {
+  pid_t pid = 0;
+  unsigned long long start_time = 0;  ///< clock ticks after boot, from /proc/PID/stat
+  uid_t uid = 0;
+  std::string program;
+  bool operator==(const Owner& other) const { return pid == other.pid && start_time == other.start_time; }
+};
+Owner this_process();
+std::string describe(const Owner& owner);  ///< "trainwatt-train, process 4711 of user 1000"
+
+struct JournalEntry {
+  KnobKind kind = KnobKind::gpu_clock;
+  std::string domain;
+  KnobState found;
+  std::vector<Attempt> attempts;  ///< what may be in force: of these the last that came through
+};
+
+struct Journal {
+  std::string boot_id;  ///< settings do not survive a reboot
+  Owner owner;
+  std::filesystem::path site;  ///< absolute; the file whose commands stand for some knobs; empty: none
+  std::vector<JournalEntry> entries;
+};
+
+std::string boot_id();
+
+/// Where this user's settings are journalled.
+std::filesystem::path journal_folder();
+/// Everywhere this user's earlier runs may have journalled theirs, that one first: the environment may differ.
+std::vector<std::filesystem::path> journal_folders();
+
+/// An open folder. Its functions work on the folder that was checked, whatever its path comes to name.
+class JournalFolder {
+ public:
+  /// Makes it where `create` is set. nullopt where it is not there. Throws JournalError where it is not ours alone.
+  static std::optional<JournalFolder> open(const std::filesystem::path& path, bool create);
+  JournalFolder(JournalFolder&& other) noexcept;
+  JournalFolder& operator=(JournalFolder&&) = delete;
+  ~JournalFolder();  ///< releases the lock
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Takes the lock, waiting at most so long; false where another has it. Dropped when the process ends, however that
+  /// is.
+  bool lock(std::chrono::milliseconds wait);
+  bool locked() const { return lock_fd_ >= 0; }
+  /// Who took the lock last.
+  std::optional<Owner> lock_owner() const;
+
+  /// nullopt where there is none.
+  std::optional<Journal> read() const;
+  /// On disk, whole, before it returns: temporary file, fsync, rename, fsync of the folder.
+  void write(const Journal& journal) const;
+  void remove() const;
+
+ private:
+  JournalFolder(std::filesystem::path path, int fd) : path_(std::move(path)), fd_(fd) {}
+  std::filesystem::path path_;
+  int fd_ = -1, lock_fd_ = -1;
+};
+
+}  // namespace tw

@@ -1,0 +1,131 @@
+#include "power/restore.hpp"
+
+#include <algorithm>
+#include <exception>
+
+namespace tw {
+
+const char* to_string(RestoredSetting::Outcome outcome) {
+  switch (outcome) {
+    case RestoredSetting::Outcome::put_back:
+      return "put back";
+    case RestoredSetting::Outcome::as_found:
+      return "as found";
+    case RestoredSetting::Outcome::reset:
+      return "reset";
+    case RestoredSetting::Outcome::left:
+      return "left";
+    case RestoredSetting::Outcome::failed:
+      return "failed";
+  }
+  return "?";
+}
+
+RestoredSetting put_back(Knob& knob, const JournalEntry& entry) {
+  using Outcome = RestoredSetting::Outcome;
+  RestoredSetting setting{entry.kind, entry.domain, Outcome::as_found, {}};
+  try {
+    const PutBack done = knob.put_back(entry.found, entry.attempts);
+    setting.outcome = done.changed && done.reset ? Outcome::reset
+                      : done.changed             ? Outcome::put_back
+                      : !done.left.empty()       ? Outcome::left
+                                                 : Outcome::as_found;
+    setting.detail = done.left;
+  } catch (const std::exception& error) {
+    setting.outcome = Outcome::failed;
+    setting.detail = error.what();
+  }
+  return setting;
+}
+
+bool RestoreReport::complete() const {
+  return std::none_of(settings.begin(), settings.end(), [](const RestoredSetting& setting) {
+    return setting.outcome == RestoredSetting::Outcome::failed;
+  });
+}
+
+bool RestoreSummary::complete() const {
+  return problems.empty() &&
+         std::all_of(reports.begin(), reports.end(), [](const RestoreReport& report) { return report.complete(); });
+}
+
+std::optional<RestoreReport> restore_from(const JournalFolder& folder, const KnobFinder& find) {
+  std::optional<Journal> journal = folder.read();
+  if (!journal) return std::nullopt;
+  RestoreReport report;
+  report.folder = folder.path();
+  report.owner = journal->owner;
+  if (journal->boot_id != boot_id()) {
+    report.discarded = true;
+    folder.remove();
+    return report;
+  }
+  std::vector<KnobFinding> knobs;
+  std::string obstacle = "there is no such device any more";
+  try {
+    knobs = find({journal->site});
+  } catch (const std::exception& error) {  // the site's file: what needs no command of it is put back all the same
+    obstacle = error.what();
+    knobs = find({});
+  }
+  std::vector<JournalEntry> failed;
+  for (auto entry = journal->entries.rbegin(); entry != journal->entries.rend(); ++entry) {
+    const auto finding = std::find_if(knobs.begin(), knobs.end(), [&](const KnobFinding& one) {
+      return one.knob && one.kind == entry->kind && one.domain == entry->domain;
+    });
+    if (finding == knobs.end()) {
+      report.settings.push_back({entry->kind, entry->domain, RestoredSetting::Outcome::failed, obstacle});
+    } else {
+      report.settings.push_back(put_back(*finding->knob, *entry));
+    }
+    if (report.settings.back().outcome == RestoredSetting::Outcome::failed) failed.push_back(*entry);
+  }
+  if (failed.empty()) {
+    folder.remove();
+  } else {
+    std::reverse(failed.begin(), failed.end());
+    journal->entries = std::move(failed);
+    folder.write(*journal);
+  }
+  return report;
+}
+
+namespace {
+
+void restore_folder(const std::filesystem::path& path, const RestoreOptions& options, RestoreSummary& summary) {
+  std::optional<JournalFolder> folder = JournalFolder::open(path, false);
+  if (!folder) return;
+  const auto deadline = std::chrono::steady_clock::now() + options.wait;
+  for (;;) {
+    const std::optional<Journal> journal = folder->read();
+    if (!journal || (options.only_of && !(*options.only_of == journal->owner))) return;
+    if (folder->lock(std::chrono::milliseconds(0))) break;
+    const std::optional<Owner> holder = folder->lock_owner();
+    const bool alive = holder && *holder == journal->owner;
+    if (alive && options.even_if_held) break;
+    // The guardian sees its run's end a moment before the run's lock is gone.
+    if ((alive && !options.only_of) || std::chrono::steady_clock::now() >= deadline) {
+      summary.problems.push_back(path.string() + ": settings are held by " +
+                                 (holder ? describe(*holder) : std::string("another process")) + ", which still runs");
+      return;
+    }
+    folder->lock(std::chrono::milliseconds(50));
+  }
+  if (auto report = restore_from(*folder, options.find)) summary.reports.push_back(std::move(*report));
+}
+
+}  // namespace
+
+RestoreSummary restore_journals(const RestoreOptions& options) {
+  RestoreSummary summary;
+  for (const std::filesystem::path& folder : options.folders) {
+    try {
+      restore_folder(folder, options, summary);
+    } catch (const std::exception& error) {
+      summary.problems.push_back(error.what());
+    }
+  }
+  return summary;
+}
+
+}  // namespace tw

@@ -1,0 +1,67 @@
+// Puts back what a journal says was found: by the run itself, by its guardian, by the next run, by `trainwatt restore`.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "power/journal.hpp"
+#include "power/knob.hpp"
+
+namespace tw {
+
+using KnobFinder = std::function<std::vector<KnobFinding>(const KnobOptions&)>;
+
+struct RestoredSetting {
+  enum class Outcome {
+    put_back,  ///< as found again
+    as_found,  ///< was so already
+    reset,     ///< has no getter: at the hardware's default now
+    left,      ///< somebody else has changed it since
+    failed     ///< stays in the journal
+  };
+  KnobKind kind = KnobKind::gpu_clock;
+  std::string domain;
+  Outcome outcome = Outcome::as_found;
+  std::string detail;  ///< for people: what was left, why it failed
+};
+const char* to_string(RestoredSetting::Outcome outcome);
+
+/// Never throws: what goes wrong is the outcome.
+RestoredSetting put_back(Knob& knob, const JournalEntry& entry);
+
+/// What became of one folder's journal.
+struct RestoreReport {
+  std::filesystem::path folder;
+  Owner owner;                            ///< who had written it
+  bool discarded = false;                 ///< written before a reboot, which no setting survives
+  std::vector<RestoredSetting> settings;  ///< last applied first
+  bool complete() const;                  ///< nothing failed: the journal is gone
+};
+
+/// The folder must be locked by the caller (or its owner be overruled). nullopt where it has no journal. What failed
+/// stays in it. Throws as JournalFolder's functions.
+std::optional<RestoreReport> restore_from(const JournalFolder& folder, const KnobFinder& find);
+
+struct RestoreOptions {
+  std::vector<std::filesystem::path> folders = journal_folders();
+  KnobFinder find = find_knobs;
+  std::optional<Owner> only_of;            ///< journals of this process alone
+  bool even_if_held = false;               ///< also where the run that holds the settings still lives
+  std::chrono::milliseconds wait{10'000};  ///< for another restorer at work; a living owner is not waited for
+};
+
+struct RestoreSummary {
+  std::vector<RestoreReport> reports;  ///< one for each journal that was there
+  std::vector<std::string> problems;   ///< for people: a journal that is held, or is not trusted
+  bool complete() const;
+};
+
+/// All folders, one after the other; a folder with a problem does not keep the others from theirs. Throws nothing but
+/// std::bad_alloc.
+RestoreSummary restore_journals(const RestoreOptions& options = {});
+
+}  // namespace tw

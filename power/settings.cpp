@@ -1,0 +1,175 @@
+#include "power/settings.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <system_error>
+
+namespace tw {
+
+Settings::Settings(std::vector<KnobFinding> found, SettingsOptions options)
+    : found_(std::move(found)), options_(std::move(options)) {
+  if (!options_.site.empty()) options_.site = std::filesystem::absolute(options_.site);
+  RestoreOptions restore;
+  if (std::find(restore.folders.begin(), restore.folders.end(), options_.folder) == restore.folders.end())
+    restore.folders = {options_.folder};
+  restore.find = options_.find;
+  restore.wait = options_.wait;
+  recovered_ = restore_journals(restore);
+}
+
+Settings::~Settings() {
+  try {
+    restore_all();
+  } catch (...) {  // the journal names what is left
+  }
+}
+
+/// The lock, and no journal of anybody else.
+void Settings::acquire() {
+  if (folder_) return;
+  std::optional<JournalFolder> folder = JournalFolder::open(options_.folder, true);
+  bool mine = folder->lock(std::chrono::milliseconds(0));
+  if (!mine) {
+    const std::optional<Owner> owner = folder->lock_owner();
+    const std::optional<Journal> journal = folder->read();
+    // A run at work is not waited for; somebody who puts back what a dead one left is.
+    if (!owner || !journal || !(*owner == journal->owner)) mine = folder->lock(options_.wait);
+  }
+  if (!mine) {
+    const std::optional<Owner> owner = folder->lock_owner();
+    throw SettingsHeld(options_.folder.string() + ": another run holds settings on this node: " +
+                       (owner ? describe(*owner) : std::string("unknown process")) +
+                       "; wait for its end, or leave all settings as found");
+  }
+  if (const auto report = restore_from(*folder, options_.find)) {
+    recovered_.reports.push_back(*report);
+    if (!report->complete())
+      throw JournalError(options_.folder.string() + ": settings of a run that is dead (" + describe(report->owner) +
+                         ") cannot be put back: " + report->settings.front().detail + "; see trainwatt restore");
+  }
+  folder_.emplace(std::move(*folder));
+}
+
+void Settings::write_journal() {
+  Journal journal{boot_id(), this_process(), options_.site, {}};
+  for (const Held& one : held_) journal.entries.push_back(one.entry);
+  folder_->write(journal);
+}
+
+Settings::Held* Settings::held(const Knob* knob) {
+  const auto one = std::find_if(held_.begin(), held_.end(), [&](const Held& entry) { return entry.knob == knob; });
+  return one == held_.end() ? nullptr : &*one;
+}
+
+RestoredSetting Settings::release(std::size_t index) {
+  const RestoredSetting setting = put_back(*held_[index].knob, held_[index].entry);
+  if (setting.outcome != RestoredSetting::Outcome::failed)
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+  return setting;
+}
+
+std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wanted) {
+  std::vector<AppliedSetting> results;
+  std::vector<std::pair<Knob*, std::size_t>> plan;  // which result is whose
+  for (const auto& [kind, value] : wanted) {
+    const std::size_t before = results.size();
+    for (const KnobFinding& finding : found_) {
+      if (finding.kind != kind) continue;
+      results.push_back({kind, finding.domain, value, std::nullopt, finding.reason, finding.detail});
+      if (finding.knob && finding.reason.empty()) plan.emplace_back(finding.knob.get(), results.size() - 1);
+    }
+    if (results.size() == before)
+      results.push_back({kind, "", value, std::nullopt, "unsupported", "this build knows no such knob"});
+  }
+  if (plan.empty() && held_.empty()) return results;
+  acquire();
+
+  // The journal first: what was found, and what is about to be written.
+  std::vector<Knob*> fresh;
+  for (auto step = plan.begin(); step != plan.end();) {
+    AppliedSetting& result = results[step->second];
+    try {
+      Held* one = held(step->first);
+      if (!one) {
+        held_.push_back({step->first, {result.kind, result.domain, step->first->save(), {}}});
+        one = &held_.back();
+        fresh.push_back(step->first);
+      }
+      one->entry.attempts.push_back({result.requested, std::nullopt});
+      ++step;
+    } catch (const std::exception& error) {
+      result.reason = "unsupported";
+      result.detail = error.what();
+      step = plan.erase(step);
+    }
+  }
+  try {
+    write_journal();
+  } catch (...) {
+    std::erase_if(held_,
+                  [&](const Held& one) { return std::find(fresh.begin(), fresh.end(), one.knob) != fresh.end(); });
+    for (Held& one : held_)
+      if (!one.entry.attempts.empty() && !one.entry.attempts.back().accepted) one.entry.attempts.pop_back();
+    if (held_.empty()) folder_.reset();
+    throw;
+  }
+
+  for (std::size_t i = held_.size(); i-- > 0;)
+    if (wanted.count(held_[i].entry.kind) == 0) {
+      const RestoredSetting back = release(i);
+      if (back.outcome == RestoredSetting::Outcome::failed)
+        results.push_back({back.kind, back.domain, 0, std::nullopt, "not_restored", back.detail});
+    }
+  for (const auto& [knob, index] : plan) {
+    AppliedSetting& result = results[index];
+    Held& one = *held(knob);
+    try {
+      result.accepted = knob->set(result.requested);
+      one.entry.attempts = {{result.requested, result.accepted}};
+      continue;
+    } catch (const NotApplied& error) {
+      result.reason = error.reason;
+      result.detail = error.what();
+    } catch (const std::exception& error) {
+      result.reason = "unsupported";
+      result.detail = error.what();
+    }
+    const RestoredSetting back = release(static_cast<std::size_t>(&one - held_.data()));
+    if (back.outcome == RestoredSetting::Outcome::failed) result.detail += "; and putting back: " + back.detail;
+  }
+  if (held_.empty()) {
+    folder_->remove();
+    folder_.reset();
+  } else {
+    write_journal();
+  }
+  return results;
+}
+
+std::vector<ObservedSetting> Settings::observe() {
+  std::vector<ObservedSetting> observed;
+  for (const Held& one : held_) {
+    ObservedSetting setting{one.entry.kind, one.entry.domain, std::nullopt};
+    try {
+      setting.value = one.knob->observe();
+    } catch (const std::exception&) {  // unreadable now: said by the empty value
+    }
+    observed.push_back(std::move(setting));
+  }
+  return observed;
+}
+
+std::vector<RestoredSetting> Settings::restore_all() {
+  std::vector<RestoredSetting> settings;
+  if (!folder_) return settings;
+  for (std::size_t i = held_.size(); i-- > 0;) settings.push_back(release(i));
+  if (!held_.empty()) {
+    write_journal();
+    return settings;
+  }
+  folder_->remove();
+  folder_.reset();
+  return settings;
+}
+
+}  // namespace tw

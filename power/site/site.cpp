@@ -1,0 +1,232 @@
+#include "power/site/site.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <system_error>
+
+#include "power/site/command.hpp"
+
+namespace tw::site {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+constexpr std::chrono::milliseconds command_limit = std::chrono::minutes(1);
+
+std::string text_of(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.10g", value);
+  return text;
+}
+
+std::string joined(const Words& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+/// The first number in a command's output.
+std::optional<double> first_number(const std::string& output) {
+  static const std::regex number("[-+]?[0-9]+(\\.[0-9]+)?");
+  std::smatch match;
+  if (!std::regex_search(output, match, number)) return std::nullopt;
+  return std::strtod(match.str().c_str(), nullptr);
+}
+
+struct Commands {
+  KnobKind kind = KnobKind::gpu_clock;
+  std::string domain = "site";
+  Words set, reset, get;
+  std::optional<std::regex> refused;
+  KnobRange range;
+};
+
+class SiteKnob : public Knob {
+ public:
+  explicit SiteKnob(Commands commands) : commands_(std::move(commands)) {}
+
+  KnobKind kind() const override { return commands_.kind; }
+  std::string domain() const override { return commands_.domain; }
+  KnobRange range() const override { return commands_.range; }
+
+  std::optional<double> get() override {
+    if (commands_.get.empty()) return std::nullopt;
+    return first_number(run(commands_.get, ""));
+  }
+
+  double set(double value) override {
+    const KnobRange& range = commands_.range;
+    const bool listed =
+        range.values.empty() || std::find(range.values.begin(), range.values.end(), value) != range.values.end();
+    if (!listed || value < range.minimum || value > range.maximum)
+      throw NotApplied("out_of_range", commands_.domain + ": the site's file does not allow " + text_of(value));
+    run(commands_.set, text_of(value));
+    if (commands_.get.empty()) return value;
+    const std::optional<double> now = get();
+    if (!now || !same(*now, value))
+      throw NotApplied("clamped", "\"" + joined(commands_.get) + "\" shows " + (now ? text_of(*now) : "no number") +
+                                      " after " + text_of(value) + " was set");
+    return *now;
+  }
+
+  std::optional<double> observe() override { return std::nullopt; }
+
+  KnobState save() override {
+    if (const auto now = get()) return {{"value", text_of(*now)}};
+    return {};
+  }
+
+  bool is_ours(double requested, double accepted) override {
+    const std::optional<double> now = get();
+    return !now || same(*now, requested) || same(*now, accepted);
+  }
+
+  void restore(const KnobState& found) override {
+    const auto value = found.find("value");
+    const std::optional<double> number = value == found.end() ? std::nullopt : first_number(value->second);
+    run(commands_.reset, number ? text_of(*number) : "");
+    if (!number) return;
+    if (const std::optional<double> now = get(); now && !same(*now, *number))
+      throw NotApplied("clamped", "\"" + joined(commands_.get) + "\" shows " + text_of(*now) + " after the reset, " +
+                                      text_of(*number) + " was found");
+  }
+
+ private:
+  /// Commands print rounded numbers.
+  static bool same(double a, double b) { return std::abs(a - b) <= 0.5; }
+
+  std::string run(Words words, const std::string& value) const {
+    for (std::string& word : words)
+      for (std::size_t at = word.find("{value}"); at != std::string::npos; at = word.find("{value}", at + value.size()))
+        word.replace(at, 7, value);
+    const std::string what = "\"" + joined(words) + "\"";
+    CommandResult result;
+    try {
+      result = run_command(words, command_limit);
+    } catch (const std::system_error& error) {
+      throw NotApplied("unsupported", what + " cannot be started: " + error.code().message());
+    }
+    std::string said = result.output.substr(0, 200);
+    while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
+    std::replace(said.begin(), said.end(), '\n', ' ');
+    if (result.timed_out) throw NotApplied("refused", what + " took over a minute and was stopped");
+    if (result.exit_code != 0)
+      throw NotApplied("refused", what + " ended with code " + std::to_string(result.exit_code) + ": " + said);
+    if (commands_.refused && std::regex_search(result.output, *commands_.refused))
+      throw NotApplied("refused", what + " said: " + said);
+    return result.output;
+  }
+
+  Commands commands_;
+};
+
+Commands parse(const Json& entry) {
+  static const std::set<std::string> known = {"kind",    "domain",  "set",     "reset", "get",
+                                              "refused", "minimum", "maximum", "values"};
+  if (!entry.is_object()) throw std::runtime_error("is not an object");
+  for (const auto& [key, value] : entry.items())
+    if (known.count(key) == 0) throw std::runtime_error("unknown key \"" + key + "\"");
+  Commands commands;
+  const auto kind = knob_kind_from_string(entry.value("kind", ""));
+  if (!kind) throw std::runtime_error("\"kind\" is not one of a record's settings, as gpu_clock_mhz");
+  commands.kind = *kind;
+  commands.domain = entry.value("domain", commands.domain);
+  const auto words = [&](const char* key, bool required) {
+    if (!entry.contains(key) && !required) return Words();
+    const Json& list = entry.contains(key) ? entry[key] : Json();
+    if (!list.is_array() || list.empty() || !std::all_of(list.begin(), list.end(), [](const Json& word) {
+          return word.is_string() && word.get<std::string>().find('\0') == std::string::npos;
+        }))
+      throw std::runtime_error(std::string("\"") + key + "\" must be a list of words: no shell splits a line");
+    return list.get<Words>();
+  };
+  commands.set = words("set", true);
+  commands.reset = words("reset", true);
+  commands.get = words("get", false);
+  const auto takes_value = [](const Words& list) {
+    return std::any_of(list.begin(), list.end(),
+                       [](const std::string& word) { return word.find("{value}") != std::string::npos; });
+  };
+  if (!takes_value(commands.set)) throw std::runtime_error("\"set\" has no {value}");
+  if (takes_value(commands.reset) && commands.get.empty())
+    throw std::runtime_error("\"reset\" has {value}, which only \"get\" could tell");
+  try {
+    if (entry.contains("refused"))
+      commands.refused.emplace(entry["refused"].get<std::string>(), std::regex::ECMAScript | std::regex::icase);
+  } catch (const std::regex_error& error) {
+    throw std::runtime_error(std::string("\"refused\" is not a regular expression: ") + error.what());
+  }
+  KnobRange& range = commands.range;
+  if (entry.contains("values")) {
+    range.values = entry["values"].get<std::vector<double>>();
+    std::sort(range.values.begin(), range.values.end());
+    if (range.values.empty()) throw std::runtime_error("\"values\" is empty");
+    range.minimum = range.values.front(), range.maximum = range.values.back();
+  } else if (entry.contains("minimum") && entry.contains("maximum")) {
+    range.minimum = entry["minimum"].get<double>(), range.maximum = entry["maximum"].get<double>();
+  } else {
+    throw std::runtime_error("needs \"minimum\" and \"maximum\", or \"values\"");
+  }
+  if (!(range.minimum > 0 && range.minimum <= range.maximum)) throw std::runtime_error("allows no positive value");
+  return commands;
+}
+
+std::string read_trusted(const std::filesystem::path& file) {
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), file.string());
+  struct stat status {};
+  std::string text;
+  char part[4096];
+  ssize_t count = fstat(fd, &status) == 0 ? 1 : -1;
+  while (count > 0 && (count = read(fd, part, sizeof part)) > 0) text.append(part, static_cast<std::size_t>(count));
+  const int error = errno;
+  close(fd);
+  if (count < 0) throw std::system_error(error, std::generic_category(), file.string());
+  if (geteuid() == 0 && (status.st_uid != 0 || (status.st_mode & 022) != 0))
+    throw std::runtime_error(
+        file.string() +
+        ": names commands that root would run, so it must belong to root and be writable by nobody "
+        "else");
+  return text;
+}
+
+}  // namespace
+
+std::vector<KnobFinding> find_knobs(const std::filesystem::path& file) {
+  const std::string text = read_trusted(file);
+  std::vector<KnobFinding> findings;
+  std::string place = file.string();
+  try {
+    const Json site = Json::parse(text);
+    const Json knobs = site.value("knobs", Json::array());
+    if (!knobs.is_array()) throw std::runtime_error("\"knobs\" is not a list");
+    for (std::size_t i = 0; i < knobs.size(); ++i) {
+      place = file.string() + ": /knobs/" + std::to_string(i);
+      KnobFinding finding;
+      auto knob = std::make_unique<SiteKnob>(parse(knobs[i]));
+      finding.kind = knob->kind();
+      finding.domain = knob->domain();
+      finding.knob = std::move(knob);
+      for (const KnobFinding& other : findings)
+        if (other.kind == finding.kind && other.domain == finding.domain)
+          throw std::runtime_error("stands for the same kind and domain as an entry before");
+      findings.push_back(std::move(finding));
+    }
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(place + ": " + error.what());
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(place + ": " + error.what());
+  }
+  return findings;
+}
+
+}  // namespace tw::site

@@ -1,0 +1,48 @@
+// A run that holds settings, to be killed: settings_run FOLDER [end|die]. FOLDER holds the knobs' files; "real" takes
+// this machine's CPU knobs (a made-up tree's: never run it so on a real one). Prints "ready GUARDIAN" once the settings
+// are applied, or what kept them from it; then waits for SIGTERM, ends or kills itself.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "power/guardian.hpp"
+#include "power/settings.hpp"
+#include "tests/power/file_knob.hpp"
+
+namespace {
+volatile std::sig_atomic_t stop = 0;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const bool real = std::strcmp(argv[1], "real") == 0;
+  const tw::KnobFinder find = real ? tw::KnobFinder(tw::find_knobs) : tw::file_knobs(argv[1]);
+  std::map<tw::KnobKind, double> wanted = {{tw::KnobKind::cpu_frequency, 1500}, {tw::KnobKind::gpu_clock, 900}};
+  if (real) wanted = {{tw::KnobKind::cpu_frequency, 1500}, {tw::KnobKind::cpu_power_limit, 120}};
+  const std::string then = argc > 2 ? argv[2] : "wait";
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop = 1; };
+  sigaction(SIGTERM, &action, nullptr);
+  sigset_t term, before;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, &before);  // until it is waited for
+  tw::Guardian guardian(find);
+  try {
+    tw::SettingsOptions options;
+    options.find = find;
+    tw::Settings settings(find({}), options);
+    for (const auto& one : settings.apply(wanted))
+      if (!one.accepted) std::printf("%s: %s\n", to_string(one.kind), one.reason.c_str());
+    std::printf("ready %d\n", static_cast<int>(guardian.pid()));
+    std::fflush(stdout);
+    if (then == "die") raise(SIGKILL);
+    while (then == "wait" && !stop) sigsuspend(&before);
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 3;
+  }
+  return 0;
+}
