@@ -123,6 +123,8 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
   for (const auto& [knob, index] : plan) {
     AppliedSetting& result = results[index];
     Held& one = *held(knob);
+    const bool set_before = std::any_of(one.entry.attempts.begin(), one.entry.attempts.end(),
+                                        [](const Attempt& attempt) { return attempt.accepted.has_value(); });
     try {
       result.accepted = knob->set(result.requested);
       one.entry.attempts = {{result.requested, result.accepted}};
@@ -134,8 +136,11 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
       result.reason = "unsupported";
       result.detail = error.what();
     }
-    const RestoredSetting back = release(static_cast<std::size_t>(&one - held_.data()));
-    if (back.outcome == RestoredSetting::Outcome::failed) result.detail += "; and putting back: " + back.detail;
+    const std::ptrdiff_t index_held = &one - held_.data();
+    const RestoredSetting back = release(static_cast<std::size_t>(index_held));
+    if (back.outcome == RestoredSetting::Outcome::failed && result.reason == "permission" && !set_before)
+      held_.erase(held_.begin() + index_held);  // who may not set has changed nothing, and need not be able to reset
+    else if (back.outcome == RestoredSetting::Outcome::failed) result.detail += "; and putting back: " + back.detail;
   }
   if (held_.empty()) {
     folder_->remove();

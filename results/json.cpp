@@ -25,8 +25,27 @@ void describe(Archive& a, Like<Workload> auto& w) {
   a("optimizer", w.optimizer), a("seed", w.seed), a("parameters", w.parameters), a("hash", w.hash);
 }
 template <class Archive>
+void describe(Archive& a, Like<SettingRow> auto& s) {
+  a("host", s.host), a("domain", s.domain), a("accepted", s.accepted), a("observed", s.observed);
+  a("reason", s.reason);
+}
+template <class Archive>
 void describe(Archive& a, Like<Setting> auto& s) {
-  a("requested", s.requested), a("accepted", s.accepted), a("observed", s.observed);
+  a("requested", s.requested), a("accepted", s.accepted), a("observed", s.observed), a("devices", s.devices);
+}
+template <class Archive>
+void describe(Archive& a, Like<SeriesRow> auto& s) {
+  a("host", s.host), a("domain", s.domain), a("quantity", s.quantity);
+  a("time_s", s.time_s), a("minimum", s.minimum), a("mean", s.mean), a("maximum", s.maximum);
+}
+template <class Archive>
+void describe(Archive& a, Like<CounterRow> auto& c) {
+  a("host", c.host), a("domain", c.domain), a("quantity", c.quantity), a("change", c.change);
+}
+template <class Archive>
+void describe(Archive& a, Like<IdleRow> auto& i) {
+  a("when", i.when), a("host", i.host), a("domain", i.domain), a("scope", i.scope);
+  a("power_w", i.power_w), a("window_s", i.window_s), a("reason", i.reason);
 }
 template <class Archive>
 void describe(Archive& a, Like<EnergyRow> auto& e) {
@@ -36,8 +55,9 @@ void describe(Archive& a, Like<EnergyRow> auto& e) {
 }
 template <class Archive>
 void describe(Archive& a, Like<Trial> auto& t) {
-  a("window_s", t.window_s), a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
+  a("samples", t.samples), a("window_s", t.window_s), a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
   a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
+  a("series", t.series), a("counters", t.counters), a("sampler_cpu_share", t.sampler_cpu_share);
 }
 template <class Archive>
 void describe(Archive& a, Like<Estimate> auto& e) {
@@ -92,7 +112,7 @@ template <class Archive>
 void describe(Archive& a, Like<Context> auto& c) {
   a("started_at", c.started_at), a("finished_at", c.finished_at), a("argv", c.argv);
   a("environment", c.environment), a("versions", c.versions), a("launcher", c.launcher), a("hosts", c.hosts);
-  a("devices", c.devices), a("meters", c.meters), a("warnings", c.warnings);
+  a("devices", c.devices), a("meters", c.meters), a("idle_power", c.idle_power), a("warnings", c.warnings);
 }
 template <class Archive>
 void describe(Archive& a, Like<Program> auto& p) {

@@ -26,9 +26,17 @@ struct Workload {
   std::string hash;                ///< SHA-256 of what makes two points comparable
 };
 
-/// A requested, accepted and observed set point; all absent where the state was left as found.
+/// One device under a set point.
+struct SettingRow {
+  std::string host, domain;                   ///< "nvml:GPU-…", "cpu", "rapl:package-0"
+  std::optional<double> accepted, observed;   ///< what reads back; the mean under load, along the trials
+  std::string reason;                         ///< why not accepted or not observed; empty otherwise
+};
+/// A requested, accepted and observed set point; all absent where the state was left as found. Of several devices:
+/// accepted where all accepted the same, observed is the one farthest from what was asked.
 struct Setting {
   std::optional<double> requested, accepted, observed;
+  std::vector<SettingRow> devices;
 };
 
 /// Joules of one scope over one trial.
@@ -47,8 +55,23 @@ struct EnergyRow {
   std::string reason;
 };
 
-/// One uninterrupted window of steps.
+/// One quantity of one device along a window, in order of time. Unit in the quantity's name ("power_w", "sm_clock_mhz").
+/// Each entry sums up a stretch of samples; long series are thinned, their least and greatest values are kept.
+struct SeriesRow {
+  std::string host, domain, quantity;
+  std::vector<double> time_s, minimum, mean, maximum;   ///< time: of a stretch's first sample, from the window's start
+};
+/// How far a counter moved along a window: "throttle_thermal_s", "ecc_errors".
+struct CounterRow {
+  std::string host, domain, quantity;
+  double change = 0;
+};
+
+/// One uninterrupted window of steps, or of a metered command.
 struct Trial {
+  /// What a command (workload.device "command") said that it trained; absent where it said nothing, and for steps, whose
+  /// samples are steps × global batch.
+  std::optional<double> samples;
   /// The slowest rank's, for each optimizer step: the distribution. Their sum is not the window: with several ranks it may
   /// be longer (the slowest is not always the same), and what lies between two steps is in none of them.
   std::vector<double> step_time_s;
@@ -60,6 +83,9 @@ struct Trial {
   std::optional<double> steal_share;        ///< taken by the hypervisor
   std::optional<double> foreign_share;      ///< used by programs other than this job
   std::vector<EnergyRow> energy;
+  std::vector<SeriesRow> series;
+  std::vector<CounterRow> counters;
+  std::optional<double> sampler_cpu_share;  ///< of one core, used by the thread that reads the series; the worst node's
 };
 
 /// A figure with its interval (DESIGN §8.2). No interval below 3 trials: low and high are absent.
@@ -135,6 +161,14 @@ struct MeterEntry {
   bool available = false, counted = false;
   std::optional<double> update_period_s;
 };
+/// Power with nothing of ours running.
+struct IdleRow {
+  std::string when;                         ///< "before" or "after" all points
+  std::string host, domain, scope;
+  std::optional<double> power_w;            ///< absent with a reason
+  std::optional<double> window_s;
+  std::string reason;
+};
 struct Context {
   std::string started_at, finished_at;      ///< RFC 3339, UTC
   std::vector<std::string> argv;
@@ -144,6 +178,7 @@ struct Context {
   std::vector<HostInfo> hosts;
   std::vector<DeviceEntry> devices;
   std::vector<MeterEntry> meters;
+  std::vector<IdleRow> idle_power;          ///< empty where no meter answers
   /// Pre-flight findings, one line each; one that begins with "interrupted" where the run was cut short.
   std::vector<std::string> warnings;
 };

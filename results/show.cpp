@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "results/paint.hpp"
@@ -176,6 +177,44 @@ class Shower {
       }
       line(m.domain, text + (m.detail.empty() ? "" : " (" + m.detail + ")"));
     }
+    for (const IdleRow& row : report_.context.idle_power)
+      line("idle", row.when + " all points, " + row.host + ", " + row.domain + ": " +
+                       (row.power_w ? si(*row.power_w, "W") : "absent: " + row.reason));
+  }
+
+  /// Least, mean and greatest of each quantity over all trials; counters that moved.
+  void telemetry(const Record& r) {
+    struct Sum {
+      double minimum = 0, sum = 0, maximum = 0;
+      std::size_t count = 0;
+    };
+    std::map<std::string, Sum> series;
+    std::map<std::string, double> counters;
+    for (const Trial& trial : r.trials) {
+      for (const SeriesRow& row : trial.series) {
+        Sum& sum = series[row.host + " " + row.domain + " " + row.quantity];
+        for (std::size_t i = 0; i < std::min({row.mean.size(), row.minimum.size(), row.maximum.size()}); ++i) {
+          sum.minimum = sum.count == 0 ? row.minimum[i] : std::min(sum.minimum, row.minimum[i]);
+          sum.maximum = sum.count == 0 ? row.maximum[i] : std::max(sum.maximum, row.maximum[i]);
+          sum.sum += row.mean[i];
+          ++sum.count;
+        }
+      }
+      for (const CounterRow& row : trial.counters)
+        if (row.change != 0) counters[row.host + " " + row.domain + " " + row.quantity] += row.change;
+    }
+    std::string label = "telemetry";
+    const std::string to = style_.unicode ? " … " : " .. ";
+    for (const auto& [name, sum] : series) {
+      if (sum.count == 0) continue;
+      line(label, name + ": " + significant(sum.sum / static_cast<double>(sum.count)) + " (" + significant(sum.minimum) + to +
+                      significant(sum.maximum) + ")");
+      label.clear();
+    }
+    for (const auto& [name, change] : counters) {
+      line(label, name + ": +" + significant(change));
+      label.clear();
+    }
   }
 
   static std::string interval(const Estimate& e, const std::string& unit) {
@@ -226,6 +265,7 @@ class Shower {
     }
     loss(r);
     energy(r);
+    telemetry(r);
     line("memory", "peak " + bytes(static_cast<double>(s.peak_resident_bytes_per_rank)) + " resident, planned " +
                        bytes(static_cast<double>(s.planned_bytes_per_rank)) + " (largest rank)");
     line("verdict", join({r.verdict.status, join(r.verdict.flags, ", "), join(r.verdict.reasons, "; ")}, ": "));

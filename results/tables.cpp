@@ -42,6 +42,12 @@ constexpr FlagNote flag_notes[] = {
     {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},
     {"loss_not_falling", "the loss did not fall over 20 or more steps: is it learning at all?"},
     {"loss_not_finite", "a loss is not a number: the point does not count."},
+    {"throttled", "heat or a power brake held a device back: `trainwatt show` says which and how long. Look at cooling."},
+    {"power_capped", "a power limit held a clock back: expected where limits are swept."},
+    {"device_errors", "an ECC or Xid counter moved along a window: look at the device before you trust it."},
+    {"not_applied", "a set point did not take effect: the figures are of another state than the one asked for."},
+    {"not_observed", "a set point was accepted, and nothing here can show whether it held under load."},
+    {"unstable", "the losses leave those of the same workload at the found setting by more than 2 %."},
     {"gpu_unused", "a GPU is visible, but the cuda device cannot train yet: these are figures of the CPU."},
     {"ceiling_once",
      "the network's own products could be timed before the trials only: of_ceiling rests on one timing instead of the "

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "results/conditions.hpp"
 #include "results/statistics.hpp"
 
 namespace tw {
@@ -27,8 +28,10 @@ constexpr std::string_view no_meter = "no_energy_meter";
 constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "few_trials",
                                           "steal",       "loss_not_falling", "loss_not_finite",
                                           "implausible", "above_ceiling",    "busy_host",
-                                          "steps_disagree"};
-constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ", "window: ", "no_trials: "};
+                                          "steps_disagree", "throttled",     "power_capped",
+                                          "device_errors", "not_applied",    "not_observed"};
+constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
+                                            "no_trials: ",       "throttled: ", "not_applied: "};
 
 bool is_own_flag(std::string_view flag) {
   return std::find(std::begin(own_flags), std::end(own_flags), flag) != std::end(own_flags);
@@ -150,13 +153,15 @@ void summarise_energy(Record& record, const std::vector<double>& samples) {
       continue;
     }
     const double sensor = sum(relative) / static_cast<double>(relative.size());
-    Estimate joules = estimate(energy), efficiency = estimate(samples_per_j);
+    Estimate joules = estimate(energy);
     widen(joules, sensor);
-    widen(efficiency, sensor);
     s.energy_j[scope] = joules;
+    s.samples_per_j[scope] = s.flops_per_w[scope] = std::nullopt;
+    if (!std::all_of(samples_per_j.begin(), samples_per_j.end(), is_finite)) continue;
+    Estimate efficiency = estimate(samples_per_j);
+    widen(efficiency, sensor);
     s.samples_per_j[scope] = efficiency;
-    s.flops_per_w[scope] =
-        s.model_flops_per_sample > 0 ? std::optional(scaled(efficiency, s.model_flops_per_sample)) : std::nullopt;
+    if (s.model_flops_per_sample > 0) s.flops_per_w[scope] = scaled(efficiency, s.model_flops_per_sample);
   }
   if (has_no_meter(record)) s.energy_reason = std::string(no_meter) + ": " + s.energy_reason;
 }
@@ -170,16 +175,16 @@ void summarise_speed(Record& record, const std::vector<double>& samples) {
     const std::vector<double>& steps = record.trials[i].step_time_s;
     const double seconds = sum(steps);
     if (steps.empty() || !(seconds > 0) || !is_finite(seconds) || !has_window(record.trials[i])) continue;
-    throughput.push_back(samples[i] / record.trials[i].window_s);
+    if (is_finite(samples[i])) throughput.push_back(samples[i] / record.trials[i].window_s);
     step_time.push_back(seconds / static_cast<double>(steps.size()));
     all.insert(all.end(), steps.begin(), steps.end());
   }
-  if (!throughput.empty()) {
-    s.samples_per_s = estimate(throughput);
+  if (!throughput.empty()) s.samples_per_s = estimate(throughput);
+  if (!step_time.empty()) {
     s.step_time_s = estimate(step_time);
-    if (record.workload.seq_len)
+    if (record.workload.seq_len && s.samples_per_s)
       s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
-    if (s.model_flops_per_sample > 0) s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);
+    if (s.model_flops_per_sample > 0 && s.samples_per_s) s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);
     s.step_time_p50_s = quantile(all, 0.5);
     s.step_time_p90_s = quantile(all, 0.9);
     s.step_time_p99_s = quantile(all, 0.99);
@@ -226,9 +231,11 @@ void judge(Record& record, const std::vector<double>& losses) {
   const Summary& s = record.summary;
   std::erase_if(v.flags, is_own_flag);
   std::erase_if(v.reasons, is_own_reason);
-  if (v.status == "unsupported" || v.status == "failed") return;
-
   const auto flag = [&](const char* name) { v.flags.emplace_back(name); };
+  if (v.status == "unsupported" || v.status == "failed") {
+    if (has_refused_setting(record)) flag("not_applied");
+    return;
+  }
   if (record.trials.empty()) v.reasons.push_back("no_trials: nothing was measured");
   for (std::size_t i = 0; i < record.trials.size(); ++i) {
     const std::vector<double>& steps = record.trials[i].step_time_s;
@@ -258,15 +265,18 @@ void judge(Record& record, const std::vector<double>& losses) {
     if (has_no_meter(record)) flag("no_energy_meter");
     if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");
   }
+  judge_conditions(record);
   v.status = v.reasons.empty() ? "valid" : "invalid";
 }
 
 }  // namespace
 
 void summarise(Record& record) {
-  std::vector<double> samples;  // of each trial
+  std::vector<double> samples;  // of each trial; not a number where unknown
   for (const Trial& t : record.trials)
-    samples.push_back(static_cast<double>(record.workload.global_batch) * static_cast<double>(t.step_time_s.size()));
+    samples.push_back(record.workload.device == "command"
+                          ? t.samples.value_or(std::nan(""))
+                          : static_cast<double>(record.workload.global_batch) * static_cast<double>(t.step_time_s.size()));
   const std::vector<double> losses = all_losses(record);
   summarise_speed(record, samples);
   summarise_energy(record, samples);

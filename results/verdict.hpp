@@ -23,6 +23,7 @@ namespace tw {
 ///   loss_not_finite  and the record is invalid
 ///   steps_disagree   the step times add up to more than 5 % more or less than the window that holds them
 ///   above_ceiling    faster than its own products alone: the ceiling is not one
+/// and those of results/conditions.hpp.
 void summarise(Record& record);
 
 /// Exit code of a whole run (DESIGN §9): 0 good, 4 where no record is valid although one was tried.

@@ -37,6 +37,25 @@ struct PlanOptions {
 /// What a training step of one network computes, without running it.
 int plan(const PlanOptions& options);
 
+struct ProbeOptions {
+  std::string site;        ///< a site's own commands for knobs; empty: none
+  std::string energy_csv;  ///< this node's power by the site's own meter; empty: none
+  bool json = false;
+};
+/// All meters, telemetry and knobs of this node: available or not, why not, and the smallest grant that would change it.
+int probe(const ProbeOptions& options);
+
+struct MeterCommand {
+  std::vector<std::string> command;
+  std::string out;         ///< folder for report.json; empty: out/meter-<time>
+  std::string energy_csv;  ///< this node's power by the site's own meter; empty: none
+  std::optional<double> estimate_watts;
+  bool parse = false;      ///< copy the command's output through, and look for samples in it
+};
+inline constexpr int meter_failure = 125;  ///< of `meter` itself: the command's own code passes through
+/// Runs a command and writes its joules to a report. Under mpirun or srun one process of each node reads.
+int meter(const MeterCommand& options);
+
 /// Puts back what runs that are dead have left (`all`: also one that still lives). 0: nothing of them is left, 3: something
 /// is, or a journal is not trusted.
 int restore(bool all);

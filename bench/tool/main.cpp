@@ -42,9 +42,9 @@ std::string unknown_word(const CLI::App& app, const std::string& word) {
                      close.empty() ? "" : "did you mean " + close + "? Else ", help);
 }
 
-int fail(const std::string& what) {
+int fail(const std::string& what, int code = exit_usage) {
   fmt::print(stderr, "trainwatt: {}\n", text::printable(what));
-  return exit_usage;
+  return code;
 }
 
 /// What was printed counts once it has arrived: a full disk shows no earlier than here.
@@ -58,7 +58,7 @@ int finish(int code) {
 
 int main(int argc, char** argv) {
   const Program program = program_info("trainwatt");
-  CLI::App app("Reads training reports and knows the networks that are trained. Measures with trainwatt-train.",
+  CLI::App app("Reads training reports, knows the networks that are trained, and this node's meters and knobs.",
                "trainwatt");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.require_subcommand(0, 1);
@@ -94,12 +94,27 @@ int main(int argc, char** argv) {
   plan->add_option("--ranks", plan_options.ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
   plan->add_flag("--json", plan_options.json, "as JSON");
 
+  tool::ProbeOptions probe_options;
+  CLI::App* probe = app.add_subcommand("probe", "List this node's energy meters and knobs, and what would make more available");
+  probe->add_flag("--json", probe_options.json, "as JSON");
+  probe->add_option("--site", probe_options.site, "JSON of a site's own commands for knobs");
+  probe->add_option("--energy-csv", probe_options.energy_csv, "this node's power by the site's own meter: time,watts");
+
+  tool::MeterCommand meter_options;
+  CLI::App* meter = app.add_subcommand("meter", "Run a command and report the joules it used: trainwatt meter -- CMD…");
+  meter->add_option("--out", meter_options.out, "folder for report.json; must not exist (default out/meter-<time>)");
+  meter->add_flag("--parse", meter_options.parse, "copy the command's output through and look for samples=N or MLLOG lines");
+  meter->add_option("--energy-csv", meter_options.energy_csv, "this node's power by the site's own meter: time,watts");
+  meter->add_option("--estimate-watts", meter_options.estimate_watts, "nominal power for an estimate, never counted");
+  meter->add_option("CMD", meter_options.command, "the command and its arguments, after --")->required();
+  meter->footer("The command's exit code passes through; 125 is trainwatt's own failure.");
+
   bool restore_all = false;
   CLI::App* restore = app.add_subcommand("restore", "Put back clocks and power limits that a killed run left changed");
   restore->add_flag("--all", restore_all, "also those of a run that still lives (in a job's epilog none should)");
 
   app.allow_extras();  // told apart below, with a suggestion
-  for (CLI::App* sub : {validate, show, models, plan, restore}) sub->allow_extras();
+  for (CLI::App* sub : {validate, show, models, plan, probe, restore}) sub->allow_extras();
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -107,15 +122,19 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const std::vector<std::string> extras = app.remaining(true);
     return fail(extras.empty() ? std::string(error.what()) + "; see trainwatt --help"
-                               : unknown_word(app, extras.front()));
+                               : unknown_word(app, extras.front()),
+                *meter ? tool::meter_failure : exit_usage);
   }
   try {
-    if (const std::vector<std::string> extras = app.remaining(true); !extras.empty())
-      return fail(unknown_word(app, extras.front()));
+    std::vector<std::string> extras = app.remaining(true);
+    if (*meter) std::erase(extras, "--");  // what comes after it is in the command
+    if (!extras.empty()) return fail(unknown_word(app, extras.front()), *meter ? tool::meter_failure : exit_usage);
     if (*validate) return finish(tool::validate(reports));
     if (*show) return finish(tool::show(show_options));
     if (*models) return finish(tool::models(models_json));
     if (*plan) return finish(tool::plan(plan_options));
+    if (*probe) return finish(tool::probe(probe_options));
+    if (*meter) return tool::meter(meter_options);  // the command's own code
     if (*restore) return finish(tool::restore(restore_all));
     return fail("no command given; see trainwatt --help");
   } catch (const std::exception& error) {

@@ -1,103 +1,109 @@
 #include "bench/train/energy_window.hpp"
 
-#include "power/ledger.hpp"
-#include "power/reader.hpp"
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "power/journal.hpp"
 #include "results/report_io.hpp"
 
 namespace tw {
 namespace {
 
-/// Rows travel between ranks in the form in which they stand in reports, inside an otherwise empty record.
-std::string pack_rows(std::vector<EnergyRow> rows) {
+// Rows travel between ranks in the form in which they stand in reports, inside an otherwise empty record or report.
+std::string pack(Trial trial) {
   Record carrier;
-  carrier.trials.emplace_back().energy = std::move(rows);
+  carrier.trials.push_back(std::move(trial));
   return to_json_line(carrier);
 }
-std::vector<EnergyRow> unpack_rows(const std::string& text) { return record_from_json(text).trials.front().energy; }
-
-/// Meter entries likewise, inside an otherwise empty report.
-std::string pack_entries(std::vector<MeterEntry> entries) {
+std::string pack(Context context) {
   Report carrier;
-  carrier.context.meters = std::move(entries);
+  carrier.context = std::move(context);
   return to_json(carrier);
+}
+
+template <class Row>
+void append(std::vector<Row>& to, std::vector<Row>&& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
 }  // namespace
 
 struct EnergyWindow::Impl {
-  explicit Impl(Job& the_job) : job(the_job) {
-    if (job.is_node_leader()) reader = std::make_unique<EnergyReader>(find_meters());
-  }
-
-  /// This node's rows of the last window.
-  std::vector<EnergyRow> rows() const {
-    std::vector<EnergyRow> rows;
-    for (LedgerRow& from : make_ledger(reader->findings(), first, last)) {
-      EnergyRow row;
-      row.scope = std::move(from.scope);
-      row.domain = std::move(from.domain);
-      row.host = job.host();
-      row.method = std::move(from.method);
-      row.energy_j = from.energy_joules;
-      row.uncertainty_j = from.uncertainty_joules;
-      if (from.window_seconds > 0) row.window_s = from.window_seconds;
-      if (from.update_period_seconds > 0) row.update_period_s = from.update_period_seconds;
-      row.counted = from.counted;
-      row.reason = std::move(from.reason);
-      rows.push_back(std::move(row));
-    }
-    return rows;
+  Impl(Job& the_job, const MeterOptions& options) : job(the_job) {
+    const std::vector<std::string> ids = job.gather(job.is_node_leader() ? boot_id() : std::string());
+    const auto me = static_cast<std::size_t>(job.rank());
+    if (ids[me].empty() && !job.is_node_leader()) return;
+    const auto first = static_cast<std::size_t>(std::find(ids.begin(), ids.end(), ids[me]) - ids.begin());
+    if (ids[me].empty() || first == me)
+      power = std::make_unique<NodePower>(job.host(), options);
+    else
+      reader_rank = first;
   }
 
   Job& job;
-  std::unique_ptr<EnergyReader> reader;  // node leader only
-  EnergySnapshot first, last;
+  std::unique_ptr<NodePower> power;        // of one rank for each machine
+  std::optional<std::size_t> reader_rank;  // of a node leader whose machine another rank reads
 };
 
-EnergyWindow::EnergyWindow(Job& job) : impl_(std::make_unique<Impl>(job)) {}
+EnergyWindow::EnergyWindow(Job& job, const MeterOptions& options) : impl_(std::make_unique<Impl>(job, options)) {}
 EnergyWindow::~EnergyWindow() = default;
 
 std::vector<MeterEntry> EnergyWindow::entries() {
-  std::vector<MeterEntry> mine;
-  if (impl_->reader)
-    for (const MeterFinding& finding : impl_->reader->findings()) {
-      MeterEntry entry;
-      entry.host = impl_->job.host();
-      entry.domain = finding.domain;
-      if (finding.scope) entry.scope = to_string(*finding.scope);
-      entry.reason = finding.reason;
-      entry.detail = finding.detail;
-      entry.available = finding.meter != nullptr;
-      entry.counted = finding.counted;
-      if (finding.meter) {
-        entry.scope = to_string(finding.meter->scope());
-        entry.method = to_string(finding.meter->method());
-        entry.update_period_s = finding.meter->update_period_seconds();
-      }
-      mine.push_back(std::move(entry));
-    }
+  Context mine;
+  if (impl_->power) mine.meters = impl_->power->entries();
+  if (impl_->reader_rank) {
+    MeterEntry entry;
+    entry.host = impl_->job.host();
+    entry.domain = "node";
+    entry.reason = "duplicate";
+    entry.detail = "the same machine as that of rank " + std::to_string(*impl_->reader_rank) + ", which reads its meters";
+    mine.meters.push_back(std::move(entry));
+  }
   std::vector<MeterEntry> all;
-  for (const std::string& text : impl_->job.gather(impl_->reader ? pack_entries(std::move(mine)) : std::string()))
-    if (!text.empty())
-      for (MeterEntry& entry : report_from_json(text).context.meters) all.push_back(std::move(entry));
+  for (const std::string& text : impl_->job.gather(mine.meters.empty() ? std::string() : pack(std::move(mine))))
+    if (!text.empty()) append(all, std::move(report_from_json(text).context.meters));
   return all;
 }
 
 void EnergyWindow::begin() {
-  if (impl_->reader) impl_->first = impl_->reader->snapshot();
+  if (impl_->power) impl_->power->begin();
 }
 
 void EnergyWindow::end() {
-  if (impl_->reader) impl_->last = impl_->reader->snapshot();
+  if (impl_->power) impl_->power->end();
 }
 
-std::vector<EnergyRow> EnergyWindow::rows() {
-  std::vector<EnergyRow> mine;
-  if (impl_->reader) mine = impl_->rows();
-  std::vector<EnergyRow> all;
-  for (const std::string& text : impl_->job.gather(impl_->reader ? pack_rows(std::move(mine)) : std::string()))
-    if (!text.empty())
-      for (EnergyRow& row : unpack_rows(text)) all.push_back(std::move(row));
+void EnergyWindow::collect(Trial& trial) {
+  Trial mine;
+  if (impl_->power) impl_->power->collect(mine);
+  for (const std::string& text : impl_->job.gather(impl_->power ? pack(std::move(mine)) : std::string())) {
+    if (text.empty()) continue;
+    Trial one = std::move(record_from_json(text).trials.front());
+    append(trial.energy, std::move(one.energy));
+    append(trial.series, std::move(one.series));
+    append(trial.counters, std::move(one.counters));
+    if (one.sampler_cpu_share)
+      trial.sampler_cpu_share = std::max(trial.sampler_cpu_share.value_or(0), *one.sampler_cpu_share);
+  }
+}
+
+std::vector<IdleRow> EnergyWindow::idle(const std::string& when, double seconds) {
+  Job& job = impl_->job;
+  if (job.maximum({impl_->power && impl_->power->has_meter() ? 1.0 : 0.0}).front() == 0) return {};
+  job.barrier();
+  // Every rank sleeps: one that waits in a collective would spin, and its power would count.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  begin();
+  std::this_thread::sleep_until(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(until));
+  end();
+  Context mine;
+  if (impl_->power) mine.idle_power = impl_->power->idle(when);
+  std::vector<IdleRow> all;
+  for (const std::string& text : job.gather(mine.idle_power.empty() ? std::string() : pack(std::move(mine))))
+    if (!text.empty()) append(all, std::move(report_from_json(text).context.idle_power));
   return all;
 }
 

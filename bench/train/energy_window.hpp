@@ -1,27 +1,30 @@
-// Joules of a window, one reader per node, gathered from all nodes.
+// What a window used on all nodes: one reader for each machine, gathered from everywhere.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/node_power/node_power.hpp"
 #include "comm/job.hpp"
 #include "results/record.hpp"
 
 namespace tw {
 
-/// Opens the node's meters on the node leader; every other rank holds an empty one. All functions but the constructor's
-/// work are collective where they say so.
+/// Opens a machine's meters on one rank: the leader of the node, or of the first of several nodes (containers, pods) that
+/// turn out to be one machine by its boot id. Every other rank holds an empty one. Collective: all but begin and end.
 class EnergyWindow {
  public:
-  explicit EnergyWindow(Job& job);
+  explicit EnergyWindow(Job& job, const MeterOptions& options = {});
   ~EnergyWindow();
-  /// Meters found on all nodes, with reasons (collective).
+  /// Meters found on all nodes, with reasons.
   std::vector<MeterEntry> entries();
   void begin();
   void end();
-  /// Rows of the last window from all nodes, on every rank (collective). Where a node has no meter: one row without joules.
-  std::vector<EnergyRow> rows();
+  /// Fills the trial's energy, series, counters and sampler_cpu_share from all nodes, on every rank.
+  void collect(Trial& trial);
+  /// Power of the counted meters while all ranks sleep for this long; no time is taken where no meter answers.
+  std::vector<IdleRow> idle(const std::string& when, double seconds);
 
  private:
   struct Impl;

@@ -17,8 +17,12 @@
 #include "bench/train/options.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
+#include "bench/train/set_points.hpp"
+#include "bench/train/settings.hpp"
 #include "comm/bucketer.hpp"
 #include "models/compute/registry.hpp"
+#include "power/guardian.hpp"
+#include "results/conditions.hpp"
 #include "results/report_io.hpp"
 #include "results/tables.hpp"
 #include "results/verdict.hpp"
@@ -28,6 +32,8 @@ namespace tw {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr double idle_seconds = 1;
 
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 std::string rfc3339_now() { return utc_now("{:%Y-%m-%dT%H:%M:%SZ}"); }
@@ -219,8 +225,8 @@ int export_one_step(Job& job, Device& device, const RunPlan& plan, const Options
   return exit_good;
 }
 
-int measure(Job& job, Device& device, const RunPlan& plan, const Options& options, const std::string& note, int argc,
-            char** argv) {
+int measure(Job& job, Device& device, const RunPlan& plan, const Options& options, const std::string& note,
+            std::optional<Guardian>& guardian, int argc, char** argv) {
   const fs::path out = !options.out.empty() ? fs::path(options.out) : default_folder(job, plan);
   // What no point can do is the user's to know before a folder is made.
   std::string first_obstacle;
@@ -235,7 +241,19 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   const RemovedIfEmpty made(job, out);
 
   Report report;
-  EnergyWindow energy(job);
+  MeterOptions meters;
+  if (!options.energy_csv.empty()) {
+    // One series read by several nodes would be counted by each.
+    const std::string place = "{host}";
+    std::string path = options.energy_csv;
+    if (const std::size_t at = path.find(place); at != std::string::npos)
+      path.replace(at, place.size(), job.host());
+    else if (job.nodes() > 1)
+      throw Stop(exit_usage, "--energy-csv " + path + ": has to hold {host}, since each of several nodes has a meter of its own");
+    meters.external_csv = path;
+  }
+  meters.estimate_watts = options.estimate_watts;
+  EnergyWindow energy(job, meters);
   std::vector<std::string> flags;
   report.program = program_info("trainwatt-train");
   report.plan.suite = plan.suite;
@@ -255,6 +273,15 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   for (const std::string& warning : report.context.warnings) progress.line("warning: " + warning);
 
   RunContext context{job, device, plan, energy, progress, options.bucket_mib, why_no_energy(report.context.meters), flags};
+  std::optional<JobSettings> settings;
+  if (std::ranges::any_of(plan.points, [](const Point& point) { return !point.setting.empty(); })) {
+    settings.emplace(job, JobSettingsOptions{options.site, options.force});
+    context.settings = &*settings;
+    for (const std::string& line : settings->recovered()) progress.line("put back: " + line);
+  } else {
+    guardian.reset();
+  }
+  report.context.idle_power = energy.idle("before", idle_seconds);
   // What ended the run before its last point: what was finished until then is reported all the same.
   std::optional<Stop> ended;
   for (std::size_t i = 0; i < plan.points.size() && !ended; ++i) {
@@ -275,6 +302,14 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
                       report.records.size(), plan.points.size()));
     }
   }
+  if (settings)
+    for (const std::string& line : settings->restore()) {
+      report.context.warnings.push_back("not put back: " + line);
+      progress.line("warning: " + report.context.warnings.back());
+    }
+  if (!ended)
+    for (IdleRow& row : energy.idle("after", idle_seconds)) report.context.idle_power.push_back(std::move(row));
+  flag_unstable(report);
   report.context.finished_at = rfc3339_now();
   const fs::path path = out / "report.json";
   if (job.is_root() && !report.records.empty())  // first: a full disk must not take the figures along
@@ -321,7 +356,18 @@ void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
                                          rank));
 }
 
-int run(Job& job, int argc, char** argv) {
+/// Whether these arguments may lead to settings, for which a guardian must stand by before MPI starts.
+bool may_set(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with("--config")) return true;
+    for (const SettingAxis& axis : setting_axes())
+      if (word.starts_with(axis.option)) return true;
+  }
+  return false;
+}
+
+int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   const std::optional<Options> parsed = agree_on_options(job, argc, argv);
   if (!parsed) return exit_good;
   const Options& options = *parsed;
@@ -345,7 +391,7 @@ int run(Job& job, int argc, char** argv) {
   together(job, [&] { device = create_device(choice.name, DeviceOptions{job.local_rank(), threads}); });
   if (!choice.note.empty()) say(job, choice.note);
   if (!options.export_step.empty()) return export_one_step(job, *device, plan, options);
-  return measure(job, *device, plan, options, choice.note, argc, argv);
+  return measure(job, *device, plan, options, choice.note, guardian, argc, argv);
 }
 
 }  // namespace
@@ -353,15 +399,18 @@ int run(Job& job, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tw::install_signal_handlers();
+  std::optional<tw::Guardian> guardian;
   std::unique_ptr<tw::Job> job;
   try {
+    if (tw::may_set(argc, argv)) guardian.emplace();
     job = std::make_unique<tw::Job>(&argc, &argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "trainwatt-train: error: MPI cannot start: %s\n", error.what());
+    std::fprintf(stderr, "trainwatt-train: error: cannot start: %s\n", error.what());
     return tw::exit_environment;
   }
   try {
-    return tw::run(*job, argc, argv);
+    if (!job->is_node_leader()) guardian.reset();  // it will hold no settings
+    return tw::run(*job, guardian, argc, argv);
   } catch (const tw::Stop& stop) {  // agreed upon: every rank is here
     if (job->is_root()) std::fprintf(stderr, "trainwatt-train: error: %s\n", stop.what());
     return stop.code();

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "bench/train/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/compute/registry.hpp"
 #include "results/version.hpp"
@@ -28,6 +29,8 @@ std::string unknown_option(const CLI::App& app, const CLI::ExtrasError& error) {
 }
 
 bool is_empty(const Axes& axes) {
+  for (const auto& [kind, values] : axes.setting)
+    if (!values.empty()) return false;
   return axes.model.empty() && axes.layers.empty() && axes.precision.empty() && axes.micro_batch.empty() &&
          axes.accumulate.empty() && axes.global_batch.empty() && axes.seq_len.empty();
 }
@@ -65,6 +68,15 @@ ParseResult parse_options(int argc, char** argv) {
                                                            "one of the two"))
       ->group("What");
   list(app.add_option("--seq-len", axes.seq_len, "tokens of a sample"))->group("What");
+  for (const SettingAxis& axis : setting_axes())
+    list(app.add_option(axis.option, axes.setting[axis.kind], axis.help))->group("Settings (restored at the end)");
+  app.add_option("--site", options.site, "JSON of a site's own commands for knobs")->group("Settings (restored at the end)");
+  app.add_flag("--force", options.force, "set clocks also where somebody else seems to have locked them")
+      ->group("Settings (restored at the end)");
+  app.add_option("--energy-csv", options.energy_csv, "this node's power by the site's own meter: time,watts")
+      ->group("Energy");
+  app.add_option("--estimate-watts", options.estimate_watts, "nominal power for an estimate, never counted")
+      ->group("Energy");
   app.add_option("--suite", options.suite, "a built-in plan: quick")->group("What");
   app.add_option("--config", options.config, "a plan as JSON; keys as the options, with underscores")->group("What");
   app.add_option("--seed", options.seed, "of weights and data (default 1)")->group("What");
@@ -106,7 +118,7 @@ ParseResult parse_options(int argc, char** argv) {
       throw UsageError("--suite and --config exclude each other: give one");
     const bool planned = !options.suite.empty() || !options.config.empty();
     if (planned && !is_empty(axes))
-      throw UsageError("a suite or config is frozen: leave out --model, --precision, --micro-batch and the like");
+      throw UsageError("a suite or config is frozen: leave out --model, --precision, --gpu-clock and the like");
     if (options.steps && options.window_seconds)
       throw UsageError("--steps and --window exclude each other: give one");
   } catch (const CLI::CallForHelp&) {

@@ -16,6 +16,10 @@ struct Options {
   std::optional<double> window_seconds;
   std::optional<std::int64_t> steps, trials, warmup_steps, seed;
   bool recompute = false;
+  std::string site;                ///< file of a site's own commands for knobs; empty: none
+  bool force = false;              ///< set clocks where a lock is evident
+  std::string energy_csv;          ///< empty: none
+  std::optional<double> estimate_watts;
   std::string device = "auto";
   std::string out;                 ///< empty: out/<suite or model>-<UTC time>
   std::string export_step;         ///< folder; empty: measure

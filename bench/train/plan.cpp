@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/train/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
@@ -51,7 +52,29 @@ std::string point_id(const Point& point) {
   if (point.layers) id += fmt::format("-l{}", *point.layers);
   id += fmt::format("/{}/mb{}", point.precision, point.micro_batch);
   if (point.network.is_tokens()) id += fmt::format("/t{}", point.seq_len);
-  return id + fmt::format("/acc{}/np{}", point.accumulate, point.ranks);
+  id += fmt::format("/acc{}/np{}", point.accumulate, point.ranks);
+  for (const SettingAxis& axis : setting_axes())
+    if (const auto value = point.setting.find(axis.kind); value != point.setting.end())
+      id += fmt::format("/{}={}", axis.key, value->second);
+  return id;
+}
+
+/// All combinations of the set points of one grid; one without any where it names none.
+std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes) {
+  std::vector<std::map<KnobKind, double>> all = {{}};
+  for (const SettingAxis& axis : setting_axes()) {
+    const auto written = axes.setting.find(axis.kind);
+    if (written == axes.setting.end() || written->second.empty()) continue;
+    std::vector<std::map<KnobKind, double>> longer;
+    for (const auto& before : all)
+      for (const std::string& text : written->second)
+        for (const std::optional<double>& value : parse_set_points(axis.option, text)) {
+          longer.push_back(before);
+          if (value) longer.back()[axis.kind] = *value;
+        }
+    all = std::move(longer);
+  }
+  return all;
 }
 
 NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
@@ -103,39 +126,41 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
       if (std::ranges::find(precision_names(), precision) == precision_names().end())
         throw UsageError(fmt::format("unknown --precision '{}': {}", precision, did_you_mean(precision, precision_names())));
     const std::vector<std::string> precisions = axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
-    for (const std::string& model : axes.model)
-      for (const auto layers : values_or_none(axes.layers))
-        for (const auto seq_len : values_or_none(axes.seq_len))
-          for (const std::string& precision : precisions)
-            for (const auto micro : values_or_none(axes.micro_batch))
-              for (const auto accumulate : values_or_none(axes.accumulate))
-                for (const auto global : values_or_none(axes.global_batch)) {
-                  if (micro) check_range(*micro, most_micro_batch, "--micro-batch");
-                  if (accumulate) check_range(*accumulate, most_accumulate, "--accumulate");
-                  if (global) check_range(*global, most_global_batch, "--global-batch");
-                  Point point;
-                  point.network = network_of(model, layers);
-                  point.layers = layers;
-                  point.precision = precision;
-                  point.ranks = ranks;
-                  if (point.network.is_tokens()) {
-                    point.seq_len = seq_len.value_or(point.network.default_seq_len);
-                    check_positive(point.seq_len, "--seq-len");
-                    const std::int64_t longest = point.network.gpt2().max_seq;
-                    if (point.seq_len > longest)
-                      throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model,
-                                                   longest, longest));
-                  } else if (seq_len) {
-                    throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
+    for (const auto& setting : settings_of(axes))
+      for (const std::string& model : axes.model)
+        for (const auto layers : values_or_none(axes.layers))
+          for (const auto seq_len : values_or_none(axes.seq_len))
+            for (const std::string& precision : precisions)
+              for (const auto micro : values_or_none(axes.micro_batch))
+                for (const auto accumulate : values_or_none(axes.accumulate))
+                  for (const auto global : values_or_none(axes.global_batch)) {
+                    if (micro) check_range(*micro, most_micro_batch, "--micro-batch");
+                    if (accumulate) check_range(*accumulate, most_accumulate, "--accumulate");
+                    if (global) check_range(*global, most_global_batch, "--global-batch");
+                    Point point;
+                    point.network = network_of(model, layers);
+                    point.layers = layers;
+                    point.precision = precision;
+                    point.ranks = ranks;
+                    point.setting = setting;
+                    if (point.network.is_tokens()) {
+                      point.seq_len = seq_len.value_or(point.network.default_seq_len);
+                      check_positive(point.seq_len, "--seq-len");
+                      const std::int64_t longest = point.network.gpt2().max_seq;
+                      if (point.seq_len > longest)
+                        throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model,
+                                                     longest, longest));
+                    } else if (seq_len) {
+                      throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
+                    }
+                    solve_batch(point, micro, accumulate, global);
+                    check_range(point.micro_batch, most_micro_batch, "micro-batch");
+                    check_range(point.accumulate, most_accumulate, "accumulation");
+                    check_range(point.global_batch(), most_global_batch, "global batch");
+                    point.id = point_id(point);
+                    if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
+                    plan.points.push_back(std::move(point));
                   }
-                  solve_batch(point, micro, accumulate, global);
-                  check_range(point.micro_batch, most_micro_batch, "micro-batch");
-                  check_range(point.accumulate, most_accumulate, "accumulation");
-                  check_range(point.global_batch(), most_global_batch, "global batch");
-                  point.id = point_id(point);
-                  if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
-                  plan.points.push_back(std::move(point));
-                }
   }
   if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
   return plan;
@@ -157,6 +182,7 @@ std::string RunPlan::canonical_json() const {
                   {"ranks", point.ranks},     {"micro_batch", point.micro_batch}, {"accumulate", point.accumulate},
                   {"layers", point.layers ? Json(*point.layers) : Json()}};
     if (point.network.is_tokens()) entry["seq_len"] = point.seq_len;
+    for (const auto& [kind, value] : point.setting) entry["setting"][to_string(kind)] = value;
     json["points"].push_back(std::move(entry));
   }
   return json.dump();

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "models/catalog/description.hpp"
+#include "power/knob.hpp"
 
 namespace tw {
 
@@ -18,6 +20,7 @@ struct Axes {
   std::vector<int> layers;
   std::vector<std::string> precision;
   std::vector<std::int64_t> micro_batch, accumulate, global_batch, seq_len;
+  std::map<KnobKind, std::vector<std::string>> setting;  ///< set points as written (bench/train/set_points.hpp)
 };
 
 /// How each point is measured.
@@ -46,6 +49,7 @@ struct Point {
   std::string precision;
   std::int64_t micro_batch = 0, accumulate = 0, seq_len = 0;
   int ranks = 1;
+  std::map<KnobKind, double> setting;       ///< what is not in it stays as found
   std::int64_t global_batch() const { return micro_batch * accumulate * ranks; }
 };
 
@@ -89,7 +93,7 @@ Request read_config(const std::string& path, const std::string& text);
 /// The text of a config file or pipe, of 1 MiB at most. Throws UsageError.
 std::string read_config_text(const std::string& path);
 
-/// Determines every point for `ranks` ranks on `device`. Throws UsageError: unknown network or precision, over-determined or
+/// Determines every point for `ranks` ranks on `device`. Settings are the outermost axes: changing them takes longest. Throws UsageError: unknown network or precision, over-determined or
 /// indivisible batch, a sequence longer than the network's.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
 

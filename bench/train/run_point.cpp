@@ -55,7 +55,7 @@ class PointRun {
 
   /// Everything that may fail for want of memory or support; no collectives inside.
   void set_up() {
-    trainer_ = std::make_unique<Trainer>(context_.device, trainer_config(point_, context_.plan, context_.job.rank()));
+    steps_ = context_.steps(context_.device, trainer_config(point_, context_.plan, context_.job.rank()));
   }
   /// Collective.
   void connect() {
@@ -130,26 +130,26 @@ class PointRun {
     return shares;
   }
 
-  const Trainer& trainer() const { return *trainer_; }
+  std::uint64_t planned_bytes() const { return steps_->planned_bytes(); }
 
  private:
   void step(Samples& samples) {
     const auto start = Clock::now();
-    const StepResult result = trainer_->step(sync_);
+    const StepResult result = steps_->step(sync_);
     take(samples, result, seconds_since(start));
   }
 
   RunContext& context_;
   const Point& point_;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<StepSource> steps_;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Bucketer> bucketer_;
   GradientSync sync_;
 };
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
-Trial merge(Job& job, const Samples& mine, std::vector<EnergyRow> energy) {
+Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
   Trial trial;
   trial.step_time_s = job.maximum(mine.step_seconds);
   trial.loss = job.sum(mine.loss);
@@ -171,7 +171,7 @@ Trial merge(Job& job, const Samples& mine, std::vector<EnergyRow> energy) {
                        .value_or(-1.0)});
   if (worst[0] >= 0) trial.steal_share = worst[0];
   if (worst[1] >= 0) trial.foreign_share = std::min(worst[1], 1.0);
-  trial.energy = std::move(energy);
+  energy.collect(trial);
   return trial;
 }
 
@@ -200,7 +200,21 @@ Record not_run(Record record, const char* status, const std::string& reason) {
   return record;
 }
 
+class TrainerSteps : public StepSource {
+ public:
+  TrainerSteps(Device& device, const TrainerConfig& config) : trainer_(device, config) {}
+  StepResult step(const GradientSync& sync) override { return trainer_.step(sync); }
+  std::uint64_t planned_bytes() const override { return trainer_.memory().total(); }
+
+ private:
+  Trainer trainer_;
+};
+
 }  // namespace
+
+std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& config) {
+  return std::make_unique<TrainerSteps>(device, config);
+}
 
 bool interruption_requested() { return interruption != 0; }
 
@@ -260,6 +274,18 @@ Record run_point(RunContext& context, const Point& point) {
   if (const std::string why = job.agree(why_too_large(point, context.plan, job, context.device.info().threads)); !why.empty())
     return not_run(std::move(record), "failed", why);
 
+  if (context.settings) {
+    context.progress.stage("applying settings");
+    record.setting = context.settings->apply(point.setting);
+    for (const auto& [name, setting] : record.setting) {
+      std::string why = setting.devices.empty() ? "no device has this knob" : "";
+      for (const SettingRow& row : setting.devices)
+        if (!row.accepted && why.empty()) why = fmt::format("{} on {}: {}", row.domain, row.host, row.reason);
+      if (why.empty()) continue;
+      return not_run(std::move(record), "unsupported", fmt::format("{} {}: {}", name, *setting.requested, why));
+    }
+  }
+
   reset_peak_resident_bytes();
   const DType dtype = dtype_of(point.precision);
   const auto ceiling = [&](const Ceiling* earlier) {
@@ -284,11 +310,11 @@ Record run_point(RunContext& context, const Point& point) {
   const double estimate_seconds = job.maximum({pace.empty() ? 0.0 : quantile(pace, 0.5)}).front();
   for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
     const Samples samples = run->window(estimate_seconds, trial);
-    record.trials.push_back(merge(job, samples, context.energy.rows()));
+    record.trials.push_back(merge(job, context.energy, samples));
   }
   summary.op_share = run->profile();
   summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(job.maximum({static_cast<double>(peak_resident_bytes())}).front());
-  summary.planned_bytes_per_rank = run->trainer().memory().total();
+  summary.planned_bytes_per_rank = run->planned_bytes();
   // Without the network, whose memory the plans for timing would come on top of.
   run.reset();
   try {
@@ -301,6 +327,7 @@ Record run_point(RunContext& context, const Point& point) {
   summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
   record.verdict.flags.insert(record.verdict.flags.begin(), context.flags.begin(), context.flags.end());
   summary.energy_reason = context.energy_reason;
+  observe_settings(record.setting, record.trials);
   if (context.plan.measurement.steps) record.verdict.flags.push_back("steps_given");
   summarise(record);
   return record;

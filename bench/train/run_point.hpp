@@ -1,15 +1,31 @@
 // Measures one point of a plan.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "bench/train/energy_window.hpp"
 #include "bench/train/plan.hpp"
 #include "bench/train/progress.hpp"
+#include "bench/train/settings.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"
 #include "models/trainer.hpp"
 #include "results/record.hpp"
 
 namespace tw {
+
+/// What a point does over and over: the trainer's optimizer steps, or a test's.
+class StepSource {
+ public:
+  virtual ~StepSource() = default;
+  /// Collective by way of `sync`.
+  virtual StepResult step(const GradientSync& sync) = 0;
+  virtual std::uint64_t planned_bytes() const = 0;
+};
+/// Allocates all that a point's steps need; no collectives.
+using StepSourceFactory = std::function<std::unique_ptr<StepSource>(Device&, const TrainerConfig&)>;
+std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& config);
 
 struct RunContext {
   Job& job;
@@ -20,6 +36,8 @@ struct RunContext {
   double bucket_mib = 25;
   std::string energy_reason;        ///< why there are no joules; empty where a meter answers
   std::vector<std::string> flags;   ///< of the whole run: narrow_affinity, oversubscribed, …
+  JobSettings* settings = nullptr;  ///< null: the plan has none
+  StepSourceFactory steps = trainer_steps;
 };
 
 /// The trainer's configuration of a point on this rank.

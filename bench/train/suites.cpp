@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bench/train/plan.hpp"
+#include "bench/train/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
@@ -24,7 +25,7 @@ Request quick() {
   Request request;
   request.suite = "quick";
   request.axes.push_back(Axes{.model = {"gpt2-tiny", "resnet-tiny"}, .layers = {}, .precision = {"float32", "bf16"},
-                              .micro_batch = {}, .accumulate = {1, 4}, .global_batch = {}, .seq_len = {}});
+                              .micro_batch = {}, .accumulate = {1, 4}, .global_batch = {}, .seq_len = {}, .setting = {}});
   request.measurement.window_seconds = 2.0;
   request.measurement.trials = 3;
   request.measurement.ceiling_seconds = 2.0;
@@ -80,14 +81,30 @@ void read_list(std::vector<T>& into, const Json& value) {
     one(value);
 }
 
+/// "found", "min:max:step" or a number, or a list of these.
+void read_set_points(const char* key, std::vector<std::string>& into, const Json& value) {
+  into.clear();
+  const auto one = [&](const Json& item) {
+    into.push_back(item.is_string() ? item.get<std::string>() : fmt::format("{}", item.get<double>()));
+    parse_set_points(key, into.back());
+  };
+  if (value.is_array())
+    for (const Json& item : value) one(item);
+  else
+    one(value);
+}
+
 Handlers axes_handlers(Axes& axes) {
-  return {{"model", [&](const Json& v) { read_list(axes.model, v); }},
+  Handlers handlers = {{"model", [&](const Json& v) { read_list(axes.model, v); }},
           {"layers", [&](const Json& v) { read_list(axes.layers, v); }},
           {"precision", [&](const Json& v) { read_list(axes.precision, v); }},
           {"micro_batch", [&](const Json& v) { read_list(axes.micro_batch, v); }},
           {"accumulate", [&](const Json& v) { read_list(axes.accumulate, v); }},
           {"global_batch", [&](const Json& v) { read_list(axes.global_batch, v); }},
           {"seq_len", [&](const Json& v) { read_list(axes.seq_len, v); }}};
+  for (const SettingAxis& axis : setting_axes())
+    handlers[axis.key] = [&](const Json& v) { read_set_points(axis.key, axes.setting[axis.kind], v); };
+  return handlers;
 }
 
 }  // namespace
@@ -194,6 +211,11 @@ Request read_config(const std::string& path, const std::string& text) {
     inherit("accumulate", &Axes::accumulate);
     inherit("global_batch", &Axes::global_batch);
     inherit("seq_len", &Axes::seq_len);
+    for (const auto& [kind, values] : common.setting) {
+      bool used = false;
+      for (Axes& grid : request.axes) used = grid.setting.emplace(kind, values).second || used;
+      if (!used) fail(path, fmt::format("/{} beside /grids is the default of grids without it, but each has its own: leave it out", to_string(kind)));
+    }
   }
   for (const Axes& axes : request.axes)
     if (axes.model.empty()) fail(path, grids ? "has a grid without a model: add \"model\"" : "names no model: add \"model\" or \"grids\"");

@@ -1,5 +1,6 @@
 #include "power/nvml/library.hpp"
 
+#include <cstdlib>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -163,6 +164,17 @@ std::vector<Device> visible_devices(const Library& library, const std::vector<De
       chosen.push_back(*match);
   }
   return chosen;
+}
+
+std::optional<std::vector<std::string>> visible_domains() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return std::nullopt;
+  Unavailable why;
+  const std::shared_ptr<const Library> library = Library::open(&why);
+  if (!library) return std::nullopt;
+  std::vector<std::string> domains;
+  for (const Device& device : visible_devices(*library, find_devices(*library), visible)) domains.push_back(device.domain());
+  return domains;
 }
 
 std::optional<double> field_number(const FieldValue& field) {

@@ -72,6 +72,10 @@ std::vector<Device> find_devices(const Library& library);
 /// equal GPUs. As CUDA does, stops at the first entry that names nothing.
 std::vector<Device> visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible);
 
+/// Domains ("nvml:GPU-…") of the GPUs that the environment's CUDA_VISIBLE_DEVICES leaves visible; nullopt where it is unset
+/// or there is no driver.
+std::optional<std::vector<std::string>> visible_domains();
+
 /// One field value as a number; nullopt where the device does not have it.
 std::optional<double> field_number(const FieldValue& field);
 std::optional<double> read_field(const Library& library, DeviceHandle device, unsigned id);

@@ -164,11 +164,21 @@ Report sample_energy_report() {
   report.records = {r};
   report.plan.canonical_json = plan_of({{r.id, "gpt2-tiny", "bf16", 4, 1}}, R"("steps":null,)",
                                        R"(,"trials":3,"warmup_steps":3,"window_s":60.0)");
-  report.records[0].setting["cpu_frequency_mhz"] = {2400, 2400, std::nullopt};
+  const std::string last = R"("seq_len":128})";
+  std::string& plan = report.plan.canonical_json;
+  plan.replace(plan.find(last), last.size(), R"("seq_len":128,"setting":{"cpu_frequency_mhz":2400.0}})");
+  report.records[0].setting["cpu_frequency_mhz"] = {2400, 2400, std::nullopt, {{"node1", "cpu", 2400, std::nullopt, "no channel"}}};
   report.context.warnings.clear();
   report.context.hosts[0].container = "docker", report.context.hosts[0].cpu_max_mhz = 3800;
   report.context.meters = {{"node1", "rapl:package-0", "package", "counter", "", "", true, true, 0.001},
                            {"node1", "rapl:core-0", "package", "counter", "contained", "", true, false, 0.001}};
+  for (Trial& trial : report.records[0].trials) {
+    trial.series = {{"node1", "rapl:package-0", "power_w", {0, 0.1}, {97.5, 98}, {98.1, 98.4}, {99, 98.9}}};
+    trial.counters = {{"node1", "cpu", "throttle_thermal_events", 0}};
+    trial.sampler_cpu_share = 0.0004;
+  }
+  report.context.idle_power = {{"before", "node1", "rapl:package-0", "package", 42.5, 1.0, ""},
+                               {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, "lost"}};
   summarise(report.records[0]);
   return report;
 }

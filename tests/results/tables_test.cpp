@@ -190,7 +190,7 @@ TEST(Tables, ControlCharactersDoNotReachTheTerminal) {
   for (MeterEntry& m : c.meters) m.host = m.domain = m.scope = m.method = m.reason = m.detail = evil;
   Record& r = report.records[0];
   r.id = r.workload.model = r.workload.precision = r.workload.device = r.workload.optimizer = evil;
-  r.setting = {{evil, {1, 2, 3}}};
+  r.setting = {{evil, {1, 2, 3, {}}}};
   r.trials[0].phase_s[evil] = 1;
   for (EnergyRow& row : r.trials[0].energy) row.domain = row.reason = evil;
   r.trials[0].energy[3].counted = false;

@@ -1,0 +1,296 @@
+// `trainwatt meter -- CMD`: the joules of any command, in a report like any other.
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "bench/node_power/node_power.hpp"
+#include "bench/tool/commands.hpp"
+#include "bench/tool/output_parser.hpp"
+#include "results/report_io.hpp"
+#include "results/text.hpp"
+#include "results/verdict.hpp"
+#include "results/version.hpp"
+
+namespace tw::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+/// Where this process stands among those that a launcher started with it, as far as the environment tells.
+struct Place {
+  std::string job;  ///< names the launch; empty: started alone
+  int rank = 0, ranks = 1, local_rank = 0;
+  int local_ranks = 1;  ///< 0: not known
+  std::string launcher = "none";
+};
+Place find_place() {
+  const auto number = [](const char* name, int otherwise) {
+    const std::string text = variable(name);
+    return text.empty() ? otherwise : std::atoi(text.c_str());
+  };
+  Place place;
+  // mpirun's first: under it in a Slurm allocation, Slurm's variables are the daemon's.
+  if (!variable("OMPI_COMM_WORLD_RANK").empty()) {
+    place = {variable("PMIX_NAMESPACE"), number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_SIZE", 1),
+             number("OMPI_COMM_WORLD_LOCAL_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", 0), "mpirun"};
+    if (place.job.empty()) place.job = std::to_string(getppid());
+  } else if (!variable("SLURM_PROCID").empty() && !variable("SLURM_STEP_ID").empty()) {
+    place = {variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID"), number("SLURM_PROCID", 0),
+             number("SLURM_NTASKS", 1), number("SLURM_LOCALID", 0), number("SLURM_STEP_TASKS_PER_NODE", 0), "srun"};
+  }
+  std::erase_if(place.job, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; });
+  return place;
+}
+
+/// Processes of one launch on one node meet over locked files: a lock goes with its process, however that ends.
+class Rendezvous {
+ public:
+  explicit Rendezvous(const Place& place)
+      : folder_(fs::temp_directory_path() / fmt::format("trainwatt-meter-{}-{}", geteuid(), place.job)) {}
+  ~Rendezvous() {
+    if (lock_ >= 0) close(lock_);
+  }
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// Of one that does not read: held until this process ends.
+  void hold(int local_rank) {
+    fs::create_directories(folder_);
+    fs::permissions(folder_, fs::perms::owner_all);
+    const fs::path file = folder_ / std::to_string(local_rank);
+    lock_ = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock_ >= 0) flock(lock_, LOCK_EX);
+  }
+  /// Of the reader: until all others on this node have ended. One that has not begun yet is given ten seconds.
+  void wait(int local_ranks) const {
+    std::error_code ignored;
+    const auto begun = [&] {
+      return std::distance(fs::directory_iterator(folder_, ignored), fs::directory_iterator()) >= local_ranks - 1;
+    };
+    for (const auto until = Clock::now() + std::chrono::seconds(10); !begun() && Clock::now() < until;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
+      const int file = open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+      if (file < 0) continue;
+      flock(file, LOCK_EX);
+      close(file);
+    }
+    fs::remove_all(folder_, ignored);
+  }
+
+ private:
+  fs::path folder_;
+  int lock_ = -1;
+};
+
+volatile sig_atomic_t child = 0;
+void pass_on(int signal) {
+  if (child > 0) kill(child, signal);
+}
+
+/// Runs the command to its end and returns its exit code, as a shell has it: 128 + the number of a signal. With a parser, its standard output is copied through and looked at. Throws std::system_error.
+int run(const std::vector<std::string>& command, OutputParser* parser) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  std::array<int, 2> pipes{-1, -1};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (parser) {
+    if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+  }
+  struct sigaction action {};
+  action.sa_handler = pass_on;
+  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(signal, &action, nullptr);
+  action.sa_handler = SIG_IGN;  // a terminal sends these to the command as well; its end is waited for
+  for (const int signal : {SIGINT, SIGQUIT}) sigaction(signal, &action, nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  for (const int signal : {SIGINT, SIGQUIT}) sigaddset(&defaults, signal);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = 0;
+  const int error = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (pipes[1] >= 0) close(pipes[1]);
+  if (error != 0) throw std::system_error(error, std::generic_category(), command.front());
+  child = pid;
+  if (parser) {
+    std::array<char, 65536> buffer;
+    while (true) {
+      const ssize_t got = read(pipes[0], buffer.data(), buffer.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      parser->feed({buffer.data(), static_cast<std::size_t>(got)});
+      for (ssize_t written = 0; written < got;) {
+        const ssize_t now = write(STDOUT_FILENO, buffer.data() + written, static_cast<std::size_t>(got - written));
+        if (now < 0 && errno == EINTR) continue;
+        if (now <= 0) break;  // whoever listened has gone; the command learns it no earlier than its output ends
+        written += now;
+      }
+    }
+    close(pipes[0]);
+    parser->finish();
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  child = 0;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+HostInfo this_host() {
+  HostInfo host;
+  host.name = host_name();
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (line.starts_with("model name")) {
+      host.cpu = line.substr(line.find(':') + 2);
+      break;
+    }
+  host.hardware_threads = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
+  host.usable_threads = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  host.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return host;
+}
+
+}  // namespace
+
+int meter(const MeterCommand& options) {
+  const Place place = find_place();
+  OutputParser parser;
+  OutputParser* const parsing = options.parse ? &parser : nullptr;
+  try {
+    if (place.local_rank > 0) {  // another process of this node reads
+      Rendezvous rendezvous(place);
+      rendezvous.hold(place.local_rank);
+      return run(options.command, nullptr);
+    }
+    fs::path out = options.out.empty() ? fs::path(utc_now("out/meter-{:%Y%m%dT%H%M%SZ}")) : fs::path(options.out);
+    if (place.ranks > 1 && !options.out.empty()) out /= host_name();  // a folder for each node's reader
+    if (place.ranks > 1 && options.out.empty()) out += "-" + host_name();
+    std::error_code code;
+    if (fs::exists(out, code))
+      throw UsageError(out.string() + ": exists already: choose another folder with --out, results are never overwritten");
+    fs::create_directories(out, code);
+    if (code) throw std::system_error(code, out.string());
+
+    Report report;
+    report.program = program_info("trainwatt");
+    report.context.started_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
+    report.context.argv = {"trainwatt", "meter", "--"};
+    report.context.argv.insert(report.context.argv.end(), options.command.begin(), options.command.end());
+    report.context.launcher = place.launcher;
+    report.context.hosts.push_back(this_host());
+
+    MeterOptions meters;
+    if (!options.energy_csv.empty()) meters.external_csv = options.energy_csv;
+    meters.estimate_watts = options.estimate_watts;
+    NodePower power(host_name(), meters);
+    report.context.meters = power.entries();
+    const auto idle = [&](const char* when) {
+      if (!power.has_meter()) return;
+      power.begin();
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      power.end();
+      for (IdleRow& row : power.idle(when)) report.context.idle_power.push_back(std::move(row));
+    };
+    idle("before");
+    Record record;
+    Trial trial;
+    power.begin();
+    const auto start = Clock::now();
+    int ended = 0;
+    try {
+      ended = run(options.command, parsing);
+    } catch (...) {
+      fs::remove(out, code);
+      throw;
+    }
+    if (!place.job.empty()) Rendezvous(place).wait(place.local_ranks);
+    trial.window_s = std::chrono::duration<double>(Clock::now() - start).count();
+    power.end();
+    idle("after");
+    power.collect(trial);
+    trial.step_time_s = {trial.window_s};
+    trial.samples = parser.samples();
+
+    record.id = "command/" + fs::path(options.command.front()).filename().string();
+    Workload& w = record.workload;
+    w.model = fs::path(options.command.front()).filename().string();
+    w.device = "command", w.precision = "unknown", w.optimizer = "unknown";
+    w.micro_batch = w.accumulate = w.global_batch = w.ranks = 1;
+    w.hash = workload_hash(w);
+    record.trials.push_back(std::move(trial));
+    record.summary.flops_rule = "none: the command's FLOPs are not known";
+    record.summary.of_ceiling_reason = record.summary.mfu_reason = "not defined for a command";
+    if (ended != 0) record.verdict.reasons.push_back(fmt::format("command: ended with code {}", ended));
+    if (parsing && !parser.samples()) report.context.warnings.push_back(parser.why_not());
+    summarise(record);
+    report.plan.suite = "command";
+    report.plan.canonical_json = fmt::format(
+        R"({{"device":"command","points":[{{"id":{0},"model":{1},"precision":"unknown"}}],"suite":"command"}})",
+        nlohmann::json(record.id).dump(), nlohmann::json(w.model).dump());
+    report.records.push_back(std::move(record));
+    report.context.finished_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
+    write_atomically(out / "report.json", to_json(report));
+
+    const Record& done = report.records.front();
+    std::string line = text::duration(done.trials.front().window_s);
+    for (const auto& [scope, joules] : done.summary.energy_j)
+      if (joules)
+        line += fmt::format(" · {} {} ({} mean)", scope, text::si(joules->value, "J"),
+                            text::si(joules->value / done.trials.front().window_s, "W"));
+    if (!done.summary.energy_reason.empty()) line += " · " + done.summary.energy_reason;
+    if (done.summary.samples_per_s) line += fmt::format(" · {} samples/s", text::si(done.summary.samples_per_s->value));
+    for (const auto& [scope, efficiency] : done.summary.samples_per_j)
+      if (efficiency) line += fmt::format(" · {} samples/J ({})", text::si(efficiency->value), scope);
+    fmt::print(stderr, "trainwatt meter: {}: {}\n", host_name(), text::printable(line));
+    for (const std::string& warning : report.context.warnings) fmt::print(stderr, "trainwatt meter: {}\n", warning);
+    fmt::print(stderr, "trainwatt meter: report: {}\n", (out / "report.json").string());
+    return ended;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "trainwatt meter: {}\n", text::printable(error.what()));
+    return meter_failure;
+  }
+}
+
+}  // namespace tw::tool

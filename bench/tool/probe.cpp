@@ -1,0 +1,160 @@
+// `trainwatt probe`: what this node can be measured and set by, and the smallest grant for what is missing.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench/tool/commands.hpp"
+#include "power/energy_meter.hpp"
+#include "power/knob.hpp"
+#include "power/telemetry.hpp"
+#include "results/text.hpp"
+
+namespace tw::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t width = 100, name_width = 22, state_width = 13;
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+/// What it takes to make something available, with what it is for. Equal grants stand once.
+class Grants {
+ public:
+  void add(const std::string& grant, const std::string& what) {
+    if (grant.empty()) return;
+    std::vector<std::string>& names = grants_[grant];
+    if (std::find(names.begin(), names.end(), what) == names.end()) names.push_back(what);
+  }
+  void print() const {
+    if (grants_.empty()) return;
+    fmt::print("\nWhat would make more available\n");
+    for (const auto& [grant, names] : grants_) {
+      std::string list;
+      for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+      fmt::print("{}\n", text::wrap("  " + text::printable(grant), width, 4));
+      fmt::print("{}\n", text::wrap("      for " + text::printable(list), width, 10));
+    }
+  }
+
+ private:
+  std::map<std::string, std::vector<std::string>> grants_;
+};
+
+void line(const std::string& name, const std::string& state, const std::string& rest) {
+  // A name or a text that does not fit beside the others goes on below.
+  const std::size_t indent = 2 + name_width + 1 + state_width + 1;
+  const std::string shown = text::printable(name);
+  fmt::print("  {}", text::pad_right(shown, name_width));
+  if (text::columns(shown) > name_width) fmt::print("\n{}", std::string(2 + name_width, ' '));
+  fmt::print(" {} ", text::pad_right(state, state_width));
+  std::string below = text::wrap(text::printable(rest), width - indent, 0);
+  for (std::size_t at = below.find('\n'); at != std::string::npos; at = below.find('\n', at + 1))
+    below.insert(at + 1, indent, ' ');
+  fmt::print("{}\n", below);
+}
+
+std::string why(const std::string& reason, const std::string& detail) {
+  return detail.empty() ? reason : reason + ": " + detail;
+}
+
+std::string now_of(Knob& knob) {
+  try {
+    const std::optional<double> value = knob.get();
+    return value ? ", now " + text::significant(*value, 4) : "";
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+int probe(const ProbeOptions& options) {
+  MeterOptions meter_options;
+  if (!options.energy_csv.empty()) meter_options.external_csv = options.energy_csv;
+  const std::vector<MeterFinding> meters = find_meters(meter_options);
+  const std::vector<TelemetryFinding> telemetry = find_telemetry();
+  const std::vector<KnobFinding> knobs = find_knobs({options.site});
+
+  if (options.json) {
+    Json json = {{"host", host_name()}, {"meters", Json::array()}, {"telemetry", Json::array()}, {"knobs", Json::array()}};
+    for (const MeterFinding& m : meters) {
+      Json one = {{"domain", m.domain},
+                  {"scope", m.scope ? Json(to_string(*m.scope)) : Json()},
+                  {"available", m.meter != nullptr},
+                  {"counted", m.counted},
+                  {"method", m.meter ? Json(to_string(m.meter->method())) : Json()},
+                  {"update_period_s", m.meter ? Json(m.meter->update_period_seconds()) : Json()},
+                  {"reason", m.reason},
+                  {"detail", m.detail},
+                  {"grant", m.grant}};
+      json["meters"].push_back(std::move(one));
+    }
+    for (const TelemetryFinding& t : telemetry) {
+      Json channels = Json::array();
+      if (t.telemetry)
+        for (const Channel& channel : t.telemetry->channels()) channels.push_back(channel.quantity);
+      json["telemetry"].push_back({{"domain", t.domain}, {"channels", channels}, {"reason", t.reason}, {"detail", t.detail}});
+    }
+    for (const KnobFinding& k : knobs) {
+      Json one = {{"kind", to_string(k.kind)}, {"domain", k.domain}, {"writable", k.knob && k.reason.empty()}};
+      one["minimum"] = k.knob ? Json(k.knob->range().minimum) : Json();
+      one["maximum"] = k.knob ? Json(k.knob->range().maximum) : Json();
+      one["values"] = k.knob ? Json(k.knob->range().values) : Json::array();
+      one["reason"] = k.reason, one["detail"] = k.detail, one["grant"] = k.grant;
+      json["knobs"].push_back(std::move(one));
+    }
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    return 0;
+  }
+
+  Grants grants;
+  bool any = false;
+  fmt::print("Energy meters of {}\n", host_name());
+  for (const MeterFinding& m : meters) {
+    grants.add(m.grant, m.domain);
+    if (!m.meter) {
+      line(m.domain, "absent", why(m.reason, m.detail));
+      continue;
+    }
+    any = any || m.counted;
+    std::string text = fmt::format("{} by {}", to_string(m.meter->scope()), to_string(m.meter->method()));
+    std::replace(text.begin(), text.end(), '_', ' ');
+    if (m.meter->update_period_seconds() > 0) text += ", each " + text::duration(m.meter->update_period_seconds());
+    line(m.domain, m.counted ? "counted" : "cross-check", text + (m.counted ? "" : "; " + why(m.reason, m.detail)));
+  }
+  fmt::print("\nTelemetry\n");
+  for (const TelemetryFinding& t : telemetry) {
+    std::string channels;
+    if (t.telemetry)
+      for (const Channel& channel : t.telemetry->channels()) channels += (channels.empty() ? "" : ", ") + channel.quantity;
+    line(t.domain, t.telemetry ? "readable" : "absent", t.telemetry ? channels : why(t.reason, t.detail));
+  }
+  fmt::print("\nKnobs\n");
+  for (const KnobFinding& k : knobs) {
+    grants.add(k.grant, std::string(to_string(k.kind)) + " of " + k.domain);
+    std::string text = k.domain;
+    if (k.knob) {
+      const KnobRange range = k.knob->range();
+      text += fmt::format(", {} to {}", text::significant(range.minimum, 4), text::significant(range.maximum, 4));
+      if (!range.values.empty()) text += fmt::format(" in {} values", range.values.size());
+      text += now_of(*k.knob);
+    }
+    if (!k.reason.empty()) text += "; " + why(k.reason, k.detail);
+    line(to_string(k.kind), k.knob && k.reason.empty() ? "writable" : k.knob ? "readable" : "absent", text);
+  }
+  grants.print();
+  fmt::print("\n{}\n",
+             text::wrap(any ? "Reports from this node will have joules."
+                            : "No meter answers here: reports will have speed, and joules that are null with these reasons.",
+                        width, 0));
+  return 0;
+}
+
+}  // namespace tw::tool

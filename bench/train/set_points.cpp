@@ -1,0 +1,59 @@
+#include "bench/train/set_points.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "bench/train/plan.hpp"
+
+namespace tw {
+namespace {
+
+constexpr double most_values = 1000, largest = 1e6;
+
+[[noreturn]] void fail(const std::string& name, const std::string& text, const char* why) {
+  throw UsageError(fmt::format("{} {}: {}", name, text, why));
+}
+
+double number(const std::string& name, const std::string& text, const std::string& part) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+  if (error != std::errc() || end != part.data() + part.size())
+    fail(name, text, "must be a number, minimum:maximum:step, or found");
+  if (!(value > 0 && value <= largest)) fail(name, text, "must be above 0 and at most 1000000");
+  return value;
+}
+
+}  // namespace
+
+const std::vector<SettingAxis>& setting_axes() {
+  static const std::vector<SettingAxis> axes = {
+      {"--gpu-clock", "gpu_clock", KnobKind::gpu_clock, "graphics clock in MHz: values, min:max:step, or found"},
+      {"--gpu-memory-clock", "gpu_memory_clock", KnobKind::gpu_memory_clock, "memory clock in MHz"},
+      {"--gpu-power-limit", "gpu_power_limit", KnobKind::gpu_power_limit, "power limit of each GPU in W"},
+      {"--cpu-frequency", "cpu_frequency", KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
+      {"--cpu-power-limit", "cpu_power_limit", KnobKind::cpu_power_limit, "power cap of each CPU package in W"}};
+  return axes;
+}
+
+std::vector<std::optional<double>> parse_set_points(const std::string& name, const std::string& text) {
+  if (text == "found") return {std::nullopt};
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin != std::string::npos;) {
+    const std::size_t colon = text.find(':', begin);
+    parts.push_back(text.substr(begin, colon == std::string::npos ? colon : colon - begin));
+    begin = colon == std::string::npos ? colon : colon + 1;
+  }
+  if (parts.size() == 1) return {number(name, text, parts[0])};
+  if (parts.size() != 3) fail(name, text, "must be a number, minimum:maximum:step, or found");
+  const double minimum = number(name, text, parts[0]), maximum = number(name, text, parts[1]),
+               step = number(name, text, parts[2]);
+  if (minimum > maximum) fail(name, text, "its minimum must not be above its maximum");
+  if ((maximum - minimum) / step > most_values) fail(name, text, "has over 1000 values: must be a larger step");
+  std::vector<std::optional<double>> values;
+  for (int i = 0; minimum + i * step <= maximum * (1 + 1e-12); ++i) values.emplace_back(minimum + i * step);
+  return values;
+}
+
+}  // namespace tw

@@ -1,0 +1,25 @@
+// The axes of settings: which option turns which knob, and how their values are written.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "power/knob.hpp"
+
+namespace tw {
+
+/// An option of the command line, and with underscores a key of a config (DESIGN §12).
+struct SettingAxis {
+  const char* option;  ///< "--gpu-clock"
+  const char* key;     ///< "gpu_clock"
+  KnobKind kind;
+  const char* help;
+};
+const std::vector<SettingAxis>& setting_axes();
+
+/// "found" (nullopt: leave it as it is), "1305", or "1000:1900:300" (minimum, maximum and step: 1000, 1300, 1600, 1900).
+/// `name` is for the message of UsageError.
+std::vector<std::optional<double>> parse_set_points(const std::string& name, const std::string& text);
+
+}  // namespace tw

@@ -1,0 +1,111 @@
+#include "results/conditions.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "results/text.hpp"
+
+namespace tw {
+namespace {
+
+constexpr double held_back_share = 0.01, clock_tolerance = 0.03, power_tolerance = 0.05, loss_band = 0.02;
+constexpr std::string_view thermal[] = {"throttle_thermal_s", "throttle_brake_s"};
+
+bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
+
+bool is_set(const Record& record) {
+  return std::any_of(record.setting.begin(), record.setting.end(),
+                     [](const auto& setting) { return setting.second.requested.has_value(); });
+}
+
+/// Losses by optimizer step, from the first step of the first trial.
+std::vector<double> losses_of(const Record& record) {
+  std::vector<double> losses;
+  for (const Trial& trial : record.trials) losses.insert(losses.end(), trial.loss.begin(), trial.loss.end());
+  return losses;
+}
+
+}  // namespace
+
+void judge_conditions(Record& record) {
+  Verdict& v = record.verdict;
+  const auto flag = [&](const char* name) {
+    if (std::find(v.flags.begin(), v.flags.end(), name) == v.flags.end()) v.flags.emplace_back(name);
+  };
+  bool capped = false;
+  for (std::size_t i = 0; i < record.trials.size(); ++i) {
+    const Trial& trial = record.trials[i];
+    for (const CounterRow& counter : trial.counters) {
+      const double share = trial.window_s > 0 ? counter.change / trial.window_s : 0;
+      const bool hot = std::find(std::begin(thermal), std::end(thermal), counter.quantity) != std::end(thermal);
+      if (hot && share > held_back_share) {
+        flag("throttled");
+        v.reasons.push_back("throttled: " + counter.domain + " on " + counter.host + " for " +
+                            text::significant(100 * share) + " % of trial " + std::to_string(i + 1) + " (" +
+                            counter.quantity + ")");
+      } else if (counter.quantity == "throttle_thermal_events" && counter.change > 0) {
+        flag("throttled");
+      } else if (counter.quantity == "throttle_power_cap_s" && share > held_back_share) {
+        flag("power_capped");
+        capped = true;
+      } else if ((counter.quantity == "ecc_errors" || counter.quantity == "xid_errors") && counter.change > 0) {
+        flag("device_errors");
+      }
+    }
+  }
+  for (const auto& [name, setting] : record.setting) {
+    if (!setting.requested) continue;
+    const bool is_power = ends_with(name, "_w"), is_gpu_clock = name.starts_with("gpu_") && !is_power;
+    for (const SettingRow& row : setting.devices) {
+      const std::string where = name + " " + text::significant(*setting.requested) + " of " + row.domain + " on " + row.host;
+      if (!row.accepted) {
+        flag("not_applied");
+        v.reasons.push_back("not_applied: " + where + ": " + (row.reason.empty() ? "not accepted" : row.reason));
+      } else if (!row.observed) {
+        flag("not_observed");
+      } else {
+        const double off = *row.accepted > 0 ? *row.observed / *row.accepted - 1 : 0;
+        if (is_power ? off <= power_tolerance : std::abs(off) <= clock_tolerance) continue;
+        flag("not_applied");
+        if (is_gpu_clock && capped && off < 0) continue;
+        v.reasons.push_back("not_applied: " + where + ": " + text::significant(*row.observed) + " under load");
+      }
+    }
+    if (setting.devices.empty()) {
+      flag("not_applied");
+      v.reasons.push_back("not_applied: " + name + ": no device has it");
+    }
+  }
+}
+
+bool has_refused_setting(const Record& record) {
+  for (const auto& [name, setting] : record.setting) {
+    if (!setting.requested) continue;
+    if (setting.devices.empty()) return true;
+    for (const SettingRow& row : setting.devices)
+      if (!row.accepted) return true;
+  }
+  return false;
+}
+
+void flag_unstable(Report& report) {
+  for (Record& record : report.records) {
+    std::erase(record.verdict.flags, "unstable");
+    if (!is_set(record)) continue;
+    const auto found = std::find_if(report.records.begin(), report.records.end(), [&](const Record& other) {
+      const Workload &a = record.workload, &b = other.workload;
+      return !is_set(other) && !other.trials.empty() && a.hash == b.hash && a.precision == b.precision &&
+             a.micro_batch == b.micro_batch && a.accumulate == b.accumulate && a.ranks == b.ranks && a.seed == b.seed;
+    });
+    if (found == report.records.end()) continue;
+    const std::vector<double> mine = losses_of(record), theirs = losses_of(*found);
+    const std::size_t steps = std::min(mine.size(), theirs.size());
+    double deviation = 0;
+    for (std::size_t i = 0; i < steps; ++i) deviation += std::abs(mine[i] - theirs[i]) / std::max(1e-12, std::abs(theirs[i]));
+    // Not a number is outside every band.
+    if (steps > 0 && !(deviation / static_cast<double>(steps) <= loss_band)) record.verdict.flags.emplace_back("unstable");
+  }
+}
+
+}  // namespace tw

@@ -1,0 +1,168 @@
+// A run over GPU clocks and power limits against the stand-in driver: the records show the optimum that its power model has,
+// no point is shown as something that it was not, and everything is put back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "bench/train/run_point.hpp"
+#include "bench/train/set_points.hpp"
+#include "models/compute/registry.hpp"
+#include "results/conditions.hpp"
+#include "results/report_io.hpp"
+#include "results/verdict.hpp"
+#include "tests/support/nvml/stand_in.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double fixed_seconds = 0.002, clocked_seconds = 0.008, full_mhz = 1980;
+
+/// A step of a + b/f seconds at the clock that the stand-in runs at.
+class ClockedSteps : public StepSource {
+ public:
+  explicit ClockedSteps(const standin::StandIn& gpus) : gpus_(gpus) {}
+  StepResult step(const GradientSync&) override {
+    const double mhz = static_cast<double>(gpus_.effective_clock_mhz(0));
+    const auto duration = std::chrono::duration<double>(fixed_seconds + clocked_seconds * full_mhz / mhz);
+    next_ = std::max(next_, std::chrono::steady_clock::now()) +
+            std::chrono::duration_cast<std::chrono::steady_clock::duration>(duration);
+    std::this_thread::sleep_until(next_);
+    return StepResult{4 - 1e-3 * ++steps_, 1, {}};
+  }
+  std::uint64_t planned_bytes() const override { return 0; }
+
+ private:
+  const standin::StandIn& gpus_;
+  std::chrono::steady_clock::time_point next_;
+  int steps_ = 0;
+};
+
+double expected_joules_per_step(const standin::Gpu& gpu, double mhz) {
+  const double watts = 1e-3 * (static_cast<double>(gpu.idle_mw) + static_cast<double>(gpu.memory_mw) +
+                               static_cast<double>(gpu.dynamic_mw) * std::pow(mhz / full_mhz, 3));
+  return watts * (fixed_seconds + clocked_seconds * full_mhz / mhz);
+}
+
+class Sweep : public testing::Test {
+ protected:
+  Sweep() : gpus_(1) {
+    run_folder_ = fs::path(testing::TempDir()) / ("trainwatt-sweep-" + std::to_string(getpid()));
+    fs::create_directories(run_folder_);
+    fs::permissions(run_folder_, fs::perms::owner_all);
+    setenv("TRAINWATT_RUN_DIR", run_folder_.c_str(), 1);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    gpus_.edit(0, [](standin::Gpu& gpu) {
+      gpu.step_ns = 1'000'000;
+      gpu.limit_mw = 650'000;
+    });
+  }
+  ~Sweep() override { fs::remove_all(run_folder_); }
+
+  Report run(const std::map<KnobKind, std::vector<std::string>>& setting) {
+    static Job job(nullptr, nullptr);  // one for each process
+    Request request;
+    Axes axes;
+    axes.model = {"resnet-tiny"};
+    axes.setting = setting;
+    request.axes = {axes};
+    request.measurement.window_seconds = 0.4;
+    request.measurement.trials = 1;
+    request.measurement.ceiling_seconds = 0;
+    const RunPlan plan = make_plan(request, 1, "cpu");
+    const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
+    EnergyWindow energy(job);
+    Progress progress(false, 1, 0);
+    JobSettings settings(job, {});
+    RunContext context{job, *device, plan, energy, progress, 25, "", {}, &settings,
+                       [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_); }};
+    Report report;
+    report.context.meters = energy.entries();
+    for (const Point& point : plan.points) report.records.push_back(run_point(context, point));
+    EXPECT_EQ(settings.restore(), std::vector<std::string>());
+    flag_unstable(report);
+    return report;
+  }
+  static bool has(const Record& record, const char* flag) {
+    return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+  }
+
+  standin::StandIn gpus_;
+  fs::path run_folder_;
+};
+
+TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
+  const Report report = run({{KnobKind::gpu_clock, {"600:1980:480"}}});  // 600, 1080, 1560
+  ASSERT_EQ(report.records.size(), 3u);
+  std::vector<double> joules;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Record& record = report.records[i];
+    const double mhz = 600.0 + 480.0 * static_cast<double>(i);
+    SCOPED_TRACE(record.id);
+    EXPECT_EQ(record.verdict.status, "valid") << (record.verdict.reasons.empty() ? "" : record.verdict.reasons[0]);
+    const Setting& setting = record.setting.at("gpu_clock_mhz");
+    EXPECT_EQ(setting.requested, mhz);
+    EXPECT_EQ(setting.accepted, mhz);
+    EXPECT_NEAR(setting.observed.value(), mhz, 0.03 * mhz);
+    ASSERT_TRUE(record.summary.samples_per_j.at("device"));
+    const double per_step = static_cast<double>(record.workload.global_batch) / record.summary.samples_per_j.at("device")->value;
+    EXPECT_NEAR(per_step, expected_joules_per_step(gpus_.gpu(0), mhz), 0.1 * per_step) << "sleeps are never exact";
+    EXPECT_TRUE(record.summary.flops_per_w.at("device"));
+    EXPECT_FALSE(has(record, "not_applied"));
+    joules.push_back(per_step);
+    bool sampled = false;
+    for (const SeriesRow& series : record.trials[0].series) sampled = sampled || series.quantity == "sm_clock_mhz";
+    EXPECT_TRUE(sampled);
+  }
+  EXPECT_LT(joules[1], joules[0]);
+  EXPECT_LT(joules[1], joules[2]);
+  EXPECT_EQ(gpus_.gpu(0).lock_mhz, 0u);
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
+  EXPECT_TRUE(fs::is_empty(run_folder_) || !fs::exists(run_folder_ / "journal.json"));
+}
+
+TEST_F(Sweep, ALimitThatBindsIsNotedAndTheClockItHoldsBackIsNotShownAsSet) {
+  const Report report = run({{KnobKind::gpu_clock, {"1980"}}, {KnobKind::gpu_power_limit, {"found", "300"}}});
+  ASSERT_EQ(report.records.size(), 2u);
+  EXPECT_FALSE(has(report.records[0], "power_capped"));
+  EXPECT_FALSE(has(report.records[0], "not_applied"));
+  const Record& capped = report.records[1];
+  EXPECT_TRUE(has(capped, "power_capped"));
+  EXPECT_TRUE(has(capped, "not_applied"));
+  EXPECT_EQ(capped.verdict.status, "valid") << "noted in a clock sweep";
+  EXPECT_LT(capped.setting.at("gpu_clock_mhz").observed.value(), 1500);
+  EXPECT_LE(capped.setting.at("gpu_power_limit_w").observed.value(), 300 * 1.05);
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
+}
+
+TEST_F(Sweep, WhatTheDriverIgnoresOrRefusesIsNeverShownAsSet) {
+  gpus_.edit(0, [](standin::Gpu& gpu) { gpu.ignore_lock = 1; });
+  const Report ignored = run({{KnobKind::gpu_clock, {"found", "990"}}});
+  EXPECT_EQ(ignored.records[0].verdict.status, "valid");
+  EXPECT_EQ(ignored.records[1].verdict.status, "invalid");
+  EXPECT_TRUE(has(ignored.records[1], "not_applied"));
+
+  gpus_.edit(0, [](standin::Gpu& gpu) { gpu.ignore_lock = 0, gpu.deny_set = 1; });
+  const Report refused = run({{KnobKind::gpu_clock, {"found", "990"}}});
+  EXPECT_EQ(refused.records[0].verdict.status, "valid") << "a sweep goes on";
+  EXPECT_EQ(refused.records[1].verdict.status, "unsupported");
+  EXPECT_TRUE(has(refused.records[1], "not_applied"));
+  EXPECT_TRUE(refused.records[1].trials.empty());
+  ASSERT_FALSE(refused.records[1].verdict.reasons.empty());
+  EXPECT_NE(refused.records[1].verdict.reasons[0].find("permission"), std::string::npos) << refused.records[1].verdict.reasons[0];
+}
+
+TEST_F(Sweep, HeatInvalidates) {
+  gpus_.edit(0, [](standin::Gpu& gpu) { gpu.hot = 1; });
+  const Report report = run({{KnobKind::gpu_clock, {"found"}}});
+  EXPECT_EQ(report.records[0].verdict.status, "invalid");
+  EXPECT_TRUE(has(report.records[0], "throttled"));
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,110 @@
+// Throttling, device errors, settings that did not take effect, losses that a setting spoils.
+#include "results/conditions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/verdict.hpp"
+#include "tests/results/samples.hpp"
+
+namespace tw {
+namespace {
+
+using testing::sample_record;
+
+bool has(const Record& r, const char* flag) {
+  return std::find(r.verdict.flags.begin(), r.verdict.flags.end(), flag) != r.verdict.flags.end();
+}
+Record counted(const char* quantity, double change) {
+  Record r = sample_record();
+  r.trials[1].counters = {{"node1", "nvml:GPU-1", quantity, change}};
+  summarise(r);
+  return r;
+}
+Record set(const char* name, double requested, std::optional<double> accepted, std::optional<double> observed) {
+  Record r = sample_record();
+  r.setting.clear();
+  r.setting[name] = {requested, accepted, observed, {{"node1", "nvml:GPU-1", accepted, observed, accepted ? "" : "permission"}}};
+  summarise(r);
+  return r;
+}
+
+TEST(Conditions, HeatForOverAHundredthOfAWindowInvalidates) {
+  const double window = sample_record().trials[1].window_s;
+  for (const char* quantity : {"throttle_thermal_s", "throttle_brake_s"}) {
+    EXPECT_EQ(counted(quantity, 0.009 * window).verdict.status, "valid");
+    EXPECT_FALSE(has(counted(quantity, 0.009 * window), "throttled"));
+    const Record hot = counted(quantity, 0.02 * window);
+    EXPECT_EQ(hot.verdict.status, "invalid");
+    EXPECT_TRUE(has(hot, "throttled"));
+    ASSERT_EQ(hot.verdict.reasons.size(), 1u);
+    EXPECT_NE(hot.verdict.reasons[0].find("trial 2"), std::string::npos) << hot.verdict.reasons[0];
+    Record again = hot;
+    summarise(again);
+    EXPECT_EQ(again.verdict.reasons, hot.verdict.reasons) << "calling it again changes nothing";
+    EXPECT_EQ(again.verdict.flags, hot.verdict.flags);
+  }
+}
+
+TEST(Conditions, WhatIsNotedOnly) {
+  for (const auto& [quantity, flag] : {std::pair{"throttle_thermal_events", "throttled"}, std::pair{"ecc_errors", "device_errors"},
+                                       std::pair{"xid_errors", "device_errors"}, std::pair{"throttle_power_cap_s", "power_capped"}}) {
+    const Record noted = counted(quantity, 20);
+    EXPECT_EQ(noted.verdict.status, "valid") << quantity;
+    EXPECT_TRUE(has(noted, flag)) << quantity;
+    EXPECT_FALSE(has(counted(quantity, 0), flag)) << quantity;
+  }
+}
+
+TEST(Conditions, ASetPointIsProvedUnderLoad) {
+  EXPECT_EQ(set("gpu_clock_mhz", 1305, 1305, 1300).verdict.status, "valid");
+  EXPECT_FALSE(has(set("gpu_clock_mhz", 1305, 1305, 1300), "not_applied"));
+  for (const double observed : {1980.0, 1200.0}) {
+    const Record other = set("gpu_clock_mhz", 1305, 1305, observed);
+    EXPECT_EQ(other.verdict.status, "invalid");
+    EXPECT_TRUE(has(other, "not_applied"));
+  }
+  EXPECT_EQ(set("gpu_power_limit_w", 300, 300, 120).verdict.status, "valid") << "a cap need not bind";
+  EXPECT_EQ(set("gpu_power_limit_w", 300, 300, 330).verdict.status, "invalid");
+  EXPECT_EQ(set("cpu_frequency_mhz", 2400, 2400, 3500).verdict.status, "invalid");
+  const Record refused = set("gpu_clock_mhz", 1305, std::nullopt, std::nullopt);
+  EXPECT_TRUE(has(refused, "not_applied"));
+  EXPECT_EQ(refused.verdict.status, "invalid");
+  const Record unseen = set("gpu_clock_mhz", 1305, 1305, std::nullopt);
+  EXPECT_TRUE(has(unseen, "not_observed"));
+  EXPECT_EQ(unseen.verdict.status, "valid");
+}
+
+TEST(Conditions, AClockThatACapHoldsBackIsNoted) {
+  Record r = set("gpu_clock_mhz", 1980, 1980, 1500);
+  r.trials[0].counters = {{"node1", "nvml:GPU-1", "throttle_power_cap_s", 30}};
+  summarise(r);
+  EXPECT_TRUE(has(r, "not_applied"));
+  EXPECT_TRUE(has(r, "power_capped"));
+  EXPECT_EQ(r.verdict.status, "valid");
+}
+
+TEST(Conditions, LossesAreHeldAgainstTheFoundSetting) {
+  Report report;
+  report.records = {sample_record(), sample_record(), sample_record()};
+  for (std::size_t i = 1; i < 3; ++i) report.records[i].setting["gpu_clock_mhz"] = {1305, 1305, 1305, {}};
+  for (Trial& trial : report.records[2].trials)
+    for (double& loss : trial.loss) loss *= 1.03;
+  for (int twice = 0; twice < 2; ++twice) {
+    flag_unstable(report);
+    EXPECT_FALSE(has(report.records[0], "unstable"));
+    EXPECT_FALSE(has(report.records[1], "unstable"));
+    EXPECT_TRUE(has(report.records[2], "unstable"));
+    EXPECT_EQ(std::count(report.records[2].verdict.flags.begin(), report.records[2].verdict.flags.end(), "unstable"), 1);
+  }
+  report.records[1].trials[0].loss[3] = std::nan("");
+  report.records[2].workload.seed = 9;
+  flag_unstable(report);
+  EXPECT_TRUE(has(report.records[1], "unstable"));
+  EXPECT_FALSE(has(report.records[2], "unstable")) << "another seed has other losses";
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,164 @@
+// `trainwatt probe` and `trainwatt meter`, as a user runs them.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bench/tool/output_parser.hpp"
+#include "results/report_io.hpp"
+#include "tests/support/nvml/stand_in.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+class PowerTool : public testing::Test {
+ protected:
+  PowerTool() : folder_(fs::path(testing::TempDir()) / ("trainwatt-power-tool-" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~PowerTool() override { fs::remove_all(folder_); }
+
+  static std::string contents(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  Outcome run(const std::string& arguments, const std::string& environment = "") {
+    const std::string command = "env " + environment + " '" TRAINWATT_TOOL "' " + arguments + " > '" +
+                                (folder_ / "out.txt").string() + "' 2> '" + (folder_ / "err.txt").string() + "'";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(folder_ / "out.txt"), contents(folder_ / "err.txt")};
+  }
+  std::string out() const { return (folder_ / "report").string(); }
+  Report report() const { return report_from_json(contents(folder_ / "report" / "report.json")); }
+  /// The schema and all invariants.
+  void expect_good_report() {
+    const Outcome validated = run("validate '" + out() + "/report.json'");
+    EXPECT_EQ(validated.code, 0) << validated.out << validated.err;
+  }
+
+  fs::path folder_;
+  const std::string stand_in_ = "LD_LIBRARY_PATH=" TRAINWATT_NVML;
+};
+
+TEST_F(PowerTool, ProbeIsAUsefulPageWhateverIsThere) {
+  const Outcome bare = run("probe");
+  EXPECT_EQ(bare.code, 0) << bare.err;
+  for (const char* word : {"Energy meters of ", "Telemetry", "Knobs", "rapl", "nvml", "gpu_clock_mhz", "gpu_power_limit_w",
+                           "cpu_frequency_mhz", "cpu_power_limit_w"})
+    EXPECT_NE(bare.out.find(word), std::string::npos) << word << "\n" << bare.out;
+  EXPECT_EQ(run("probe --site /nowhere/site.json").code, 2);
+
+  standin::StandIn gpus(2);
+  const Outcome gpu = run("probe", stand_in_);
+  EXPECT_EQ(gpu.code, 0) << gpu.err;
+  EXPECT_NE(gpu.out.find("nvml:" + gpus.gpu(1).uuid), std::string::npos) << gpu.out;
+  EXPECT_NE(gpu.out.find("counted"), std::string::npos);
+  EXPECT_NE(gpu.out.find("Reports from this node will have joules"), std::string::npos);
+  gpus.edit(0, [](standin::Gpu& one) { one.deny_set = 1; });
+
+  const nlohmann::json json = nlohmann::json::parse(run("probe --json", stand_in_).out);
+  int counted = 0, clocks = 0;
+  for (const auto& meter : json.at("meters")) {
+    counted += meter.at("counted").get<bool>() && meter.at("scope") == "device";
+    EXPECT_TRUE(meter.at("counted").get<bool>() || !meter.at("reason").get<std::string>().empty()) << meter;
+  }
+  for (const auto& knob : json.at("knobs")) {
+    EXPECT_TRUE(knob.at("writable").get<bool>() || !knob.at("reason").get<std::string>().empty()) << knob;
+    clocks += knob.at("kind") == "gpu_clock_mhz" && knob.at("maximum") == 1980;
+  }
+  EXPECT_EQ(counted, 2);
+  EXPECT_EQ(clocks, 2);
+}
+
+TEST_F(PowerTool, MeterPassesTheCommandsCodeThrough) {
+  const Outcome seven = run("meter --out '" + out() + "' -- sh -c 'echo heard; exit 7'");
+  EXPECT_EQ(seven.code, 7) << seven.err;
+  EXPECT_EQ(seven.out, "heard\n") << "inherited";
+  expect_good_report();
+  const Record record = report().records.at(0);
+  EXPECT_EQ(record.verdict.status, "invalid") << "a command that failed is no measurement";
+  EXPECT_FALSE(record.summary.samples_per_s);
+  EXPECT_EQ(run("meter --out '" + out() + "2' -- sh -c 'kill -TERM $$'").code, 128 + 15);
+}
+
+TEST_F(PowerTool, MeterIsItsOwnFailureWith125) {
+  const Outcome unknown = run("meter --out '" + out() + "' -- /nowhere/command");
+  EXPECT_EQ(unknown.code, 125);
+  EXPECT_NE(unknown.err.find("/nowhere/command"), std::string::npos) << unknown.err;
+  EXPECT_FALSE(fs::exists(out())) << "nothing half-written";
+  fs::create_directories(out());
+  EXPECT_EQ(run("meter --out '" + out() + "' -- true").code, 125) << "never overwritten";
+  EXPECT_EQ(run("meter").code, 125);
+}
+
+TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
+  standin::StandIn gpus(1);
+  gpus.edit(0, [](standin::Gpu& gpu) { gpu.step_ns = 1'000'000; });
+  const Outcome done = run("meter --parse --out '" + out() +
+                               "' -- sh -c 'echo samples=1 seconds=1; sleep 0.5; echo step 9 samples=6400 seconds=0.5'",
+                           stand_in_);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out, "samples=1 seconds=1\nstep 9 samples=6400 seconds=0.5\n") << "copied through";
+  expect_good_report();
+  const Report read = report();
+  const Record& record = read.records.at(0);
+  EXPECT_EQ(record.verdict.status, "valid");
+  const double window = record.trials.at(0).window_s;
+  EXPECT_GE(window, 0.5);
+  EXPECT_NEAR(record.summary.samples_per_s.value().value, 6400 / window, 1e-6 * 6400);
+  const double watts = 1e-3 * static_cast<double>(standin::operation(gpus.gpu(0)).power_mw);
+  const Estimate joules = record.summary.energy_j.at("device").value();
+  const EnergyRow& row = *std::find_if(record.trials[0].energy.begin(), record.trials[0].energy.end(),
+                                       [](const EnergyRow& one) { return one.counted; });
+  EXPECT_NEAR(joules.value, watts * row.window_s.value(), row.uncertainty_j.value() + 0.02 * joules.value);
+  EXPECT_NEAR(record.summary.samples_per_j.at("device")->value, 6400 / joules.value, 1e-9 * 6400);
+  ASSERT_EQ(read.context.idle_power.size(), 2u);
+  EXPECT_EQ(read.context.idle_power[0].when, "before");
+  EXPECT_NEAR(read.context.idle_power[1].power_w.value(), watts, 0.05 * watts);
+}
+
+TEST(OutputParser, PlainLines) {
+  tool::OutputParser parser;
+  for (const char* piece : {"noise\nsam", "ples=1 sec", "onds=2\nxsamples=7\n", "epoch 2, samples=512.5 seconds=4"}) parser.feed(piece);
+  EXPECT_EQ(parser.samples(), 1) << "the last line has no end yet";
+  parser.finish();
+  EXPECT_EQ(parser.samples(), 512.5);
+  EXPECT_EQ(parser.seconds(), 4);
+}
+
+TEST(OutputParser, MlLogLines) {
+  tool::OutputParser parser;
+  parser.feed(":::MLLOG {\"key\": \"epoch_stop\", \"value\": null, \"metadata\": {\"samples_count\": 1024}}\n"
+              ":::MLLOG {\"key\": \"samples_count\", \"value\": 512}\n:::MLLOG not json\n:::MLLOG [1]\n");
+  parser.finish();
+  EXPECT_EQ(parser.samples(), 1024);
+}
+
+TEST(OutputParser, WhatIsNoNumber) {
+  for (const char* line : {"samples=", "samples=x", "samples=nan", "samples=-4", "samples = 4", ""}) {
+    tool::OutputParser parser;
+    parser.feed(line);
+    parser.finish();
+    EXPECT_FALSE(parser.samples()) << line;
+  }
+  tool::OutputParser parser;
+  parser.feed(std::string(1 << 20, 'x'));
+  parser.feed("\nsamples=3\n");
+  EXPECT_EQ(parser.samples(), 3);
+}
+
+}  // namespace
+}  // namespace tw
