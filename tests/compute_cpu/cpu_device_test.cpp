@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -178,6 +179,58 @@ TEST(CpuDevice, LinearWeightsAreRepackedByTheDevicesThreadsOnly) {
         .join();
     EXPECT_EQ(after, before) << to_string(type);
   }
+}
+
+/// A layout of the library comes out with the library's bytes, padding included.
+TEST(CpuDevice, PacksTheBytesThatTheLibraryPacks) {
+  using Tag = dnnl::memory::format_tag;
+  const auto device = make_cpu_device({.threads = 2});
+  cpu::Context context(*device, 2);
+  dnnl::stream stream(context.engine());
+  struct Case {
+    cpu::Index rows, columns, extra;  // of the leading dimension
+    Tag packed;
+    bool own;
+  };
+  const Case cases[] = {
+      {32, 64, 0, Tag::BA16a64b2a, true},   {32, 64, 3, Tag::BA16a64b2a, true},   {96, 192, 0, Tag::BA16a64b2a, true},
+      {96, 192, 7, Tag::BA16a64b2a, true},  {768, 512, 0, Tag::BA16a64b2a, true}, {512, 768, 64, Tag::BA16a64b2a, true},
+      {352, 48, 0, Tag::BA16a48b2a, true},  {1024, 96, 5, Tag::BA16a48b2a, true}, {160, 96, 0, Tag::BA16a32b2a, true},
+      {64, 144, 1, Tag::BA16a16b2a, true},  {48, 64, 0, Tag::BA16a64b2a, false},  {31, 64, 0, Tag::BA16a64b2a, false},
+      {768, 81, 0, Tag::BA16a64b2a, false}, {64, 96, 2, Tag::BA16a64b2a, false},  {37, 1031, 0, Tag::BA16a48b2a, false},
+      {1, 1, 0, Tag::BA16a16b2a, false}};
+  const auto bf16_data = dnnl::memory::data_type::bf16;
+  for (const Case& c : cases) {
+    for (const bool by_columns : {false, true}) {
+      const cpu::Index ld = (by_columns ? c.rows : c.columns) + c.extra;
+      const dnnl::memory::desc from({c.rows, c.columns}, bf16_data,
+                                    by_columns ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1});
+      const dnnl::memory::desc to({c.rows, c.columns}, bf16_data, c.packed);
+      std::vector<std::uint16_t> x(static_cast<std::size_t>((by_columns ? c.columns : c.rows) * ld));
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::uint16_t>(i * 40503 + (i >> 16));
+      std::vector<std::uint16_t> want(to.get_size() / 2, 0xAAAA), got(want.size() + 64, 0x5555);
+      dnnl::memory source(from, context.engine(), x.data()), packed(to, context.engine(), want.data());
+      dnnl::reorder(source, packed).execute(stream, source, packed);
+      cpu::Reorder reorder(context, from, to);
+      context.reserve_scratchpad(reorder.scratchpad_bytes());
+      reorder.run(context, x.data(), got.data());
+      want.resize(got.size(), 0x5555);  // nothing behind the end is touched
+      EXPECT_EQ(reorder.is_own(), c.own);
+      EXPECT_TRUE(got == want) << c.rows << " x " << c.columns << ", by columns " << by_columns << ", ld " << ld;
+      if (!c.own) continue;
+      const cpu::Index width = to.data.format_desc.blocking.inner_blks[1];
+      std::fill(got.begin(), got.end(), std::uint16_t{0x5555});
+      cpu::baseline::table.pack_row_pairs(2, x.data(), by_columns, c.rows, c.columns, ld, width, got.data());
+      EXPECT_TRUE(got == want) << "baseline: " << c.rows << " x " << c.columns << ", by columns " << by_columns;
+    }
+  }
+  // Other layouts, and sums, are the library's.
+  const dnnl::memory::desc plain = cpu::matrix(DType::bf16, 64, 64), single = cpu::matrix(DType::float32, 64, 64);
+  const dnnl::memory::desc packed({64, 64}, bf16_data, Tag::BA16a64b2a);
+  EXPECT_FALSE(cpu::Reorder(context, plain, packed, true).is_own());
+  EXPECT_FALSE(cpu::Reorder(context, single, packed).is_own());
+  EXPECT_FALSE(cpu::Reorder(context, packed, plain).is_own());
+  EXPECT_FALSE(cpu::Reorder(context, plain, cpu::transposed_matrix(DType::bf16, 64, 64)).is_own());
 }
 
 // One head: its products are made for one thread, and run on one where the device has more.

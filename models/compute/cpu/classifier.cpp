@@ -59,8 +59,8 @@ class CpuClassifierPlan final : public ClassifierPlan {
       Weights& weights = weight_sets_[is_tail(tile)];
       const char* w = weight().as<const char>() +
                       static_cast<std::size_t>(tile * tile_ * shape().in_features) * size_of(shape().dtype);
-      weights.pack_logits.run(context_.stream(), context_.scratchpad(), w, packed(0, tile));
-      weights.pack_input.run(context_.stream(), context_.scratchpad(), w, packed(1, tile));
+      weights.pack_logits.run(context_, w, packed(0, tile));
+      weights.pack_input.run(context_, w, packed(1, tile));
     }
   }
 
@@ -79,7 +79,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
   struct Weights {
     Index width = 0;
     memory::desc logits_layout, input_layout;
-    Call pack_logits, pack_input;
+    Reorder pack_logits, pack_input;
   };
   /// What belongs to a number of rows and a width of tile.
   struct TileCalls {
@@ -90,7 +90,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
   struct Chunk {
     Index rows = 0;
     std::array<TileCalls, 2> tiles;  // full, tail
-    Call pack_x;
+    Reorder pack_x;
     std::size_t packed_x_bytes = 0;
   };
   struct Totals {
@@ -128,9 +128,9 @@ class CpuClassifierPlan final : public ClassifierPlan {
     }
     return std::move(made.call);
   }
-  Call keep(Call call) {
-    context_.reserve_scratchpad(call.scratchpad_bytes());
-    return call;
+  Reorder keep(Reorder reorder) {
+    context_.reserve_scratchpad(reorder.scratchpad_bytes());
+    return reorder;
   }
 
   Product logits_product(Index rows, Index width, const memory::desc& layout) const {
@@ -149,8 +149,8 @@ class CpuClassifierPlan final : public ClassifierPlan {
     const Index in = shape().in_features, width = weights.width;
     weights.logits_layout = make_product(context_, logits_product(rows, width, any_matrix(type, in, width))).b;
     weights.input_layout = make_product(context_, input_product(rows, width, any_matrix(type, width, in), true)).b;
-    weights.pack_logits = keep(make_reorder(context_, transposed_matrix(type, in, width), weights.logits_layout));
-    weights.pack_input = keep(make_reorder(context_, matrix(type, width, in), weights.input_layout));
+    weights.pack_logits = keep(Reorder(context_, transposed_matrix(type, in, width), weights.logits_layout));
+    weights.pack_input = keep(Reorder(context_, matrix(type, width, in), weights.input_layout));
   }
 
   Chunk make_chunk(Index rows) {
@@ -173,7 +173,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
         calls.gradient[add] = keep(std::move(gradient));
       }
     }
-    chunk.pack_x = keep(make_reorder(context_, matrix(type, rows, in), packed_x));
+    chunk.pack_x = keep(Reorder(context_, matrix(type, rows, in), packed_x));
     chunk.packed_x_bytes = packed_x.get_size();
     return chunk;
   }
@@ -258,7 +258,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
     char* const dx = args.dx.as<char>() + static_cast<std::size_t>(first_row * in) * type_bytes;
     float* const dx_sum = narrow ? space.dx : reinterpret_cast<float*>(dx);
     const bool accumulate = args.accumulate || first_row > 0;
-    chunk.pack_x.run(stream, scratchpad, x, space.packed_x);
+    chunk.pack_x.run(context_, x, space.packed_x);
     for (Index tile = 0; tile < tiles_; ++tile) {
       const Index first = tile * tile_, width = weight_sets_[is_tail(tile)].width;
       TileCalls& calls = chunk.tiles[is_tail(tile)];

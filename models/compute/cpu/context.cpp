@@ -150,7 +150,27 @@ MadeProduct make_product(const Context& context, const Product& product) {
   return made;
 }
 
-Call make_reorder(const Context& context, const memory::desc& from, const memory::desc& to, bool add) {
+Reorder::Reorder(const Context& context, const memory::desc& from, const memory::desc& to, bool add) {
+  using Tag = memory::format_tag;
+  constexpr std::pair<Index, Tag> packed[] = {
+      {16, Tag::BA16a16b2a}, {32, Tag::BA16a32b2a}, {48, Tag::BA16a48b2a}, {64, Tag::BA16a64b2a}};
+  const dnnl_memory_desc_t& source = from.data;
+  const dnnl_blocking_desc_t& blocking = source.format_desc.blocking;
+  if (!add && source.ndims == 2 && source.data_type == dnnl_bf16 && source.format_kind == dnnl_blocked &&
+      source.offset0 == 0 && source.extra.flags == dnnl_memory_extra_flag_none && blocking.inner_nblks == 0) {
+    const Index rows = source.dims[0], columns = source.dims[1];
+    const bool by_columns = blocking.strides[0] == 1;
+    for (const auto& [width, tag] : packed) {
+      if (rows % 32 != 0 || columns % width != 0 || blocking.strides[by_columns ? 0 : 1] != 1) continue;
+      if (to != memory::desc({rows, columns}, memory::data_type::bf16, tag)) continue;
+      rows_ = rows;
+      columns_ = columns;
+      ld_ = blocking.strides[by_columns ? 1 : 0];
+      width_ = width;
+      by_columns_ = by_columns;
+      return;
+    }
+  }
   dnnl::primitive_attr attributes = plan_attributes();
   if (add) {
     dnnl::post_ops after;
@@ -159,8 +179,16 @@ Call make_reorder(const Context& context, const memory::desc& from, const memory
   }
   const auto primitive =
       TW_DNNL(dnnl::reorder::primitive_desc(context.engine(), from, context.engine(), to, attributes));
-  return TW_DNNL(
+  call_ = TW_DNNL(
       Call(context, dnnl::reorder(primitive), primitive.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}));
+}
+
+void Reorder::run(Context& context, const void* from, void* to) {
+  if (is_own()) {
+    context.kernels().pack_row_pairs(context.threads(), from, by_columns_, rows_, columns_, ld_, width_, to);
+  } else {
+    call_.run(context.stream(), context.scratchpad(), from, to);
+  }
 }
 
 }  // namespace tw::cpu

@@ -124,9 +124,21 @@ struct MadeProduct {
 /// Where only the library's slow reference can do it, `implementation` says so ("ref:any") and stands in the report.
 MadeProduct make_product(const Context& context, const Product& product);
 
-/// Copies with a change of layout, optionally adding to the destination. Addresses: from, to.
-Call make_reorder(const Context& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to,
-                  bool add = false);
+/// Copies with a change of layout, optionally adding to the destination: whole blocks of a 16-bit matrix that is packed
+/// for a product by a kernel of the device (the library's takes up to three times as long), all else by the library.
+class Reorder {
+ public:
+  Reorder() = default;
+  Reorder(const Context& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
+  std::size_t scratchpad_bytes() const { return call_.scratchpad_bytes(); }
+  bool is_own() const { return width_ != 0; }  ///< not the library's
+  void run(Context& context, const void* from, void* to);
+
+ private:
+  Call call_;
+  Index rows_ = 0, columns_ = 0, ld_ = 0, width_ = 0;  // as pack_row_pairs takes them
+  bool by_columns_ = false;
+};
 
 std::unique_ptr<LinearPlan> make_linear(Context& context, const LinearShape& shape);
 std::unique_ptr<ConvolutionPlan> make_convolution(Context& context, const ConvolutionShape& shape);

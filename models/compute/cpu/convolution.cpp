@@ -48,7 +48,7 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
     gradient_is_plain_ = gradient == plain_gradient;
     // The library overwrites and has a layout of its own: into the workspace, then copied or added.
     for (const bool add : {false, true}) {
-      unpack_[add] = make_reorder(context, gradient, plain_gradient, add);
+      unpack_[add] = Reorder(context, gradient, plain_gradient, add);
       context.reserve_scratchpad(unpack_[add].scratchpad_bytes());
     }
     context.reserve_workspace(gradient.get_size());
@@ -61,8 +61,7 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
   void do_refresh(Stream&) override {
     const ThreadScope scope(context_.threads());
     for (WithWeight* product : {&forward_, &input_}) {
-      if (product->weight)
-        product->pack.run(context_.stream(), context_.scratchpad(), weight().data, product->weight.data());
+      if (product->weight) product->pack.run(context_, weight().data, product->weight.data());
     }
   }
   void do_forward(Stream&, const ConvolutionForward& args) override {
@@ -78,13 +77,14 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
     void* target = gradient_is_plain_ && !args.accumulate ? args.d_weight.data : context_.workspace();
     weights_call_.run(context_.stream(), context_.scratchpad(), args.x.data, args.dy.data, target);
     if (target != args.d_weight.data) {
-      unpack_[args.accumulate].run(context_.stream(), context_.scratchpad(), target, args.d_weight.data);
+      unpack_[args.accumulate].run(context_, target, args.d_weight.data);
     }
   }
 
  private:
   struct WithWeight {
-    Call call, pack;
+    Call call;
+    Reorder pack;
     Buffer weight;  // empty: the plain weight is used as it is
   };
 
@@ -103,7 +103,7 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
   }
   void take_weight(WithWeight& product, const memory::desc& plain, const memory::desc& layout) {
     if (layout == plain) return;
-    product.pack = make_reorder(context_, plain, layout);
+    product.pack = Reorder(context_, plain, layout);
     context_.reserve_scratchpad(product.pack.scratchpad_bytes());
     product.weight = Buffer(context_.device(), layout.get_size());
   }
@@ -113,7 +113,8 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
 
   Context& context_;
   WithWeight forward_, input_;
-  Call weights_call_, unpack_[2];
+  Call weights_call_;
+  Reorder unpack_[2];
   bool gradient_is_plain_ = false;
   std::string description_;
 };

@@ -33,6 +33,11 @@ struct LabelSmoothing {
   X(void, column_sums, (int threads, DType dtype, const void* x, Index rows, Index columns, float scale, float* sums,      \
                         bool accumulate, double* partials))                                                                                \
   X(void, transpose, (int threads, DType dtype, const void* x, Index rows, Index columns, void* y))                        \
+  /* x, 16-bit (rows × columns), element (r, c) at r·ld + c, or at c·ld + r where stored by columns → the layout of the    \
+     library's 16-bit products, BA16a<width>b2a: blocks of 32 rows × `width` columns, those of the same columns behind     \
+     each other; in a block 16 pairs of rows, column after column. rows % 32 = columns % width = width % 16 = 0 */         \
+  X(void, pack_row_pairs, (int threads, const void* x, bool by_columns, Index rows, Index columns, Index ld, Index width,  \
+                           void* y))                                                                                       \
   /* embedding */                                                                                                          \
   X(void, embedding_forward, (int threads, DType dtype, const EmbeddingForward& args))                                     \
   X(void, embedding_backward, (int threads, DType dtype, const EmbeddingBackward& args))                                   \

@@ -205,6 +205,62 @@ void transpose(int threads, DType dtype, const void* x_data, Index rows, Index c
   });
 }
 
+namespace {
+constexpr Index packed_rows = 32;  // of a block of a packed matrix
+
+/// A block from rows: each pair of rows interleaved.
+TW_LOOP void pack_rows(const std::uint16_t* __restrict x, Index ld, Index width, std::uint16_t* __restrict y) {
+  for (Index r = 0; r < packed_rows; r += 2) {
+    const std::uint16_t *even = x + r * ld, *odd = even + ld;
+    std::uint16_t* pairs = y + r * width;
+    TW_SIMD
+    for (Index c = 0; c < width; ++c) {
+      pairs[2 * c] = even[c];
+      pairs[2 * c + 1] = odd[c];
+    }
+  }
+}
+
+/// A block from columns: the pairs are there already, as 32-bit elements; 16 × 16 of them are transposed at a time.
+TW_LOOP void pack_columns(const std::uint16_t* __restrict x, Index ld, Index width, std::uint16_t* __restrict y) {
+  constexpr int n = packed_rows / 2;
+  using Vector = std::uint32_t __attribute__((vector_size(4 * n)));
+  for (Index c = 0; c < width; c += n) {
+    Vector rows[n], next[n];
+    for (int r = 0; r < n; ++r) std::memcpy(&rows[r], x + (c + r) * ld, sizeof(Vector));
+    // As in transpose_lanes.
+    for (int round = 1; round < n; round *= 2) {
+      for (int r = 0; r < n / 2; ++r) {
+        next[2 * r] =
+            __builtin_shufflevector(rows[r], rows[r + n / 2], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        next[2 * r + 1] = __builtin_shufflevector(rows[r], rows[r + n / 2], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
+                                                  29, 14, 30, 15, 31);
+      }
+      for (int r = 0; r < n; ++r) rows[r] = next[r];
+    }
+    for (int r = 0; r < n; ++r) std::memcpy(y + 2 * (r * width + c), &rows[r], sizeof(Vector));
+  }
+}
+}  // namespace
+
+void pack_row_pairs(int threads, const void* x_data, bool by_columns, Index rows, Index columns, Index ld, Index width,
+                    void* y_data) {
+  const std::uint16_t* x = static_cast<const std::uint16_t*>(x_data);
+  std::uint16_t* y = static_cast<std::uint16_t*>(y_data);
+  const Index down = rows / packed_rows, across = columns / width, block = packed_rows * width;
+  in_parallel(threads, rows * columns, [&](int part, int parts) {
+    const Range range = share(down * across, parts, part, 1);
+    for (Index i = range.begin; i < range.end; ++i) {  // in the order of the source: it is read from memory
+      if (by_columns) {
+        pack_columns(x + i / down * width * ld + i % down * packed_rows, ld, width, y + i * block);
+      } else {
+        const Index row = i / across, column = i % across;
+        pack_rows(x + row * packed_rows * ld + column * width, ld, width, y + (column * down + row) * block);
+      }
+    }
+  });
+}
+
 void embedding_forward(int threads, DType dtype, const EmbeddingForward& args) {
   with_type(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;

