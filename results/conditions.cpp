@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "results/text.hpp"
@@ -19,10 +22,12 @@ bool is_set(const Record& record) {
                      [](const auto& setting) { return setting.second.requested.has_value(); });
 }
 
-/// Losses by optimizer step, from the first step of the first trial.
-std::vector<double> losses_of(const Record& record) {
-  std::vector<double> losses;
-  for (const Trial& trial : record.trials) losses.insert(losses.end(), trial.loss.begin(), trial.loss.end());
+/// Losses by optimizer step since the weights were made: a slower setting has done fewer steps before its first trial.
+std::map<std::int64_t, double> losses_of(const Record& record) {
+  std::map<std::int64_t, double> losses;
+  for (const Trial& trial : record.trials)
+    for (std::size_t i = 0; i < trial.loss.size(); ++i)
+      losses[trial.first_step + static_cast<std::int64_t>(i)] = trial.loss[i];
   return losses;
 }
 
@@ -33,7 +38,7 @@ void judge_conditions(Record& record) {
   const auto flag = [&](const char* name) {
     if (std::find(v.flags.begin(), v.flags.end(), name) == v.flags.end()) v.flags.emplace_back(name);
   };
-  bool capped = false;
+  std::set<std::string> capped;  // devices
   for (std::size_t i = 0; i < record.trials.size(); ++i) {
     const Trial& trial = record.trials[i];
     for (const CounterRow& counter : trial.counters) {
@@ -48,12 +53,14 @@ void judge_conditions(Record& record) {
         flag("throttled");
       } else if (counter.quantity == "throttle_power_cap_s" && share > held_back_share) {
         flag("power_capped");
-        capped = true;
+        capped.insert(counter.host + " " + counter.domain);
       } else if ((counter.quantity == "ecc_errors" || counter.quantity == "xid_errors") && counter.change > 0) {
         flag("device_errors");
       }
     }
   }
+  const auto cpu_cap = record.setting.find("cpu_power_limit_w");
+  const bool has_cpu_cap = cpu_cap != record.setting.end() && cpu_cap->second.requested;
   for (const auto& [name, setting] : record.setting) {
     if (!setting.requested) continue;
     const bool is_power = ends_with(name, "_w"), is_gpu_clock = name.starts_with("gpu_") && !is_power;
@@ -68,7 +75,10 @@ void judge_conditions(Record& record) {
         const double off = *row.accepted > 0 ? *row.observed / *row.accepted - 1 : 0;
         if (is_power ? off <= power_tolerance : std::abs(off) <= clock_tolerance) continue;
         flag("not_applied");
-        if (is_gpu_clock && capped && off < 0) continue;
+        // A cap that binds is expected where caps are swept.
+        const bool held_back = is_gpu_clock ? capped.count(row.host + " " + row.domain) > 0
+                                            : name == "cpu_frequency_mhz" && has_cpu_cap;
+        if (held_back && off < 0) continue;
         v.reasons.push_back("not_applied: " + where + ": " + text::significant(*row.observed) + " under load");
       }
     }
@@ -99,10 +109,14 @@ void flag_unstable(Report& report) {
              a.micro_batch == b.micro_batch && a.accumulate == b.accumulate && a.ranks == b.ranks && a.seed == b.seed;
     });
     if (found == report.records.end()) continue;
-    const std::vector<double> mine = losses_of(record), theirs = losses_of(*found);
-    const std::size_t steps = std::min(mine.size(), theirs.size());
+    const std::map<std::int64_t, double> theirs = losses_of(*found);
+    std::size_t steps = 0;
     double deviation = 0;
-    for (std::size_t i = 0; i < steps; ++i) deviation += std::abs(mine[i] - theirs[i]) / std::max(1e-12, std::abs(theirs[i]));
+    for (const auto& [step, loss] : losses_of(record))
+      if (const auto same = theirs.find(step); same != theirs.end()) {
+        deviation += std::abs(loss - same->second) / std::max(1e-12, std::abs(same->second));
+        ++steps;
+      }
     // Not a number is outside every band.
     if (steps > 0 && !(deviation / static_cast<double>(steps) <= loss_band)) record.verdict.flags.emplace_back("unstable");
   }

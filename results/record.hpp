@@ -72,6 +72,7 @@ struct Trial {
   /// What a command (workload.device "command") said that it trained; absent where it said nothing, and for steps, whose
   /// samples are steps × global batch.
   std::optional<double> samples;
+  std::int64_t first_step = 0;      ///< optimizer steps done before this trial, warm-up included
   /// The slowest rank's, for each optimizer step: the distribution. Their sum is not the window: with several ranks it may
   /// be longer (the slowest is not always the same), and what lies between two steps is in none of them.
   std::vector<double> step_time_s;

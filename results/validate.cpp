@@ -73,6 +73,8 @@ bool is_time(const std::string& text) {
 
 /// A profiled step's operators are timed inside the step, with a clock read around each.
 constexpr double op_share_slack = 1.05;
+/// A meter is read just outside the barriers of its window.
+constexpr double edge_seconds = 1, edge_share = 0.05;
 /// Of times that are rounded when written and taken by separate clock reads.
 constexpr double time_slack = 1.001;
 
@@ -227,6 +229,11 @@ class Invariants {
   void check_trial(const Trial& trial, const Workload& workload, const std::string& at) {
     const int ranks = workload.ranks;
     const std::size_t steps = trial.step_time_s.size();
+    for (std::size_t e = 0; e < trial.energy.size(); ++e) {
+      const std::optional<double>& window = trial.energy[e].window_s;
+      if (trial.energy[e].energy_j && window && std::abs(*window - trial.window_s) > edge_seconds + edge_share * trial.window_s)
+        broken(at + "/energy/" + std::to_string(e) + "/window_s", "is not that of its trial");
+    }
     const bool shown = workload.device != "command";  // a metered command shows neither
     if (shown && trial.loss.size() != steps) broken(at + "/loss", length("step_time_s", trial.loss.size(), steps));
     if (shown && trial.gradient_norm.size() != steps)

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -50,6 +52,21 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
+/// The tasks of this node in Slurm's list: "2(x3),1" with SLURM_NODEID 3 is 1; 0 where it is not known.
+int slurm_local_tasks() {
+  const std::string list = variable("SLURM_STEP_TASKS_PER_NODE"), node = variable("SLURM_NODEID");
+  int left = std::atoi(node.c_str());
+  for (std::size_t at = 0; at < list.size();) {
+    const int tasks = std::atoi(list.c_str() + at);
+    const std::size_t comma = std::min(list.find(',', at), list.size()), times = list.find("(x", at);
+    const int nodes = times < comma ? std::atoi(list.c_str() + times + 2) : 1;
+    if (left < nodes) return tasks;
+    left -= nodes;
+    at = comma + 1;
+  }
+  return 0;
+}
+
 /// Where this process stands among those that a launcher started with it, as far as the environment tells.
 struct Place {
   std::string job;  ///< names the launch; empty: started alone
@@ -70,51 +87,85 @@ Place find_place() {
     if (place.job.empty()) place.job = std::to_string(getppid());
   } else if (!variable("SLURM_PROCID").empty() && !variable("SLURM_STEP_ID").empty()) {
     place = {variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID"), number("SLURM_PROCID", 0),
-             number("SLURM_NTASKS", 1), number("SLURM_LOCALID", 0), number("SLURM_STEP_TASKS_PER_NODE", 0), "srun"};
+             number("SLURM_NTASKS", 1), number("SLURM_LOCALID", 0), slurm_local_tasks(), "srun"};
   }
   std::erase_if(place.job, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; });
   return place;
 }
 
-/// Processes of one launch on one node meet over locked files: a lock goes with its process, however that ends.
+/// Processes of one launch on one node meet in a folder of this user's over locked files: a lock goes with its process,
+/// however that ends, and a file that nobody has locked is a leftover.
 class Rendezvous {
  public:
-  explicit Rendezvous(const Place& place)
-      : folder_(fs::temp_directory_path() / fmt::format("trainwatt-meter-{}-{}", geteuid(), place.job)) {}
+  explicit Rendezvous(const Place& place) {
+    const std::string runtime = variable("XDG_RUNTIME_DIR");
+    const fs::path base = geteuid() == 0 ? fs::path("/run") : !runtime.empty() ? fs::path(runtime) : fs::path("/tmp");
+    folder_ = base / fmt::format("trainwatt-meter-{}-{}", geteuid(), place.job);
+    if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
+      throw std::system_error(errno, std::generic_category(), folder_.string());
+    struct stat status {};
+    if (lstat(folder_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+        (status.st_mode & 077) != 0)
+      throw std::runtime_error(folder_.string() + ": is not a folder of this user's alone: remove it");
+  }
   ~Rendezvous() {
     if (lock_ >= 0) close(lock_);
+    std::error_code ignored;
+    if (reads_) fs::remove_all(folder_, ignored);
   }
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Of one that does not read: held until this process ends.
-  void hold(int local_rank) {
-    fs::create_directories(folder_);
-    fs::permissions(folder_, fs::perms::owner_all);
-    const fs::path file = folder_ / std::to_string(local_rank);
-    lock_ = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_ >= 0) flock(lock_, LOCK_EX);
+  /// Of one that does not read: it is here until its end. False where the reader did not begin within a minute.
+  bool hold(int local_rank) {
+    show(std::to_string(local_rank));
+    for (const auto until = Clock::now() + std::chrono::minutes(1); Clock::now() < until;
+         std::this_thread::sleep_for(std::chrono::milliseconds(2)))
+      if (is_held("go")) return true;
+    return false;
   }
-  /// Of the reader: until all others on this node have ended. One that has not begun yet is given ten seconds.
-  void wait(int local_ranks) const {
-    std::error_code ignored;
-    const auto begun = [&] {
-      return std::distance(fs::directory_iterator(folder_, ignored), fs::directory_iterator()) >= local_ranks - 1;
-    };
-    for (const auto until = Clock::now() + std::chrono::seconds(10); !begun() && Clock::now() < until;)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
-      const int file = open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-      if (file < 0) continue;
-      flock(file, LOCK_EX);
-      close(file);
-    }
-    fs::remove_all(folder_, ignored);
+  /// Of the reader: until all others are here; one that is later than ten seconds is not waited for.
+  void gather(int local_ranks) {
+    reads_ = true;
+    for (const auto until = Clock::now() + std::chrono::seconds(10); Clock::now() < until;
+         std::this_thread::sleep_for(std::chrono::milliseconds(2)))
+      if (count_held() >= local_ranks - 1) return;
+  }
+  /// Of the reader: the others may begin.
+  void go() { show("go"); }
+  /// Of the reader: until all others have ended.
+  void wait() const {
+    while (count_held() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 
  private:
+  /// Makes a file that has its lock from the moment it has its name.
+  void show(const std::string& name) {
+    const fs::path unnamed = folder_ / fmt::format(".{}", getpid());
+    lock_ = open(unnamed.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || rename(unnamed.c_str(), (folder_ / name).c_str()) != 0)
+      throw std::system_error(errno, std::generic_category(), unnamed.string());
+  }
+  bool is_held(const std::string& name) const {
+    const int file = open((folder_ / name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) return false;
+    const bool held = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(file);
+    return held;
+  }
+  int count_held() const {
+    int held = 0;
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
+      const std::string name = entry.path().filename().string();
+      held += name != "go" && name.front() != '.' && is_held(name);
+    }
+    return held;
+  }
+
   fs::path folder_;
   int lock_ = -1;
+  bool reads_ = false;
 };
 
 volatile sig_atomic_t child = 0;
@@ -134,28 +185,37 @@ int run(const std::vector<std::string>& command, OutputParser* parser) {
     if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
   }
-  struct sigaction action {};
-  action.sa_handler = pass_on;
-  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(signal, &action, nullptr);
-  action.sa_handler = SIG_IGN;  // a terminal sends these to the command as well; its end is waited for
-  for (const int signal : {SIGINT, SIGQUIT}) sigaction(signal, &action, nullptr);
+  // What was ignored when this program started (nohup, a job in the background) stays so, for the command as well. A
+  // terminal's signals reach the command itself; others are passed on. SIGPIPE is this program's to see as an error.
+  sigset_t defaults, blocked, before;
+  sigemptyset(&defaults), sigfillset(&blocked);
+  const auto set_handler = [&](int signal, void (*handler)(int)) {
+    struct sigaction action {}, old {};
+    sigaction(signal, nullptr, &old);
+    if (old.sa_handler == SIG_IGN) return;
+    action.sa_handler = handler;
+    sigaction(signal, &action, nullptr);
+    sigaddset(&defaults, signal);
+  };
+  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) set_handler(signal, pass_on);
+  for (const int signal : {SIGINT, SIGQUIT, SIGPIPE}) set_handler(signal, SIG_IGN);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  sigemptyset(&defaults);
-  for (const int signal : {SIGINT, SIGQUIT}) sigaddset(&defaults, signal);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
   const int error = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  if (error == 0) child = pid;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (pipes[1] >= 0) close(pipes[1]);
   if (error != 0) throw std::system_error(error, std::generic_category(), command.front());
-  child = pid;
   if (parser) {
     std::array<char, 65536> buffer;
-    while (true) {
+    for (bool listened = true; listened;) {
       const ssize_t got = read(pipes[0], buffer.data(), buffer.size());
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) break;
@@ -163,7 +223,8 @@ int run(const std::vector<std::string>& command, OutputParser* parser) {
       for (ssize_t written = 0; written < got;) {
         const ssize_t now = write(STDOUT_FILENO, buffer.data() + written, static_cast<std::size_t>(got - written));
         if (now < 0 && errno == EINTR) continue;
-        if (now <= 0) break;  // whoever listened has gone; the command learns it no earlier than its output ends
+        if (now <= 0) listened = false;  // the command is to learn it as without us: its pipe is closed
+        if (now <= 0) break;
         written += now;
       }
     }
@@ -174,6 +235,8 @@ int run(const std::vector<std::string>& command, OutputParser* parser) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   child = 0;
+  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
+    if (sigismember(&defaults, signal)) std::signal(signal, SIG_DFL);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -201,7 +264,8 @@ int meter(const MeterCommand& options) {
   try {
     if (place.local_rank > 0) {  // another process of this node reads
       Rendezvous rendezvous(place);
-      rendezvous.hold(place.local_rank);
+      if (!rendezvous.hold(place.local_rank))
+        fmt::print(stderr, "trainwatt meter: the process that reads the meters has not begun: its report will miss joules\n");
       return run(options.command, nullptr);
     }
     fs::path out = options.out.empty() ? fs::path(utc_now("out/meter-{:%Y%m%dT%H%M%SZ}")) : fs::path(options.out);
@@ -222,10 +286,20 @@ int meter(const MeterCommand& options) {
     report.context.hosts.push_back(this_host());
 
     MeterOptions meters;
-    if (!options.energy_csv.empty()) meters.external_csv = options.energy_csv;
+    if (!options.energy_csv.empty()) {
+      const std::string mark = "{host}";
+      std::string csv = options.energy_csv;
+      if (const std::size_t at = csv.find(mark); at != std::string::npos) csv.replace(at, mark.size(), host_name());
+      meters.external_csv = csv;
+    }
     meters.estimate_watts = options.estimate_watts;
     NodePower power(host_name(), meters);
     report.context.meters = power.entries();
+    std::optional<Rendezvous> rendezvous;
+    if (!place.job.empty()) {
+      rendezvous.emplace(place);
+      rendezvous->gather(place.local_ranks);
+    }
     const auto idle = [&](const char* when) {
       if (!power.has_meter()) return;
       power.begin();
@@ -238,20 +312,24 @@ int meter(const MeterCommand& options) {
     Trial trial;
     power.begin();
     const auto start = Clock::now();
+    if (rendezvous) rendezvous->go();
     int ended = 0;
     try {
       ended = run(options.command, parsing);
     } catch (...) {
       fs::remove(out, code);
+      if (place.ranks > 1) fs::remove(out.parent_path(), code);
       throw;
     }
-    if (!place.job.empty()) Rendezvous(place).wait(place.local_ranks);
+    if (rendezvous) rendezvous->wait();
     trial.window_s = std::chrono::duration<double>(Clock::now() - start).count();
     power.end();
+    power.collect(trial);  // before the next window
     idle("after");
-    power.collect(trial);
     trial.step_time_s = {trial.window_s};
-    trial.samples = parser.samples();
+    // What one process says may be the whole job's; the joules are this node's.
+    const bool all_here = place.ranks <= std::max(1, place.local_ranks);
+    if (all_here) trial.samples = parser.samples();
 
     record.id = "command/" + fs::path(options.command.front()).filename().string();
     Workload& w = record.workload;
@@ -263,7 +341,10 @@ int meter(const MeterCommand& options) {
     record.summary.flops_rule = "none: the command's FLOPs are not known";
     record.summary.of_ceiling_reason = record.summary.mfu_reason = "not defined for a command";
     if (ended != 0) record.verdict.reasons.push_back(fmt::format("command: ended with code {}", ended));
-    if (parsing && !parser.samples()) report.context.warnings.push_back(parser.why_not());
+    if (parsing && !all_here)
+      report.context.warnings.push_back("samples are left out: they may be the whole job's, the joules are this node's");
+    else if (parsing && !parser.samples())
+      report.context.warnings.push_back(parser.why_not());
     summarise(record);
     report.plan.suite = "command";
     report.plan.canonical_json = fmt::format(

@@ -275,7 +275,10 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   RunContext context{job, device, plan, energy, progress, options.bucket_mib, why_no_energy(report.context.meters), flags};
   std::optional<JobSettings> settings;
   if (std::ranges::any_of(plan.points, [](const Point& point) { return !point.setting.empty(); })) {
-    settings.emplace(job, JobSettingsOptions{options.site, options.force});
+    JobSettingsOptions wanted{options.site, options.force, {}};
+    for (const Point& point : plan.points)
+      for (const auto& [kind, value] : point.setting) wanted.kinds.insert(kind);
+    settings.emplace(job, wanted);
     context.settings = &*settings;
     for (const std::string& line : settings->recovered()) progress.line("put back: " + line);
   } else {
@@ -326,6 +329,8 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
     say(job, report.context.warnings.back());
     return ended->code();
   }
+  const bool any_valid = std::ranges::any_of(report.records, [](const Record& r) { return r.verdict.status == "valid"; });
+  if (!any_valid && std::ranges::any_of(report.records, has_refused_setting)) return exit_environment;
   return exit_code(report);
 }
 

@@ -308,9 +308,12 @@ Record run_point(RunContext& context, const Point& point) {
   // The later half of the warm-up tells the pace; the slowest rank's counts.
   std::vector<double> pace(warm.step_seconds.begin() + static_cast<std::ptrdiff_t>(warm.step_seconds.size() / 2), warm.step_seconds.end());
   const double estimate_seconds = job.maximum({pace.empty() ? 0.0 : quantile(pace, 0.5)}).front();
+  auto steps_done = static_cast<std::int64_t>(warm.step_seconds.size());
   for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
     const Samples samples = run->window(estimate_seconds, trial);
     record.trials.push_back(merge(job, context.energy, samples));
+    record.trials.back().first_step = steps_done;
+    steps_done += static_cast<std::int64_t>(samples.step_seconds.size());
   }
   summary.op_share = run->profile();
   summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(job.maximum({static_cast<double>(peak_resident_bytes())}).front());

@@ -62,15 +62,18 @@ JobSettings::JobSettings(Job& job, const JobSettingsOptions& options) : impl_(st
       std::erase_if(found, [&](const KnobFinding& finding) {
         return finding.knob && finding.domain.starts_with("nvml:") && std::ranges::find(*visible, finding.domain) == visible->end();
       });
-    if (!options.force)
-      for (const KnobFinding& finding : found)
-        if (const std::string lock = finding.knob ? finding.knob->lock_evident() : std::string(); !lock.empty())
-          throw Stop(exit_environment, fmt::format("{} of {}: {}; it could only be reset afterwards, not put back: have it "
-                                                   "reset first, or pass --force",
-                                                   to_string(finding.kind), finding.domain, lock));
     SettingsOptions settings;
     settings.site = options.site;
-    impl_->settings.emplace(std::move(found), settings);
+    impl_->settings.emplace(std::move(found), settings);  // what a killed run of ours has left is back before the look at locks
+    if (options.force) return;
+    for (const KnobFinding& finding : impl_->settings->findings()) {
+      if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
+      const std::string lock = finding.knob->lock_evident();
+      if (lock.empty()) continue;
+      throw Stop(exit_environment, fmt::format("{} of {}: {}; it could only be reset afterwards, not put back: have it reset "
+                                               "first, or pass --force",
+                                               to_string(finding.kind), finding.domain, lock));
+    }
   });
 }
 JobSettings::~JobSettings() = default;
@@ -92,10 +95,14 @@ std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, doubl
   Record mine;
   together(impl_->job, [&] {
     if (!impl_->settings) return;
-    for (AppliedSetting& applied : impl_->settings->apply(wanted))
+    for (AppliedSetting& applied : impl_->settings->apply(wanted)) {
+      if (wanted.count(applied.kind) == 0)  // of an earlier point: the next would be measured under it
+        throw Stop(exit_environment, fmt::format("{} of {} could not be put back: {}", to_string(applied.kind),
+                                                 applied.domain, applied.detail));
       mine.setting[to_string(applied.kind)].devices.push_back(
           {impl_->job.host(), applied.domain, applied.accepted, std::nullopt,
            applied.accepted ? "" : applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail)});
+    }
   });
   std::map<std::string, Setting> all;
   for (const auto& [kind, value] : wanted) all[to_string(kind)].requested = value;
@@ -114,10 +121,15 @@ std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, doubl
 
 std::vector<std::string> JobSettings::restore() {
   std::vector<std::string> lines;
-  if (impl_->settings)
-    for (const RestoredSetting& one : impl_->settings->restore_all())
-      if (one.outcome == RestoredSetting::Outcome::failed || one.outcome == RestoredSetting::Outcome::left)
-        lines.push_back(fmt::format("{} of {}: {}: {}", to_string(one.kind), one.domain, to_string(one.outcome), one.detail));
+  try {
+    if (impl_->settings)
+      for (const RestoredSetting& one : impl_->settings->restore_all())
+        if (one.outcome == RestoredSetting::Outcome::failed || one.outcome == RestoredSetting::Outcome::left)
+          lines.push_back(
+              fmt::format("{} of {}: {}: {}", to_string(one.kind), one.domain, to_string(one.outcome), one.detail));
+  } catch (const std::exception& error) {  // of this node alone: the others are waiting below
+    lines.emplace_back(error.what());
+  }
   return gather_lines(impl_->job, lines);
 }
 

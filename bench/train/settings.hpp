@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace tw {
 struct JobSettingsOptions {
   std::string site;    ///< file of a site's own commands; empty: none
   bool force = false;  ///< set clocks also where somebody else's lock is evident
+  std::set<KnobKind> kinds;  ///< that the plan sets
 };
 
 class JobSettings {

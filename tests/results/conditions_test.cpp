@@ -86,6 +86,35 @@ TEST(Conditions, AClockThatACapHoldsBackIsNoted) {
   EXPECT_EQ(r.verdict.status, "valid");
 }
 
+TEST(Conditions, LossesAreAlignedByStep) {
+  // A curve that falls fast; the slower setting has done fewer steps before its first trial.
+  Report report;
+  report.records = {sample_record(), sample_record()};
+  report.records[1].setting["gpu_clock_mhz"] = {600, 600, 600, {}};
+  for (std::size_t r = 0; r < 2; ++r) {
+    std::int64_t step = r == 0 ? 100 : 60;
+    for (Trial& trial : report.records[r].trials) {
+      trial.first_step = step;
+      for (double& loss : trial.loss) loss = 5 * std::exp(-0.01 * static_cast<double>(step++));
+    }
+  }
+  flag_unstable(report);
+  EXPECT_FALSE(has(report.records[1], "unstable"));
+  for (Trial& trial : report.records[1].trials) trial.first_step += 20;
+  flag_unstable(report);
+  EXPECT_TRUE(has(report.records[1], "unstable")) << "the same numbers at other steps";
+}
+
+TEST(Conditions, OneDevicesCapExcusesNoOther) {
+  Record r = sample_record();
+  r.setting["gpu_clock_mhz"] = {1980, 1980, 990, {{"node1", "nvml:GPU-1", 1980, 1500, ""}, {"node1", "nvml:GPU-2", 1980, 990, ""}}};
+  r.trials[0].counters = {{"node1", "nvml:GPU-1", "throttle_power_cap_s", 30}};
+  summarise(r);
+  EXPECT_EQ(r.verdict.status, "invalid");
+  ASSERT_EQ(r.verdict.reasons.size(), 1u);
+  EXPECT_NE(r.verdict.reasons[0].find("GPU-2"), std::string::npos);
+}
+
 TEST(Conditions, LossesAreHeldAgainstTheFoundSetting) {
   Report report;
   report.records = {sample_record(), sample_record(), sample_record()};
