@@ -173,7 +173,8 @@ void pass_on(int signal) {
   if (child > 0) kill(child, signal);
 }
 
-/// Runs the command to its end and returns its exit code, as a shell has it: 128 + the number of a signal. With a parser, its standard output is copied through and looked at. Throws std::system_error.
+/// Runs the command to its end and returns its exit code, as a shell has it: 128 + the number of a signal. With a parser,
+/// its standard output is copied through and looked at. Throws std::system_error.
 int run(const std::vector<std::string>& command, OutputParser* parser) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));

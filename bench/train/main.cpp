@@ -208,6 +208,8 @@ Context gather_context(Job& job, const Device& device, int argc, char** argv, En
 int export_one_step(Job& job, Device& device, const RunPlan& plan, const Options& options) {
   if (plan.points.size() != 1) throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
   const Point& point = plan.points.front();
+  if (!point.setting.empty())
+    throw Stop(exit_usage, "--export-step leaves clocks and power limits as found: leave out --gpu-clock and the like");
   if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty()) throw Stop(exit_environment, why);
   if (const std::string why = job.agree(why_too_large(point, plan, job, device.info().threads)); !why.empty()) throw Stop(exit_environment, why);
   make_folder(job, options.export_step, "--export-step");

@@ -35,6 +35,10 @@ class Power(Case):
         self.assertEqual(wanted["trials"], [])
         self.assertEqual(tool("validate", self.out / "report.json").returncode, 0)
 
+    def test_an_export_sets_nothing_and_says_so(self):
+        process = run("--model", "gpt2-tiny", "--gpu-clock", 1305, "--export-step", self.out)
+        self.assert_one_line_error(process, 2, "--export-step", "--gpu-clock")
+
     def test_set_points_that_are_none(self):
         for value in ("fast", "0", "1:2", "5:1:1", "1:1000000:0.001", "-3"):
             with self.subTest(value=value):
