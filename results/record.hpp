@@ -72,6 +72,9 @@ struct Trial {
   /// What a command (workload.device "command") said that it trained; absent where it said nothing, and for steps, whose
   /// samples are steps × global batch.
   std::optional<double> samples;
+  /// The seconds in which it says it did; throughput is then taken over them instead of the window, which also holds the
+  /// command's start and end. Absent where it names none.
+  std::optional<double> samples_s;
   std::int64_t first_step = 0;      ///< optimizer steps done before this trial, warm-up included
   /// The slowest rank's, for each optimizer step: the distribution. Their sum is not the window: with several ranks it may
   /// be longer (the slowest is not always the same), and what lies between two steps is in none of them.
@@ -98,7 +101,7 @@ struct Estimate {
 };
 
 struct Summary {
-  std::optional<Estimate> samples_per_s;    ///< steps × global batch ÷ window_s of each trial, as samples ÷ joules are
+  std::optional<Estimate> samples_per_s;    ///< steps × global batch ÷ window_s of each trial, as samples ÷ joules are; of a command its samples ÷ samples_s
   std::optional<Estimate> tokens_per_s, flops_per_s;    ///< samples_per_s × tokens, × model FLOPs
   std::optional<Estimate> step_time_s;      ///< mean step of each trial
   std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;

@@ -234,6 +234,8 @@ class Invariants {
       if (trial.energy[e].energy_j && window && std::abs(*window - trial.window_s) > edge_seconds + edge_share * trial.window_s)
         broken(at + "/energy/" + std::to_string(e) + "/window_s", "is not that of its trial");
     }
+    if (trial.samples_s && (!trial.samples || *trial.samples_s > trial.window_s * time_slack))
+      broken(at + "/samples_s", trial.samples ? "is longer than the window" : "stands without samples");
     const bool shown = workload.device != "command";  // a metered command shows neither
     if (shown && trial.loss.size() != steps) broken(at + "/loss", length("step_time_s", trial.loss.size(), steps));
     if (shown && trial.gradient_norm.size() != steps)

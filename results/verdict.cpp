@@ -175,7 +175,7 @@ void summarise_speed(Record& record, const std::vector<double>& samples) {
     const std::vector<double>& steps = record.trials[i].step_time_s;
     const double seconds = sum(steps);
     if (steps.empty() || !(seconds > 0) || !is_finite(seconds) || !has_window(record.trials[i])) continue;
-    if (is_finite(samples[i])) throughput.push_back(samples[i] / record.trials[i].window_s);
+    if (is_finite(samples[i])) throughput.push_back(samples[i] / record.trials[i].samples_s.value_or(record.trials[i].window_s));
     step_time.push_back(seconds / static_cast<double>(steps.size()));
     all.insert(all.end(), steps.begin(), steps.end());
   }

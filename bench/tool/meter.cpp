@@ -331,6 +331,12 @@ int meter(const MeterCommand& options) {
     // What one process says may be the whole job's; the joules are this node's.
     const bool all_here = place.ranks <= std::max(1, place.local_ranks);
     if (all_here) trial.samples = parser.samples();
+    if (trial.samples) trial.samples_s = parser.seconds();
+    if (trial.samples_s && !(*trial.samples_s <= trial.window_s)) {
+      report.context.warnings.push_back(fmt::format("the command says seconds={}, but ran for {:.3f} s: throughput is over the latter",
+                                                    *trial.samples_s, trial.window_s));
+      trial.samples_s.reset();
+    }
 
     record.id = "command/" + fs::path(options.command.front()).filename().string();
     Workload& w = record.workload;

@@ -63,6 +63,7 @@ void OutputParser::line(const std::string& text) {
   if (const auto samples = value_of(text, "samples")) {
     plain_ = samples;
     seconds_ = value_of(text, "seconds");
+    if (seconds_ == 0) seconds_.reset();
   }
 }
 

@@ -17,7 +17,8 @@ class OutputParser {
   void feed(std::string_view piece);
   void finish();  ///< a last line without an end
   std::optional<double> samples() const { return plain_ ? plain_ : logged_; }
-  std::optional<double> seconds() const { return seconds_; }
+  /// Of the line that samples() is from, above 0; MLLOG lines name none.
+  std::optional<double> seconds() const { return plain_ ? seconds_ : std::nullopt; }
   /// Why there are no samples.
   std::string why_not() const;
 

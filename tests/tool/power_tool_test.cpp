@@ -108,17 +108,18 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   standin::StandIn gpus(1);
   gpus.edit(0, [](standin::Gpu& gpu) { gpu.step_ns = 1'000'000; });
   const Outcome done = run("meter --parse --out '" + out() +
-                               "' -- sh -c 'echo samples=1 seconds=1; sleep 1.5; echo step 9 samples=6400 seconds=1.5'",
+                               "' -- sh -c 'echo samples=1 seconds=1; sleep 1.5; echo step 9 samples=6400 seconds=1.25'",
                            stand_in_);
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_EQ(done.out, "samples=1 seconds=1\nstep 9 samples=6400 seconds=1.5\n") << "copied through";
+  EXPECT_EQ(done.out, "samples=1 seconds=1\nstep 9 samples=6400 seconds=1.25\n") << "copied through";
   expect_good_report();
   const Report read = report();
   const Record& record = read.records.at(0);
   EXPECT_EQ(record.verdict.status, "valid");
   const double window = record.trials.at(0).window_s;
   EXPECT_GE(window, 1.5);
-  EXPECT_NEAR(record.summary.samples_per_s.value().value, 6400 / window, 1e-6 * 6400);
+  EXPECT_EQ(record.trials[0].samples_s, 1.25);
+  EXPECT_NEAR(record.summary.samples_per_s.value().value, 6400 / 1.25, 1e-6) << "over its own seconds, without start and end";
   const double watts = 1e-3 * static_cast<double>(standin::operation(gpus.gpu(0)).power_mw);
   const Estimate joules = record.summary.energy_j.at("device").value();
   const EnergyRow& row = *std::find_if(record.trials[0].energy.begin(), record.trials[0].energy.end(),
@@ -131,6 +132,19 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   EXPECT_NEAR(read.context.idle_power[1].power_w.value(), watts, 0.05 * watts);
 }
 
+TEST_F(PowerTool, SecondsThatCannotBeAreNotDividedBy) {
+  for (const char* seconds : {"", " seconds=0", " seconds=1e9"}) {
+    fs::remove_all(out());
+    const Outcome done = run("meter --parse --out '" + out() + "' -- echo samples=6400" + seconds);
+    EXPECT_EQ(done.code, 0) << done.err;
+    expect_good_report();
+    const Trial trial = report().records.at(0).trials.at(0);
+    EXPECT_FALSE(trial.samples_s) << seconds;
+    EXPECT_NEAR(report().records[0].summary.samples_per_s.value().value * trial.window_s, 6400, 1e-3);
+    EXPECT_EQ(done.err.find("1000000000") != std::string::npos, std::string(seconds) == " seconds=1e9") << done.err;
+  }
+}
+
 TEST(OutputParser, PlainLines) {
   tool::OutputParser parser;
   for (const char* piece : {"noise\nsam", "ples=1 sec", "onds=2\nxsamples=7\n", "epoch 2, samples=512.5 seconds=4"}) parser.feed(piece);
@@ -138,6 +152,8 @@ TEST(OutputParser, PlainLines) {
   parser.finish();
   EXPECT_EQ(parser.samples(), 512.5);
   EXPECT_EQ(parser.seconds(), 4);
+  parser.feed("samples=600\n");
+  EXPECT_EQ(parser.seconds(), std::nullopt) << "those were of another line";
 }
 
 TEST(OutputParser, MlLogLines) {
