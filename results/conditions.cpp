@@ -31,6 +31,25 @@ std::map<std::int64_t, double> losses_of(const Record& record) {
   return losses;
 }
 
+/// Whether the record's losses leave those of the same workload at the found setting.
+bool leaves_band(const Report& report, const Record& record) {
+  const auto found = std::find_if(report.records.begin(), report.records.end(), [&](const Record& other) {
+    const Workload &a = record.workload, &b = other.workload;
+    return !is_set(other) && !other.trials.empty() && a.hash == b.hash && a.precision == b.precision &&
+           a.micro_batch == b.micro_batch && a.accumulate == b.accumulate && a.ranks == b.ranks && a.seed == b.seed;
+  });
+  if (found == report.records.end()) return false;
+  const std::map<std::int64_t, double> theirs = losses_of(*found);
+  std::size_t steps = 0;
+  double deviation = 0;
+  for (const auto& [step, loss] : losses_of(record))
+    if (const auto same = theirs.find(step); same != theirs.end()) {
+      deviation += std::abs(loss - same->second) / std::max(1e-12, std::abs(same->second));
+      ++steps;
+    }
+  return steps > 0 && !(deviation / static_cast<double>(steps) <= loss_band);  // not a number is outside every band
+}
+
 }  // namespace
 
 void judge_conditions(Record& record) {
@@ -99,27 +118,15 @@ bool has_refused_setting(const Record& record) {
   return false;
 }
 
-void flag_unstable(Report& report) {
+bool flag_unstable(Report& report) {
+  bool earlier_changed = false;
   for (Record& record : report.records) {
-    std::erase(record.verdict.flags, "unstable");
-    if (!is_set(record)) continue;
-    const auto found = std::find_if(report.records.begin(), report.records.end(), [&](const Record& other) {
-      const Workload &a = record.workload, &b = other.workload;
-      return !is_set(other) && !other.trials.empty() && a.hash == b.hash && a.precision == b.precision &&
-             a.micro_batch == b.micro_batch && a.accumulate == b.accumulate && a.ranks == b.ranks && a.seed == b.seed;
-    });
-    if (found == report.records.end()) continue;
-    const std::map<std::int64_t, double> theirs = losses_of(*found);
-    std::size_t steps = 0;
-    double deviation = 0;
-    for (const auto& [step, loss] : losses_of(record))
-      if (const auto same = theirs.find(step); same != theirs.end()) {
-        deviation += std::abs(loss - same->second) / std::max(1e-12, std::abs(same->second));
-        ++steps;
-      }
-    // Not a number is outside every band.
-    if (steps > 0 && !(deviation / static_cast<double>(steps) <= loss_band)) record.verdict.flags.emplace_back("unstable");
+    const bool had = std::erase(record.verdict.flags, "unstable") > 0;
+    const bool has = is_set(record) && leaves_band(report, record);
+    if (has) record.verdict.flags.emplace_back("unstable");
+    earlier_changed = earlier_changed || (had != has && &record != &report.records.back());
   }
+  return earlier_changed;
 }
 
 }  // namespace tw

@@ -99,4 +99,11 @@ void append_line(const std::filesystem::path& path, const std::string& line) {
   if (status.st_size == 0) sync_folder_of(path);
 }
 
+void keep_last_record(const std::filesystem::path& path, const std::vector<Record>& records, bool earlier_changed) {
+  if (!earlier_changed) return append_line(path, to_json_line(records.back()));
+  std::string lines;
+  for (const Record& record : records) lines += to_json_line(record) + "\n";
+  write_atomically(path, lines);
+}
+
 }  // namespace tw

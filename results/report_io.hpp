@@ -44,6 +44,8 @@ Report printable(Report report);
 void write_atomically(const std::filesystem::path& path, const std::string& text);
 /// Appends one line and fsyncs. A torn last line of an earlier kill is cut off first.
 void append_line(const std::filesystem::path& path, const std::string& line);
+/// Appends the last record to those in records.jsonl; writes all of them again, atomically, where `earlier_changed`.
+void keep_last_record(const std::filesystem::path& path, const std::vector<Record>& records, bool earlier_changed);
 
 /// One line each, with a JSON pointer. Not safe to print as they are: they quote what the file says.
 struct Validation {

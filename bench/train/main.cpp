@@ -295,9 +295,10 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
       report.records.push_back(run_point(context, plan.points[i]));
       const Record& record = report.records.back();
       progress.end_point(short_result(record));
+      const bool earlier_changed = flag_unstable(report);
       // On disk before the next point starts: a kill loses at most the point in flight.
       together(job, [&] {
-        if (job.is_root()) append_line(out / "records.jsonl", to_json_line(record));
+        if (job.is_root()) keep_last_record(out / "records.jsonl", report.records, earlier_changed);
       });
     } catch (const Stop& stop) {
       ended = stop;
@@ -314,7 +315,6 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
     }
   if (!ended)
     for (IdleRow& row : energy.idle("after", idle_seconds)) report.context.idle_power.push_back(std::move(row));
-  flag_unstable(report);
   report.context.finished_at = rfc3339_now();
   const fs::path path = out / "report.json";
   if (job.is_root() && !report.records.empty())  // first: a full disk must not take the figures along

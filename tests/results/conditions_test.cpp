@@ -105,6 +105,22 @@ TEST(Conditions, LossesAreAlignedByStep) {
   EXPECT_TRUE(has(report.records[1], "unstable")) << "the same numbers at other steps";
 }
 
+TEST(Conditions, TheFoundSettingMayComeLast) {
+  Report report;
+  report.records = {sample_record()};
+  report.records[0].setting["gpu_clock_mhz"] = {600, 600, 600, {}};
+  for (Trial& trial : report.records[0].trials)
+    for (double& loss : trial.loss) loss *= 1.03;
+  EXPECT_FALSE(flag_unstable(report));
+  EXPECT_FALSE(has(report.records[0], "unstable")) << "there is nothing to hold it against yet";
+  report.records.push_back(sample_record());
+  EXPECT_TRUE(flag_unstable(report)) << "what is on disk of the first is out of date";
+  EXPECT_TRUE(has(report.records[0], "unstable"));
+  EXPECT_FALSE(flag_unstable(report));
+  std::swap(report.records[0], report.records[1]);
+  EXPECT_FALSE(flag_unstable(report)) << "the last one is not on disk yet";
+}
+
 TEST(Conditions, OneDevicesCapExcusesNoOther) {
   Record r = sample_record();
   r.setting["gpu_clock_mhz"] = {1980, 1980, 990, {{"node1", "nvml:GPU-1", 1980, 1500, ""}, {"node1", "nvml:GPU-2", 1980, 990, ""}}};

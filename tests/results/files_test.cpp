@@ -154,5 +154,19 @@ TEST_F(Files, AppendCutsATornLine) {
   EXPECT_EQ(content(path), "one\n");
 }
 
+TEST_F(Files, RecordsOnDiskAreTheRecords) {
+  const std::filesystem::path path = folder_ / "records.jsonl";
+  std::vector<Record> records;
+  for (const char* id : {"a", "b", "c"}) {
+    records.emplace_back().id = id;
+    const bool earlier_changed = records.size() == 3;
+    if (earlier_changed) records.front().verdict.flags.emplace_back("unstable");
+    keep_last_record(path, records, earlier_changed);
+    std::string expected;
+    for (const Record& record : records) expected += to_json_line(record) + "\n";
+    EXPECT_EQ(content(path), expected) << id;
+  }
+}
+
 }  // namespace
 }  // namespace tw
