@@ -28,9 +28,11 @@ std::string unknown_option(const CLI::App& app, const CLI::ExtrasError& error) {
   return error.what();
 }
 
-bool is_empty(const Axes& axes) {
-  for (const auto& [kind, values] : axes.setting)
-    if (!values.empty()) return false;
+bool has_settings(const Axes& axes) {
+  return std::ranges::any_of(axes.setting, [](const auto& axis) { return !axis.second.empty(); });
+}
+
+bool names_no_workload(const Axes& axes) {
   return axes.model.empty() && axes.layers.empty() && axes.precision.empty() && axes.micro_batch.empty() &&
          axes.accumulate.empty() && axes.global_batch.empty() && axes.seq_len.empty();
 }
@@ -117,8 +119,10 @@ ParseResult parse_options(int argc, char** argv) {
     if (!options.suite.empty() && !options.config.empty())
       throw UsageError("--suite and --config exclude each other: give one");
     const bool planned = !options.suite.empty() || !options.config.empty();
-    if (planned && !is_empty(axes))
-      throw UsageError("a suite or config is frozen: leave out --model, --precision, --gpu-clock and the like");
+    if (planned && !names_no_workload(axes))
+      throw UsageError("a suite or config is frozen: leave out --model, --precision and the like");
+    if (!options.config.empty() && has_settings(axes))
+      throw UsageError("a config is frozen: leave out --gpu-clock and the like, or write gpu_clock into the file");
     if (options.steps && options.window_seconds)
       throw UsageError("--steps and --window exclude each other: give one");
   } catch (const CLI::CallForHelp&) {
@@ -148,6 +152,12 @@ Request request_of(const Options& options, const std::string& config_text) {
   const bool planned = !options.suite.empty() || !options.config.empty();
   Measurement& measurement = request.measurement;
   bool changed = options.recompute;
+  // Around a built-in suite settings are axes of their own; it is then no longer what others have run under its name.
+  if (!options.suite.empty())
+    for (const auto& [kind, values] : options.axes.setting) {
+      for (Axes& grid : request.axes) grid.setting[kind] = values;
+      changed = changed || std::ranges::any_of(values, [](const std::string& value) { return value != "found"; });
+    }
   if (options.seed) request.seed = static_cast<std::uint64_t>(check_range("--seed", *options.seed, 0, largest_seed));
   if (options.recompute) request.recompute = true;
   if (options.steps) {

@@ -183,6 +183,17 @@ TEST_F(Config, WrongTypesAreNamedWithTheirPlace) {
 TEST(OptionsParsing, SuitesAreFrozen) {
   EXPECT_NE(refusal({"--suite", "quick", "--precision", "bf16"}).find("frozen"), std::string::npos);
   EXPECT_NE(refusal({"--suite", "quikc"}).find("'quick'"), std::string::npos);
+  EXPECT_NE(refusal({"--config", "plan.json", "--gpu-clock", "1305"}).find("gpu_clock into the file"), std::string::npos);
+}
+
+TEST(OptionsParsing, SettingsGoAroundASuiteAndChangeIt) {
+  const RunPlan plan = plan_of({"--suite", "quick", "--cpu-frequency", "found,2400"});
+  EXPECT_EQ(plan.suite, "quick (changed)");
+  ASSERT_EQ(plan.points.size(), 16u);
+  for (std::size_t i = 0; i < plan.points.size(); ++i)
+    EXPECT_EQ(plan.points[i].setting, i < 8 ? (std::map<KnobKind, double>{}) : (std::map<KnobKind, double>{{KnobKind::cpu_frequency, 2400}}));
+  const RunPlan same = plan_of({"--suite", "quick", "--cpu-frequency", "found"});
+  EXPECT_EQ(same.canonical_json(), plan_of({"--suite", "quick"}).canonical_json()) << "as found is what the suite does";
 }
 
 TEST(OptionsParsing, StepsMakeOneTrialUnlessAskedOtherwise) {
