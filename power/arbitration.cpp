@@ -21,7 +21,7 @@ struct Source {
 };
 /// Prefixes whose ids name the same sensors; others are sources of their own.
 constexpr Source same_source[] = {
-    {"rapl-mmio", "rapl"}, {"nvml", "gpu"}, {"nvml-power", "gpu"}, {"amdsmi", "gpu"}, {"amdsmi-power", "gpu"}};
+    {"rapl-mmio", "rapl"}, {"nvml", "gpu"}, {"nvml-power", "gpu"}, {"amdsmi", "gpu"}, {"amdgpu", "gpu"}};
 
 std::string source_of(const std::string& domain) {
   const std::string prefix = domain.substr(0, domain.find(':'));

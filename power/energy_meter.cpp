@@ -32,6 +32,20 @@ const char* to_string(EnergyScope scope) {
   return "?";
 }
 
+double default_maximum_watts(EnergyScope scope) {
+  switch (scope) {
+    case EnergyScope::package:
+      return 1000;
+    case EnergyScope::dram:
+      return 500;
+    case EnergyScope::node:
+      return 8000;
+    case EnergyScope::device:
+      return 2000;
+  }
+  return 8000;
+}
+
 #define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);
 #include "power/sources.def"
 #undef TW_ENERGY_SOURCE

@@ -16,6 +16,7 @@ namespace tw {
 struct EnergySample {
   std::chrono::steady_clock::time_point time;
   double joules = 0;
+  int wraps = 0;  ///< how often the counter has started again at zero since the opening; its joules go on
 };
 
 /// How a joule came to be: a hardware counter, power readings integrated over time, or a model (opt-in, outside
@@ -26,6 +27,9 @@ const char* to_string(EnergyMethod method);
 /// What the joules cover (DESIGN §7); scopes are never mixed in one column.
 enum class EnergyScope { device, package, dram, node };
 const char* to_string(EnergyScope scope);
+/// Assumed upper bound of one sensor's power where the hardware states none; well above any part on sale in 2025 (CPU
+/// packages up to 500 W nominal, MI300A 760 W; 24 memory modules of 15 W; an 8-socket board).
+double default_maximum_watts(EnergyScope scope);
 
 /// A window that a meter cannot tell the joules of, though it goes on: `reason` is "gap" (it was not sampled in
 /// between) or "not_covered" (its series does not reach so far).

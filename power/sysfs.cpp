@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -59,6 +60,38 @@ std::vector<int> read_list(const std::filesystem::path& file) {
     if (*parsed.ptr != ',') fail(EINVAL, file);
     at = parsed.ptr + 1;
   }
+}
+
+std::string text_or_empty(const std::filesystem::path& file) {
+  try {
+    return read_text(file);
+  } catch (const std::system_error&) {
+    return {};
+  }
+}
+
+std::optional<double> number_or_none(const std::filesystem::path& file) noexcept {
+  try {
+    return read_number(file);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+std::string pci_address(const std::filesystem::path& device) {
+  std::error_code error;
+  const std::string name = std::filesystem::canonical(device, error).filename().string();
+  const bool is_address =
+      !error && name.size() >= 12 && name[name.size() - 2] == '.' && std::count(name.begin(), name.end(), ':') == 2;
+  return is_address ? name : std::string();
 }
 
 void explain(const std::system_error& error, MeterFinding& finding) {

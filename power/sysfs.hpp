@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -20,6 +21,15 @@ double read_number(const std::filesystem::path& file);
 std::uint64_t read_integer(const std::filesystem::path& file);
 /// "0,18-19" → 0, 18, 19. Throws std::system_error (EINVAL) where it is no such list.
 std::vector<int> read_list(const std::filesystem::path& file);
+
+/// The same where a file may be missing or unreadable.
+std::string text_or_empty(const std::filesystem::path& file);
+std::optional<double> number_or_none(const std::filesystem::path& file) noexcept;
+
+/// A folder's entries in a fixed order; none where it cannot be read.
+std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& folder);
+/// "0000:c1:00.0" where `device`, a link such as hwmon3/device, leads to a PCI device; else empty.
+std::string pci_address(const std::filesystem::path& device);
 
 /// Fills reason and detail: "permission" for EACCES and EPERM, else "unsupported".
 void explain(const std::system_error& error, MeterFinding& finding);

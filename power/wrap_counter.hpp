@@ -13,13 +13,17 @@ class WrapCounter {
   WrapCounter(std::uint64_t first, std::uint64_t range) : last_(first), range_(range) {}
   /// Returns the total since the first value.
   std::uint64_t feed(std::uint64_t value) {
+    wraps_ += value < last_;
     total_ += value >= last_ ? value - last_ : range_ - last_ + value;
     last_ = value;
     return total_;
   }
+  /// How often the counter has started again since the first value.
+  int wraps() const { return wraps_; }
 
  private:
   std::uint64_t last_, range_, total_ = 0;
+  int wraps_ = 0;
 };
 
 }  // namespace tw

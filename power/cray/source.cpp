@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "power/powercap/zones.hpp"
+#include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 #include "power/watch.hpp"
 
@@ -33,21 +33,16 @@ Reading read_fresh(const fs::path& folder, const std::string& file) {
                           (folder / file).string() + ": freshness never stood still around a reading");
 }
 
-class CrayMeter : public EnergyMeter {
+class CrayMeter : public SensorMeter {
  public:
-  CrayMeter(fs::path folder, std::string file, std::string domain, EnergyScope scope, Reading first,
-            double update_period_seconds, double stale_seconds)
-      : folder_(std::move(folder)),
+  CrayMeter(SensorSpec spec, fs::path folder, std::string file, Reading first, double stale_seconds)
+      : SensorMeter(std::move(spec)),
+        folder_(std::move(folder)),
         file_(std::move(file)),
-        domain_(std::move(domain)),
-        scope_(scope),
         first_joules_(first.joules),
         last_(first),
         moved_(Clock::now()),
-        update_period_seconds_(update_period_seconds),
         stale_seconds_(stale_seconds) {}
-  std::string domain() const override { return domain_; }
-  EnergyScope scope() const override { return scope_; }
   EnergyMethod method() const override { return EnergyMethod::counter; }
   EnergySample read() override {
     const auto before = Clock::now();
@@ -66,20 +61,16 @@ class CrayMeter : public EnergyMeter {
     last_ = reading;
     return {time, static_cast<double>(reading.joules - first_joules_)};
   }
-  double update_period_seconds() const override { return update_period_seconds_; }
   /// Never wraps; but a controller that dies between the edges of a window is seen only by readings in between.
   double wrap_seconds() const override { return 4 * stale_seconds_; }
-  double maximum_power_watts() const override { return powercap::default_maximum_watts(scope_); }
-  bool maximum_power_is_default() const override { return true; }
 
  private:
   fs::path folder_;
-  std::string file_, domain_;
-  EnergyScope scope_;
+  std::string file_;
   std::uint64_t first_joules_;
   Reading last_;
   Clock::time_point moved_;
-  double update_period_seconds_, stale_seconds_;
+  double stale_seconds_;
 };
 
 /// "accel3_energy" → 3.
@@ -137,15 +128,14 @@ std::vector<MeterFinding> cray::find_meters_in(const fs::path& folder, double st
     finding.scope = counter.scope;
     try {
       if (freshness.error) throw *freshness.error;
-      if (!freshness.moved) {
+      if (!freshness.moved()) {
         finding.reason = "unsupported";
-        finding.detail = (folder / "freshness").string() + " stood still at " + std::to_string(freshness.last) +
-                         " for " + std::to_string(freshness.period_seconds) + " s";
+        finding.detail = stood_still((folder / "freshness").string(), freshness);
         continue;
       }
       finding.meter =
-          std::make_unique<CrayMeter>(folder, counter.file, counter.domain, counter.scope,
-                                      read_fresh(folder, counter.file), freshness.period_seconds, stale_seconds);
+          std::make_unique<CrayMeter>(SensorSpec{counter.domain, counter.scope, freshness.period_seconds, {}}, folder,
+                                      counter.file, read_fresh(folder, counter.file), stale_seconds);
       finding.counted = true;
     } catch (const std::system_error& error) {
       sysfs::explain(error, finding);

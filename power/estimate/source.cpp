@@ -4,11 +4,10 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <sstream>
 #include <system_error>
 
+#include "power/cpu/ticks.hpp"
 #include "power/sysfs.hpp"
 
 namespace tw {
@@ -17,30 +16,18 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-struct Ticks {
-  std::uint64_t busy = 0, total = 0;
-};
-/// The first line: cpu user nice system idle iowait irq softirq steal …; guests are in user. Stolen time is another
-/// machine's: it is neither busy nor idle here, and left out.
-Ticks read_ticks(const fs::path& stat) {
-  std::istringstream text(sysfs::read_text(stat));
-  std::string name;
-  std::uint64_t user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0;
-  if (!(text >> name >> user >> nice >> system >> idle >> iowait >> irq >> softirq) || name != "cpu")
-    throw std::system_error(EINVAL, std::generic_category(), stat.string() + ": no line of all CPUs");
-  const std::uint64_t busy = user + nice + system + irq + softirq;
-  return {busy, busy + idle + iowait};
-}
-
 class EstimateMeter : public EnergyMeter {
  public:
   EstimateMeter(fs::path stat, double nominal_watts)
-      : stat_(std::move(stat)), nominal_watts_(nominal_watts), last_(read_ticks(stat_)), last_time_(Clock::now()) {}
+      : stat_(std::move(stat)),
+        nominal_watts_(nominal_watts),
+        last_(cpu::read_ticks(stat_).sum),
+        last_time_(Clock::now()) {}
   std::string domain() const override { return "estimate:cpu"; }
   EnergyScope scope() const override { return EnergyScope::package; }
   EnergyMethod method() const override { return EnergyMethod::estimate; }
   EnergySample read() override {
-    const Ticks now = read_ticks(stat_);
+    const cpu::Ticks now = cpu::read_ticks(stat_).sum;
     const auto time = Clock::now();
     // A line in utilisation: its integral needs the busy time alone, and no sampling in between.
     if (now.total > last_.total && now.busy >= last_.busy)
@@ -59,7 +46,7 @@ class EstimateMeter : public EnergyMeter {
  private:
   fs::path stat_;
   double nominal_watts_;
-  Ticks last_;
+  cpu::Ticks last_;
   Clock::time_point last_time_;
   double utilisation_ = 0, joules_ = 0;
 };

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "power/external/series.hpp"
-#include "power/powercap/zones.hpp"
 #include "power/sysfs.hpp"
 
 namespace tw {
@@ -72,7 +71,7 @@ class ExternalMeter : public EnergyMeter {
   }
   double update_period_seconds() const override { return update_period_seconds_; }
   double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
-  double maximum_power_watts() const override { return powercap::default_maximum_watts(EnergyScope::node); }
+  double maximum_power_watts() const override { return default_maximum_watts(EnergyScope::node); }
   bool maximum_power_is_default() const override { return true; }
 
  private:

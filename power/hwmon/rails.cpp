@@ -32,6 +32,11 @@ Socket socket_of(const Rail& rail) {
 
 bool is_system(const Rail& rail) { return rail.chip == "power_meter" && rail.label.empty() && !rail.battery; }
 
+/// slowPPT and fastPPT, limits of laptops' APUs, are not.
+bool is_gpu(const Rail& rail) {
+  return rail.chip == "amdgpu" && !rail.pci.empty() && (rail.label.empty() || rail.label == "PPT");
+}
+
 }  // namespace
 
 std::vector<RailUse> classify(const std::vector<Rail>& rails) {
@@ -46,6 +51,7 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
     RailUse use;
     const Socket socket = socket_of(rail);
     use.domain = "hwmon:" + (socket.rail.empty() ? rail.id : socket.rail + "-" + socket.number);
+    if (is_gpu(rail)) use.domain = "amdgpu:" + rail.pci;
     const bool known_twice =
         std::any_of(uses.begin(), uses.end(), [&](const RailUse& other) { return other.domain == use.domain; });
     if (rail.battery) {
@@ -55,6 +61,8 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
       use.domain += "@" + rail.id;
       use.reason = "duplicate";
       use.detail = rail.id + " has the label of another sensor: \"" + rail.label + "\"";
+    } else if (is_gpu(rail)) {
+      use.scope = EnergyScope::device;
     } else if (socket.rail == "module") {
       use.scope = EnergyScope::node;
     } else if (socket.rail == "grace" || socket.rail == "package") {

@@ -1,14 +1,11 @@
 #include "power/hwmon/source.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <limits>
 #include <set>
 #include <system_error>
 
 #include "power/hwmon/rails.hpp"
-#include "power/integrator.hpp"
-#include "power/powercap/zones.hpp"
+#include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 #include "power/watch.hpp"
 
@@ -16,7 +13,6 @@ namespace tw {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr double sample_seconds = 0.1;
 constexpr double unknown_average_seconds = 1;  // ACPI meters without an interval; on the safe side
@@ -27,14 +23,6 @@ struct Sensor {
   bool is_energy = false, is_average = false;
   double average_seconds = 0;
 };
-
-std::string read_or_empty(const fs::path& file) {
-  try {
-    return sysfs::read_text(file);
-  } catch (const std::system_error&) {
-    return {};
-  }
-}
 
 /// "power12_average" → "power12"; empty where it is neither power nor energy.
 std::string channel_of(const std::string& file) {
@@ -47,9 +35,7 @@ std::string channel_of(const std::string& file) {
 std::vector<Sensor> enumerate(const fs::path& folder) {
   std::vector<Sensor> sensors;
   std::error_code none;
-  std::set<fs::path> chips;  // in a fixed order
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) chips.insert(entry.path());
-  for (const fs::path& chip : chips) {
+  for (const fs::path& chip : sysfs::sorted_entries(folder)) {
     for (const fs::path& place : {chip, chip / "device"}) {
       std::set<std::string> channels;
       for (const fs::directory_entry& entry : fs::directory_iterator(place, none))
@@ -60,11 +46,12 @@ std::vector<Sensor> enumerate(const fs::path& folder) {
         const fs::path stem = place / channel;
         const auto with = [&](const char* suffix) { return fs::path(stem.string() + suffix); };
         sensor.rail.id = chip.filename().string() + "/" + channel;
-        sensor.rail.chip = read_or_empty(chip / "name");
-        if (sensor.rail.chip.empty()) sensor.rail.chip = read_or_empty(place / "name");
-        sensor.rail.label = read_or_empty(with("_label"));
-        if (sensor.rail.label.empty()) sensor.rail.label = read_or_empty(with("_oem_info"));
-        sensor.rail.battery = read_or_empty(with("_is_battery")) == "1";
+        sensor.rail.chip = sysfs::text_or_empty(chip / "name");
+        if (sensor.rail.chip.empty()) sensor.rail.chip = sysfs::text_or_empty(place / "name");
+        sensor.rail.label = sysfs::text_or_empty(with("_label"));
+        if (sensor.rail.label.empty()) sensor.rail.label = sysfs::text_or_empty(with("_oem_info"));
+        sensor.rail.pci = sysfs::pci_address(chip / "device");
+        sensor.rail.battery = sysfs::text_or_empty(with("_is_battery")) == "1";
         sensor.is_energy = channel.rfind("energy", 0) == 0;
         sensor.is_average = !sensor.is_energy && fs::exists(with("_average"), none);
         sensor.file = with(sensor.is_average ? "_average" : "_input");
@@ -82,79 +69,17 @@ std::vector<Sensor> enumerate(const fs::path& folder) {
   return sensors;
 }
 
-class HwmonMeter : public EnergyMeter {
- public:
-  HwmonMeter(std::string domain, EnergyScope scope, double update_period_seconds)
-      : domain_(std::move(domain)), scope_(scope), update_period_seconds_(update_period_seconds) {}
-  std::string domain() const override { return domain_; }
-  EnergyScope scope() const override { return scope_; }
-  double update_period_seconds() const override { return update_period_seconds_; }
-  double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
-  double maximum_power_watts() const override { return powercap::default_maximum_watts(scope_); }
-  bool maximum_power_is_default() const override { return true; }
-
- private:
-  std::string domain_;
-  EnergyScope scope_;
-  double update_period_seconds_;
-};
-
-class HwmonEnergy : public HwmonMeter {
- public:
-  HwmonEnergy(fs::path file, std::uint64_t first_uj, std::string domain, EnergyScope scope,
-              double update_period_seconds)
-      : HwmonMeter(std::move(domain), scope, update_period_seconds),
-        file_(std::move(file)),
-        first_uj_(first_uj),
-        last_uj_(first_uj) {}
-  EnergyMethod method() const override { return EnergyMethod::counter; }
-  EnergySample read() override {
-    const auto before = Clock::now();
-    const std::uint64_t value = sysfs::read_integer(file_);
-    const auto after = Clock::now();
-    if (value < last_uj_)  // the drivers widen to 64 bits
-      throw std::system_error(
-          EIO, std::generic_category(),
-          file_.string() + " went back from " + std::to_string(last_uj_) + " to " + std::to_string(value) + " uJ");
-    last_uj_ = value;
-    return {before + (after - before) / 2, static_cast<double>(value - first_uj_) * 1e-6};
-  }
-
- private:
-  fs::path file_;
-  std::uint64_t first_uj_, last_uj_;
-};
-
-class HwmonPower : public HwmonMeter {
- public:
-  HwmonPower(const fs::path& file, const std::string& domain, EnergyScope scope, double period_seconds)
-      : HwmonMeter(domain, scope, period_seconds),
-        integrator_(
-            domain, [file] { return sysfs::read_number(file) * 1e-6; }, options(period_seconds)) {}
-  EnergyMethod method() const override { return EnergyMethod::integrated_power; }
-  EnergySample read() override { return integrator_.read(); }
-  double joules_between(const EnergySample& from, const EnergySample& to) override {
-    return integrator_.joules_between(from, to);
-  }
-
- private:
-  static IntegratorOptions options(double period_seconds) {
-    return {period_seconds, std::max(2.0, 10 * period_seconds), true};
-  }
-  PowerIntegrator integrator_;
-};
-
 void open_energy(const Sensor& sensor, MeterFinding& finding) {
   const Watched seen = watch({[&] { return sysfs::read_integer(sensor.file); }})[0];
   if (seen.error) throw *seen.error;
-  if (!seen.moved) {
+  if (!seen.moved()) {
     finding.reason = "unsupported";
-    finding.detail = sensor.file.string() + " stood still at " + std::to_string(seen.last) + " for " +
-                     std::to_string(seen.period_seconds) + " s";
+    finding.detail = stood_still(sensor.file.string(), seen);
     return;
   }
-  finding.meter =
-      std::make_unique<HwmonEnergy>(sensor.file, seen.last, finding.domain, *finding.scope, seen.period_seconds);
+  finding.meter = std::make_unique<CounterMeter>(
+      CounterSpec{{finding.domain, *finding.scope, seen.period_seconds, {}}},
+      [file = sensor.file] { return sysfs::read_integer(file); }, seen.last);
 }
 
 void open_power(const Sensor& sensor, MeterFinding& finding) {
@@ -163,8 +88,11 @@ void open_power(const Sensor& sensor, MeterFinding& finding) {
     finding.detail = sensor.file.string() + " shows 0 W";
     return;
   }
-  finding.meter = std::make_unique<HwmonPower>(sensor.file, finding.domain, *finding.scope,
-                                               std::max(sample_seconds, sensor.average_seconds));
+  const double period_seconds = std::max(sample_seconds, sensor.average_seconds);
+  finding.meter = std::make_unique<IntegratedMeter>(
+      SensorSpec{finding.domain, *finding.scope, period_seconds, {}},
+      [file = sensor.file] { return sysfs::read_number(file) * 1e-6; },
+      IntegratorOptions{period_seconds, std::max(2.0, 10 * period_seconds), true});
   if (sensor.is_average)
     finding.detail = sensor.file.string() + " averages over " + std::to_string(sensor.average_seconds) + " s";
 }

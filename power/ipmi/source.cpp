@@ -10,12 +10,10 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <limits>
 #include <system_error>
 
 #include "power/hwmon/source.hpp"
-#include "power/integrator.hpp"
-#include "power/powercap/zones.hpp"
+#include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 
 extern char** environ;
@@ -97,30 +95,15 @@ std::string run_tool(double timeout_seconds) {
   return text;
 }
 
-class IpmiMeter : public EnergyMeter {
- public:
-  explicit IpmiMeter(const ipmi::Options& options)
-      : period_seconds_(options.period_seconds),
-        integrator_(domain_of(), [limit = options.timeout_seconds] { return ipmi::parse_reading(run_tool(limit)); },
-                    // Starting a program at a window's edge would hold all ranks up: the last power is held instead.
-                    {options.period_seconds, 10 * options.period_seconds + options.timeout_seconds, false}) {}
-  static std::string domain_of() { return "ipmi:dcmi"; }
-  std::string domain() const override { return domain_of(); }
-  EnergyScope scope() const override { return EnergyScope::node; }
-  EnergyMethod method() const override { return EnergyMethod::integrated_power; }
-  EnergySample read() override { return integrator_.read(); }
-  double joules_between(const EnergySample& from, const EnergySample& to) override {
-    return integrator_.joules_between(from, to);
-  }
-  double update_period_seconds() const override { return period_seconds_; }
-  double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
-  double maximum_power_watts() const override { return powercap::default_maximum_watts(EnergyScope::node); }
-  bool maximum_power_is_default() const override { return true; }
+constexpr const char* dcmi_domain = "ipmi:dcmi";
 
- private:
-  double period_seconds_;
-  PowerIntegrator integrator_;
-};
+std::unique_ptr<EnergyMeter> open_dcmi(const ipmi::Options& options) {
+  return std::make_unique<IntegratedMeter>(
+      SensorSpec{dcmi_domain, EnergyScope::node, options.period_seconds, {}},
+      [limit = options.timeout_seconds] { return ipmi::parse_reading(run_tool(limit)); },
+      // Starting a program at a window's edge would hold all ranks up: the last power is held instead.
+      IntegratorOptions{options.period_seconds, 10 * options.period_seconds + options.timeout_seconds, false});
+}
 
 }  // namespace
 
@@ -158,7 +141,7 @@ std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
     finding.reason = "duplicate";
     finding.detail = "the kernel shows the node's power in " + options.hwmon.string();
   } else if (faccessat(AT_FDCWD, device->c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
-    finding.domain = IpmiMeter::domain_of();
+    finding.domain = dcmi_domain;
     finding.scope = EnergyScope::node;
     finding.reason = "permission";
     finding.detail = device->string() + ": " + std::generic_category().message(errno);
@@ -166,10 +149,10 @@ std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
         "udev rule: KERNEL==\"ipmi0\", GROUP=\"GROUP\", MODE=\"0660\" (gives the group full control of the "
         "management controller)";
   } else {
-    finding.domain = IpmiMeter::domain_of();
+    finding.domain = dcmi_domain;
     finding.scope = EnergyScope::node;
     try {
-      finding.meter = std::make_unique<IpmiMeter>(options);
+      finding.meter = open_dcmi(options);
       finding.counted = true;
     } catch (const std::system_error& error) {
       sysfs::explain(error, finding);

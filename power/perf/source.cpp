@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <limits>
 #include <map>
 #include <set>
 #include <system_error>
 #include <utility>
 
-#include "power/powercap/zones.hpp"
+#include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 #include "power/watch.hpp"
 
@@ -21,7 +20,6 @@ namespace tw {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 /// An open event; closes itself.
 class Event {
@@ -52,38 +50,6 @@ class Event {
  private:
   std::string domain_;
   int descriptor_ = -1;
-};
-
-class PerfMeter : public EnergyMeter {
- public:
-  PerfMeter(std::string domain, EnergyScope scope, std::unique_ptr<Event> event, std::uint64_t first,
-            double joules_per_count, double update_period_seconds)
-      : domain_(std::move(domain)),
-        scope_(scope),
-        event_(std::move(event)),
-        first_(first),
-        joules_per_count_(joules_per_count),
-        update_period_seconds_(update_period_seconds) {}
-  std::string domain() const override { return domain_; }
-  EnergyScope scope() const override { return scope_; }
-  EnergyMethod method() const override { return EnergyMethod::counter; }
-  EnergySample read() override {
-    const auto before = Clock::now();
-    const std::uint64_t value = event_->count();
-    const auto after = Clock::now();
-    return {before + (after - before) / 2, static_cast<double>(value - first_) * joules_per_count_};
-  }
-  double update_period_seconds() const override { return update_period_seconds_; }
-  double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
-  double maximum_power_watts() const override { return powercap::default_maximum_watts(scope_); }
-  bool maximum_power_is_default() const override { return true; }
-
- private:
-  std::string domain_;
-  EnergyScope scope_;
-  std::unique_ptr<Event> event_;
-  std::uint64_t first_;
-  double joules_per_count_, update_period_seconds_;
 };
 
 /// "event=0x02" in the bits that format/event names ("config:0-7").
@@ -146,7 +112,7 @@ constexpr Wanted wanted_events[] = {{"energy-pkg", "", EnergyScope::package},
 /// One event on one CPU, on its way to a meter.
 struct Sensor {
   MeterFinding finding;
-  std::unique_ptr<Event> event;
+  std::shared_ptr<Event> event;
   double joules_per_count = 0;
 };
 
@@ -215,7 +181,7 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
           throw std::system_error(
               EINVAL, std::generic_category(),
               (pmu / "events" / event).string() + " counts " + std::to_string(sensor.joules_per_count) + " " + unit);
-        sensor.event = std::make_unique<Event>(type, read_config(pmu, event), cpu, finding.domain);
+        sensor.event = std::make_shared<Event>(type, read_config(pmu, event), cpu, finding.domain);
       } catch (const std::system_error& error) {
         explain(error, finding);
       }
@@ -240,14 +206,13 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
       const Watched& seen = watched[next++];
       if (seen.error) {
         explain(*seen.error, finding);
-      } else if (!seen.moved) {
-        // Read on, it would report 0 J for a machine that certainly uses power.
+      } else if (!seen.moved()) {
         finding.reason = "unsupported";
-        finding.detail = finding.domain + " stood still at " + std::to_string(seen.last) + " for " +
-                         std::to_string(seen.period_seconds) + " s";
+        finding.detail = stood_still(finding.domain, seen);
       } else {
-        finding.meter = std::make_unique<PerfMeter>(finding.domain, *finding.scope, std::move(sensor.event), seen.last,
-                                                    sensor.joules_per_count, seen.period_seconds);
+        finding.meter = std::make_unique<CounterMeter>(
+            CounterSpec{{finding.domain, *finding.scope, seen.period_seconds, {}}, sensor.joules_per_count},
+            [event = sensor.event] { return event->count(); }, seen.last);
         finding.counted = true;
       }
     }

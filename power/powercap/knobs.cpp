@@ -91,8 +91,8 @@ std::vector<KnobFinding> powercap_find_knobs() {
             finding.grant =
                 "run as root; or have root do: chgrp GROUP " + limit + " " + enabled + " and chmod g+w on them";
           }
-        finding.knob = powercap::make_cap_knob(std::move(access), finding.domain,
-                                               powercap::default_maximum_watts(EnergyScope::package));
+        finding.knob =
+            powercap::make_cap_knob(std::move(access), finding.domain, default_maximum_watts(EnergyScope::package));
       }
     } else {
       finding.reason = "unsupported";

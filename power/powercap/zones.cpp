@@ -53,18 +53,4 @@ std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones) {
   return uses;
 }
 
-double default_maximum_watts(EnergyScope scope) {
-  switch (scope) {
-    case EnergyScope::package:
-      return 1000;
-    case EnergyScope::dram:
-      return 500;
-    case EnergyScope::node:
-      return 8000;
-    case EnergyScope::device:
-      return 2000;
-  }
-  return 8000;
-}
-
 }  // namespace tw::powercap

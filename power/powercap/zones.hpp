@@ -28,8 +28,4 @@ struct ZoneUse {
 /// One answer for each zone, in their order.
 std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones);
 
-/// Assumed upper bound of one sensor's power where the hardware states none; well above any part on sale in 2025 (CPU
-/// packages up to 500 W nominal, MI300A 760 W; 24 memory modules of 15 W; an 8-socket board).
-double default_maximum_watts(EnergyScope scope);
-
 }  // namespace tw::powercap

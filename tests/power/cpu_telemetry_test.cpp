@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "tests/power/fake_tree.hpp"
 
@@ -12,7 +14,7 @@ namespace {
 class CpuTelemetry : public testing::Test {
  protected:
   std::map<std::string, double> read() {
-    auto found = cpu::find_telemetry_in(tree.at("cpus"), tree.at("hwmon"));
+    auto found = cpu::find_telemetry_in(tree.at("cpus"), tree.at("hwmon"), tree.at("stat"));
     EXPECT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].domain, "cpu");
     EXPECT_EQ(found[0].telemetry == nullptr, !found[0].reason.empty());
@@ -75,9 +77,33 @@ TEST_F(CpuTelemetry, KnowsAmdsTemperature) {
   EXPECT_EQ(read(), (std::map<std::string, double>{{"temperature_c", 55.5}}));
 }
 
+TEST_F(CpuTelemetry, IdleCpusDoNotDragTheClockDown) {
+  // Sixty CPUs rest at 800 MHz; one works all the time at 3000 MHz, one a third of it at 2400 MHz.
+  const auto ticks = [&](int full, int third) {
+    std::string text = "cpu  " + std::to_string(full + third) + " 0 0 90000 0 0 0 7\n";
+    for (int cpu = 0; cpu < 62; ++cpu)
+      text += "cpu" + std::to_string(cpu) + " " + std::to_string(cpu == 60 ? full : cpu == 61 ? third : 0) +
+              " 0 0 " + std::to_string(90000 + full) + " 0 0 0 0 0 0\n";
+    tree.write("stat", text + "intr 1 2 3");
+  };
+  for (int cpu = 0; cpu < 62; ++cpu) {
+    const std::string policy = "cpus/cpufreq/policy" + std::to_string(cpu);
+    tree.write(policy + "/scaling_cur_freq", cpu == 60 ? "3000000" : cpu == 61 ? "2400000" : "800000");
+    tree.write(policy + "/affected_cpus", std::to_string(cpu));
+  }
+  ticks(1000, 5000);
+  auto found = cpu::find_telemetry_in(tree.at("cpus"), tree.at("hwmon"), tree.at("stat"));
+  const auto clock = [&] { return values(*found[0].telemetry).at("cpu_clock_mhz"); };
+  const double at_first = clock();  // of 16 policies alike: nothing is known yet
+  EXPECT_LE(at_first, (14 * 800 + 3000 + 2400) / 16.0);
+  ticks(1090, 5030);
+  while (clock() == at_first) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // else CTest's time limit
+  EXPECT_DOUBLE_EQ(clock(), (90 * 3000 + 30 * 2400) / 120.0);
+}
+
 TEST_F(CpuTelemetry, WhatVanishesIsNotANumber) {
   fill();
-  auto found = cpu::find_telemetry_in(tree.at("cpus"), tree.at("hwmon"));
+  auto found = cpu::find_telemetry_in(tree.at("cpus"), tree.at("hwmon"), tree.at("stat"));
   tree.remove("cpus/cpu2");
   tree.remove("hwmon/hwmon1");
   tree.write("cpus/cpufreq/policy0/scaling_cur_freq", "<unknown>");

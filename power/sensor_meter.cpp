@@ -1,0 +1,37 @@
+#include "power/sensor_meter.hpp"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace tw {
+
+using Clock = std::chrono::steady_clock;
+
+CounterMeter::CounterMeter(CounterSpec spec, std::function<std::uint64_t()> read, std::uint64_t first)
+    : SensorMeter(std::move(spec.sensor)),
+      read_(std::move(read)),
+      joules_per_count_(spec.joules_per_count),
+      range_(spec.range),
+      last_(first),
+      counter_(first, spec.range) {}
+
+EnergySample CounterMeter::read() {
+  const auto before = Clock::now();
+  const std::uint64_t value = read_();
+  const auto after = Clock::now();
+  if (range_ == 0 && value < last_)
+    throw std::system_error(EIO, std::generic_category(),
+                            domain() + ": the counter went back from " + std::to_string(last_) + " to " +
+                                std::to_string(value) + ": was the driver loaded anew?");
+  last_ = value;
+  const double joules = static_cast<double>(counter_.feed(value)) * joules_per_count_;
+  return {before + (after - before) / 2, joules, counter_.wraps()};
+}
+
+double CounterMeter::wrap_seconds() const {
+  if (range_ == 0) return SensorMeter::wrap_seconds();
+  return static_cast<double>(range_) * joules_per_count_ / default_maximum_watts(scope());
+}
+
+}  // namespace tw
