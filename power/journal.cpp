@@ -120,7 +120,11 @@ std::string boot_id() {
   return text;
 }
 
-std::vector<fs::path> journal_folders() {
+namespace {
+
+constexpr const char* rank_suffix = "-rank";
+
+std::vector<fs::path> node_folders() {
   if (const char* named = std::getenv("TRAINWATT_RUN_DIR"); named && named[0] != '\0') return {fs::absolute(named)};
   if (geteuid() == 0) return {"/run/trainwatt"};
   std::vector<fs::path> folders;
@@ -134,7 +138,30 @@ std::vector<fs::path> journal_folders() {
   return folders;
 }
 
-fs::path journal_folder() { return journal_folders().front(); }
+}  // namespace
+
+fs::path journal_folder() { return node_folders().front(); }
+
+fs::path journal_folder_of_rank(int rank) { return journal_folder().string() + rank_suffix + std::to_string(rank); }
+
+std::vector<fs::path> journal_folders() {
+  std::vector<fs::path> folders = node_folders();
+  const std::size_t nodes = folders.size();
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const std::string prefix = folders[i].filename().string() + rank_suffix;
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folders[i].parent_path(), ignored)) {
+      const std::string name = entry.path().filename().string();
+      const bool is_rank = name.starts_with(prefix) && name.size() > prefix.size() &&
+                           name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+      // In a folder of everybody's, what others put there is not even looked into.
+      struct stat status {};
+      if (is_rank && lstat(entry.path().c_str(), &status) == 0 && status.st_uid == geteuid())
+        folders.push_back(entry.path());
+    }
+  }
+  return folders;
+}
 
 std::optional<JournalFolder> JournalFolder::open(const fs::path& path, bool create) {
   const mode_t mode = geteuid() == 0 ? 0755 : 0700;

@@ -60,7 +60,10 @@ std::string boot_id();
 
 /// Where this user's settings are journalled.
 std::filesystem::path journal_folder();
-/// Everywhere this user's earlier runs may have journalled theirs, that one first: the environment may differ.
+/// The same of one rank that sets what no other process of its node can: beside the former, "trainwatt-rank3".
+std::filesystem::path journal_folder_of_rank(int rank);
+/// Everywhere this user's earlier runs may have journalled theirs, that one first: the environment may differ. With the
+/// folders of ranks that are there.
 std::vector<std::filesystem::path> journal_folders();
 
 /// An open folder. Its functions work on the folder that was checked, whatever its path comes to name.

@@ -1,6 +1,7 @@
 #include "power/knob.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 
 #include "power/site/site.hpp"
@@ -9,7 +10,7 @@ namespace tw {
 namespace {
 
 constexpr KnobKind kinds[] = {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit,
-                              KnobKind::cpu_frequency, KnobKind::cpu_power_limit};
+                              KnobKind::cpu_frequency, KnobKind::cpu_governor, KnobKind::cpu_power_limit};
 
 }  // namespace
 
@@ -23,6 +24,8 @@ const char* to_string(KnobKind kind) {
       return "gpu_power_limit_w";
     case KnobKind::cpu_frequency:
       return "cpu_frequency_mhz";
+    case KnobKind::cpu_governor:
+      return "cpu_governor";
     case KnobKind::cpu_power_limit:
       return "cpu_power_limit_w";
   }
@@ -33,6 +36,30 @@ std::optional<KnobKind> knob_kind_from_string(const std::string& name) {
   for (const KnobKind kind : kinds)
     if (name == to_string(kind)) return kind;
   return std::nullopt;
+}
+
+const std::vector<std::string>& names_of(KnobKind kind) {
+  static const std::vector<std::string> none;
+  // Those of Linux, Documentation/admin-guide/pm/cpufreq.rst.
+  static const std::vector<std::string> governors = {"performance", "powersave",    "userspace",
+                                                     "ondemand",    "conservative", "schedutil"};
+  return kind == KnobKind::cpu_governor ? governors : none;
+}
+
+std::string set_point_text(KnobKind kind, double value) {
+  const std::vector<std::string>& names = names_of(kind);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (value == static_cast<double>(i + 1)) return names[i];
+  char text[32];
+  std::snprintf(text, sizeof text, "%.10g", value);
+  return text;
+}
+
+std::optional<double> set_point_of_name(KnobKind kind, const std::string& name) {
+  const std::vector<std::string>& names = names_of(kind);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<double>(found - names.begin() + 1);
 }
 
 #define TW_KNOB_SOURCE(name) std::vector<KnobFinding> name##_find_knobs();
@@ -69,7 +96,7 @@ PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts
   });
   if (!ours) {
     result.reset = false;
-    result.left = domain() + " " + to_string(kind()) + (now ? " = " + std::to_string(*now) : std::string());
+    result.left = domain() + " " + to_string(kind()) + (now ? " = " + set_point_text(kind(), *now) : std::string());
     return result;
   }
   restore(found);

@@ -12,12 +12,20 @@
 
 namespace tw {
 
-enum class KnobKind { gpu_clock, gpu_memory_clock, gpu_power_limit, cpu_frequency, cpu_power_limit };
+enum class KnobKind { gpu_clock, gpu_memory_clock, gpu_power_limit, cpu_frequency, cpu_governor, cpu_power_limit };
 /// Key of a record's setting, with its unit: "gpu_clock_mhz", "gpu_memory_clock_mhz", "gpu_power_limit_w",
-/// "cpu_frequency_mhz", "cpu_power_limit_w".
+/// "cpu_frequency_mhz", "cpu_governor", "cpu_power_limit_w".
 const char* to_string(KnobKind kind);
 /// The inverse; nullopt for an unknown name.
 std::optional<KnobKind> knob_kind_from_string(const std::string& name);
+
+/// Of a kind whose set points are names (cpu_governor), all names; empty where they are numbers. A set point is then the
+/// place of its name in this list, counted from 1. Journals hold places: names are only ever added at the end.
+const std::vector<std::string>& names_of(KnobKind kind);
+/// "performance", or a number as people write it: "1305".
+std::string set_point_text(KnobKind kind, double value);
+/// The inverse for names; nullopt for an unknown name, and where the kind has none.
+std::optional<double> set_point_of_name(KnobKind kind, const std::string& name);
 
 /// Set points that the hardware says it takes, in the unit of the kind.
 struct KnobRange {

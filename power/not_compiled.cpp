@@ -1,4 +1,6 @@
 // Stands in for the sources and knobs whose library was not there at build time.
+#include <utility>
+
 #include "power/energy_meter.hpp"
 #include "power/knob.hpp"
 
@@ -36,7 +38,12 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) { return no_
 std::vector<KnobFinding> powercap_find_knobs() { return no_knobs(KnobKind::cpu_power_limit, "rapl", "libpowercap"); }
 #endif
 #ifdef TW_NO_CPUPOWER
-std::vector<KnobFinding> cpufreq_find_knobs() { return no_knobs(KnobKind::cpu_frequency, "cpu", "libcpupower"); }
+std::vector<KnobFinding> cpufreq_find_knobs() {
+  std::vector<KnobFinding> findings = no_knobs(KnobKind::cpu_frequency, "cpu", "libcpupower");
+  for (KnobFinding& governor : no_knobs(KnobKind::cpu_governor, "cpu", "libcpupower"))
+    findings.push_back(std::move(governor));
+  return findings;
+}
 #endif
 
 }  // namespace tw

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -50,6 +51,24 @@ bool leaves_band(const Report& report, const Record& record) {
   return steps > 0 && !(deviation / static_cast<double>(steps) <= loss_band);  // not a number is outside every band
 }
 
+/// What somebody else had asked for, as a scheduler for its user: it is no set point of the plan, so that the point counts
+/// whatever is observed; but it is not shown as if it had held.
+void judge_found(const Setting& setting, const std::function<void(const char*)>& flag) {
+  if (setting.devices.empty()) flag("not_observed");
+  for (const SettingRow& row : setting.devices) {
+    if (!row.observed || (!setting.found_minimum && !setting.found_maximum)) {
+      flag("not_observed");
+      continue;
+    }
+    const auto misses = [&](const std::optional<SetPoint>& bound, double sign) {
+      if (!bound) return false;
+      if (!bound->name.empty()) return *bound != *row.observed;
+      return sign * (row.observed->number - bound->number) > clock_tolerance * bound->number;
+    };
+    if (misses(setting.found_minimum, -1) || misses(setting.found_maximum, 1)) flag("not_applied");
+  }
+}
+
 }  // namespace
 
 void judge_conditions(Record& record) {
@@ -81,24 +100,27 @@ void judge_conditions(Record& record) {
   const auto cpu_cap = record.setting.find("cpu_power_limit_w");
   const bool has_cpu_cap = cpu_cap != record.setting.end() && cpu_cap->second.requested;
   for (const auto& [name, setting] : record.setting) {
+    if (setting.found_by) judge_found(setting, flag);
     if (!setting.requested) continue;
     const bool is_power = ends_with(name, "_w"), is_gpu_clock = name.starts_with("gpu_") && !is_power;
     for (const SettingRow& row : setting.devices) {
-      const std::string where = name + " " + text::significant(*setting.requested) + " of " + row.domain + " on " + row.host;
+      const std::string where = name + " " + text::set_point(*setting.requested) + " of " + row.domain + " on " + row.host;
       if (!row.accepted) {
         flag("not_applied");
         v.reasons.push_back("not_applied: " + where + ": " + (row.reason.empty() ? "not accepted" : row.reason));
       } else if (!row.observed) {
         flag("not_observed");
       } else {
-        const double off = *row.accepted > 0 ? *row.observed / *row.accepted - 1 : 0;
-        if (is_power ? off <= power_tolerance : std::abs(off) <= clock_tolerance) continue;
+        if (*row.observed == *row.accepted) continue;
+        const double off = row.accepted->number > 0 ? row.observed->number / row.accepted->number - 1 : 0;
+        const bool within = is_power ? off <= power_tolerance : std::abs(off) <= clock_tolerance;
+        if (row.accepted->name.empty() && within) continue;
         flag("not_applied");
         // A cap that binds is expected where caps are swept.
         const bool held_back = is_gpu_clock ? capped.count(row.host + " " + row.domain) > 0
                                             : name == "cpu_frequency_mhz" && has_cpu_cap;
         if (held_back && off < 0) continue;
-        v.reasons.push_back("not_applied: " + where + ": " + text::significant(*row.observed) + " under load");
+        v.reasons.push_back("not_applied: " + where + ": " + text::set_point(*row.observed) + " under load");
       }
     }
     if (setting.devices.empty()) {

@@ -13,7 +13,8 @@ namespace tw {
 ///   not_applied   a set point that was refused (the caller has not run the point, or has said why), or that did not show
 ///                 under load: a clock more than 3 % away, a mean power more than 5 % above its cap. A reason, too; but a
 ///                 clock that power_capped explains is noted only.
-///   not_observed  a set point that was accepted and could not be looked at under load
+///                 What a scheduler had asked for (found_by) and does not show is noted only, too.
+///   not_observed  a set point that was accepted, or asked for by a scheduler, and could not be looked at under load
 void judge_conditions(Record& record);
 
 /// Whether a device refused a set point, so that the point could not run as asked: `not_applied` of a record that is

@@ -32,6 +32,7 @@ void describe(Archive& a, Like<SettingRow> auto& s) {
 template <class Archive>
 void describe(Archive& a, Like<Setting> auto& s) {
   a("requested", s.requested), a("accepted", s.accepted), a("observed", s.observed), a("devices", s.devices);
+  a("found_by", s.found_by), a("found_minimum", s.found_minimum), a("found_maximum", s.found_maximum);
 }
 template <class Archive>
 void describe(Archive& a, Like<SeriesRow> auto& s) {
@@ -56,6 +57,7 @@ void describe(Archive& a, Like<EnergyRow> auto& e) {
 template <class Archive>
 void describe(Archive& a, Like<Trial> auto& t) {
   a("samples", t.samples), a("samples_s", t.samples_s), a("first_step", t.first_step), a("window_s", t.window_s);
+  a("clock_skew_s", t.clock_skew_s);
   a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
   a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
   a("series", t.series), a("counters", t.counters), a("sampler_cpu_share", t.sampler_cpu_share);
@@ -161,6 +163,12 @@ class Writer {
       describe(nested, value);
     }
   }
+  static void write(Json& j, const SetPoint& value) {
+    if (value.name.empty())
+      write(j, value.number);
+    else
+      j = value.name;
+  }
   template <class T>
   static void write(Json& j, const std::optional<T>& value) {
     if (value)
@@ -220,6 +228,12 @@ class Reader {
       value = j.get<double>();
     else
       fail(j, pointer, "a number");
+  }
+  static void read(const Json& j, const std::string& pointer, SetPoint& value) {
+    if (j.is_string())
+      read(j, pointer, value.name);
+    else
+      read(j, pointer, value.number);
   }
   static void read(const Json& j, const std::string& pointer, bool& value) {
     if (!j.is_boolean()) fail(j, pointer, "true or false");
@@ -282,6 +296,7 @@ class Cleaner {
 
  private:
   static void clean(std::string& value) { value = text::printable(value); }
+  static void clean(SetPoint& value) { clean(value.name); }
   template <class T>
   static void clean(std::optional<T>& value) {
     if (value) clean(*value);

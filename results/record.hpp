@@ -26,17 +26,28 @@ struct Workload {
   std::string hash;                ///< SHA-256 of what makes two points comparable
 };
 
+/// A number in the unit of its setting's key, or a name ("performance" of cpu_governor).
+struct SetPoint {
+  SetPoint(double value = 0) : number(value) {}
+  SetPoint(std::string text) : name(std::move(text)) {}
+  double number = 0;
+  std::string name;                           ///< empty: the number counts
+  bool operator==(const SetPoint&) const = default;
+};
 /// One device under a set point.
 struct SettingRow {
-  std::string host, domain;                   ///< "nvml:GPU-…", "cpu", "rapl:package-0"
-  std::optional<double> accepted, observed;   ///< what reads back; the mean under load, along the trials
-  std::string reason;                         ///< why not accepted or not observed; empty otherwise
+  std::string host, domain;                     ///< "nvml:GPU-…", "cpu", "rapl:package-0"
+  std::optional<SetPoint> accepted, observed;   ///< what reads back; the mean under load, along the trials
+  std::string reason;                           ///< why not accepted or not observed; empty otherwise
 };
-/// A requested, accepted and observed set point; all absent where the state was left as found. Of several devices:
-/// accepted where all accepted the same, observed is the one farthest from what was asked.
+/// A requested, accepted and observed set point. Of several devices: accepted where all accepted the same, observed is the
+/// one farthest from what was asked. Where the state was left as found nothing was requested or accepted; where somebody is
+/// known to have asked for that state, `found_by` says so and what was observed proves it or does not.
 struct Setting {
-  std::optional<double> requested, accepted, observed;
+  std::optional<SetPoint> requested, accepted, observed;
   std::vector<SettingRow> devices;
+  std::optional<std::string> found_by{};        ///< "slurm --cpu-freq=1500000-2400000"
+  std::optional<SetPoint> found_minimum{}, found_maximum{};   ///< what that asks for; absent where it does not say a value
 };
 
 /// Joules of one scope over one trial.
@@ -50,7 +61,8 @@ struct EnergyRow {
   std::optional<double> window_s;           ///< between the two readings; absent where there were none
   std::optional<double> update_period_s;    ///< of the sensor, measured; absent where no sensor answered
   bool counted = true;              ///< added to its scope's total
-  /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules. All else
+  /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules; "not_visible":
+  /// a GPU that no rank of the job may use. All else
   /// ("no_driver", "permission", "implausible", …) leaves its scope incomplete.
   std::string reason;
 };
@@ -83,6 +95,9 @@ struct Trial {
   std::vector<double> gradient_norm;
   std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
   double window_s = 0;              ///< barrier to barrier, above 0; throughput and energy are taken over it
+  /// Between the steps' edges and the meters' readings, both edges together, the nodes' clocks against each other included;
+  /// the worst node's. It is in each uncertainty_j. Absent where no meter was read.
+  std::optional<double> clock_skew_s;
   /// Of the CPU time of the node, along the window; the worst node's; absent where unreadable.
   std::optional<double> steal_share;        ///< taken by the hypervisor
   std::optional<double> foreign_share;      ///< used by programs other than this job

@@ -274,10 +274,14 @@ class Shower {
   void settings(const Record& r) {
     std::vector<std::string> parts;
     for (const auto& [name, set] : r.setting)
-      if (set.requested || set.accepted || set.observed) {
-        const auto figure = [](const std::optional<double>& v) {
-          return v ? significant(*v, 4) : std::string("unknown");
+      if (set.found_by || set.requested || set.accepted || set.observed) {
+        const auto figure = [](const std::optional<SetPoint>& v) {
+          return v ? set_point(*v, 4) : std::string("unknown");
         };
+        if (set.found_by) {
+          parts.push_back(name + " as found, by " + *set.found_by + ", " + figure(set.observed) + " observed");
+          continue;
+        }
         parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " +
                         figure(set.observed) + " observed");
       }

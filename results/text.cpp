@@ -9,6 +9,10 @@
 
 namespace tw::text {
 
+std::string set_point(const SetPoint& value, int digits) {
+  return value.name.empty() ? significant(value.number, digits) : value.name;
+}
+
 std::string significant(double value, int digits) {
   if (!std::isfinite(value)) return "not finite";
   if (value == 0) return "0";

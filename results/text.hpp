@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "results/record.hpp"
+
 namespace tw::text {
 
 /// Three significant digits with an SI prefix: "52.5 k", "1.23 M", "0.410"; a unit follows without a further space: "75.0 GFLOP/s".
@@ -15,6 +17,8 @@ std::string duration(double seconds);
 std::string bytes(double count);
 /// Digits by significance: "0.683", "12.8"
 std::string significant(double value, int digits = 3);
+/// Likewise, or the name.
+std::string set_point(const SetPoint& value, int digits = 3);
 
 /// Columns that UTF-8 text takes in a terminal (code points; colours count nothing; no wide characters).
 std::size_t columns(const std::string& text);

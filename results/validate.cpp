@@ -167,7 +167,9 @@ class Invariants {
     same(point.value("seq_len", Json()), "seq_len");  // images have none
     const Json setting = point.value("setting", Json::object());
     for (const auto& [name, value] : setting.items())
-      if (const auto found = record.setting.find(name); found == record.setting.end() || found->second.requested != value.get<double>())
+      if (const auto found = record.setting.find(name);
+          found == record.setting.end() ||
+          found->second.requested != (value.is_string() ? SetPoint(value.get<std::string>()) : SetPoint(value.get<double>())))
         broken(at + "/setting/" + name, "was not requested as the plan has it: " + value.dump());
     for (const auto& [name, found] : record.setting)
       if (found.requested && !setting.contains(name)) broken(at + "/setting/" + name, "is not in the plan");

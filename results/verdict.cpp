@@ -44,10 +44,10 @@ bool is_own_reason(std::string_view reason) {
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 bool is_finite(double v) { return std::isfinite(v); }
 
-/// Left out because another row already covers its joules (DESIGN §8.3): nothing is missing. Any other row that is not
+/// Left out because another row already covers its joules (DESIGN §8.3), or because they are not the job's: nothing is missing. Any other row that is not
 /// counted leaves a hole in its scope, whether joules stand in it (implausible) or not.
 bool is_covered_elsewhere(const EnergyRow& row) {
-  return !row.counted && (row.reason == "contained" || row.reason == "duplicate");
+  return !row.counted && (row.reason == "contained" || row.reason == "duplicate" || row.reason == "not_visible");
 }
 bool is_implausible(const EnergyRow& row) { return row.reason == "implausible"; }
 

@@ -64,8 +64,9 @@ constexpr const char* names[] = {"LD_PRELOAD",          "GLIBC_TUNABLES",       
                                  "SLURM_NTASKS",        "SLURM_NTASKS_PER_NODE",  "SLURM_CPUS_PER_TASK",
                                  "SLURM_CPUS_ON_NODE",  "SLURM_THREADS_PER_CORE", "SLURM_CPU_BIND",
                                  "SLURM_MEM_BIND",      "SLURM_DISTRIBUTION",     "SLURM_HINT",
-                                 "SLURM_CPU_FREQ_REQ",  "SLURM_GPUS_ON_NODE",     "SLURM_GPUS_PER_TASK",
-                                 "SLURM_CLUSTER_NAME",  "SLURM_JOB_NODELIST"};
+                                 "SLURM_CPU_FREQ_REQ",  "SLURM_GPU_FREQ",         "SLURMD_TRES_FREQ",
+                                 "SLURM_GPUS_ON_NODE",  "SLURM_GPUS_PER_TASK",    "SLURM_CLUSTER_NAME",
+                                 "SLURM_JOB_NODELIST"};
 
 bool is_relevant(const std::string& name) {
   for (const char* word : {"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY"}) {

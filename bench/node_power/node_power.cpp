@@ -9,19 +9,55 @@
 
 namespace tw {
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// "nvml:GPU-…" of that GPU's meters, also of its cross-check "nvml-power:GPU-…"; empty of all others.
+std::string gpu_of(const std::string& domain) {
+  const bool checks = domain.starts_with("nvml-power:");
+  return checks || domain.starts_with("nvml:") ? "nvml:" + domain.substr(domain.find(':') + 1) : std::string();
+}
+
+std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus) {
+  if (gpus.only)
+    std::erase_if(findings, [&](const MeterFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
+  for (MeterFinding& one : findings) {
+    const std::string gpu = gpu_of(one.domain);
+    if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0 || (one.meter && !one.counted)) continue;
+    one.counted = false;
+    one.reason = "not_visible";
+    one.detail = "no rank of this node may use the GPU (CUDA_VISIBLE_DEVICES): it is not the job's";
+  }
+  return findings;
+}
+
+std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus) {
+  if (gpus.only) std::erase_if(findings, [&](const TelemetryFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
+  return findings;
+}
+
+}  // namespace
+
 struct NodePower::Impl {
-  Impl(std::string the_host, const MeterOptions& options)
-      : host(std::move(the_host)), reader(find_meters(options)), sampler(find_telemetry(), &reader) {}
+  Impl(std::string the_host, const MeterOptions& options, const GpuChoice& gpus)
+      : host(std::move(the_host)),
+        reader(choose(find_meters(options), gpus)),
+        sampler(choose(find_telemetry(), gpus), &reader) {}
 
   std::string host;
   EnergyReader reader;
   Sampler sampler;
   EnergySnapshot first, last;
+  WindowEdges edges;
   Sampled sampled;
 };
 
-NodePower::NodePower(std::string host, const MeterOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(host), options)) {}
+NodePower::NodePower(std::string host, const MeterOptions& options, const GpuChoice& gpus)
+    : impl_(std::make_unique<Impl>(std::move(host), options, gpus)) {}
 NodePower::~NodePower() = default;
 
 std::vector<MeterEntry> NodePower::entries() const {
@@ -54,16 +90,25 @@ bool NodePower::has_meter() const {
 // The counters are read last before the window, and first after it: what the sampler does at its edges is not in between.
 void NodePower::begin() {
   impl_->sampler.begin();
+  const auto start = Clock::now();
   impl_->first = impl_->reader.snapshot();
+  impl_->edges.begin = Clock::now();
+  impl_->edges.reading_seconds = seconds_between(start, impl_->edges.begin);
 }
 
 void NodePower::end() {
+  impl_->edges.end = Clock::now();
   impl_->last = impl_->reader.snapshot();
+  impl_->edges.reading_seconds += seconds_between(impl_->edges.end, Clock::now());
   impl_->sampled = impl_->sampler.end();
 }
 
-void NodePower::collect(Trial& trial) const {
-  for (LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last)) {
+WindowEdges NodePower::edges() const { return impl_->edges; }
+
+void NodePower::collect(Trial& trial, double skew_seconds) const {
+  skew_seconds += impl_->edges.reading_seconds;
+  if (has_meter()) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), skew_seconds);
+  for (LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last, skew_seconds)) {
     EnergyRow row;
     row.scope = std::move(from.scope);
     row.domain = std::move(from.domain);

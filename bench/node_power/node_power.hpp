@@ -2,8 +2,10 @@
 // one process of a node holds it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,10 +14,22 @@
 
 namespace tw {
 
+/// Which GPUs ("nvml:GPU-…") a process reads for its node.
+struct GpuChoice {
+  std::optional<std::set<std::string>> visible;  ///< others are read, but not counted: they are not the job's
+  std::optional<std::set<std::string>> only;     ///< nothing but these is read: the rest is another process's
+};
+
+/// The steps' edges as the readings leave them, and how long the readings before and after took.
+struct WindowEdges {
+  std::chrono::steady_clock::time_point begin, end;
+  double reading_seconds = 0;
+};
+
 class NodePower {
  public:
   /// Looks for meters and telemetry; takes up to half a second a source. `host` goes into each row.
-  explicit NodePower(std::string host, const MeterOptions& options = {});
+  explicit NodePower(std::string host, const MeterOptions& options = {}, const GpuChoice& gpus = {});
   ~NodePower();
 
   /// What was found, with reasons for what was not.
@@ -25,8 +39,10 @@ class NodePower {
 
   void begin();
   void end();
-  /// Fills energy, series, counters and sampler_cpu_share of the last window; appends to what is there.
-  void collect(Trial& trial) const;
+  WindowEdges edges() const;  ///< of the last window
+  /// Fills energy, series, counters, clock_skew_s and sampler_cpu_share of the last window; appends to what is there.
+  /// `skew_seconds`: between this node's edges and those of all nodes, which the readings' own duration is added to.
+  void collect(Trial& trial, double skew_seconds = 0) const;
   /// Mean power of each counted meter between begin() and end(), with nothing of ours running.
   std::vector<IdleRow> idle(const std::string& when) const;
 

@@ -64,10 +64,18 @@ std::string why(const std::string& reason, const std::string& detail) {
   return detail.empty() ? reason : reason + ": " + detail;
 }
 
+/// A name, or a number in the unit of its kind.
+Json set_point(KnobKind kind, double value) {
+  return names_of(kind).empty() ? Json(value) : Json(set_point_text(kind, value));
+}
+std::string figure(KnobKind kind, double value) {
+  return names_of(kind).empty() ? text::significant(value, 4) : set_point_text(kind, value);
+}
+
 std::string now_of(Knob& knob) {
   try {
     const std::optional<double> value = knob.get();
-    return value ? ", now " + text::significant(*value, 4) : "";
+    return value ? ", now " + figure(knob.kind(), *value) : "";
   } catch (const std::exception&) {
     return "";
   }
@@ -104,9 +112,12 @@ int probe(const ProbeOptions& options) {
     }
     for (const KnobFinding& k : knobs) {
       Json one = {{"kind", to_string(k.kind)}, {"domain", k.domain}, {"writable", k.knob && k.reason.empty()}};
-      one["minimum"] = k.knob ? Json(k.knob->range().minimum) : Json();
-      one["maximum"] = k.knob ? Json(k.knob->range().maximum) : Json();
-      one["values"] = k.knob ? Json(k.knob->range().values) : Json::array();
+      const bool numbers = k.knob && names_of(k.kind).empty();
+      one["minimum"] = numbers ? Json(k.knob->range().minimum) : Json();
+      one["maximum"] = numbers ? Json(k.knob->range().maximum) : Json();
+      one["values"] = Json::array();
+      if (k.knob)
+        for (const double value : k.knob->range().values) one["values"].push_back(set_point(k.kind, value));
       one["reason"] = k.reason, one["detail"] = k.detail, one["grant"] = k.grant;
       json["knobs"].push_back(std::move(one));
     }
@@ -142,8 +153,12 @@ int probe(const ProbeOptions& options) {
     std::string text = k.domain;
     if (k.knob) {
       const KnobRange range = k.knob->range();
-      text += fmt::format(", {} to {}", text::significant(range.minimum, 4), text::significant(range.maximum, 4));
-      if (!range.values.empty()) text += fmt::format(" in {} values", range.values.size());
+      if (names_of(k.kind).empty()) {
+        text += fmt::format(", {} to {}", text::significant(range.minimum, 4), text::significant(range.maximum, 4));
+        if (!range.values.empty()) text += fmt::format(" in {} values", range.values.size());
+      } else {
+        for (const double value : range.values) text += ", " + set_point_text(k.kind, value);
+      }
       text += now_of(*k.knob);
     }
     if (!k.reason.empty()) text += "; " + why(k.reason, k.detail);

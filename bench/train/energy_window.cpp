@@ -6,7 +6,6 @@
 #include <optional>
 #include <thread>
 
-#include "power/journal.hpp"
 #include "results/report_io.hpp"
 
 namespace tw {
@@ -32,34 +31,53 @@ void append(std::vector<Row>& to, std::vector<Row>&& from) {
 }  // namespace
 
 struct EnergyWindow::Impl {
-  Impl(Job& the_job, const MeterOptions& options) : job(the_job) {
-    const std::vector<std::string> ids = job.gather(job.is_node_leader() ? boot_id() : std::string());
-    const auto me = static_cast<std::size_t>(job.rank());
-    if (ids[me].empty() && !job.is_node_leader()) return;
-    const auto first = static_cast<std::size_t>(std::find(ids.begin(), ids.end(), ids[me]) - ids.begin());
-    if (ids[me].empty() || first == me)
-      power = std::make_unique<NodePower>(job.host(), options);
-    else
-      reader_rank = first;
+  Impl(Job& the_job, const Machines& the_machines, const MeterOptions& options) : job(the_job), machines(the_machines) {
+    if (!machines.has_part()) return;
+    GpuChoice gpus;
+    gpus.visible = machines.visible();
+    if (!machines.is_reader()) gpus.only = machines.only_here();
+    power = std::make_unique<NodePower>(job.host(), options, gpus);
+  }
+
+  /// How far this rank's edges lie from the first and the last of all, by rank 0's clock (collective).
+  double skew_seconds() {
+    const std::vector<int>& ranks = machines.with_part();
+    const std::vector<ClockOffset> offsets = job.clock_offsets(ranks);
+    std::vector<double> edges(2 * ranks.size(), 0.0);
+    const auto mine = static_cast<std::size_t>(std::ranges::find(ranks, job.rank()) - ranks.begin());
+    if (power) {
+      const WindowEdges here = power->edges();
+      const auto seconds = [&](std::chrono::steady_clock::time_point time) {
+        return std::chrono::duration<double>(time.time_since_epoch()).count() - offsets[mine].seconds;
+      };
+      edges[2 * mine] = seconds(here.begin), edges[2 * mine + 1] = seconds(here.end);
+    }
+    edges = job.sum(std::move(edges));
+    if (!power) return 0;
+    double first = edges[0], last = edges[1];
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      first = std::min(first, edges[2 * i]), last = std::max(last, edges[2 * i + 1]);
+    return edges[2 * mine] - first + last - edges[2 * mine + 1] + 2 * offsets[mine].uncertainty_seconds;
   }
 
   Job& job;
-  std::unique_ptr<NodePower> power;        // of one rank for each machine
-  std::optional<std::size_t> reader_rank;  // of a node leader whose machine another rank reads
+  const Machines& machines;
+  std::unique_ptr<NodePower> power;  // of ranks with a part
 };
 
-EnergyWindow::EnergyWindow(Job& job, const MeterOptions& options) : impl_(std::make_unique<Impl>(job, options)) {}
+EnergyWindow::EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options)
+    : impl_(std::make_unique<Impl>(job, machines, options)) {}
 EnergyWindow::~EnergyWindow() = default;
 
 std::vector<MeterEntry> EnergyWindow::entries() {
   Context mine;
   if (impl_->power) mine.meters = impl_->power->entries();
-  if (impl_->reader_rank) {
+  if (impl_->job.is_node_leader() && !impl_->machines.has_part()) {
     MeterEntry entry;
     entry.host = impl_->job.host();
     entry.domain = "node";
     entry.reason = "duplicate";
-    entry.detail = "the same machine as that of rank " + std::to_string(*impl_->reader_rank) + ", which reads its meters";
+    entry.detail = "the same machine as that of rank " + std::to_string(impl_->machines.reader()) + ", which reads its meters";
     mine.meters.push_back(std::move(entry));
   }
   std::vector<MeterEntry> all;
@@ -78,13 +96,15 @@ void EnergyWindow::end() {
 
 void EnergyWindow::collect(Trial& trial) {
   Trial mine;
-  if (impl_->power) impl_->power->collect(mine);
+  const double skew_seconds = impl_->skew_seconds();
+  if (impl_->power) impl_->power->collect(mine, skew_seconds);
   for (const std::string& text : impl_->job.gather(impl_->power ? pack(std::move(mine)) : std::string())) {
     if (text.empty()) continue;
     Trial one = std::move(record_from_json(text).trials.front());
     append(trial.energy, std::move(one.energy));
     append(trial.series, std::move(one.series));
     append(trial.counters, std::move(one.counters));
+    if (one.clock_skew_s) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), *one.clock_skew_s);
     if (one.sampler_cpu_share)
       trial.sampler_cpu_share = std::max(trial.sampler_cpu_share.value_or(0), *one.sampler_cpu_share);
   }

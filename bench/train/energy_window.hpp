@@ -6,22 +6,23 @@
 #include <vector>
 
 #include "bench/node_power/node_power.hpp"
+#include "bench/train/machines.hpp"
 #include "comm/job.hpp"
 #include "results/record.hpp"
 
 namespace tw {
 
-/// Opens a machine's meters on one rank: the leader of the node, or of the first of several nodes (containers, pods) that
-/// turn out to be one machine by its boot id. Every other rank holds an empty one. Collective: all but begin and end.
+/// Opens a machine's meters on its reader, and GPUs that only another rank can address on that. Every other rank holds an
+/// empty one. Collective: all but begin and end.
 class EnergyWindow {
  public:
-  explicit EnergyWindow(Job& job, const MeterOptions& options = {});
+  EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options = {});
   ~EnergyWindow();
   /// Meters found on all nodes, with reasons.
   std::vector<MeterEntry> entries();
   void begin();
   void end();
-  /// Fills the trial's energy, series, counters and sampler_cpu_share from all nodes, on every rank.
+  /// Fills the trial's energy, series, counters, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
   void collect(Trial& trial);
   /// Power of the counted meters while all ranks sleep for this long; no time is taken where no meter answers.
   std::vector<IdleRow> idle(const std::string& when, double seconds);

@@ -255,7 +255,8 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
     meters.external_csv = path;
   }
   meters.estimate_watts = options.estimate_watts;
-  EnergyWindow energy(job, meters);
+  const Machines machines(job);
+  EnergyWindow energy(job, machines, meters);
   std::vector<std::string> flags;
   report.program = program_info("trainwatt-train");
   report.plan.suite = plan.suite;
@@ -275,12 +276,15 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   for (const std::string& warning : report.context.warnings) progress.line("warning: " + warning);
 
   RunContext context{job, device, plan, energy, progress, options.bucket_mib, why_no_energy(report.context.meters), flags};
+  context.found = found_settings(report.context.hosts);
+  context.gpus = machines.visible_anywhere();
   std::optional<JobSettings> settings;
   if (std::ranges::any_of(plan.points, [](const Point& point) { return !point.setting.empty(); })) {
     JobSettingsOptions wanted{options.site, options.force, {}};
     for (const Point& point : plan.points)
       for (const auto& [kind, value] : point.setting) wanted.kinds.insert(kind);
-    settings.emplace(job, wanted);
+    if (!machines.has_part()) guardian.reset();  // it will hold no settings
+    settings.emplace(job, machines, wanted);
     context.settings = &*settings;
     for (const std::string& line : settings->recovered()) progress.line("put back: " + line);
   } else {
@@ -416,7 +420,6 @@ int main(int argc, char** argv) {
     return tw::exit_environment;
   }
   try {
-    if (!job->is_node_leader()) guardian.reset();  // it will hold no settings
     return tw::run(*job, guardian, argc, argv);
   } catch (const tw::Stop& stop) {  // agreed upon: every rank is here
     if (job->is_root()) std::fprintf(stderr, "trainwatt-train: error: %s\n", stop.what());

@@ -55,7 +55,7 @@ std::string point_id(const Point& point) {
   id += fmt::format("/acc{}/np{}", point.accumulate, point.ranks);
   for (const SettingAxis& axis : setting_axes())
     if (const auto value = point.setting.find(axis.kind); value != point.setting.end())
-      id += fmt::format("/{}={}", axis.key, value->second);
+      id += fmt::format("/{}={}", axis.key, set_point_text(axis.kind, value->second));
   return id;
 }
 
@@ -68,7 +68,7 @@ std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes) {
     std::vector<std::map<KnobKind, double>> longer;
     for (const auto& before : all)
       for (const std::string& text : written->second)
-        for (const std::optional<double>& value : parse_set_points(axis.option, text)) {
+        for (const std::optional<double>& value : parse_set_points(axis.kind, axis.option, text)) {
           longer.push_back(before);
           if (value) longer.back()[axis.kind] = *value;
         }
@@ -182,7 +182,8 @@ std::string RunPlan::canonical_json() const {
                   {"ranks", point.ranks},     {"micro_batch", point.micro_batch}, {"accumulate", point.accumulate},
                   {"layers", point.layers ? Json(*point.layers) : Json()}};
     if (point.network.is_tokens()) entry["seq_len"] = point.seq_len;
-    for (const auto& [kind, value] : point.setting) entry["setting"][to_string(kind)] = value;
+    for (const auto& [kind, value] : point.setting)
+      entry["setting"][to_string(kind)] = names_of(kind).empty() ? Json(value) : Json(set_point_text(kind, value));
     json["points"].push_back(std::move(entry));
   }
   return json.dump();

@@ -14,6 +14,7 @@
 #include "comm/bucketer.hpp"
 #include "results/report_io.hpp"
 #include "results/statistics.hpp"
+#include "results/text.hpp"
 #include "results/verdict.hpp"
 
 namespace tw {
@@ -282,9 +283,10 @@ Record run_point(RunContext& context, const Point& point) {
       for (const SettingRow& row : setting.devices)
         if (!row.accepted && why.empty()) why = fmt::format("{} on {}: {}", row.domain, row.host, row.reason);
       if (why.empty()) continue;
-      return not_run(std::move(record), "unsupported", fmt::format("{} {}: {}", name, *setting.requested, why));
+      return not_run(std::move(record), "unsupported", fmt::format("{} {}: {}", name, text::set_point(*setting.requested, 6), why));
     }
   }
+  note_found(record.setting, context.found);
 
   reset_peak_resident_bytes();
   const DType dtype = dtype_of(point.precision);
@@ -330,7 +332,8 @@ Record run_point(RunContext& context, const Point& point) {
   summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
   record.verdict.flags.insert(record.verdict.flags.begin(), context.flags.begin(), context.flags.end());
   summary.energy_reason = context.energy_reason;
-  observe_settings(record.setting, record.trials);
+  if (context.settings) context.settings->observe(record.setting);
+  observe_settings(record.setting, record.trials, context.gpus);
   if (context.plan.measurement.steps) record.verdict.flags.push_back("steps_given");
   summarise(record);
   return record;

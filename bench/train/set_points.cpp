@@ -1,18 +1,20 @@
 #include "bench/train/set_points.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
 
 #include "bench/train/plan.hpp"
+#include "models/catalog/nearest.hpp"
 
 namespace tw {
 namespace {
 
 constexpr double most_values = 1000, largest = 1e6;
 
-[[noreturn]] void fail(const std::string& name, const std::string& text, const char* why) {
+[[noreturn]] void fail(const std::string& name, const std::string& text, const std::string& why) {
   throw UsageError(fmt::format("{} {}: {}", name, text, why));
 }
 
@@ -33,12 +35,19 @@ const std::vector<SettingAxis>& setting_axes() {
       {"--gpu-memory-clock", "gpu_memory_clock", KnobKind::gpu_memory_clock, "memory clock in MHz"},
       {"--gpu-power-limit", "gpu_power_limit", KnobKind::gpu_power_limit, "power limit of each GPU in W"},
       {"--cpu-frequency", "cpu_frequency", KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
+      {"--cpu-governor", "cpu_governor", KnobKind::cpu_governor, "frequency governor of all CPUs, as performance"},
       {"--cpu-power-limit", "cpu_power_limit", KnobKind::cpu_power_limit, "power cap of each CPU package in W"}};
   return axes;
 }
 
-std::vector<std::optional<double>> parse_set_points(const std::string& name, const std::string& text) {
+std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& name, const std::string& text) {
   if (text == "found") return {std::nullopt};
+  if (const std::vector<std::string>& names = names_of(kind); !names.empty()) {
+    if (const auto value = set_point_of_name(kind, text)) return {value};
+    const std::string close = nearest(text, names);
+    fail(name, text, close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
+                                   : fmt::format("unknown: did you mean '{}'?", close));
+  }
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin != std::string::npos;) {
     const std::size_t colon = text.find(':', begin);

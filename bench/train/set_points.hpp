@@ -18,8 +18,8 @@ struct SettingAxis {
 };
 const std::vector<SettingAxis>& setting_axes();
 
-/// "found" (nullopt: leave it as it is), "1305", or "1000:1900:300" (minimum, maximum and step: 1000, 1300, 1600, 1900).
-/// `name` is for the message of UsageError.
-std::vector<std::optional<double>> parse_set_points(const std::string& name, const std::string& text);
+/// "found" (nullopt: leave it as it is), "1305", or "1000:1900:300" (minimum, maximum and step: 1000, 1300, 1600, 1900);
+/// of a kind with names one of these. `name` is for the message of UsageError.
+std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& name, const std::string& text);
 
 }  // namespace tw

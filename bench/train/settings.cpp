@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bench/train/outcome.hpp"
-#include "power/nvml/library.hpp"
+#include "power/journal.hpp"
 #include "power/settings.hpp"
 #include "results/report_io.hpp"
 
@@ -51,28 +51,55 @@ std::optional<double> power_of(const std::vector<Trial>& trials, const SettingRo
 struct JobSettings::Impl {
   explicit Impl(Job& the_job) : job(the_job) {}
   Job& job;
-  std::optional<Settings> settings;  // on node leaders
+  std::optional<Settings> settings;  // on ranks with a part
 };
 
-JobSettings::JobSettings(Job& job, const JobSettingsOptions& options) : impl_(std::make_unique<Impl>(job)) {
+namespace {
+
+bool is_gpu(KnobKind kind) {
+  return kind == KnobKind::gpu_clock || kind == KnobKind::gpu_memory_clock || kind == KnobKind::gpu_power_limit;
+}
+
+/// What this rank is to turn: all but GPUs that are not the job's, or that another rank has to; of ranks that are no reader
+/// nothing but their own GPUs.
+std::vector<KnobFinding> choose(std::vector<KnobFinding> found, const Machines& machines) {
+  const std::set<std::string>&gpus = machines.visible(), &own = machines.only_here();
+  std::erase_if(found, [&](const KnobFinding& one) {
+    if (!machines.is_reader()) return own.count(one.domain) == 0 || gpus.count(one.domain) == 0;
+    const bool names_gpu = one.domain.starts_with("nvml:");
+    if (one.knob) return names_gpu && gpus.count(one.domain) == 0;
+    // Why the reader has no GPU knobs, or not this one, matters where no other rank has it.
+    return is_gpu(one.kind) && machines.others_have_gpus() && (one.domain == "nvml" || names_gpu);
+  });
+  return found;
+}
+
+SetPoint to_record(KnobKind kind, double value) {
+  return names_of(kind).empty() ? SetPoint(value) : SetPoint(set_point_text(kind, value));
+}
+
+}  // namespace
+
+JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOptions& options)
+    : impl_(std::make_unique<Impl>(job)) {
   together(job, [&] {
-    if (!job.is_node_leader()) return;
-    std::vector<KnobFinding> found = find_knobs({options.site});
-    if (const auto visible = nvml::visible_domains())
-      std::erase_if(found, [&](const KnobFinding& finding) {
-        return finding.knob && finding.domain.starts_with("nvml:") && std::ranges::find(*visible, finding.domain) == visible->end();
-      });
+    if (!machines.has_part()) return;
+    std::vector<KnobFinding> found = choose(find_knobs({options.site}), machines);
     SettingsOptions settings;
     settings.site = options.site;
+    if (!machines.is_reader()) settings.folder = journal_folder_of_rank(job.rank());
     impl_->settings.emplace(std::move(found), settings);  // what a killed run of ours has left is back before the look at locks
     if (options.force) return;
     for (const KnobFinding& finding : impl_->settings->findings()) {
       if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
       const std::string lock = finding.knob->lock_evident();
       if (lock.empty()) continue;
-      throw Stop(exit_environment, fmt::format("{} of {}: {}; it could only be reset afterwards, not put back: have it reset "
-                                               "first, or pass --force",
-                                               to_string(finding.kind), finding.domain, lock));
+      // It may be that of another run of ours, which then is to be named.
+      const std::vector<std::string>& held = impl_->settings->recovered().problems;
+      throw Stop(exit_environment,
+                 fmt::format("{} of {}: {}; {}", to_string(finding.kind), finding.domain, lock,
+                             held.empty() ? "it could only be reset afterwards, not put back: have it reset first, or pass --force"
+                                          : held.front()));
     }
   });
 }
@@ -99,13 +126,15 @@ std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, doubl
       if (wanted.count(applied.kind) == 0)  // of an earlier point: the next would be measured under it
         throw Stop(exit_environment, fmt::format("{} of {} could not be put back: {}", to_string(applied.kind),
                                                  applied.domain, applied.detail));
+      std::optional<SetPoint> accepted;
+      if (applied.accepted) accepted = to_record(applied.kind, *applied.accepted);
       mine.setting[to_string(applied.kind)].devices.push_back(
-          {impl_->job.host(), applied.domain, applied.accepted, std::nullopt,
-           applied.accepted ? "" : applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail)});
+          {impl_->job.host(), applied.domain, accepted, std::nullopt,
+           accepted ? "" : applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail)});
     }
   });
   std::map<std::string, Setting> all;
-  for (const auto& [kind, value] : wanted) all[to_string(kind)].requested = value;
+  for (const auto& [kind, value] : wanted) all[to_string(kind)].requested = to_record(kind, value);
   for (const std::string& text : impl_->job.gather(mine.setting.empty() ? std::string() : to_json_line(mine))) {
     if (text.empty()) continue;
     for (auto& [name, setting] : record_from_json(text).setting)
@@ -117,6 +146,22 @@ std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, doubl
       setting.accepted = setting.devices.front().accepted;
   }
   return all;
+}
+
+void JobSettings::observe(std::map<std::string, Setting>& settings) {
+  Record mine;
+  if (impl_->settings)
+    for (const ObservedSetting& one : impl_->settings->observe())
+      if (one.kind == KnobKind::cpu_governor && one.value)
+        mine.setting[to_string(one.kind)].devices.push_back(
+            {impl_->job.host(), one.domain, std::nullopt, to_record(one.kind, *one.value), ""});
+  for (const std::string& text : impl_->job.gather(mine.setting.empty() ? std::string() : to_json_line(mine))) {
+    if (text.empty()) continue;
+    for (const auto& [name, seen] : record_from_json(text).setting)
+      for (const SettingRow& from : seen.devices)
+        for (SettingRow& row : settings[name].devices)
+          if (row.host == from.host && row.domain == from.domain) row.observed = from.observed;
+  }
 }
 
 std::vector<std::string> JobSettings::restore() {
@@ -133,31 +178,76 @@ std::vector<std::string> JobSettings::restore() {
   return gather_lines(impl_->job, lines);
 }
 
-void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials) {
+void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKind, FoundSetting>& found) {
+  for (const auto& [kind, from] : found) {
+    Setting& setting = settings[to_string(kind)];
+    if (setting.requested) continue;
+    setting.found_by = from.by;
+    const auto bound = [&](std::optional<double> value) {
+      return value ? std::optional(to_record(kind, *value)) : std::nullopt;
+    };
+    setting.found_minimum = bound(from.minimum), setting.found_maximum = bound(from.maximum);
+    setting.devices = from.devices;
+  }
+}
+
+namespace {
+
+/// The series that shows what a kind does under load; none for a power, which the joules show, and for a state.
+const char* series_of(KnobKind kind) {
+  switch (kind) {
+    case KnobKind::gpu_clock:
+      return "sm_clock_mhz";
+    case KnobKind::gpu_memory_clock:
+      return "memory_clock_mhz";
+    case KnobKind::cpu_frequency:
+      return "cpu_clock_mhz";
+    case KnobKind::gpu_power_limit:
+    case KnobKind::cpu_power_limit:
+    case KnobKind::cpu_governor:
+      break;
+  }
+  return nullptr;
+}
+
+/// The devices whose series show `quantity`, GPUs only where the job may use them.
+std::vector<SettingRow> devices_of(const std::vector<Trial>& trials, const std::string& quantity,
+                                   const std::set<std::string>& gpus) {
+  std::vector<SettingRow> devices;
+  for (const Trial& trial : trials)
+    for (const SeriesRow& row : trial.series) {
+      if (row.quantity != quantity || (row.domain.starts_with("nvml:") && gpus.count(row.domain) == 0)) continue;
+      const auto same = [&](const SettingRow& one) { return one.host == row.host && one.domain == row.domain; };
+      if (std::ranges::none_of(devices, same)) devices.push_back({row.host, row.domain, {}, {}, ""});
+    }
+  return devices;
+}
+
+}  // namespace
+
+void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials,
+                      const std::set<std::string>& gpus) {
   for (auto& [name, setting] : settings) {
     const auto kind = knob_kind_from_string(name);
-    if (!kind || !setting.requested) continue;
+    if (!kind || (!setting.requested && !setting.found_by)) continue;
     setting.observed.reset();
+    const char* quantity = series_of(*kind);
+    if (!setting.requested && quantity) setting.devices = devices_of(trials, quantity, gpus);
+    const bool is_power = *kind == KnobKind::gpu_power_limit || *kind == KnobKind::cpu_power_limit;
+    // Several devices are told by the one farthest from what was asked; where that was nothing exact, by the first.
+    const std::optional<SetPoint> asked = setting.requested ? setting.requested : setting.found_maximum;
+    const auto off = [&](const SetPoint& value) {
+      return asked->name.empty() ? std::abs(value.number - asked->number) : value == *asked ? 0.0 : 1.0;
+    };
     for (SettingRow& row : setting.devices) {
-      switch (*kind) {
-        case KnobKind::gpu_clock:
-          row.observed = mean_of(trials, row, "sm_clock_mhz");
-          break;
-        case KnobKind::gpu_memory_clock:
-          row.observed = mean_of(trials, row, "memory_clock_mhz");
-          break;
-        case KnobKind::cpu_frequency:
-          row.observed = mean_of(trials, row, "cpu_clock_mhz");
-          break;
-        case KnobKind::gpu_power_limit:
-        case KnobKind::cpu_power_limit:
-          row.observed = power_of(trials, row);
-          if (!row.observed) row.observed = mean_of(trials, row, "power_w");
-          break;
-      }
+      std::optional<double> seen;
+      if (is_power) seen = power_of(trials, row);
+      if (is_power && !seen) seen = mean_of(trials, row, "power_w");
+      if (quantity) seen = mean_of(trials, row, quantity);
+      if (seen) row.observed = *seen;
       if (row.accepted && !row.observed) row.reason = "nothing on this node shows it under load";
-      const auto off = [&](double value) { return std::abs(value - *setting.requested); };
-      if (row.observed && (!setting.observed || off(*row.observed) > off(*setting.observed))) setting.observed = row.observed;
+      if (row.observed && (!setting.observed || (asked && off(*row.observed) > off(*setting.observed))))
+        setting.observed = row.observed;
     }
   }
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/train/machines.hpp"
+#include "bench/train/slurm.hpp"
 #include "comm/job.hpp"
 #include "power/knob.hpp"
 #include "results/record.hpp"
@@ -21,10 +23,10 @@ struct JobSettingsOptions {
 
 class JobSettings {
  public:
-  /// Looks for knobs on the node leaders and first puts back what killed runs left (collective). Where the node has GPUs
-  /// that CUDA_VISIBLE_DEVICES hides from the job, their knobs are not touched. Throws Stop{exit_environment} on all ranks
-  /// where a clock lock is evident that could not be put back, unless forced.
-  JobSettings(Job& job, const JobSettingsOptions& options);
+  /// Looks for knobs on each machine's reader, and on ranks for GPUs that only they can address; first puts back what killed
+  /// runs left (collective). GPUs that CUDA_VISIBLE_DEVICES hides from all ranks of a machine are not touched. Throws
+  /// Stop{exit_environment} on all ranks where a clock lock is evident that could not be put back, unless forced.
+  JobSettings(Job& job, const Machines& machines, const JobSettingsOptions& options);
   ~JobSettings();  ///< everything as found
 
   /// Lines about what was put back at the start, from all nodes (collective).
@@ -33,6 +35,8 @@ class JobSettings {
   /// a device that did not take its value has no `accepted` but a reason. Throws Stop on all ranks where settings are held by
   /// another run or cannot be journalled.
   std::map<std::string, Setting> apply(const std::map<KnobKind, double>& wanted);
+  /// Fills `observed` of what is a state and shows in no series: the governors in force (collective).
+  void observe(std::map<std::string, Setting>& settings);
   /// Everything as found; lines about what could not be put back (collective).
   std::vector<std::string> restore();
 
@@ -41,7 +45,12 @@ class JobSettings {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Notes who had asked for the state that was found, for each kind that the plan leaves as it is.
+void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKind, FoundSetting>& found);
+
 /// Fills `observed` of each device from what the trials saw of it: the mean clock of its series, its joules over time.
-void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials);
+/// Of a found setting the devices are those that the series show, of GPUs those in `gpus`.
+void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials,
+                      const std::set<std::string>& gpus = {});
 
 }  // namespace tw

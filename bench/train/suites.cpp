@@ -81,12 +81,12 @@ void read_list(std::vector<T>& into, const Json& value) {
     one(value);
 }
 
-/// "found", "min:max:step" or a number, or a list of these.
-void read_set_points(const char* key, std::vector<std::string>& into, const Json& value) {
+/// "found", "min:max:step", a name or a number, or a list of these.
+void read_set_points(KnobKind kind, const char* key, std::vector<std::string>& into, const Json& value) {
   into.clear();
   const auto one = [&](const Json& item) {
     into.push_back(item.is_string() ? item.get<std::string>() : fmt::format("{}", item.get<double>()));
-    parse_set_points(key, into.back());
+    parse_set_points(kind, key, into.back());
   };
   if (value.is_array())
     for (const Json& item : value) one(item);
@@ -103,7 +103,7 @@ Handlers axes_handlers(Axes& axes) {
           {"global_batch", [&](const Json& v) { read_list(axes.global_batch, v); }},
           {"seq_len", [&](const Json& v) { read_list(axes.seq_len, v); }}};
   for (const SettingAxis& axis : setting_axes())
-    handlers[axis.key] = [&](const Json& v) { read_set_points(axis.key, axes.setting[axis.kind], v); };
+    handlers[axis.key] = [&](const Json& v) { read_set_points(axis.kind, axis.key, axes.setting[axis.kind], v); };
   return handlers;
 }
 

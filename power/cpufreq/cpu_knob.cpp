@@ -1,17 +1,14 @@
 #include "power/cpufreq/cpu_knob.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 namespace tw::cpufreq {
 namespace {
 
 unsigned long khz_of(double mhz) { return static_cast<unsigned long>(std::llround(mhz * 1000)); }
 double mhz_of(unsigned long khz) { return static_cast<double>(khz) / 1000; }
-std::string name_of(unsigned cpu) { return "cpu" + std::to_string(cpu); }
 
 unsigned long number(const KnobState& state, const std::string& key) {
   const auto entry = state.find(key);
@@ -110,7 +107,6 @@ class CpuKnob : public Knob {
       const Limits now = policies_->limits(cpu);
       state[name_of(cpu) + ".min_khz"] = std::to_string(now.min_khz);
       state[name_of(cpu) + ".max_khz"] = std::to_string(now.max_khz);
-      state[name_of(cpu) + ".governor"] = now.governor;
     }
     return state;
   }
@@ -125,9 +121,7 @@ class CpuKnob : public Knob {
   }
 
   void restore(const KnobState& found) override {
-    each_policy(found, [&](unsigned cpu, const Limits& saved) {
-      const Limits now = policies_->limits(cpu);
-      if (now.governor != saved.governor) check(cpu, "scaling_governor", policies_->set_governor(cpu, saved.governor));
+    each_saved(found, [&](unsigned cpu, const Limits& saved) {
       write(cpu, saved.min_khz, saved.max_khz);
       verify(cpu, saved);
     });
@@ -142,7 +136,7 @@ class CpuKnob : public Knob {
       });
     };
     const auto leave = [&](const std::string& what) { result.left += (result.left.empty() ? "" : ", ") + what; };
-    each_policy(found, [&](unsigned cpu, const Limits& saved) {
+    each_saved(found, [&](unsigned cpu, const Limits& saved) {
       const Limits now = policies_->limits(cpu);
       Limits wanted = now;
       if (now.min_khz != saved.min_khz && ours(now.min_khz)) wanted.min_khz = saved.min_khz;
@@ -152,8 +146,6 @@ class CpuKnob : public Knob {
         leave(name_of(cpu) + " scaling_min_freq = " + std::to_string(wanted.min_khz) + " kHz");
       if (wanted.max_khz != saved.max_khz)
         leave(name_of(cpu) + " scaling_max_freq = " + std::to_string(wanted.max_khz) + " kHz");
-      // set() never writes it.
-      if (now.governor != saved.governor) leave(name_of(cpu) + " scaling_governor = " + now.governor);
       if (wanted.min_khz == now.min_khz && wanted.max_khz == now.max_khz) return;
       write(cpu, wanted.min_khz, wanted.max_khz);
       verify(cpu, wanted);
@@ -165,13 +157,6 @@ class CpuKnob : public Knob {
  private:
   /// Drivers may round to the step of their hardware, 100 MHz or less.
   static constexpr unsigned long rounding_khz = 50'000;
-
-  static void check(unsigned cpu, const char* file, int error) {
-    if (error == 0) return;
-    const bool permission = error == EACCES || error == EPERM || error == EROFS;
-    throw NotApplied(permission ? "permission" : "unsupported",
-                     name_of(cpu) + "/cpufreq/" + file + ": " + std::strerror(error));
-  }
 
   /// In the order that keeps min <= max at each moment. Writes only what differs.
   void write(unsigned cpu, unsigned long min_khz, unsigned long max_khz) {
@@ -186,42 +171,25 @@ class CpuKnob : public Knob {
 
   void verify(unsigned cpu, const Limits& wanted) {
     const Limits now = policies_->limits(cpu);
-    if (now.min_khz != wanted.min_khz || now.max_khz != wanted.max_khz || now.governor != wanted.governor)
+    if (now.min_khz != wanted.min_khz || now.max_khz != wanted.max_khz)
       throw NotApplied("clamped", name_of(cpu) + ": wrote back " + std::to_string(wanted.min_khz) + " to " +
-                                      std::to_string(wanted.max_khz) + " kHz, " + wanted.governor + "; " +
-                                      std::to_string(now.min_khz) + " to " + std::to_string(now.max_khz) + " kHz, " +
-                                      now.governor + " reads back");
+                                      std::to_string(wanted.max_khz) + " kHz; " + std::to_string(now.min_khz) + " to " +
+                                      std::to_string(now.max_khz) + " kHz reads back");
   }
 
-  /// All policies of a saved state, checked against the hardware; one that fails does not keep the others from theirs.
+  /// All policies of a saved state, checked against the hardware.
   template <typename Function>
-  void each_policy(const KnobState& found, const Function& function) {
-    const std::vector<unsigned> cpus = policies_->cpus();
-    std::optional<NotApplied> failure;
-    for (const auto& [key, text] : found) {
-      const std::size_t dot = key.find(".governor");
-      if (dot == std::string::npos) continue;
-      const std::string name = key.substr(0, dot);
-      try {
-        const auto cpu = std::find_if(cpus.begin(), cpus.end(), [&](unsigned one) { return name_of(one) == name; });
-        if (cpu == cpus.end()) throw NotApplied("unsupported", name + " has no frequency policy any more");
-        const Limits saved{number(found, name + ".min_khz"), number(found, name + ".max_khz"), text};
-        const Limits hardware = policies_->hardware(*cpu);
-        if (saved.min_khz > saved.max_khz || saved.min_khz < hardware.min_khz || saved.max_khz > hardware.max_khz)
-          throw NotApplied("out_of_range", name + ": the saved " + std::to_string(saved.min_khz) + " to " +
-                                               std::to_string(saved.max_khz) + " kHz is outside the hardware's " +
-                                               std::to_string(hardware.min_khz) + " to " +
-                                               std::to_string(hardware.max_khz));
-        if (text.empty() || text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") != std::string::npos)
-          throw NotApplied("out_of_range", name + ": the saved governor is not a governor's name");
-        function(*cpu, saved);
-      } catch (const NotApplied& error) {
-        if (!failure) failure = error;
-      } catch (const std::system_error& error) {
-        if (!failure) failure = NotApplied("unsupported", error.what());
-      }
-    }
-    if (failure) throw NotApplied(*failure);
+  void each_saved(const KnobState& found, const Function& function) {
+    each_policy(*policies_, found, ".min_khz", [&](unsigned cpu, const std::string& name) {
+      const Limits saved{number(found, name + ".min_khz"), number(found, name + ".max_khz"), {}};
+      const Limits hardware = policies_->hardware(cpu);
+      if (saved.min_khz > saved.max_khz || saved.min_khz < hardware.min_khz || saved.max_khz > hardware.max_khz)
+        throw NotApplied("out_of_range", name + ": the saved " + std::to_string(saved.min_khz) + " to " +
+                                             std::to_string(saved.max_khz) + " kHz is outside the hardware's " +
+                                             std::to_string(hardware.min_khz) + " to " +
+                                             std::to_string(hardware.max_khz));
+      function(cpu, saved);
+    });
   }
 
   std::unique_ptr<Policies> policies_;

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "power/cpufreq/cpu_knob.hpp"
+#include "power/cpufreq/governor_knob.hpp"
 
 namespace tw {
 namespace {
@@ -58,6 +59,14 @@ class LibraryPolicies : public cpufreq::Policies {
     }
     return values;
   }
+  std::vector<std::string> available_governors(unsigned cpu) override {
+    std::vector<std::string> names;
+    auto* list = cpufreq_get_available_governors(cpu);
+    if (!list) return names;
+    for (const auto* entry = list->first; entry; entry = entry->next) names.emplace_back(entry->governor);
+    cpufreq_put_available_governors(list->first);
+    return names;
+  }
   std::optional<unsigned long> current_khz(unsigned cpu) override {
     const unsigned long khz = cpufreq_get_freq_kernel(cpu);
     if (khz == 0) return std::nullopt;
@@ -85,42 +94,58 @@ class LibraryPolicies : public cpufreq::Policies {
   }
 };
 
-}  // namespace
-
-std::vector<KnobFinding> cpufreq_find_knobs() {
-  std::vector<KnobFinding> findings(1);
-  KnobFinding& finding = findings.front();
-  finding.kind = KnobKind::cpu_frequency;
-  finding.domain = "cpu";
-  auto policies = std::make_unique<LibraryPolicies>();
-  const std::vector<unsigned> cpus = policies->cpus();
-  if (cpus.empty()) {
-    finding.reason = "no_driver";
-    finding.detail =
-        std::string(cpu_folder) + "/cpufreq has no policies: no cpufreq driver is loaded; virtual machines show none";
-    return findings;
-  }
-  try {
-    for (const unsigned cpu : cpus) policies->limits(cpu), policies->hardware(cpu);
-  } catch (const std::system_error& error) {
-    finding.reason = "unsupported";
-    finding.detail = error.what();
-    return findings;
-  }
+/// Gives the finding its knob; where one of the files of all CPUs may not be written, with the reason and what would help.
+void judge(KnobFinding& finding, std::unique_ptr<Knob> knob, const std::vector<unsigned>& cpus,
+           const std::vector<const char*>& files, const std::string& glob, const std::string& slurm) {
   for (const unsigned cpu : cpus)
-    for (const char* file : {"scaling_min_freq", "scaling_max_freq"})
+    for (const char* file : files)
       if (finding.reason.empty() && eaccess(file_of(cpu, file).c_str(), W_OK) != 0) {
         finding.reason = "permission";
         finding.detail = file_of(cpu, file) + ": " + std::strerror(errno);
-        finding.grant = "run as root; or have root do: chgrp GROUP " + std::string(cpu_folder) +
-                        "/cpufreq/policy*/scaling_{min,max}_freq and chmod g+w on them; under Slurm: "
-                        "--cpu-freq=MIN-MAX in kHz, where the site allows it";
+        finding.grant = "run as root; or have root do: chgrp GROUP " + std::string(cpu_folder) + "/cpufreq/policy*/" +
+                        glob + " and chmod g+w on them; under Slurm: " + slurm + ", where the site allows it";
       }
-  finding.knob = cpufreq::make_cpu_knob(std::move(policies));
-  if (const KnobRange range = finding.knob->range(); range.minimum > range.maximum) {
-    finding.knob.reset();
-    finding.reason = "unsupported";
-    finding.detail = "the CPUs have no frequency in common";
+  finding.knob = std::move(knob);
+}
+
+}  // namespace
+
+std::vector<KnobFinding> cpufreq_find_knobs() {
+  std::vector<KnobFinding> findings(2);
+  KnobFinding &frequency = findings[0], &governor = findings[1];
+  frequency.kind = KnobKind::cpu_frequency;
+  governor.kind = KnobKind::cpu_governor;
+  const auto both = [&](const char* reason, const std::string& detail) {
+    for (KnobFinding& finding : findings) finding.domain = "cpu", finding.reason = reason, finding.detail = detail;
+  };
+  both("", "");
+  LibraryPolicies policies;
+  const std::vector<unsigned> cpus = policies.cpus();
+  if (cpus.empty()) {
+    both("no_driver", std::string(cpu_folder) +
+                          "/cpufreq has no policies: no cpufreq driver is loaded; virtual machines show none");
+    return findings;
+  }
+  try {
+    for (const unsigned cpu : cpus) policies.limits(cpu), policies.hardware(cpu);
+  } catch (const std::system_error& error) {
+    both("unsupported", error.what());
+    return findings;
+  }
+  auto knob = cpufreq::make_cpu_knob(std::make_unique<LibraryPolicies>());
+  if (const KnobRange range = knob->range(); range.minimum > range.maximum) {
+    frequency.reason = "unsupported";
+    frequency.detail = "the CPUs have no frequency in common";
+  } else {
+    judge(frequency, std::move(knob), cpus, {"scaling_min_freq", "scaling_max_freq"}, "scaling_{min,max}_freq",
+          "--cpu-freq=MIN-MAX in kHz");
+  }
+  knob = cpufreq::make_governor_knob(std::make_unique<LibraryPolicies>());
+  if (knob->range().values.empty()) {
+    governor.reason = "unsupported";
+    governor.detail = "the CPUs list no governor in common in scaling_available_governors";
+  } else {
+    judge(governor, std::move(knob), cpus, {"scaling_governor"}, "scaling_governor", "--cpu-freq=GOVERNOR");
   }
   return findings;
 }

@@ -166,15 +166,22 @@ std::vector<Device> visible_devices(const Library& library, const std::vector<De
   return chosen;
 }
 
-std::optional<std::vector<std::string>> visible_domains() {
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (visible == nullptr) return std::nullopt;
+Sight look() {
+  Sight sight;
   Unavailable why;
   const std::shared_ptr<const Library> library = Library::open(&why);
-  if (!library) return std::nullopt;
-  std::vector<std::string> domains;
-  for (const Device& device : visible_devices(*library, find_devices(*library), visible)) domains.push_back(device.domain());
-  return domains;
+  if (!library) return sight;
+  const std::vector<Device> all = find_devices(*library);
+  for (const Device& device : all)
+    if (device.error.reason.empty()) sight.addressable.push_back(device.domain());
+  const char* named = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (named == nullptr) {
+    sight.visible = sight.addressable;
+    return sight;
+  }
+  for (const Device& device : visible_devices(*library, all, named))
+    if (device.error.reason.empty()) sight.visible.push_back(device.domain());
+  return sight;
 }
 
 std::optional<double> field_number(const FieldValue& field) {

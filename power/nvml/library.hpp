@@ -72,9 +72,12 @@ std::vector<Device> find_devices(const Library& library);
 /// equal GPUs. As CUDA does, stops at the first entry that names nothing.
 std::vector<Device> visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible);
 
-/// Domains ("nvml:GPU-…") of the GPUs that the environment's CUDA_VISIBLE_DEVICES leaves visible; nullopt where it is unset
-/// or there is no driver.
-std::optional<std::vector<std::string>> visible_domains();
+/// Domains ("nvml:GPU-…") of the GPUs that this process can ask, and of those that its programs may use: what
+/// CUDA_VISIBLE_DEVICES names, all of the former where it is unset. Empty without a driver.
+struct Sight {
+  std::vector<std::string> addressable, visible;
+};
+Sight look();
 
 /// One field value as a number; nullopt where the device does not have it.
 std::optional<double> field_number(const FieldValue& field);

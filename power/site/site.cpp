@@ -22,24 +22,23 @@ using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 constexpr std::chrono::milliseconds command_limit = std::chrono::minutes(1);
 
-std::string text_of(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.10g", value);
-  return text;
-}
-
 std::string joined(const Words& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
   return text;
 }
 
-/// The first number in a command's output.
-std::optional<double> first_number(const std::string& output) {
-  static const std::regex number("[-+]?[0-9]+(\\.[0-9]+)?");
+/// The first number in a command's output; of a kind with names the first of these that stands there as a word.
+std::optional<double> first_value(KnobKind kind, const std::string& output) {
+  static const std::regex number("[-+]?[0-9]+(\\.[0-9]+)?"), word("[a-z]+");
   std::smatch match;
-  if (!std::regex_search(output, match, number)) return std::nullopt;
-  return std::strtod(match.str().c_str(), nullptr);
+  if (names_of(kind).empty()) {
+    if (!std::regex_search(output, match, number)) return std::nullopt;
+    return std::strtod(match.str().c_str(), nullptr);
+  }
+  for (std::sregex_iterator one(output.begin(), output.end(), word), end; one != end; ++one)
+    if (const auto value = set_point_of_name(kind, one->str())) return value;
+  return std::nullopt;
 }
 
 struct Commands {
@@ -60,7 +59,7 @@ class SiteKnob : public Knob {
 
   std::optional<double> get() override {
     if (commands_.get.empty()) return std::nullopt;
-    return first_number(run(commands_.get, ""));
+    return first_value(commands_.kind, run(commands_.get, ""));
   }
 
   double set(double value) override {
@@ -73,7 +72,7 @@ class SiteKnob : public Knob {
     if (commands_.get.empty()) return value;
     const std::optional<double> now = get();
     if (!now || !same(*now, value))
-      throw NotApplied("clamped", "\"" + joined(commands_.get) + "\" shows " + (now ? text_of(*now) : "no number") +
+      throw NotApplied("clamped", "\"" + joined(commands_.get) + "\" shows " + (now ? text_of(*now) : "nothing of that kind") +
                                       " after " + text_of(value) + " was set");
     return *now;
   }
@@ -92,7 +91,7 @@ class SiteKnob : public Knob {
 
   void restore(const KnobState& found) override {
     const auto value = found.find("value");
-    const std::optional<double> number = value == found.end() ? std::nullopt : first_number(value->second);
+    const std::optional<double> number = value == found.end() ? std::nullopt : first_value(commands_.kind, value->second);
     run(commands_.reset, number ? text_of(*number) : "");
     if (!number) return;
     if (const std::optional<double> now = get(); now && !same(*now, *number))
@@ -101,6 +100,7 @@ class SiteKnob : public Knob {
   }
 
  private:
+  std::string text_of(double value) const { return set_point_text(commands_.kind, value); }
   /// Commands print rounded numbers.
   static bool same(double a, double b) { return std::abs(a - b) <= 0.5; }
 
@@ -167,10 +167,17 @@ Commands parse(const Json& entry) {
   }
   KnobRange& range = commands.range;
   if (entry.contains("values")) {
-    range.values = entry["values"].get<std::vector<double>>();
+    for (const Json& value : entry["values"]) {
+      const auto one = names_of(*kind).empty() ? std::optional(value.get<double>())
+                                               : set_point_of_name(*kind, value.get<std::string>());
+      if (!one) throw std::runtime_error("\"values\": " + value.dump() + " is no " + to_string(*kind));
+      range.values.push_back(*one);
+    }
     std::sort(range.values.begin(), range.values.end());
     if (range.values.empty()) throw std::runtime_error("\"values\" is empty");
     range.minimum = range.values.front(), range.maximum = range.values.back();
+  } else if (!names_of(*kind).empty()) {
+    throw std::runtime_error(std::string("\"values\" is missing: the names that it takes"));
   } else if (entry.contains("minimum") && entry.contains("maximum")) {
     range.minimum = entry["minimum"].get<double>(), range.maximum = entry["maximum"].get<double>();
   } else {

@@ -6,11 +6,11 @@
 //     "domain": "nvml:GPU-…",                   optional: "site"; takes the place of the knob of that kind and domain
 //     "set": ["site-clocks", "lock", "{value}"],   words, no shell; {value} is the set point in the kind's unit
 //     "reset": ["site-clocks", "reset"],        puts back; {value} is what "get" said at the start
-//     "get": ["site-clocks", "show"],           optional: prints the set point, the first number counts
+//     "get": ["site-clocks", "show"],           optional: prints the set point, the first number counts (or governor's name)
 //     "refused": "not allowed|denied",          optional: in the output means no, as some exit with 0; ECMAScript, case
 //                                               does not matter
 //     "minimum": 300, "maximum": 1980,          what it takes,
-//     "values": [900, 1200, 1500]               or these alone
+//     "values": [900, 1200, 1500]               or these alone; ["performance", "powersave"] of a "cpu_governor"
 //   }]}
 // A command that ends with another code than 0, says what `refused` matches, or takes over a minute, has refused. For
 // root the file must belong to root and be writable by nobody else, since its commands are run.

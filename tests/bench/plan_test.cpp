@@ -196,6 +196,17 @@ TEST(OptionsParsing, SettingsGoAroundASuiteAndChangeIt) {
   EXPECT_EQ(same.canonical_json(), plan_of({"--suite", "quick"}).canonical_json()) << "as found is what the suite does";
 }
 
+TEST(OptionsParsing, GovernorsAreNames) {
+  const RunPlan plan = plan_of({"--model", "gpt2-tiny", "--cpu-governor", "found,performance"});
+  ASSERT_EQ(plan.points.size(), 2u);
+  EXPECT_TRUE(plan.points[0].setting.empty());
+  EXPECT_TRUE(plan.points[1].id.ends_with("/cpu_governor=performance")) << plan.points[1].id;
+  EXPECT_NE(plan.canonical_json().find(R"("setting":{"cpu_governor":"performance"})"), std::string::npos) << plan.canonical_json();
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--cpu-governor", "perfomance"}).find("'performance'"), std::string::npos);
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--cpu-governor", "1"}).find("schedutil"), std::string::npos);
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--cpu-frequency", "performance"}).find("must be a number"), std::string::npos);
+}
+
 TEST(OptionsParsing, StepsMakeOneTrialUnlessAskedOtherwise) {
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5"}).measurement.trials, 1);
   EXPECT_EQ(plan_of({"--model", "gpt2-tiny", "--steps", "5", "--trials", "2"}).measurement.trials, 2);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "bench/train/run_point.hpp"
@@ -26,9 +27,10 @@ constexpr double fixed_seconds = 0.002, clocked_seconds = 0.008, full_mhz = 1980
 /// A step of a + b/f seconds at the clock that the stand-in runs at.
 class ClockedSteps : public StepSource {
  public:
-  explicit ClockedSteps(const standin::StandIn& gpus) : gpus_(gpus) {}
+  ClockedSteps(const standin::StandIn& gpus, std::function<void(int)> during) : gpus_(gpus), during_(std::move(during)) {}
   StepResult step(const GradientSync&) override {
     const double mhz = static_cast<double>(gpus_.effective_clock_mhz(0));
+    if (during_) during_(steps_);
     const auto duration = std::chrono::duration<double>(fixed_seconds + clocked_seconds * full_mhz / mhz);
     next_ = std::max(next_, std::chrono::steady_clock::now()) +
             std::chrono::duration_cast<std::chrono::steady_clock::duration>(duration);
@@ -39,6 +41,7 @@ class ClockedSteps : public StepSource {
 
  private:
   const standin::StandIn& gpus_;
+  std::function<void(int)> during_;
   std::chrono::steady_clock::time_point next_;
   int steps_ = 0;
 };
@@ -76,11 +79,12 @@ class Sweep : public testing::Test {
     request.measurement.ceiling_seconds = 0;
     const RunPlan plan = make_plan(request, 1, "cpu");
     const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
-    EnergyWindow energy(job);
+    const Machines machines(job);
+    EnergyWindow energy(job, machines);
     Progress progress(false, 1, 0);
-    JobSettings settings(job, {});
+    JobSettings settings(job, machines, {});
     RunContext context{job, *device, plan, energy, progress, 25, "", {}, &settings,
-                       [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_); }};
+                       {}, machines.visible_anywhere(), [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
     Report report;
     report.context.meters = energy.entries();
     for (const Point& point : plan.points) report.records.push_back(run_point(context, point));
@@ -93,6 +97,7 @@ class Sweep : public testing::Test {
   }
 
   standin::StandIn gpus_;
+  std::function<void(int)> during_;  ///< called at each step
   fs::path run_folder_;
 };
 
@@ -108,7 +113,7 @@ TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
     const Setting& setting = record.setting.at("gpu_clock_mhz");
     EXPECT_EQ(setting.requested, mhz);
     EXPECT_EQ(setting.accepted, mhz);
-    EXPECT_NEAR(setting.observed.value(), mhz, 0.03 * mhz);
+    EXPECT_NEAR(setting.observed.value().number, mhz, 0.03 * mhz);
     ASSERT_TRUE(record.summary.samples_per_j.at("device"));
     const double per_step = static_cast<double>(record.workload.global_batch) / record.summary.samples_per_j.at("device")->value;
     EXPECT_NEAR(per_step, expected_joules_per_step(gpus_.gpu(0), mhz), 0.1 * per_step) << "sleeps are never exact";
@@ -135,8 +140,8 @@ TEST_F(Sweep, ALimitThatBindsIsNotedAndTheClockItHoldsBackIsNotShownAsSet) {
   EXPECT_TRUE(has(capped, "power_capped"));
   EXPECT_TRUE(has(capped, "not_applied"));
   EXPECT_EQ(capped.verdict.status, "valid") << "noted in a clock sweep";
-  EXPECT_LT(capped.setting.at("gpu_clock_mhz").observed.value(), 1500);
-  EXPECT_LE(capped.setting.at("gpu_power_limit_w").observed.value(), 300 * 1.05);
+  EXPECT_LT(capped.setting.at("gpu_clock_mhz").observed.value().number, 1500);
+  EXPECT_LE(capped.setting.at("gpu_power_limit_w").observed.value().number, 300 * 1.05);
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
 }
 
@@ -155,6 +160,20 @@ TEST_F(Sweep, WhatTheDriverIgnoresOrRefusesIsNeverShownAsSet) {
   EXPECT_TRUE(refused.records[1].trials.empty());
   ASSERT_FALSE(refused.records[1].verdict.reasons.empty());
   EXPECT_NE(refused.records[1].verdict.reasons[0].find("permission"), std::string::npos) << refused.records[1].verdict.reasons[0];
+}
+
+TEST_F(Sweep, AMeterThatStopsAnsweringLosesItsScopeAlone) {
+  during_ = [&](int step) {
+    if (step == 20) gpus_.edit(0, [](standin::Gpu& gpu) { gpu.lost = 1; });
+  };
+  const Report report = run({});
+  const Record& record = report.records.at(0);
+  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_TRUE(record.summary.samples_per_s);
+  EXPECT_FALSE(record.summary.energy_j.at("device"));
+  EXPECT_NE(record.summary.energy_reason.find("lost"), std::string::npos) << record.summary.energy_reason;
+  for (const EnergyRow& row : record.trials.at(0).energy)
+    EXPECT_TRUE(row.energy_j || !row.reason.empty()) << row.domain;
 }
 
 TEST_F(Sweep, HeatInvalidates) {

@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, Case, environment, mpirun, run, tool
+from support import BIN, Case, environment, mpirun, ranks_of, run, tool
 
 USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
 
@@ -174,42 +174,13 @@ class Output(Case):
 
 
 class LostRanks(Case):
-    def start(self, *args, ranks=2):
-        command = mpirun(ranks) + [str(BIN / "trainwatt-train"), *map(str, args)]
-        # Its own session: a signal to the group reaches mpirun and its ranks, never the test.
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-                                start_new_session=True)
-
-    def wait_for_first_record(self, process):
-        records = self.out / "records.jsonl"
-        for _ in range(400):
-            if records.exists() and records.read_text().count("\n") >= 1:
-                return
-            if process.poll() is not None:
-                break
-            time.sleep(0.1)
-        process.kill()
-        self.fail(process.communicate())
-
-    def ranks_of(self, process):
-        found = []
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                try:
-                    with open(f"/proc/{entry}/cmdline", "rb") as file:
-                        argv = file.read().split(b"\0")
-                    with open(f"/proc/{entry}/stat") as file:
-                        session_parent = file.read().rsplit(")", 1)[1].split()[1]
-                except OSError:
-                    continue
-                if argv[0].endswith(b"trainwatt-train") and session_parent == str(process.pid):
-                    found.append(int(entry))
-        return found
+    def start_ranks(self, *args):
+        return self.start(*args, command=mpirun(2))
 
     def test_a_killed_rank_ends_the_job_and_keeps_finished_points(self):
-        process = self.start("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
-        self.wait_for_first_record(process)
-        ranks = self.ranks_of(process)
+        process = self.start_ranks("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
+        self.wait_for_records(process)
+        ranks = ranks_of(process)
         self.assertEqual(len(ranks), 2)
         os.kill(ranks[0], signal.SIGKILL)
         process.communicate(timeout=30)
@@ -219,8 +190,8 @@ class LostRanks(Case):
         self.assertFalse((self.out / "report.json").exists(), "no report is better than half of one")
 
     def test_sigterm_keeps_finished_points_in_a_report(self):
-        process = self.start("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
-        self.wait_for_first_record(process)
+        process = self.start_ranks("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
+        self.wait_for_records(process)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
         self.assertNotEqual(process.returncode, 0)

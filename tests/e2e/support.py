@@ -1,13 +1,18 @@
 """Runs the built programs as a user would, and reads what they leave behind."""
+import fcntl
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 BIN = pathlib.Path(os.environ.get("TRAINWATT_BIN", "build/bin")).resolve()
+
+
+STAND_IN = BIN.parent / "tests" / "nvml"
 
 
 def environment(**extra):
@@ -27,8 +32,66 @@ def run(*args, ranks=None, timeout=55, **env):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(**env))
 
 
-def tool(*args):
-    return subprocess.run([str(BIN / "trainwatt"), *map(str, args)], capture_output=True, text=True, timeout=30)
+def tool(*args, **env):
+    return subprocess.run([str(BIN / "trainwatt"), *map(str, args)], capture_output=True, text=True, timeout=30,
+                          env=environment(**env))
+
+
+class FakeGpus:
+    """GPUs behind the stand-in driver (tests/support/nvml/stand_in.hpp), their state in a folder."""
+
+    def __init__(self, folder, count, **values):
+        self.folder = pathlib.Path(folder)
+        self.uuids = [f"GPU-{i:08d}-0000-4000-8000-000000000000" for i in range(count)]
+        lines = [f"{key} = {value}\n" for key, value in values.items()]
+        text = "".join("[gpu]\nuuid = " + uuid + "\n" + "".join(lines) for uuid in self.uuids)
+        (self.folder / "state").write_text(text)
+
+    @property
+    def environment(self):
+        return {"LD_LIBRARY_PATH": STAND_IN, "TRAINWATT_STANDIN_NVML": self.folder}
+
+    def all(self, key):
+        """What stands there for each GPU; read by rename-free writers under a lock."""
+        with open(self.folder / "state") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            text = file.read()
+        values = []
+        for gpu in text.split("[gpu]\n")[1:]:
+            lines = dict(line.split(" = ", 1) for line in gpu.splitlines())
+            values.append(int(lines.get(key, 0)))
+        return values
+
+
+def ranks_of(process):
+    """The processes of trainwatt-train that mpirun started; their guardians are their own children."""
+    return children_of(process.pid, "trainwatt-train")
+
+
+def children_of(parent, name=None):
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    program = file.read().split(b"\0")[0].decode(errors="replace")
+                with open(f"/proc/{entry}/stat") as file:
+                    its_parent = file.read().rsplit(")", 1)[1].split()[1]
+            except OSError:
+                continue
+            if its_parent == str(parent) and (name is None or program.endswith(name)):
+                found.append(int(entry))
+    return found
+
+
+def eventually(condition, seconds=20):
+    """Waits for what another process does; false only where it hangs."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
 
 
 class Case(unittest.TestCase):
@@ -38,6 +101,27 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-e2e-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.out = self.folder / "out"
+
+    def start(self, *args, command=(), session=True, **env):
+        """trainwatt-train ARGS behind `command`. Its own session: a signal to the group never reaches the test."""
+        process = subprocess.Popen([*map(str, command), str(BIN / "trainwatt-train"), *map(str, args)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(**env),
+                                   start_new_session=session)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def wait_for_records(self, process, count=1, out=None):
+        records = (out or self.out) / "records.jsonl"
+        if not eventually(lambda: process.poll() is not None or (
+                records.exists() and records.read_text().count("\n") >= count), 40) or process.poll() is not None:
+            process.kill()
+            self.fail(process.communicate())
 
     def report(self, out=None):
         return json.loads(((out or self.out) / "report.json").read_text())

@@ -83,6 +83,16 @@ printf '#pragma once\nstd::string lost();\n' >"$work/tree/power/alone.hpp"
 echo '[]' >"$work/compile_commands.json"
 expect 1 'alone.hpp' "$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}"
 
+mkdir -p "$work/faults/tests/e2e"
+printf '%s\n' '| fault | what |' '|---|---|' '| heat | a |' '| rust | b |' >"$work/faults/README.md"
+printf '%s\n' 'heat | Some.Test one_test.One.test_it' 'frost | Other.Test' >"$work/faults/tests/faults.txt"
+printf 'class One(Case):\n' >"$work/faults/tests/e2e/one_test.py"
+printf 'TEST(Other, Test) {}\n' >"$work/faults/tests/other.cpp"
+for wrong in 'the fault "rust" has no test' 'no fault "frost"' 'there is no test Some.Test' 'one_test.py has no One.test_it'; do
+  expect 1 "$wrong" "$here/check_faults.sh" "$work/faults"
+done
+if grep -q Other.Test "$work/output"; then echo "check_faults.sh blames a test that is there"; failures=$((failures + 1)); fi
+
 # ---- the report of scripts/test ----
 report() { awk -v list="$1" -v environment=fixture -f "$root/tests/skips/report.awk" "${@:2}"; }
 printf '%s\n' '# fixture' '^gpu\. | no CUDA device' >"$work/listed"

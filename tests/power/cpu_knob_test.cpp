@@ -1,53 +1,15 @@
-// The CPU knob's own reasoning, over a system that can refuse, ignore and be changed by others.
+// The CPU knobs' own reasoning, over a system that can refuse, ignore and be changed by others.
 #include "power/cpufreq/cpu_knob.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
+#include "power/cpufreq/governor_knob.hpp"
+#include "tests/power/fake_policies.hpp"
+
 namespace tw::cpufreq {
 namespace {
-
-struct System {
-  std::map<unsigned, Limits> now, hardware;
-  std::map<unsigned, std::vector<unsigned long>> available;
-  std::map<unsigned, int> error;  ///< of writes to this CPU
-  bool ignores_writes = false;
-  int inversions = 0;  ///< moments with min above max
-};
-
-class FakePolicies : public Policies {
- public:
-  explicit FakePolicies(System& system) : system_(system) {}
-  std::vector<unsigned> cpus() override {
-    std::vector<unsigned> cpus;
-    for (const auto& [cpu, limits] : system_.now) cpus.push_back(cpu);
-    return cpus;
-  }
-  Limits limits(unsigned cpu) override { return system_.now.at(cpu); }
-  Limits hardware(unsigned cpu) override { return system_.hardware.at(cpu); }
-  std::vector<unsigned long> available_khz(unsigned cpu) override { return system_.available[cpu]; }
-  std::optional<unsigned long> current_khz(unsigned cpu) override { return system_.now.at(cpu).min_khz; }
-  int set_min(unsigned cpu, unsigned long khz) override {
-    return write(cpu, [&](Limits& limits) { limits.min_khz = khz; });
-  }
-  int set_max(unsigned cpu, unsigned long khz) override {
-    return write(cpu, [&](Limits& limits) { limits.max_khz = khz; });
-  }
-  int set_governor(unsigned cpu, const std::string& governor) override {
-    return write(cpu, [&](Limits& limits) { limits.governor = governor; });
-  }
-
- private:
-  template <typename Change>
-  int write(unsigned cpu, const Change& change) {
-    if (system_.error[cpu] != 0) return system_.error[cpu];
-    if (!system_.ignores_writes) change(system_.now.at(cpu));
-    system_.inversions += system_.now.at(cpu).min_khz > system_.now.at(cpu).max_khz;
-    return 0;
-  }
-  System& system_;
-};
 
 class CpuKnobTest : public testing::Test {
  protected:
@@ -55,8 +17,10 @@ class CpuKnobTest : public testing::Test {
     for (const unsigned cpu : {0u, 2u}) {
       system.now[cpu] = {1'200'000, 3'000'000, "schedutil"};
       system.hardware[cpu] = {800'000, 3'800'000, ""};
+      system.governors[cpu] = {"conservative", "ondemand", "powersave", "performance", "schedutil"};
     }
     knob = make_cpu_knob(std::make_unique<FakePolicies>(system));
+    governor = make_governor_knob(std::make_unique<FakePolicies>(system));
   }
   std::string refusal(double mhz) {
     try {
@@ -70,8 +34,9 @@ class CpuKnobTest : public testing::Test {
     EXPECT_EQ(system.now[cpu].min_khz, min_khz) << "cpu" << cpu;
     EXPECT_EQ(system.now[cpu].max_khz, max_khz) << "cpu" << cpu;
   }
+  static double of(const char* name) { return set_point_of_name(KnobKind::cpu_governor, name).value(); }
   System system;
-  std::unique_ptr<Knob> knob;
+  std::unique_ptr<Knob> knob, governor;
 };
 
 TEST_F(CpuKnobTest, PinsAllPoliciesAndNeverInvertsThem) {
@@ -145,7 +110,7 @@ TEST_F(CpuKnobTest, LeavesWhatSomebodyElseHasChanged) {
   EXPECT_FALSE(knob->is_ours(2000, 2000));
   const PutBack done = knob->put_back(found, {&ours, 1});
   EXPECT_TRUE(done.changed);
-  EXPECT_EQ(done.left, "cpu0 scaling_max_freq = 2500000 kHz, cpu2 scaling_governor = performance");
+  EXPECT_EQ(done.left, "cpu0 scaling_max_freq = 2500000 kHz") << "the governor is another knob's";
   expect_limits(0, 1'200'000, 2'500'000);
   expect_limits(2, 1'200'000, 3'000'000);
   EXPECT_EQ(system.now[2].governor, "performance");
@@ -159,8 +124,7 @@ TEST_F(CpuKnobTest, RefusesASavedStateOutsideTheHardware) {
   for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"cpu0.max_khz", "9000000"},
                                                                                    {"cpu0.min_khz", "100"},
                                                                                    {"cpu0.min_khz", "3800000"},
-                                                                                   {"cpu0.min_khz", "12x"},
-                                                                                   {"cpu0.governor", "../x"}}) {
+                                                                                   {"cpu0.min_khz", "12x"}}) {
     KnobState bad = good;
     bad[key] = value;
     system.now[0].max_khz = system.now[2].max_khz = 2'900'000;
@@ -168,6 +132,84 @@ TEST_F(CpuKnobTest, RefusesASavedStateOutsideTheHardware) {
     expect_limits(0, 1'200'000, 2'900'000);
     expect_limits(2, 1'200'000, 3'000'000);  // the other policy is put back all the same
   }
+}
+
+TEST_F(CpuKnobTest, TheGovernorIsEnumeratedSetAndReadBack) {
+  system.governors[2] = {"performance", "powersave", "interactive"};
+  EXPECT_EQ(governor->kind(), KnobKind::cpu_governor);
+  EXPECT_EQ(governor->range().values, (std::vector<double>{of("performance"), of("powersave")})) << "what all list";
+  EXPECT_EQ(governor->get(), of("schedutil"));
+  const KnobState found = governor->save();
+  for (const char* name : {"performance", "powersave"}) {
+    EXPECT_EQ(governor->set(of(name)), of(name));
+    EXPECT_EQ(system.now[0].governor, name);
+    EXPECT_EQ(system.now[2].governor, name);
+    EXPECT_EQ(governor->observe(), of(name));
+    EXPECT_TRUE(governor->is_ours(of(name), of(name)));
+    EXPECT_FALSE(governor->is_ours(of("schedutil"), of("schedutil")));
+  }
+  expect_limits(0, 1'200'000, 3'000'000);
+  try {
+    governor->set(of("ondemand"));
+    FAIL() << "one policy does not list it";
+  } catch (const NotApplied& error) {
+    EXPECT_EQ(error.reason, "out_of_range");
+    EXPECT_NE(std::string(error.what()).find("performance, powersave"), std::string::npos) << error.what();
+  }
+  system.now[0].governor = "interactive";
+  EXPECT_EQ(governor->get(), std::nullopt) << "of unlike policies there is no one governor";
+  system.governors[0] = {};
+  EXPECT_TRUE(governor->range().values.empty());
+  EXPECT_NE(found, governor->save());
+}
+
+TEST_F(CpuKnobTest, AGovernorThatDoesNotTakeEffectIsNotApplied) {
+  const auto refusal_of = [&](const char* name) -> std::string {
+    try {
+      governor->set(of(name));
+    } catch (const NotApplied& error) {
+      return error.reason;
+    }
+    return "";
+  };
+  system.ignores_writes = true;
+  EXPECT_EQ(refusal_of("performance"), "clamped");
+  system.ignores_writes = false;
+  system.error[2] = EACCES;
+  EXPECT_EQ(refusal_of("performance"), "permission");
+}
+
+TEST_F(CpuKnobTest, PutsBackTheGovernorsThatAreStillOurs) {
+  system.now[2].governor = "ondemand";
+  const KnobState found = governor->save();
+  // Cut off after the first policy.
+  system.error[2] = EBUSY;
+  EXPECT_THROW(governor->set(of("performance")), NotApplied);
+  EXPECT_EQ(system.now[0].governor, "performance");
+  system.error[2] = 0;
+  const Attempt cut_off{of("performance"), std::nullopt};
+  PutBack done = governor->put_back(found, {&cut_off, 1});
+  EXPECT_TRUE(done.changed);
+  EXPECT_FALSE(done.reset);
+  EXPECT_EQ(done.left, "");
+  EXPECT_EQ(governor->save(), found);
+  EXPECT_FALSE(governor->put_back(found, {&cut_off, 1}).changed);
+
+  const Attempt ours{of("performance"), governor->set(of("performance"))};
+  system.now[0].governor = "conservative";
+  done = governor->put_back(found, {&ours, 1});
+  EXPECT_EQ(done.left, "cpu0 scaling_governor = conservative");
+  EXPECT_EQ(system.now[0].governor, "conservative");
+  EXPECT_EQ(system.now[2].governor, "ondemand");
+}
+
+TEST_F(CpuKnobTest, RefusesASavedGovernorThatThePolicyDoesNotList) {
+  KnobState bad = governor->save();
+  bad["cpu0.governor"] = "../x";
+  bad["cpu2.governor"] = "performance";
+  EXPECT_THROW(governor->restore(bad), NotApplied);
+  EXPECT_EQ(system.now[0].governor, "schedutil");
+  EXPECT_EQ(system.now[2].governor, "performance") << "the other policy is put back all the same";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -147,6 +148,38 @@ TEST_F(KnobsTree, FrequenciesAreEnumerated) {
   EXPECT_EQ(found.at("cpu").knob->range().values, (std::vector<double>{1200, 2000, 3000, 3800}));
   EXPECT_EQ(found.at("cpu").knob->set(2000), 2000);
   EXPECT_THROW(found.at("cpu").knob->set(2100), NotApplied);
+}
+
+TEST_F(KnobsTree, TheGovernorIsEnumeratedSetAndRestored) {
+  make_node();
+  const auto before = contents();
+  {
+    Settings settings(find_knobs());
+    const auto finding = std::find_if(settings.findings().begin(), settings.findings().end(), [](const KnobFinding& one) {
+      return one.kind == KnobKind::cpu_governor;
+    });
+    ASSERT_NE(finding, settings.findings().end());
+    EXPECT_EQ(finding->reason, "");
+    const double powersave = set_point_of_name(KnobKind::cpu_governor, "powersave").value();
+    const double schedutil = set_point_of_name(KnobKind::cpu_governor, "schedutil").value();
+    EXPECT_EQ(finding->knob->range().values, (std::vector<double>{powersave, schedutil}));
+    EXPECT_EQ(finding->knob->get(), schedutil);
+    // Beside the frequency, alone, and that alone: neither keeps what is the other's.
+    for (const std::map<KnobKind, double>& wanted : std::vector<std::map<KnobKind, double>>{
+             {{KnobKind::cpu_governor, powersave}, {KnobKind::cpu_frequency, 2000}},
+             {{KnobKind::cpu_governor, powersave}},
+             {{KnobKind::cpu_frequency, 2000}},
+             {{KnobKind::cpu_governor, powersave}, {KnobKind::cpu_frequency, 1500}}}) {
+      for (const AppliedSetting& one : settings.apply(wanted)) EXPECT_EQ(one.accepted, one.requested) << one.detail;
+      for (const unsigned cpu : {0u, 1u}) {
+        const bool set = wanted.count(KnobKind::cpu_governor) > 0;
+        EXPECT_EQ(read_line(policy_file(cpu, "scaling_governor")), set ? "powersave" : "schedutil");
+      }
+    }
+    for (const RestoredSetting& one : settings.restore_all())
+      EXPECT_EQ(one.outcome, RestoredSetting::Outcome::put_back) << one.detail;
+  }
+  EXPECT_EQ(contents(), before);
 }
 
 TEST_F(KnobsTree, SetsReadsBackAndRestoresToTheLetter) {

@@ -88,6 +88,7 @@ void make_policy(unsigned cpu, unsigned long min_khz, unsigned long max_khz) {
   write("scaling_max_freq", std::to_string(max_khz));
   write("scaling_cur_freq", std::to_string(min_khz));
   write("scaling_governor", "schedutil");
+  write("scaling_available_governors", "schedutil powersave ");
 }
 
 std::string policy_file(unsigned cpu, const std::string& file) {

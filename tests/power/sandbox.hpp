@@ -21,7 +21,7 @@ void write_zone_file(const std::string& path, const std::string& file, const std
 std::string zone_folder(const std::string& path);
 
 /// Makes the policy of one CPU as the kernel shows it, 1200 to 3800 MHz with `governor` "schedutil". Writers do not
-/// truncate these files, so values keep their width of seven digits.
+/// truncate these files, so values keep their width of seven digits, and the other governor is "powersave".
 void make_policy(unsigned cpu, unsigned long min_khz, unsigned long max_khz);
 /// One file of it: path, and contents without the line's end.
 std::string policy_file(unsigned cpu, const std::string& file);

@@ -82,8 +82,26 @@ TEST_F(SiteTest, SetsReadsBackAndRestores) {
   EXPECT_TRUE(knob->put_back(found, {&attempt, 1}).changed);
   EXPECT_EQ(file_text(base / "clock"), "2000");
   std::ofstream(base / "clock") << "1500\n";
-  EXPECT_EQ(knob->put_back(found, {&attempt, 1}).left, "nvml:GPU-0 gpu_clock_mhz = 1500.000000");
+  EXPECT_EQ(knob->put_back(found, {&attempt, 1}).left, "nvml:GPU-0 gpu_clock_mhz = 1500");
   EXPECT_EQ(refusal(*knob, 2600), "out_of_range");
+}
+
+TEST_F(SiteTest, AGovernorIsAName) {
+  const auto of = [](const char* name) { return set_point_of_name(KnobKind::cpu_governor, name).value(); };
+  const std::string head = R"({"kind": "cpu_governor", "domain": "cpu", "set": ["TOOL", "set", "{value}"],)";
+  std::ofstream(base / "clock") << "schedutil\n";
+  const auto knob = only(head + R"("reset": ["TOOL", "set", "{value}"], "get": ["TOOL", "get"],
+                                   "values": ["powersave", "performance"]})");
+  EXPECT_EQ(knob->range().values, (std::vector<double>{of("performance"), of("powersave")}));
+  EXPECT_EQ(knob->get(), of("schedutil"));
+  const KnobState found = knob->save();
+  const Attempt attempt{of("performance"), knob->set(of("performance"))};
+  EXPECT_EQ(file_text(base / "clock"), "performance");
+  EXPECT_EQ(refusal(*knob, of("ondemand")), "out_of_range");
+  EXPECT_TRUE(knob->put_back(found, {&attempt, 1}).changed);
+  EXPECT_EQ(file_text(base / "clock"), "schedutil");
+  EXPECT_NE(wrong("[" + head + R"("reset": ["true"], "minimum": 1, "maximum": 2}])").find("\"values\""), std::string::npos);
+  EXPECT_NE(wrong("[" + head + R"("reset": ["true"], "values": ["fast"]}])").find("fast"), std::string::npos);
 }
 
 TEST_F(SiteTest, WithoutAGetterItIsReset) {

@@ -86,6 +86,50 @@ TEST(Conditions, AClockThatACapHoldsBackIsNoted) {
   EXPECT_EQ(r.verdict.status, "valid");
 }
 
+TEST(Conditions, ANameIsProvedByTheSameName) {
+  const auto named = [](const char* observed) {
+    Record r = sample_record();
+    r.setting.clear();
+    const SetPoint performance(std::string("performance")), seen{std::string(observed)};
+    r.setting["cpu_governor"] = {performance, performance, seen, {{"node1", "cpu", performance, seen, ""}}};
+    summarise(r);
+    return r;
+  };
+  EXPECT_FALSE(has(named("performance"), "not_applied"));
+  EXPECT_EQ(named("powersave").verdict.status, "invalid");
+  EXPECT_NE(named("powersave").verdict.reasons.at(0).find("performance of cpu on node1: powersave"), std::string::npos)
+      << named("powersave").verdict.reasons[0];
+}
+
+TEST(Conditions, WhatASchedulerWasAskedForIsHeldAgainstWhatIsSeen) {
+  const auto found = [](std::optional<SetPoint> minimum, std::optional<SetPoint> maximum, std::optional<SetPoint> observed) {
+    Record r = sample_record();
+    r.setting.clear();
+    Setting& setting = r.setting["cpu_frequency_mhz"];
+    setting.devices = {{"node1", "cpu", {}, observed, ""}};
+    setting.observed = observed;
+    setting.found_by = "slurm --cpu-freq";
+    setting.found_minimum = minimum, setting.found_maximum = maximum;
+    summarise(r);
+    return r;
+  };
+  for (const double inside : {1490.0, 1500.0, 2000.0, 2440.0})
+    for (const char* flag : {"not_applied", "not_observed"})
+      EXPECT_FALSE(has(found(1500.0, 2400.0, inside), flag)) << inside << flag;
+  for (const double outside : {1400.0, 3500.0}) {
+    const Record other = found(1500.0, 2400.0, outside);
+    EXPECT_TRUE(has(other, "not_applied")) << outside;
+    EXPECT_EQ(other.verdict.status, "valid") << "the plan asked for nothing";
+  }
+  EXPECT_TRUE(has(found(std::nullopt, 2400.0, 3500.0), "not_applied"));
+  EXPECT_FALSE(has(found(std::nullopt, 2400.0, 800.0), "not_applied"));
+  EXPECT_TRUE(has(found(1500.0, 1500.0, std::nullopt), "not_observed"));
+  EXPECT_TRUE(has(found(std::nullopt, std::nullopt, 1500.0), "not_observed")) << "a word proves nothing";
+  const SetPoint performance(std::string("performance")), powersave(std::string("powersave"));
+  EXPECT_FALSE(has(found(performance, performance, performance), "not_applied"));
+  EXPECT_TRUE(has(found(performance, performance, powersave), "not_applied"));
+}
+
 TEST(Conditions, LossesAreAlignedByStep) {
   // A curve that falls fast; the slower setting has done fewer steps before its first trial.
   Report report;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "power/nvml/abi.hpp"
 #include "tests/support/nvml/stand_in.hpp"
@@ -34,6 +35,17 @@ constexpr std::uintptr_t mig_offset = 1000;  // handles: 1, 2, … for GPUs, 100
 std::string folder() {
   const char* text = std::getenv(tw::standin::folder_variable);
   return text ? text : "";
+}
+
+/// Places of the GPUs that this process may address, in the driver's order.
+std::vector<std::size_t> addressable(const State& state) {
+  const char* only = std::getenv(tw::standin::only_variable);
+  const std::string named = only ? "," + std::string(only) + "," : "";
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < state.gpus.size(); ++i)
+    if (!only || named.find("," + std::to_string(i) + ",") != std::string::npos) places.push_back(i);
+  if (state.reversed) std::reverse(places.begin(), places.end());
+  return places;
 }
 
 DeviceHandle handle_of(std::uintptr_t number) { return reinterpret_cast<DeviceHandle>(number); }
@@ -113,19 +125,20 @@ EXPORT const char* nvmlErrorString(int code) {
   }
 }
 EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
-  return with_state([&](const State& state) { return answer(count, state.gpus.size()); });
+  return with_state([&](const State& state) { return answer(count, addressable(state).size()); });
 }
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, DeviceHandle* device) {
   return with_state([&](const State& state) {
-    if (index >= state.gpus.size()) return invalid_argument;
-    const std::size_t number = state.reversed ? state.gpus.size() - 1 - index : index;
+    const std::vector<std::size_t> places = addressable(state);
+    if (index >= places.size()) return invalid_argument;
+    const std::size_t number = places[index];
     *device = handle_of(number + 1);
     return state.gpus[number].hidden ? no_permission : success;
   });
 }
 EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, DeviceHandle* device) {
   return with_state([&](const State& state) {
-    for (std::size_t i = 0; i < state.gpus.size(); ++i) {
+    for (const std::size_t i : addressable(state)) {
       const bool whole = state.gpus[i].uuid == uuid;
       const bool part = state.gpus[i].mig && "MIG" + state.gpus[i].uuid.substr(3) == uuid;
       if (whole || part) return *device = handle_of(i + 1 + (part ? mig_offset : 0)), success;

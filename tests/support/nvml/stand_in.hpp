@@ -68,6 +68,10 @@ Count energy_pj(const Gpu& gpu, Count now_ns);
 Count shown_energy_mj(const Gpu& gpu, Count now_ns);
 Count throttled_ns(Count account_ns, bool on, const Gpu& gpu, Count now_ns);
 
+/// The environment variable that names the GPUs a process may address, as "0,2", by their place in the state: the others are
+/// not there for it, as where a cgroup keeps their device files away. Unset: all.
+inline constexpr const char* only_variable = "TRAINWATT_STANDIN_NVML_ONLY";
+
 /// Reads, or changes, the state in a folder; alone among all threads and processes. A change settles the accounts
 /// first.
 State read_state(const std::filesystem::path& folder);

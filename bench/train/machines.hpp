@@ -1,0 +1,42 @@
+// Which rank reads and sets what, where nodes (containers, pods) share a machine or ranks see different GPUs.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/job.hpp"
+
+namespace tw {
+
+/// A machine is told by its boot id. Its reader, the lowest rank on it, reads all meters and turns all knobs that it can
+/// address: NVML lists GPUs that CUDA_VISIBLE_DEVICES hides. What only another rank can address, as where a cgroup keeps
+/// device files apart, falls to the lowest of those. So each sensor has one reader, and each knob one hand.
+class Machines {
+ public:
+  explicit Machines(Job& job);  ///< collective
+
+  bool is_reader() const { return reader_ == rank_; }
+  /// The rank that reads this one's machine.
+  int reader() const { return reader_; }
+  /// GPUs ("nvml:GPU-…") that are this rank's though it is no reader.
+  const std::set<std::string>& only_here() const { return only_here_; }
+  /// Whether this rank reads or sets anything.
+  bool has_part() const { return is_reader() || !only_here_.empty(); }
+  /// Ranks with a part, ascending.
+  const std::vector<int>& with_part() const { return with_part_; }
+  /// Whether another rank of this machine has GPUs of its own.
+  bool others_have_gpus() const { return others_have_gpus_; }
+  /// GPUs that some rank may use: of this machine, and of all.
+  const std::set<std::string>& visible() const { return visible_; }
+  const std::set<std::string>& visible_anywhere() const { return visible_anywhere_; }
+
+ private:
+  int rank_ = 0, reader_ = 0;
+  std::set<std::string> only_here_, visible_, visible_anywhere_;
+  std::vector<int> with_part_;
+  bool others_have_gpus_ = false;
+};
+
+}  // namespace tw

@@ -1,0 +1,119 @@
+"""The fault table of the README, over the stand-in driver: what a user sees, what is kept, and that clocks are as found."""
+import os
+import signal
+import unittest
+
+from support import Case, FakeGpus, children_of, eventually, mpirun, ranks_of, run, tool
+
+# Points of about a second; only the first is to be finished.
+SWEEP = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "1305,990", "--window", 1, "--trials", 1]
+
+
+class Faults(Case):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "nvml").mkdir()
+        (self.folder / "run").mkdir(mode=0o700)
+        self.gpus = FakeGpus(self.folder / "nvml", 1)
+        self.journals = self.folder / "run" / "trainwatt"
+        self.env = {**self.gpus.environment, "TRAINWATT_RUN_DIR": self.journals}
+
+    def start_sweep(self, command=()):
+        """Returns while the second set point is in force."""
+        process = self.start(*SWEEP, "--out", self.out, command=command, **self.env)
+        self.wait_for_records(process)
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990] or process.poll() is not None))
+        self.assertIsNone(process.poll())
+        return process
+
+    def assert_put_back(self):
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [0] and not self.journal_is_there()))
+
+    def journal_is_there(self):
+        return (self.journals / "settings.json").exists()
+
+    def assert_first_point_is_kept(self):
+        lines = (self.out / "records.jsonl").read_text().splitlines()
+        self.assertGreaterEqual(len(lines), 1)
+        self.assertEqual(tool("validate", self.out / "records.jsonl").returncode, 0)
+
+    def ended_by(self, number):
+        process = self.start_sweep()
+        os.kill(process.pid, number)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 5, out + err)
+        self.assertEqual(self.gpus.all("lock_mhz"), [0], "before it has ended")
+        self.assertFalse(self.journal_is_there())
+        self.assertEqual(len(self.report()["records"]), 1)
+        self.assert_ran(tool("validate", self.out / "report.json"))
+
+    def test_sigint(self):
+        self.ended_by(signal.SIGINT)
+
+    def test_sigterm(self):
+        self.ended_by(signal.SIGTERM)
+
+    def test_sigusr1(self):
+        self.ended_by(signal.SIGUSR1)
+
+    def test_a_killed_run_is_put_back_by_its_guardian(self):
+        for number in (signal.SIGKILL, signal.SIGSEGV):
+            with self.subTest(number):
+                self.out = self.folder / f"out{number}"
+                process = self.start_sweep()
+                os.kill(process.pid, number)
+                process.communicate(timeout=30)
+                self.assert_put_back()
+                self.assert_first_point_is_kept()
+
+    def test_an_aborted_job_is_put_back(self):
+        """One rank is gone: the launcher ends the others, and what it does not end MPI_Abort does."""
+        process = self.start_sweep(command=mpirun(2))
+        os.kill(max(ranks_of(process)), signal.SIGKILL)
+        process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assert_put_back()
+        self.assert_first_point_is_kept()
+
+    def test_run_and_guardian_killed_is_for_restore(self):
+        process = self.start_sweep()
+        guardians = children_of(process.pid, "trainwatt-train")
+        self.assertEqual(len(guardians), 1)
+        os.kill(guardians[0], signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        self.assertEqual(self.gpus.all("lock_mhz"), [990], "nobody is left")
+        self.assertTrue(self.journal_is_there())
+        self.assert_first_point_is_kept()
+        restored = tool("restore", **self.env)
+        self.assert_ran(restored)
+        self.assertIn("gpu_clock_mhz", restored.stdout)
+        self.assert_put_back()
+
+    def test_run_and_guardian_killed_is_for_the_next_run(self):
+        process = self.start_sweep()
+        os.kill(children_of(process.pid, "trainwatt-train")[0], signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        after = run("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "found", "--steps", 2,
+                    "--out", self.folder / "after", **self.env)
+        self.assert_ran(after)
+        restored = run("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305, "--steps", 2,
+                       "--out", self.folder / "next", **self.env)
+        self.assert_ran(restored)
+        self.assertIn("put back", restored.stderr)
+        self.assert_put_back()
+
+    def test_two_runs_that_want_to_set(self):
+        first = self.start_sweep()
+        second = run(*SWEEP, "--out", self.folder / "second", **self.env)
+        self.assertEqual(second.returncode, 3, second.stderr)
+        self.assertIn(f"process {first.pid}", second.stderr)
+        out, err = first.communicate(timeout=40)
+        self.assertEqual(first.returncode, 0, out + err)
+        self.assertEqual([record["verdict"]["status"] for record in self.report()["records"]], ["valid", "valid"])
+        self.assert_put_back()
+
+
+if __name__ == "__main__":
+    unittest.main()

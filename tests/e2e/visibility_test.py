@@ -1,0 +1,79 @@
+"""Ranks of one node that see different GPUs: each GPU is set by one hand and read by one reader, and none is forgotten."""
+import os
+import signal
+import subprocess
+import unittest
+
+from support import BIN, Case, FakeGpus, environment, eventually, ranks_of, tool
+
+RANKS, GPUS = 4, 5  # the last GPU is nobody's
+
+
+class Visibility(Case):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "nvml").mkdir()
+        (self.folder / "run").mkdir(mode=0o700)
+        self.gpus = FakeGpus(self.folder / "nvml", GPUS)
+        self.env = {**self.gpus.environment, "TRAINWATT_RUN_DIR": self.folder / "run" / "trainwatt"}
+
+    def command(self, variables, *args):
+        """One application for each rank, with its own environment, as a scheduler starts tasks."""
+        words = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+        for rank in range(RANKS):
+            given = [f"{key}={value}" for key, value in variables(rank).items()]
+            words += [":"] if rank else []
+            words += ["-np", "1", "env", *given, str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1",
+                      "--micro-batch", "1", *map(str, args), "--out", str(self.out)]
+        return words
+
+    def check(self, variables):
+        process = subprocess.run(self.command(variables, "--gpu-clock", "found,1305", "--window", 1, "--trials", 1),
+                                 capture_output=True, text=True, timeout=55, env=environment(**self.env))
+        self.assert_ran(process)
+        self.assert_ran(tool("validate", self.out / "report.json"))
+        ours = sorted(f"nvml:{uuid}" for uuid in self.gpus.uuids[:RANKS])
+        found, wanted = self.report()["records"]
+        self.assertEqual(found["verdict"]["status"], "valid", found["verdict"])
+        self.assertEqual(wanted["verdict"]["status"], "valid", wanted["verdict"])
+        devices = wanted["setting"]["gpu_clock_mhz"]["devices"]
+        self.assertEqual(sorted(device["domain"] for device in devices), ours, "each once, the hidden one not")
+        self.assertEqual({device["accepted"] for device in devices}, {1305})
+        self.assertEqual({device["observed"] for device in devices}, {1305}, "seen under load, whoever reads it")
+        for record in (found, wanted):
+            counted = [row["domain"] for row in record["trials"][0]["energy"] if row["scope"] == "device" and row["counted"]]
+            self.assertEqual(sorted(counted), ours, "one reader for each")
+            self.assertIsNotNone(record["summary"]["energy_j"]["device"])
+            self.assertGreater(record["trials"][0]["clock_skew_s"], 0)
+        self.assertEqual(self.gpus.all("lock_mhz"), [0] * GPUS)
+        self.assertEqual([resets > 0 for resets in self.gpus.all("resets")], [True] * RANKS + [False])
+        self.assertEqual(self.journals(), [])
+
+    def journals(self):
+        return list((self.folder / "run").rglob("settings.json"))
+
+    def test_visible_devices_of_each_rank(self):
+        """The driver lists all GPUs to all ranks: the first reads and sets them."""
+        self.check(lambda rank: {"CUDA_VISIBLE_DEVICES": self.gpus.uuids[rank]})
+
+    def test_devices_that_only_their_rank_can_address(self):
+        """A cgroup shows each task its own GPU alone, as number 0."""
+        self.check(lambda rank: {"CUDA_VISIBLE_DEVICES": 0, "TRAINWATT_STANDIN_NVML_ONLY": rank})
+
+    def test_killed_ranks_are_put_back_each_by_its_guardian(self):
+        process = subprocess.Popen(
+            self.command(lambda rank: {"TRAINWATT_STANDIN_NVML_ONLY": rank}, "--gpu-clock", 1305, "--window", 30),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**self.env), start_new_session=True)
+        self.addCleanup(self.end, process)
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz")[:RANKS] == [1305] * RANKS, 40))
+        self.assertEqual(len(self.journals()), RANKS)
+        ranks = ranks_of(process)
+        self.assertEqual(len(ranks), RANKS)
+        for rank in ranks:
+            os.kill(rank, signal.SIGKILL)
+        process.communicate(timeout=30)
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [0] * GPUS and not self.journals()))
+
+
+if __name__ == "__main__":
+    unittest.main()
