@@ -136,7 +136,7 @@ std::vector<Column> number_columns(const Report& report) {
       return found == map.end() ? std::string("-") : figure(found->second);
     };
     add(scope + " J", 3, [&](const Summary& s) { return of(s.energy_j); });
-    add(scope + " FLOP/J", 5, [&](const Summary& s) { return of(s.flops_per_w); });
+    add(scope + " FLOP/J", 9, [&](const Summary& s) { return of(s.flops_per_w); });
   }
   return all;
 }
