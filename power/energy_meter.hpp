@@ -53,8 +53,11 @@ class EnergyMeter {
   virtual double joules_between(const EnergySample& from, const EnergySample& to) { return to.joules - from.joules; }
   /// Time between changes of the counter, in seconds, measured when the meter was opened.
   virtual double update_period_seconds() const = 0;
-  /// Seconds after which a counter that is not read may wrap unseen at maximum power; infinity where it cannot.
+  /// Seconds after which a counter that is not read may wrap unseen at maximum power, or is not known to have gone on;
+  /// infinity where neither can be.
   virtual double wrap_seconds() const = 0;
+  /// Whether the counter starts again at zero: then what was left unread for wrap_seconds() is "wrapped", else a "gap".
+  virtual bool may_wrap() const { return false; }
   /// Upper bound of plausible power, for the check of DESIGN §8.7; `maximum_power_is_default` tells that the hardware
   /// gave none.
   virtual double maximum_power_watts() const = 0;

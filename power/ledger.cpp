@@ -12,6 +12,7 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
                  double clock_skew_seconds, LedgerRow& row) {
   EnergyMeter& meter = *finding.meter;
   row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
+  row.wraps = to.wraps - from.wraps;
   row.energy_joules = meter.joules_between(from, to);
   row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, row.window_seconds,
                                                      {row.update_period_seconds, clock_skew_seconds, 0});

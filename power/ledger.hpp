@@ -16,6 +16,7 @@ struct LedgerRow {
   std::string method;  ///< to_string(EnergyMethod); empty likewise
   std::optional<double> energy_joules;
   std::optional<double> uncertainty_joules;  ///< half width, at least 95 % (power/uncertainty.hpp)
+  int wraps = 0;  ///< how often the counter started again at zero in between; the joules go on
   double window_seconds = 0;                 ///< between the two readings of this sensor
   double update_period_seconds = 0;
   bool counted = false;  ///< added to its scope

@@ -54,9 +54,10 @@ void EnergyReader::read_all() {
       state.last_read = sample.time;
       state.reading.sample = sample;
       if (gap_seconds > meter->wrap_seconds())
-        state.reading = {std::nullopt, "gap",
-                         findings_[i].domain + ": not read for " + std::to_string(gap_seconds) +
-                             " s, and may wrap within " + std::to_string(meter->wrap_seconds()) +
+        state.reading = {std::nullopt, meter->may_wrap() ? "wrapped" : "gap",
+                         findings_[i].domain + ": not read for " + std::to_string(gap_seconds) + " s, and may " +
+                             (meter->may_wrap() ? "wrap" : "stand still unseen") + " within " +
+                             std::to_string(meter->wrap_seconds()) +
                              " s: was the process stopped or the node overloaded?"};
     } catch (const std::system_error& error) {
       state.reading = {std::nullopt, "lost", error.what()};

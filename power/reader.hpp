@@ -13,8 +13,9 @@
 
 namespace tw {
 
-/// One meter's answer; without a sample it has a reason: "lost" (the sensor stopped answering), "gap" (the counter was
-/// left unread for longer than it takes to wrap, so that a wrap may have gone unseen).
+/// One meter's answer; without a sample it has a reason: "lost" (the sensor stopped answering), "wrapped" (the counter was
+/// left unread for longer than it takes to wrap, so that a wrap may have gone unseen), "gap" (left unread for as long, a
+/// counter that does not wrap may have stood still).
 struct MeterReading {
   std::optional<EnergySample> sample;
   std::string reason, detail;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "power/energy_meter.hpp"
 #include "power/integrator.hpp"
@@ -52,6 +53,7 @@ class CounterMeter : public SensorMeter {
   EnergySample read() override;
   /// From the assumed ceiling, never from the firmware's limits: a wrap that goes unseen is a wrong figure.
   double wrap_seconds() const override;
+  bool may_wrap() const override { return range_ != 0; }
 
  private:
   std::function<std::uint64_t()> read_;

@@ -15,28 +15,49 @@ namespace {
   throw std::system_error(error, std::generic_category(), file.string());
 }
 
+class Descriptor {
+ public:
+  explicit Descriptor(const std::filesystem::path& file) : number_(open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (number_ < 0) fail(errno, file);
+  }
+  ~Descriptor() { close(number_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+/// One reading, which the kernel answers with all of so short a file: telemetry reads dozens of them ten times a
+/// second.
 template <typename Number>
 Number parse(const std::filesystem::path& file) {
-  const std::string text = read_text(file);
+  const Descriptor descriptor(file);
+  char text[128];
+  const ssize_t bytes = ::read(descriptor.number(), text, sizeof text);
+  if (bytes < 0) fail(errno, file);
+  const char* last = text + bytes;
+  while (last != text && static_cast<unsigned char>(last[-1]) <= ' ') --last;
   Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || (end != text.data() + text.size() && *end != ' '))
-    throw std::system_error(EINVAL, std::generic_category(), file.string() + " holds \"" + text.substr(0, 40) + "\"");
+  const auto [end, error] = std::from_chars(text, last, number);
+  if (error != std::errc() || (end != last && *end != ' '))
+    throw std::system_error(EINVAL, std::generic_category(),
+                            file.string() + " holds \"" +
+                                std::string(&text[0], static_cast<std::size_t>(last - text)).substr(0, 40) + "\"");
   return number;
 }
 
 }  // namespace
 
 std::string read_text(const std::filesystem::path& file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(errno, file);
+  const Descriptor descriptor(file);
   std::string text;
   char buffer[4096];
   ssize_t bytes = 0;
-  while ((bytes = ::read(descriptor, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(bytes));
-  const int error = errno;
-  close(descriptor);
-  if (bytes < 0) fail(error, file);
+  while ((bytes = ::read(descriptor.number(), buffer, sizeof buffer)) > 0)
+    text.append(buffer, static_cast<std::size_t>(bytes));
+  if (bytes < 0) fail(errno, file);
   while (!text.empty() && static_cast<unsigned char>(text.back()) <= ' ') text.pop_back();
   return text;
 }

@@ -46,13 +46,13 @@ void describe(Archive& a, Like<CounterRow> auto& c) {
 template <class Archive>
 void describe(Archive& a, Like<IdleRow> auto& i) {
   a("when", i.when), a("host", i.host), a("domain", i.domain), a("scope", i.scope);
-  a("power_w", i.power_w), a("window_s", i.window_s), a("reason", i.reason);
+  a("power_w", i.power_w), a("uncertainty_w", i.uncertainty_w), a("window_s", i.window_s), a("reason", i.reason);
 }
 template <class Archive>
 void describe(Archive& a, Like<EnergyRow> auto& e) {
   a("scope", e.scope), a("domain", e.domain), a("host", e.host), a("method", e.method);
   a("energy_j", e.energy_j), a("uncertainty_j", e.uncertainty_j), a("window_s", e.window_s);
-  a("update_period_s", e.update_period_s), a("counted", e.counted), a("reason", e.reason);
+  a("update_period_s", e.update_period_s), a("wraps", e.wraps), a("counted", e.counted), a("reason", e.reason);
 }
 template <class Archive>
 void describe(Archive& a, Like<Trial> auto& t) {

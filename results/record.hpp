@@ -60,10 +60,11 @@ struct EnergyRow {
   std::optional<double> uncertainty_j;  ///< half width, 95 %
   std::optional<double> window_s;           ///< between the two readings; absent where there were none
   std::optional<double> update_period_s;    ///< of the sensor, measured; absent where no sensor answered
+  std::optional<int> wraps;         ///< how often the counter started again at zero, which the joules allow for; absent without
   bool counted = true;              ///< added to its scope's total
   /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules; "not_visible":
-  /// a GPU that no rank of the job may use. All else
-  /// ("no_driver", "permission", "implausible", …) leaves its scope incomplete.
+  /// a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible", "wrapped": it may have
+  /// wrapped unseen, …) leaves its scope incomplete.
   std::string reason;
 };
 
@@ -185,6 +186,7 @@ struct IdleRow {
   std::string when;                         ///< "before" or "after" all points
   std::string host, domain, scope;
   std::optional<double> power_w;            ///< absent with a reason
+  std::optional<double> uncertainty_w;      ///< half width, 95 %, as that of an energy row
   std::optional<double> window_s;
   std::string reason;
 };

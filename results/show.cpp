@@ -179,7 +179,8 @@ class Shower {
     }
     for (const IdleRow& row : report_.context.idle_power)
       line("idle", row.when + " all points, " + row.host + ", " + row.domain + ": " +
-                       (row.power_w ? si(*row.power_w, "W") : "absent: " + row.reason));
+                       (row.power_w ? si(*row.power_w, "W") + (row.uncertainty_w ? (style_.unicode ? " ± " : " +- ") + si(*row.uncertainty_w, "W") : "")
+                                    : "absent: " + row.reason));
   }
 
   /// Least, mean and greatest of each quantity over all trials; counters that moved.

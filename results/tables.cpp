@@ -33,6 +33,9 @@ constexpr FlagNote flag_notes[] = {
     {"implausible",
      "a meter gave more than 1.5 x the power its part can draw: all joules of its scope are absent; the speed is not "
      "affected."},
+    {"wrapped",
+     "a counter of energy started again at zero: its joules allow for it; or it was left unread for so long that it may "
+     "have done so unseen: its joules are absent."},
     {"busy_host", "other programs used more than 5 % of the node's CPU time: repeat when it is quiet."},
     {"steal", "the hypervisor took more than 2 % of the CPU time. Repeat on a quiet host."},
     {"narrow_affinity",

@@ -29,7 +29,8 @@ constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "fe
                                           "steal",       "loss_not_falling", "loss_not_finite",
                                           "implausible", "above_ceiling",    "busy_host",
                                           "steps_disagree", "throttled",     "power_capped",
-                                          "device_errors", "not_applied",    "not_observed"};
+                                          "device_errors", "not_applied",    "not_observed",
+                                          "wrapped"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
                                             "no_trials: ",       "throttled: ", "not_applied: "};
 
@@ -104,6 +105,13 @@ bool has_implausible_row(const Record& record) {
   return std::any_of(record.trials.begin(), record.trials.end(), [](const Trial& t) {
     return std::any_of(t.energy.begin(), t.energy.end(), is_implausible);
   });
+}
+bool has_wrapped_row(const Record& record) {
+  const auto wrapped = [](const EnergyRow& row) {
+    return row.reason == "wrapped" || (row.wraps.value_or(0) > 0 && !is_covered_elsewhere(row));
+  };
+  return std::any_of(record.trials.begin(), record.trials.end(),
+                     [&](const Trial& t) { return std::any_of(t.energy.begin(), t.energy.end(), wrapped); });
 }
 bool has_no_meter(const Record& record) {
   const auto& energy = record.summary.energy_j;
@@ -262,6 +270,7 @@ void judge(Record& record, const std::vector<double>& losses) {
     if (std::any_of(record.trials.begin(), record.trials.end(), shared)) flag("busy_host");
     if (std::any_of(record.trials.begin(), record.trials.end(), steps_disagree)) flag("steps_disagree");
     if (has_implausible_row(record)) flag("implausible");
+    if (has_wrapped_row(record)) flag("wrapped");
     if (has_no_meter(record)) flag("no_energy_meter");
     if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");
   }

@@ -118,6 +118,7 @@ void NodePower::collect(Trial& trial, double skew_seconds) const {
     row.uncertainty_j = from.uncertainty_joules;
     if (from.window_seconds > 0) row.window_s = from.window_seconds;
     if (from.update_period_seconds > 0) row.update_period_s = from.update_period_seconds;
+    if (from.energy_joules) row.wraps = from.wraps;
     row.counted = from.counted;
     row.reason = std::move(from.reason);
     trial.energy.push_back(std::move(row));
@@ -144,12 +145,14 @@ std::vector<IdleRow> NodePower::idle(const std::string& when) const {
   std::vector<IdleRow> rows;
   for (const LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last)) {
     if (!from.counted) continue;
-    IdleRow row{when, impl_->host, from.domain, from.scope, {}, {}, from.reason};
+    IdleRow row{when, impl_->host, from.domain, from.scope, {}, {}, {}, from.reason};
     if (from.window_seconds > 0) row.window_s = from.window_seconds;
-    if (from.energy_joules && row.window_s)
+    if (from.energy_joules && row.window_s) {
       row.power_w = *from.energy_joules / *row.window_s;
-    else if (row.reason.empty())
+      if (from.uncertainty_joules) row.uncertainty_w = *from.uncertainty_joules / *row.window_s;
+    } else if (row.reason.empty()) {
       row.reason = "not read";
+    }
     rows.push_back(std::move(row));
   }
   return rows;

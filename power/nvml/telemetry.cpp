@@ -43,13 +43,18 @@ class Gpm {
   Gpm(const Gpm&) = delete;
   Gpm& operator=(const Gpm&) = delete;
 
-  /// Over the time since the last new value; NaN before the first.
+  /// Over the time since the last new value; NaN before the first, and where that was so long ago that the time before
+  /// a window would count.
   double read() {
     // Samples must lie more than 100 ms apart (NVIDIA's reference): a value read sooner is the last one.
-    constexpr auto least_distance = std::chrono::milliseconds(150);
-    if (Clock::now() - sampled_ < least_distance) return value_;
-    if (call(library_->nvmlGpmSampleGet, device_, samples_[1]) != nvml::success) return value_ = unreadable;
+    constexpr auto least_distance = std::chrono::milliseconds(150), most_distance = std::chrono::milliseconds(1000);
+    const auto distance = Clock::now() - sampled_;
+    if (distance < least_distance) return value_;
+    const bool too_old = distance > most_distance;
+    nvml::GpmSampleHandle next = samples_[too_old ? 0 : 1];
+    if (call(library_->nvmlGpmSampleGet, device_, next) != nvml::success) return value_ = unreadable;
     sampled_ = Clock::now();
+    if (too_old) return value_ = unreadable;
     request_.version = nvml::gpm_version;
     request_.count = 1;
     request_.first = samples_[0];

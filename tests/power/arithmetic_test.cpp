@@ -16,7 +16,9 @@ TEST(WrapCounter, CountsOnThroughWraps) {
   EXPECT_EQ(counter.feed(0), 1'000'000u);  // the wrap itself
   EXPECT_EQ(counter.feed(6'999'999), 7'999'999u);
   EXPECT_EQ(counter.feed(6'999'998), 15'999'998u);  // nearly a whole round
+  EXPECT_EQ(counter.wraps(), 2);
   EXPECT_EQ(counter.feed(6'999'998), 15'999'998u);  // and no step at all
+  EXPECT_EQ(counter.wraps(), 2);
 }
 
 TEST(WrapCounter, TakesTheFullRangeOf64Bits) {
@@ -68,6 +70,14 @@ TEST(Ledger, DoesNotBelieveMoreThanOneAndAHalfTimesTheMaximum) {
   EXPECT_EQ(bad[0].reason, "implausible");
   EXPECT_DOUBLE_EQ(bad[0].energy_joules.value(), 301);  // flagged, not dropped
   EXPECT_EQ(bad[0].detail, "301 J in 2.000 s is above 1.5 x the sensor's maximum of 100 W");
+}
+
+TEST(Ledger, TellsTheWrapsOfItsWindow) {
+  const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  EnergySnapshot begin = snapshot_at(0, 0), end = snapshot_at(2, 100);
+  begin.readings[0].sample->wraps = 3;
+  end.readings[0].sample->wraps = 5;
+  EXPECT_EQ(make_ledger(findings, begin, end)[0].wraps, 2);
 }
 
 TEST(Ledger, HasNoJoulesForASensorThatWasLost) {

@@ -14,6 +14,7 @@ struct FakeState {
   std::atomic<double> joules{0};
   std::atomic<bool> fails{false};
   std::atomic<long> reads{0};
+  bool may_wrap = true;
   std::chrono::steady_clock::duration shift{};  ///< added to the time of a reading
 };
 
@@ -35,6 +36,7 @@ class FakeMeter : public EnergyMeter {
   }
   double update_period_seconds() const override { return update_period_seconds_; }
   double wrap_seconds() const override { return wrap_seconds_; }
+  bool may_wrap() const override { return state_->may_wrap; }
   double maximum_power_watts() const override { return maximum_watts_; }
   bool maximum_power_is_default() const override { return false; }
 

@@ -103,6 +103,9 @@ TEST(NvmlTelemetry, ReadsSmActiveBetweenSamplesFarEnoughApart) {
     value = read(telemetry).at("sm_active");
   }
   EXPECT_DOUBLE_EQ(value, 0.75);
+  // The first reading of a later window says nothing of the time before it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  EXPECT_TRUE(std::isnan(read(telemetry).at("sm_active")));
 }
 
 TEST(NvmlTelemetry, LeavesOutWhatTheDeviceLacks) {

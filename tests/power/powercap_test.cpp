@@ -282,13 +282,17 @@ TEST_F(PowercapTree, CountsExactJoulesThroughManyWraps) {
   EnergyMeter& meter = *found.at("rapl:package-0").meter;
   const std::uint64_t start = microjoules(meter);
   std::uint64_t value = ticker.counter(0).energy_uj, total = 0;
+  std::uint64_t wraps = static_cast<std::uint64_t>(meter.read().wraps);  // while it was looked at
   for (int i = 0; i < 100; ++i) {
     const std::uint64_t step = 1'999'999 - static_cast<std::uint64_t>(i) * 17'001;
+    wraps += (value + step) / range;
     value = (value + step) % range;
     total += step;
     write_zone_file("intel-rapl:0", "energy_uj", std::to_string(value));
     ASSERT_EQ(microjoules(meter) - start, total) << i;
+    ASSERT_EQ(meter.read().wraps, static_cast<int>(wraps)) << i;
   }
+  EXPECT_GT(wraps, 30u);
 }
 
 TEST_F(PowercapTree, TheReaderKeepsWrapsCountedBetweenSnapshots) {
@@ -314,6 +318,7 @@ TEST_F(PowercapTree, TheReaderKeepsWrapsCountedBetweenSnapshots) {
   EXPECT_LT(ran_uj - counted_uj, range);
   const auto rows = make_ledger(reader.findings(), begin, end);
   EXPECT_EQ(rows[0].reason, "") << rows[0].detail;
+  EXPECT_GE(rows[0].wraps, 1);
   EXPECT_DOUBLE_EQ(rows[0].energy_joules.value(), end.readings[0].sample->joules - begin.readings[0].sample->joules);
 }
 

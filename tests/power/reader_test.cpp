@@ -62,9 +62,15 @@ TEST(EnergyReader, GivesUpACounterLeftUnreadForAWrap) {
   EnergyReader reader(fake_findings(state, 1000));
   EXPECT_TRUE(reader.snapshot().readings[0].sample.has_value());
   state->shift = std::chrono::seconds(1001);  // as after a SIGSTOP
-  const MeterReading gap = reader.snapshot().readings[0];
-  EXPECT_FALSE(gap.sample.has_value());
-  EXPECT_EQ(gap.reason, "gap");
+  const MeterReading wrapped = reader.snapshot().readings[0];
+  EXPECT_FALSE(wrapped.sample.has_value());
+  EXPECT_EQ(wrapped.reason, "wrapped");
+
+  const auto other = std::make_shared<FakeState>();
+  other->may_wrap = false;
+  EnergyReader no_wraps(fake_findings(other, 1000));
+  other->shift = std::chrono::seconds(1001);
+  EXPECT_EQ(no_wraps.snapshot().readings[0].reason, "gap");
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ Record sample_record_with_energy() {
     const auto row = [&](const char* scope, const char* domain, double joules) {
       EnergyRow e;
       e.scope = scope, e.domain = domain, e.host = "node1", e.method = "counter";
-      e.energy_j = joules, e.uncertainty_j = 2, e.window_s = t.window_s, e.update_period_s = 0.001;
+      e.energy_j = joules, e.uncertainty_j = 2, e.window_s = t.window_s, e.update_period_s = 0.001, e.wraps = 0;
       return e;
     };
     t.energy = {row("package", "rapl:package-0", 6000), row("package", "rapl:package-1", 5800),
@@ -178,8 +178,8 @@ Report sample_energy_report() {
     trial.counters = {{"node1", "cpu", "throttle_thermal_events", 0}};
     trial.sampler_cpu_share = 0.0004;
   }
-  report.context.idle_power = {{"before", "node1", "rapl:package-0", "package", 42.5, 1.0, ""},
-                               {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, "lost"}};
+  report.context.idle_power = {{"before", "node1", "rapl:package-0", "package", 42.5, 0.085, 1.0, ""},
+                               {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"}};
   summarise(report.records[0]);
   return report;
 }

@@ -213,6 +213,29 @@ TEST(Verdict, ImplausiblePowerTakesTheEnergyNotTheSpeed) {
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
 
+TEST(Verdict, WrappedIsNotedAndTakesJoulesOnlyWhereUnseen) {
+  Record r = sample_record_with_energy();
+  for (Trial& t : r.trials)
+    for (EnergyRow& row : t.energy) row.wraps = 0;
+  EXPECT_FALSE(has_flag(summarised(r), "wrapped"));
+  r.trials[1].energy[3].wraps = 1;  // of a row whose joules another one covers
+  EXPECT_FALSE(has_flag(summarised(r), "wrapped"));
+  r.trials[1].energy[0].wraps = 1;
+  summarise(r);
+  EXPECT_TRUE(has_flag(r, "wrapped"));
+  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("package").value().value, 11800);
+  r.trials[1].energy[0].wraps.reset();
+  summarise(r);
+  EXPECT_FALSE(has_flag(r, "wrapped"));
+  r.trials[1].energy[0].energy_j.reset(), r.trials[1].energy[0].counted = false;
+  r.trials[1].energy[0].reason = "wrapped";
+  summarise(r);
+  EXPECT_TRUE(has_flag(r, "wrapped"));
+  EXPECT_FALSE(r.summary.energy_j.at("package"));
+  EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-0: wrapped");
+}
+
 TEST(Verdict, Short) {
   EXPECT_FALSE(has_flag(summarised(sample_record()), "short"));
   Record r = sample_record();
