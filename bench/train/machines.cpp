@@ -9,12 +9,6 @@
 namespace tw {
 namespace {
 
-/// What a rank tells the others: a line that names its machine, the GPUs it can ask, and those it may use.
-struct Sighted {
-  std::string machine;
-  std::vector<std::string> addressable, visible;
-};
-
 std::string pack(const Sighted& mine) {
   std::string text = mine.machine + "\n";
   for (const auto& list : {mine.addressable, mine.visible}) {
@@ -36,19 +30,28 @@ Sighted unpack(const std::string& text) {
   return rank;
 }
 
-}  // namespace
-
-Machines::Machines(Job& job) : rank_(job.rank()) {
+std::vector<Sighted> gather(Job& job) {
   const std::string boot = boot_id();
   const nvml::Sight sight = nvml::look();
-  const Sighted mine{boot.empty() ? "node " + std::to_string(job.node()) : boot, sight.addressable, sight.visible};
-  std::map<std::string, int> readers;                          // by machine
-  std::map<std::string, std::map<std::string, int>> hand_of;   // by machine and GPU
-  const std::vector<std::string> texts = job.gather(pack(mine));
-  for (int rank = 0; rank < job.size(); ++rank) {
-    const Sighted one = unpack(texts[static_cast<std::size_t>(rank)]);
-    readers.emplace(one.machine, rank);
-    for (const std::string& domain : one.addressable) hand_of[one.machine].emplace(domain, rank);
+  const std::string machine = boot.empty() ? "node " + std::to_string(job.node()) : boot;
+  std::vector<Sighted> ranks;
+  for (const std::string& text : job.gather(pack({machine, sight.addressable, sight.visible})))
+    ranks.push_back(unpack(text));
+  return ranks;
+}
+
+}  // namespace
+
+Machines::Machines(Job& job) : Machines(gather(job), job.rank()) {}
+
+Machines::Machines(const std::vector<Sighted>& ranks, int rank) : rank_(rank) {
+  const Sighted& mine = ranks.at(static_cast<std::size_t>(rank));
+  std::map<std::string, int> readers;                         // by machine
+  std::map<std::string, std::map<std::string, int>> hand_of;  // by machine and GPU
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const Sighted& one = ranks[i];
+    readers.emplace(one.machine, static_cast<int>(i));
+    for (const std::string& domain : one.addressable) hand_of[one.machine].emplace(domain, static_cast<int>(i));
     visible_anywhere_.insert(one.visible.begin(), one.visible.end());
     if (one.machine == mine.machine) visible_.insert(one.visible.begin(), one.visible.end());
   }

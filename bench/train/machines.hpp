@@ -10,12 +10,19 @@
 
 namespace tw {
 
+/// What a rank sees: its machine, the GPUs ("nvml:GPU-…") that it can ask, and those that it may use.
+struct Sighted {
+  std::string machine;
+  std::vector<std::string> addressable, visible;
+};
+
 /// A machine is told by its boot id. Its reader, the lowest rank on it, reads all meters and turns all knobs that it can
 /// address: NVML lists GPUs that CUDA_VISIBLE_DEVICES hides. What only another rank can address, as where a cgroup keeps
 /// device files apart, falls to the lowest of those. So each sensor has one reader, and each knob one hand.
 class Machines {
  public:
   explicit Machines(Job& job);  ///< collective
+  Machines(const std::vector<Sighted>& ranks, int rank);
 
   bool is_reader() const { return reader_ == rank_; }
   /// The rank that reads this one's machine.

@@ -1,0 +1,51 @@
+// Who reads and sets what: one reader for each machine, one hand for each GPU.
+#include "bench/train/machines.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tw {
+namespace {
+
+using Names = std::set<std::string>;
+using Ranks = std::vector<int>;
+
+TEST(Machines, TheFirstRankReadsWhatTheDriverListsToIt) {
+  const std::vector<Sighted> ranks = {{"m", {"a", "b", "c"}, {"a"}}, {"m", {"a", "b", "c"}, {"b"}}};
+  const Machines first(ranks, 0), second(ranks, 1);
+  EXPECT_TRUE(first.is_reader());
+  EXPECT_FALSE(second.is_reader());
+  EXPECT_EQ(second.reader(), 0);
+  EXPECT_FALSE(second.has_part());
+  EXPECT_EQ(first.with_part(), Ranks{0});
+  EXPECT_EQ(first.visible(), (Names{"a", "b"})) << "c is nobody's";
+  EXPECT_FALSE(first.others_have_gpus());
+}
+
+TEST(Machines, AGpuOfOneRankAloneIsThatRanks) {
+  const std::vector<Sighted> ranks = {{"m", {}, {}}, {"m", {"a"}, {"a"}}, {"m", {"a"}, {"a"}}, {"m", {"b"}, {"b"}}};
+  const Machines reader(ranks, 0);
+  EXPECT_TRUE(reader.others_have_gpus());
+  EXPECT_EQ(reader.with_part(), (Ranks{0, 1, 3}));
+  EXPECT_EQ(Machines(ranks, 1).only_here(), Names{"a"});
+  EXPECT_TRUE(Machines(ranks, 2).only_here().empty()) << "rank 1 has it";
+  EXPECT_EQ(Machines(ranks, 3).only_here(), Names{"b"});
+  EXPECT_FALSE(Machines(ranks, 2).has_part());
+}
+
+TEST(Machines, NodesOfOneMachineShareAReaderAndOtherMachinesHaveTheirOwn) {
+  // Two pods of one machine, each with its own GPU, and another machine.
+  const std::vector<Sighted> ranks = {{"m", {"a"}, {"a"}}, {"m", {"b"}, {"b"}}, {"n", {"c"}, {"c"}}, {"n", {"c"}, {"c"}}};
+  const Machines pod(ranks, 1), other(ranks, 2);
+  EXPECT_EQ(pod.reader(), 0);
+  EXPECT_EQ(pod.only_here(), Names{"b"});
+  EXPECT_EQ(pod.visible(), (Names{"a", "b"}));
+  EXPECT_TRUE(other.is_reader());
+  EXPECT_TRUE(other.only_here().empty());
+  EXPECT_EQ(other.visible(), Names{"c"});
+  EXPECT_EQ(other.visible_anywhere(), (Names{"a", "b", "c"}));
+  EXPECT_EQ(other.with_part(), (Ranks{0, 1, 2}));
+  EXPECT_FALSE(other.others_have_gpus());
+}
+
+}  // namespace
+}  // namespace tw
