@@ -132,6 +132,7 @@ class Reorder {
   Reorder(const Context& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to, bool add = false);
   std::size_t scratchpad_bytes() const { return call_.scratchpad_bytes(); }
   bool is_own() const { return width_ != 0; }  ///< not the library's
+  Index width() const { return width_; }       ///< of the packed blocks, where it is our own
   void run(Context& context, const void* from, void* to);
 
  private:

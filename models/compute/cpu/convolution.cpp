@@ -1,6 +1,9 @@
-// Convolutions of the library over NHWC images, with weights packed as it wants them.
-#include "models/compute/cpu/context.hpp"
-#include "models/compute/error.hpp"
+// Convolutions over NHWC images: each pass by the library's convolution, with weights packed as it wants them, or as a
+// product of rows, one for each output position, where that measures faster.
+#include <algorithm>
+
+#include "models/compute/cpu/convolution.hpp"
+#include "models/compute/cpu/products.hpp"
 
 namespace tw::cpu {
 
@@ -8,19 +11,20 @@ namespace {
 
 using dnnl::memory;
 
-class CpuConvolutionPlan final : public ConvolutionPlan {
+/// As its own convolution; a 1×1 one has no faster primitive for its backward passes (oneDNN 2.6).
+class LibraryPass final : public ConvolutionPass {
  public:
-  CpuConvolutionPlan(Context& context, const ConvolutionShape& shape)
-      : ConvolutionPlan(context.device(), shape), context_(context) {
+  LibraryPass(Context& context, const ConvolutionShape& shape, Op pass) : context_(context), pass_(pass) {
     const ThreadScope scope(context.threads());
     const auto type = library_type(shape.dtype);
+    const auto image = [&](Index channels, Index height, Index width) {
+      return memory::desc({shape.batch, channels, height, width}, type, memory::format_tag::nhwc);
+    };
     const memory::desc x = image(shape.in_channels, shape.height, shape.width);
     const memory::desc y = image(shape.out_channels, shape.out_height(), shape.out_width());
     const memory::dims weight_dims{shape.out_channels, shape.in_channels, shape.kernel, shape.kernel};
     const memory::desc any(weight_dims, type, memory::format_tag::any);
-    const memory::desc any_gradient(weight_dims, memory::data_type::f32, memory::format_tag::any);
     const memory::desc plain(weight_dims, type, memory::format_tag::ohwi);
-    const memory::desc plain_gradient(weight_dims, memory::data_type::f32, memory::format_tag::ohwi);
     const memory::dims strides{shape.stride, shape.stride}, begin{shape.padding, shape.padding};
     const memory::dims end{(shape.out_height() - 1) * shape.stride + shape.kernel - shape.height - shape.padding,
                            (shape.out_width() - 1) * shape.stride + shape.kernel - shape.width - shape.padding};
@@ -30,96 +34,224 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
 
     const auto forward = TW_DNNL(dnnl::convolution_forward::primitive_desc(
         {dnnl::prop_kind::forward_training, algorithm, x, any, y, strides, begin, end}, attributes, engine));
-    forward_.call = made(forward, dnnl::convolution_forward(forward),
-                         {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, forward.weights_desc()}, {DNNL_ARG_DST, y}});
-    take_weight(forward_, plain, forward.weights_desc());
-
-    const auto input = TW_DNNL(dnnl::convolution_backward_data::primitive_desc(
-        {algorithm, x, any, y, strides, begin, end}, attributes, engine, forward));
-    input_.call = made(input, dnnl::convolution_backward_data(input),
-                       {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, input.weights_desc()}, {DNNL_ARG_DIFF_SRC, x}});
-    take_weight(input_, plain, input.weights_desc());
-
-    const auto weights = TW_DNNL(dnnl::convolution_backward_weights::primitive_desc(
-        {algorithm, x, any_gradient, y, strides, begin, end}, attributes, engine, forward));
-    const memory::desc gradient = weights.diff_weights_desc();
-    weights_call_ = made(weights, dnnl::convolution_backward_weights(weights),
-                         {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, gradient}});
-    gradient_is_plain_ = gradient == plain_gradient;
-    // The library overwrites and has a layout of its own: into the workspace, then copied or added.
-    for (const bool add : {false, true}) {
-      unpack_[add] = Reorder(context, gradient, plain_gradient, add);
-      context.reserve_scratchpad(unpack_[add].scratchpad_bytes());
+    if (pass == Op::convolution_forward) {
+      take(forward, dnnl::convolution_forward(forward),
+           {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, forward.weights_desc()}, {DNNL_ARG_DST, y}});
+      take_weight(plain, forward.weights_desc());
+    } else if (pass == Op::convolution_backward_input) {
+      const auto input = TW_DNNL(dnnl::convolution_backward_data::primitive_desc(
+          {algorithm, x, any, y, strides, begin, end}, attributes, engine, forward));
+      take(input, dnnl::convolution_backward_data(input),
+           {{DNNL_ARG_DIFF_SRC, x}, {DNNL_ARG_WEIGHTS, input.weights_desc()}, {DNNL_ARG_DIFF_DST, y}});
+      take_weight(plain, input.weights_desc());
+    } else {
+      const memory::desc any_gradient(weight_dims, memory::data_type::f32, memory::format_tag::any);
+      const memory::desc plain_gradient(weight_dims, memory::data_type::f32, memory::format_tag::ohwi);
+      const auto weights = TW_DNNL(dnnl::convolution_backward_weights::primitive_desc(
+          {algorithm, x, any_gradient, y, strides, begin, end}, attributes, engine, forward));
+      const memory::desc gradient = weights.diff_weights_desc();
+      take(weights, dnnl::convolution_backward_weights(weights),
+           {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_WEIGHTS, gradient}, {DNNL_ARG_DIFF_DST, y}});
+      gradient_is_plain_ = gradient == plain_gradient;
+      // The library overwrites and has a layout of its own: into the workspace, then copied or added.
+      for (const bool add : {false, true}) {
+        unpack_[add] = Reorder(context, gradient, plain_gradient, add);
+        context.reserve_scratchpad(unpack_[add].scratchpad_bytes());
+      }
+      context.reserve_workspace(gradient.get_size());
     }
-    context.reserve_workspace(gradient.get_size());
   }
 
-  std::size_t bytes() const override { return forward_.weight.bytes() + input_.weight.bytes(); }
   std::string description() const override { return description_; }
-
- protected:
-  void do_refresh(Stream&) override {
-    const ThreadScope scope(context_.threads());
-    for (WithWeight* product : {&forward_, &input_}) {
-      if (product->weight) product->pack.run(context_, weight().data, product->weight.data());
+  std::size_t bytes() const override { return packed_weight_.bytes(); }
+  void refresh(const void* weight) override {
+    if (packed_weight_) pack_.run(context_, weight, packed_weight_.data());
+  }
+  void run(const Operands& operands) override {
+    if (pass_ != Op::convolution_backward_weights) {
+      const void* w = packed_weight_ ? packed_weight_.data() : operands.weight;
+      call_.run(context_.stream(), context_.scratchpad(), operands.x, w, operands.y);
+      return;
     }
-  }
-  void do_forward(Stream&, const ConvolutionForward& args) override {
-    const ThreadScope scope(context_.threads());
-    forward_.call.run(context_.stream(), context_.scratchpad(), args.x.data, weight_of(forward_), args.y.data);
-  }
-  void do_backward_input(Stream&, const ConvolutionBackwardInput& args) override {
-    const ThreadScope scope(context_.threads());
-    input_.call.run(context_.stream(), context_.scratchpad(), args.dy.data, weight_of(input_), args.dx.data);
-  }
-  void do_backward_weights(Stream&, const ConvolutionBackwardWeights& args) override {
-    const ThreadScope scope(context_.threads());
-    void* target = gradient_is_plain_ && !args.accumulate ? args.d_weight.data : context_.workspace();
-    weights_call_.run(context_.stream(), context_.scratchpad(), args.x.data, args.dy.data, target);
-    if (target != args.d_weight.data) {
-      unpack_[args.accumulate].run(context_, target, args.d_weight.data);
-    }
+    void* target = gradient_is_plain_ && !operands.accumulate ? operands.d_weight : context_.workspace();
+    call_.run(context_.stream(), context_.scratchpad(), operands.x, target, operands.y);
+    if (target != operands.d_weight) unpack_[operands.accumulate].run(context_, target, operands.d_weight);
   }
 
  private:
-  struct WithWeight {
-    Call call;
-    Reorder pack;
-    Buffer weight;  // empty: the plain weight is used as it is
-  };
-
-  memory::desc image(Index channels, Index height, Index width) const {
-    return memory::desc({shape().batch, channels, height, width}, library_type(shape().dtype),
-                        memory::format_tag::nhwc);
-  }
   template <class PrimitiveDesc>
-  Call made(const PrimitiveDesc& primitive, const dnnl::primitive& implementation,
+  void take(const PrimitiveDesc& primitive, const dnnl::primitive& implementation,
             std::vector<std::pair<int, memory::desc>> arguments) {
-    const std::string name = primitive.impl_info_str();
-    description_ += (description_.empty() ? "" : "; ") + name;
-    Call call(context_, implementation, primitive.scratchpad_desc(), std::move(arguments));
-    context_.reserve_scratchpad(call.scratchpad_bytes());
-    return call;
+    description_ = primitive.impl_info_str();
+    call_ = Call(context_, implementation, primitive.scratchpad_desc(), std::move(arguments));
+    context_.reserve_scratchpad(call_.scratchpad_bytes());
   }
-  void take_weight(WithWeight& product, const memory::desc& plain, const memory::desc& layout) {
+  void take_weight(const memory::desc& plain, const memory::desc& layout) {
     if (layout == plain) return;
-    product.pack = Reorder(context_, plain, layout);
-    context_.reserve_scratchpad(product.pack.scratchpad_bytes());
-    product.weight = Buffer(context_.device(), layout.get_size());
-  }
-  const void* weight_of(const WithWeight& product) const {
-    return product.weight ? product.weight.data() : weight().data;
+    pack_ = Reorder(context_, plain, layout);
+    context_.reserve_scratchpad(pack_.scratchpad_bytes());
+    packed_weight_ = Buffer(context_.device(), layout.get_size());
   }
 
   Context& context_;
-  WithWeight forward_, input_;
-  Call weights_call_;
+  Op pass_;
+  Call call_;
+  Reorder pack_;
+  Buffer packed_weight_;  // empty: the plain weight is used as it is
   Reorder unpack_[2];
   bool gradient_is_plain_ = false;
   std::string description_;
 };
 
+/// As a product of rows. They are the image itself where the kernel is one pixel and the stride 1; else they are gathered.
+class ProductPass final : public ConvolutionPass {
+ public:
+  ProductPass(Context& context, const ConvolutionShape& shape, Op pass)
+      : context_(context), shape_(shape), pass_(pass), gathers_(shape.kernel > 1 || shape.stride > 1) {
+    const DType type = shape.dtype;
+    const Index in = patch(shape), out = shape.out_channels, rows = rows_of(shape);
+    const std::string key = std::string("convolution ") + to_string(pass) + " " + std::to_string(rows) + " " +
+                            std::to_string(in) + " " + std::to_string(out) + " " + std::string(to_string(type)) +
+                            (gathers_ ? " gathered" : "");
+    if (pass == Op::convolution_backward_weights) {
+      GradientProduct::Shape wanted{type, rows, in, out};
+      if (gathers_) {
+        wanted.gather = [this](int threads, const void* x, Index first, Index count, void* to) {
+          context_.kernels().gather_patches(threads, shape_, x, first, count, to);
+        };
+        wanted.source = shape.batch * shape.height * shape.width * shape.in_channels;
+      }
+      gradient_ = make_gradient_product(context, key, wanted);
+      return;
+    }
+    const bool forward = pass == Op::convolution_forward;
+    product_ = WeightProduct(context, key,
+                             {type, rows, forward ? in : out, forward ? out : in,
+                              forward ? transposed_matrix(type, in, out) : matrix(type, out, in)});
+    if (gathers_) context.reserve_workspace(static_cast<std::size_t>(rows * in) * size_of(type));
+  }
+
+  std::string description() const override {
+    return std::string("product of rows, ") + (gradient_ ? gradient_->description() : product_.description());
+  }
+  std::size_t bytes() const override { return product_.bytes(); }
+  void refresh(const void* weight) override {
+    if (!gradient_) product_.refresh(weight);
+  }
+  void run(const Operands& operands) override {
+    const Kernels& kernels = context_.kernels();
+    void* rows = gathers_ ? context_.workspace() : operands.x;
+    if (pass_ == Op::convolution_backward_weights) {
+      gradient_->run(operands.x, operands.y, operands.d_weight, operands.accumulate);
+    } else if (pass_ == Op::convolution_forward) {
+      if (gathers_) kernels.gather_patches(context_.threads(), shape_, operands.x, 0, rows_of(shape_), rows);
+      product_.run(rows, operands.weight, operands.y);
+    } else {
+      product_.run(operands.y, operands.weight, rows);
+      if (gathers_) kernels.spread_pixels(context_.threads(), shape_, rows, operands.x);
+    }
+  }
+
+  static Index rows_of(const ConvolutionShape& shape) { return shape.batch * shape.out_height() * shape.out_width(); }
+  static Index patch(const ConvolutionShape& shape) {
+    return static_cast<Index>(shape.kernel) * shape.kernel * shape.in_channels;
+  }
+
+ private:
+  Context& context_;
+  ConvolutionShape shape_;
+  Op pass_;
+  bool gathers_;
+  WeightProduct product_;
+  std::unique_ptr<GradientProduct> gradient_;
+};
+
+class CpuConvolutionPlan final : public ConvolutionPlan {
+ public:
+  CpuConvolutionPlan(Context& context, const ConvolutionShape& shape)
+      : ConvolutionPlan(context.device(), shape), context_(context) {
+    for (std::size_t i = 0; i < 3; ++i) passes_[i] = fastest_pass(context, shape, ops[i]);
+  }
+
+  std::size_t bytes() const override { return passes_[0]->bytes() + passes_[1]->bytes(); }
+  std::string description() const override {
+    return "forward " + passes_[0]->description() + "; input " + passes_[1]->description() + "; weights " +
+           passes_[2]->description();
+  }
+
+ protected:
+  void do_refresh(Stream&) override {
+    const ThreadScope scope(context_.threads());
+    for (const auto& pass : passes_) pass->refresh(weight().data);
+  }
+  void do_forward(Stream&, const ConvolutionForward& args) override {
+    run(0, {weight().data, args.x.data, args.y.data});
+  }
+  void do_backward_input(Stream&, const ConvolutionBackwardInput& args) override {
+    run(1, {weight().data, args.dx.data, args.dy.data});
+  }
+  void do_backward_weights(Stream&, const ConvolutionBackwardWeights& args) override {
+    run(2, {nullptr, args.x.data, args.dy.data, args.d_weight.data, args.accumulate});
+  }
+
+ private:
+  static constexpr std::array<Op, 3> ops = {Op::convolution_forward, Op::convolution_backward_input,
+                                            Op::convolution_backward_weights};
+
+  static std::unique_ptr<ConvolutionPass> fastest_pass(Context& context, const ConvolutionShape& shape, Op op) {
+    if (!convolves_by_product(shape, op)) return make_convolution_pass(context, shape, op, ConvolutionWay::library);
+    const std::string key = std::string(to_string(op)) + " " + std::to_string(shape.batch) + " " +
+                            std::to_string(shape.height) + " " + std::to_string(shape.width) + " " +
+                            std::to_string(shape.in_channels) + " " + std::to_string(shape.out_channels) + " " +
+                            std::to_string(shape.kernel) + " " + std::to_string(shape.stride) + " " +
+                            std::string(to_string(shape.dtype));
+    const int choice = context.fastest(key, [&] {
+      // The order of the ways does not change with more images; the time of planning and its memory do.
+      constexpr Index measured_rows = 16384;
+      ConvolutionShape some = shape;
+      some.batch = std::clamp<Index>(measured_rows / (shape.out_height() * shape.out_width()), 1, shape.batch);
+      auto x = measured_operand(context, some.batch * some.height * some.width * some.in_channels, some.dtype);
+      auto y = measured_operand(context, ProductPass::rows_of(some) * some.out_channels, some.dtype);
+      const Index weights = some.out_channels * ProductPass::patch(some);
+      auto w = measured_operand(context, weights, some.dtype), dw = measured_operand(context, weights, DType::float32);
+      std::vector<std::function<void()>> candidates;
+      for (const ConvolutionWay way : {ConvolutionWay::library, ConvolutionWay::product}) {
+        std::shared_ptr<ConvolutionPass> made = make_convolution_pass(context, some, op, way);
+        made->refresh(w->data());
+        candidates.push_back([&context, made, x, y, w, dw] {
+          const ThreadScope scope(context.threads());
+          made->run({w->data(), x->data(), y->data(), dw->data(), false});
+        });
+      }
+      return candidates;
+    });
+    return make_convolution_pass(context, shape, op, static_cast<ConvolutionWay>(choice));
+  }
+
+  void run(std::size_t pass, const ConvolutionPass::Operands& operands) {
+    const ThreadScope scope(context_.threads());
+    passes_[pass]->run(operands);
+  }
+
+  Context& context_;
+  std::array<std::unique_ptr<ConvolutionPass>, 3> passes_;
+};
+
 }  // namespace
+
+bool convolves_by_product(const ConvolutionShape& shape, Op pass) {
+  if (shape.kernel == 1 && shape.padding == 0) return true;
+  // Gathered patches take kernel² times the memory of the image.
+  constexpr std::size_t most = std::size_t{32} << 20;
+  const Index elements = ProductPass::rows_of(shape) * ProductPass::patch(shape);
+  return pass == Op::convolution_backward_weights && static_cast<std::size_t>(elements) * size_of(shape.dtype) <= most;
+}
+
+std::unique_ptr<ConvolutionPass> make_convolution_pass(Context& context, const ConvolutionShape& shape, Op pass,
+                                                       ConvolutionWay way) {
+  if (way == ConvolutionWay::product) return std::make_unique<ProductPass>(context, shape, pass);
+  return std::make_unique<LibraryPass>(context, shape, pass);
+}
 
 std::unique_ptr<ConvolutionPlan> make_convolution(Context& context, const ConvolutionShape& shape) {
   return std::make_unique<CpuConvolutionPlan>(context, shape);

@@ -38,7 +38,11 @@ struct LabelSmoothing {
      each other; in a block 16 pairs of rows, column after column. rows % 32 = columns % width = width % 16 = 0 */         \
   X(void, pack_row_pairs, (int threads, const void* x, bool by_columns, Index rows, Index columns, Index ld, Index width,  \
                            void* y))                                                                                       \
-  /* embedding */                                                                                                          \
+  /* convolutions as products of rows: one row for each output position, (kernel, kernel, in) elements; `count` rows from     \
+     `first` on. spread_pixels: kernel 1, no padding: rows (batch·oh·ow, in) → dx, zero where no output position looks */   \
+  X(void, gather_patches, (int threads, const ConvolutionShape& shape, const void* x, Index first, Index count, void* rows)) \
+  X(void, spread_pixels, (int threads, const ConvolutionShape& shape, const void* rows, void* dx))                         \
+  /* embedding */                                                                                                            \
   X(void, embedding_forward, (int threads, DType dtype, const EmbeddingForward& args))                                     \
   X(void, embedding_backward, (int threads, DType dtype, const EmbeddingBackward& args))                                   \
   /* norms; partials: layer norm float (threads × 2 × width); batch norm double (threads × 2 × channels) + float (4 × C) */ \

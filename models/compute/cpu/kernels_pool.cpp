@@ -1,4 +1,4 @@
-// Pooling over NHWC images; channels are the vector axis.
+// Pooling over NHWC images, and their pixels as rows of a matrix; channels are the vector axis.
 #include "models/compute/cpu/kernel_support.hpp"
 
 namespace tw::cpu::TW_ISA {
@@ -135,6 +135,52 @@ void average_pool_backward(int threads, DType dtype, const AveragePoolBackward& 
         for (Index c = 0; c < channels; ++c) store(dx + c, to_float(dy[c]) * inverse);
       }
     });
+  });
+}
+
+void gather_patches(int threads, const ConvolutionShape& shape, const void* x_data, Index first, Index count,
+                    void* rows_data) {
+  const Index pixel = shape.in_channels * static_cast<Index>(size_of(shape.dtype)), kernel = shape.kernel;
+  const Index out_width = shape.out_width(), plane = shape.out_height() * out_width;
+  const char* x = static_cast<const char*>(x_data);
+  char* rows = static_cast<char*>(rows_data);
+  in_parallel(threads, count * kernel * kernel * shape.in_channels, [&](int part, int parts) {
+    const Range range = share(count, parts, part, 1);
+    for (Index i = range.begin; i < range.end; ++i) {
+      const Index position = (first + i) % plane, image = (first + i) / plane;
+      const Index top = position / out_width * shape.stride - shape.padding;
+      const Index left = position % out_width * shape.stride - shape.padding;
+      char* to = rows + i * kernel * kernel * pixel;
+      for (Index h = top; h < top + kernel; ++h) {
+        for (Index w = left; w < left + kernel; ++w, to += pixel) {
+          if (h < 0 || h >= shape.height || w < 0 || w >= shape.width) {
+            std::memset(to, 0, static_cast<std::size_t>(pixel));
+          } else {
+            std::memcpy(to, x + ((image * shape.height + h) * shape.width + w) * pixel, static_cast<std::size_t>(pixel));
+          }
+        }
+      }
+    }
+  });
+}
+
+void spread_pixels(int threads, const ConvolutionShape& shape, const void* rows_data, void* dx_data) {
+  const Index pixel = shape.in_channels * static_cast<Index>(size_of(shape.dtype));
+  const Index line = shape.width * pixel, out_height = shape.out_height(), out_width = shape.out_width();
+  const char* rows = static_cast<const char*>(rows_data);
+  char* dx = static_cast<char*>(dx_data);
+  in_parallel(threads, shape.batch * shape.height * shape.width * shape.in_channels, [&](int part, int parts) {
+    const Range range = share(shape.batch * shape.height, parts, part, 1);
+    for (Index i = range.begin; i < range.end; ++i) {
+      const Index h = i % shape.height, image = i / shape.height;
+      char* to = dx + i * line;
+      std::memset(to, 0, static_cast<std::size_t>(line));
+      if (h % shape.stride != 0 || h / shape.stride >= out_height) continue;
+      const char* from = rows + (image * out_height + h / shape.stride) * out_width * pixel;
+      for (Index w = 0; w < out_width; ++w) {
+        std::memcpy(to + w * shape.stride * pixel, from + w * pixel, static_cast<std::size_t>(pixel));
+      }
+    }
   });
 }
 
