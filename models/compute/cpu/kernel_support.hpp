@@ -64,6 +64,12 @@ void in_parallel(int threads, Index elements, Body&& body) {
   body(omp_get_thread_num(), omp_get_num_threads());
 }
 
+/// Calls the cache lines of `count` elements.
+template <class T>
+inline void prefetch(const T* x, Index count) {
+  for (Index i = 0; i < count; i += static_cast<Index>(64 / sizeof(T))) __builtin_prefetch(x + i);
+}
+
 /// body(static_cast<T*>(nullptr)) for the C++ type of `dtype`.
 template <class Body>
 void with_type(DType dtype, Body&& body) {

@@ -194,10 +194,12 @@ void transpose(int threads, DType dtype, const void* x_data, Index rows, Index c
     constexpr Index block = 32;
     in_parallel(threads, rows * columns, [&](int part, int parts) {
       const Range range = share(columns, parts, part, block);
-      for (Index c0 = range.begin; c0 < range.end; c0 += block) {
-        const Index c_end = c0 + block < range.end ? c0 + block : range.end;
-        for (Index r0 = 0; r0 < rows; r0 += block) {
-          const Index r_end = r0 + block < rows ? r0 + block : rows;
+      // Rows outermost: x is read as it lies in memory, the next rows on their way meanwhile.
+      for (Index r0 = 0; r0 < rows; r0 += block) {
+        const Index r_end = r0 + block < rows ? r0 + block : rows;
+        for (Index c0 = range.begin; c0 < range.end; c0 += block) {
+          const Index c_end = c0 + block < range.end ? c0 + block : range.end;
+          for (Index r = r_end; r < r_end + block && r < rows; ++r) prefetch(x + r * columns + c0, c_end - c0);
           transpose_block(x + r0 * columns + c0, r_end - r0, c_end - c0, columns, y + c0 * rows + r0, rows);
         }
       }
@@ -255,7 +257,9 @@ void pack_row_pairs(int threads, const void* x_data, bool by_columns, Index rows
         pack_columns(x + i / down * width * ld + i % down * packed_rows, ld, width, y + i * block);
       } else {
         const Index row = i / across, column = i % across;
-        pack_rows(x + row * packed_rows * ld + column * width, ld, width, y + (column * down + row) * block);
+        const std::uint16_t* rows_of_block = x + row * packed_rows * ld + column * width;
+        for (Index r = packed_rows; r < 2 * packed_rows && row + 1 < down; ++r) prefetch(rows_of_block + r * ld, width);
+        pack_rows(rows_of_block, ld, width, y + (column * down + row) * block);
       }
     }
   });
