@@ -18,10 +18,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int minimum_rounds = 3, maximum_rounds = 25;
 constexpr double keep_within = 1.15;      // candidates slower than this × the best are not timed again
+constexpr std::size_t most_kept = 2;      // those that a glance saw first: more would take the time of rounds
 constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs several times between two clock readings
 constexpr double longest_warmed = 20e-3;  // a longer product fills the caches itself
 constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_tile = 4096, row_chunk = 256,
                        widest_whole = 4 * large_tile;
+
+constexpr float weight_scale = 0.02f;
 
 const char* const classifier_way = "classifier operator";
 
@@ -29,8 +32,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 /// One way to run one pass of one product.
 struct Candidate {
-  std::string name;  ///< empty: the plan as it is
-  std::shared_ptr<Plan> plan;
+  std::string name;            ///< empty: the plan as it is
+  std::string implementation;  ///< as the plan or the library describes it
   std::function<void()> run;
   std::vector<double> samples;  ///< seconds of one run
 
@@ -92,6 +95,7 @@ class Measurement {
     }
     allocate();
     for (const Product& product : all) add(product);
+    make_room_for_library();
     time_all();
     return sum_up(model_flops);
   }
@@ -133,7 +137,7 @@ class Measurement {
     for (const Buffer* buffer : {&x_, &dy_, &weight_, &dx_, &y_})
       fill_random(device_, *stream_,
                   Tensor{buffer->data(), dtype_, {static_cast<std::int64_t>(buffer->bytes() / element)}},
-                  buffer == &weight_ ? 0.02f : 1.0f);
+                  buffer == &weight_ ? weight_scale : 1.0f);
     fill_random(device_, *stream_, gradient({sizes_.weight}));
   }
 
@@ -198,7 +202,7 @@ class Measurement {
           body(row * rows * in, (row * column_tiles + column) * rows * out, column * out * in);
     };
     forward_.candidates.push_back({name,
-                                   plan,
+                                   plan->description(),
                                    [=, this] {
                                      each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
                                        LinearForward args;
@@ -209,7 +213,7 @@ class Measurement {
                                    },
                                    {}});
     backward_input_.candidates.push_back({name,
-                                          plan,
+                                          plan->description(),
                                           [=, this] {
                                             each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
                                               LinearBackwardInput args;
@@ -220,7 +224,7 @@ class Measurement {
                                           },
                                           {}});
     backward_weights_.candidates.push_back({name,
-                                            plan,
+                                            plan->description(),
                                             [=, this] {
                                               each_tile([&](std::int64_t x, std::int64_t y, std::int64_t w) {
                                                 LinearBackwardWeights args;
@@ -231,6 +235,50 @@ class Measurement {
                                               });
                                             },
                                             {}});
+    if (row_tiles > 1) return;
+    const LinearShape shape{rows, in, out, dtype_, Activation::none};
+    add_library(forward_, shape, Op::linear_forward, column_tiles, name);
+    add_library(backward_input_, shape, Op::linear_backward_input, column_tiles, name);
+    add_library(backward_weights_, shape, Op::linear_backward_weights, column_tiles, name);
+  }
+
+  /// The library's bare products, `tiles` times: weight and y move on from tile to tile, x stays.
+  template <class Shape>
+  void add_library(Pass& pass, const Shape& shape, Op op, std::int64_t tiles, const std::string& name) {
+    const bool to_x = op == Op::linear_backward_input || op == Op::convolution_backward_input;
+    const bool to_weight = op == Op::linear_backward_weights || op == Op::convolution_backward_weights;
+    const Buffer &x = to_x ? dx_ : x_, &weight = to_weight ? d_weight_ : library_weight_, &y = to_x || to_weight ? dy_ : y_;
+    const auto count = static_cast<std::size_t>(tiles);
+    for (LibraryProduct& product : device_.library_products(shape, op)) {
+      const auto [x_bytes, weight_bytes, y_bytes] = product.bytes;
+      library_needs_.x = std::max(library_needs_.x, x_bytes);
+      library_needs_.y = std::max(library_needs_.y, count * y_bytes);
+      std::size_t& weights = to_weight ? library_needs_.d_weight : library_needs_.weight;
+      weights = std::max(weights, count * weight_bytes);
+      pass.candidates.push_back({"library " + product.layout + (name.empty() ? "" : ", " + name),
+                                 product.implementation,
+                                 [=, this, &x, &weight, &y, run = std::move(product.run)] {
+                                   for (std::size_t tile = 0; tile < count; ++tile)
+                                     run(*stream_, x.data(), at(weight, tile * weight_bytes), at(y, tile * y_bytes));
+                                 },
+                                 {}});
+    }
+  }
+  static void* at(const Buffer& buffer, std::size_t bytes) { return static_cast<char*>(buffer.data()) + bytes; }
+
+  /// The library's own layouts may be padded. No plan is bound to what grows here.
+  void make_room_for_library() {
+    const auto grow = [this](Buffer& buffer, std::size_t bytes, DType dtype, float scale = 1) {
+      if (bytes <= buffer.bytes()) return;
+      buffer = Buffer();
+      buffer = Buffer(device_, bytes);
+      fill_random(device_, *stream_, Tensor{buffer.data(), dtype, {static_cast<std::int64_t>(bytes / size_of(dtype))}},
+                  scale);
+    };
+    for (Buffer* buffer : {&x_, &dx_}) grow(*buffer, library_needs_.x, dtype_);
+    for (Buffer* buffer : {&y_, &dy_}) grow(*buffer, library_needs_.y, dtype_);
+    grow(library_weight_, library_needs_.weight, dtype_, weight_scale);
+    grow(d_weight_, library_needs_.d_weight, DType::float32);
   }
 
   /// Other ways for the output head, whose width (50,257 classes) suits no library.
@@ -260,20 +308,23 @@ class Measurement {
     const Dims w{p.out_channels, p.kernel, p.kernel, p.in_channels};
     plan->bind(view(weight_, w));
     plan->refresh(*stream_);
-    forward_.candidates.push_back({"", plan, [=, this] { plan->forward(*stream_, {view(x_, x), view(y_, y)}); }, {}});
+    forward_.candidates.push_back({"", plan->description(), [=, this] { plan->forward(*stream_, {view(x_, x), view(y_, y)}); }, {}});
     backward_input_.candidates.push_back({"",
-                                          plan,
+                                          plan->description(),
                                           [=, this] {
                                             plan->backward_input(*stream_, {view(dy_, y), view(dx_, x)});
                                           },
                                           {}});
     backward_weights_.candidates.push_back(
         {"",
-         plan,
+         plan->description(),
          [=, this] {
            plan->backward_weights(*stream_, {view(x_, x), view(dy_, y), gradient(w), false});
          },
          {}});
+    add_library(forward_, shape, Op::convolution_forward, 1, "");
+    if (p.backward_input) add_library(backward_input_, shape, Op::convolution_backward_input, 1, "");
+    add_library(backward_weights_, shape, Op::convolution_backward_weights, 1, "");
     if (p.kernel == 1 && p.stride == 1 && p.padding == 0 && device_.supports(Op::linear_forward, dtype_))
       add_linear(p.batch * p.height * p.width, p.in_channels, p.out_channels, 1, 1, "as a matrix product");
   }
@@ -303,11 +354,11 @@ class Measurement {
     candidate.samples.push_back(time(candidate, runs));
   }
 
-  /// A first timing, to choose by: one run, and one more where the first is short enough to have been spoilt by being
-  /// first.
-  double glance(Candidate& candidate) {
+  /// A first timing, to choose by: one run, and one more where the first may have been spoilt by being first: it is short,
+  /// and not far behind the best of the others.
+  double glance(Candidate& candidate, double best = std::numeric_limits<double>::infinity()) {
     const double first = time(candidate, 1);
-    return first > 5 * longest_warmed ? first : time(candidate, 1);
+    return first > 5 * longest_warmed || first > 3 * best ? first : time(candidate, 1);
   }
 
   void time_all() {
@@ -316,12 +367,16 @@ class Measurement {
         std::erase_if(passes_[i].candidates, [&](const Candidate& candidate) { return candidate.name != *way; });
     for (Pass& pass : passes_) {
       if (pass.candidates.size() <= 1) continue;
-      std::vector<double> seconds;
-      for (Candidate& candidate : pass.candidates) seconds.push_back(glance(candidate));
-      const double best = *std::min_element(seconds.begin(), seconds.end());
+      std::vector<std::pair<double, std::size_t>> glances;
+      double best = std::numeric_limits<double>::infinity();
+      for (std::size_t i = 0; i < pass.candidates.size(); ++i) {
+        glances.emplace_back(glance(pass.candidates[i], best), i);
+        best = std::min(best, glances.back().first);
+      }
+      std::sort(glances.begin(), glances.end());
       std::vector<Candidate> kept;
-      for (std::size_t i = 0; i < seconds.size(); ++i)
-        if (seconds[i] <= keep_within * best) kept.push_back(std::move(pass.candidates[i]));
+      for (const auto& [seconds, i] : glances)
+        if (kept.size() < most_kept && seconds <= keep_within * best) kept.push_back(std::move(pass.candidates[i]));
       pass.candidates = std::move(kept);
     }
     for (int round = 0; round < maximum_rounds; ++round) {
@@ -344,7 +399,7 @@ class Measurement {
       plan->bind(view(weight_, {p.out_features, p.in_features}));
       plan->refresh(*stream_);
       Candidate whole{classifier_way,
-                      plan,
+                      plan->description(),
                       [=, this] {
                         ClassifierForwardBackward args;
                         args.x = view(x_, {p.rows, p.in_features});
@@ -382,9 +437,8 @@ class Measurement {
       entry.flops = pass.flops * pass.count;
       entry.seconds = best.median() * pass.count;
       entry.flops_per_s = entry.flops / entry.seconds;
-      const std::string description = best.plan->description();
-      entry.implementation =
-          best.name.empty() || description.empty() ? best.name + description : best.name + ": " + description;
+      const char* between = best.name.empty() || best.implementation.empty() ? "" : ": ";
+      entry.implementation = best.name + between + best.implementation;
       flops += entry.flops;
       ceiling.seconds_per_micro_batch += entry.seconds;
       ceiling.entries.push_back(std::move(entry));
@@ -402,6 +456,10 @@ class Measurement {
   double budget_seconds_ = 0;
   Operands sizes_;
   Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
+  struct {
+    std::size_t x = 0, weight = 0, d_weight = 0, y = 0;  // bytes
+  } library_needs_;
+  Buffer library_weight_;
   Pass forward_, backward_input_, backward_weights_;  // of the product being added
   std::vector<Pass> passes_;
   std::vector<std::pair<std::size_t, Product>> whole_heads_;  // index of the first of its three passes

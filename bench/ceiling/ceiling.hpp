@@ -10,8 +10,10 @@
 // - Operands stay where they are from run to run (as in the library's own benchmark), so small ones are found in the
 //   cache; in a real step each weight comes from memory.
 // - Where there are several ways to run a product, each pass takes the fastest: the plan's own layouts (a plan picks by
-//   measurement), a 1×1 convolution as a matrix product, and the output head whole (up to 16384 classes), padded to 64, in
-//   tiles of classes, in chunks of rows, or as the classifier operator itself if that, softmax included, is faster.
+//   measurement), the library's bare product in each of its own layouts (what its benchmark times: conversions that a
+//   network would need are not counted), a 1×1 convolution as a matrix product, and the output head whole (up to 16384
+//   classes), padded to 64, in tiles of classes, in chunks of rows, or as the classifier operator itself if that, softmax
+//   included, is faster.
 // - Of the runs of one product the median counts, over rounds that go through all products, so that a slow moment of the
 //   machine does not hit one of them alone.
 #pragma once

@@ -1,24 +1,22 @@
 #include "bench/ops/case.hpp"
 #include "models/compute/error.hpp"
-#if defined(TW_HAVE_CPU)
-#include "models/compute/cpu/library_probe.hpp"
-#endif
 
 namespace tw::ops {
-
-#if defined(TW_HAVE_CPU)
-
 namespace {
 
 template <class Shape>
 std::unique_ptr<Case> make_library_case(Device& device, const Shape& shape, Op pass, const std::string& layout,
                                         double flops) {
-  for (const cpu::LibraryProduct& product : cpu::library_products(shape, pass, device.info().threads)) {
+  for (const LibraryProduct& product : device.library_products(shape, pass)) {
     if (product.layout != layout) continue;
     auto made = std::make_unique<Case>(device);
-    made->flops = flops;
-    made->label = product.implementation;
-    made->run = product.run;
+    Case& c = *made;
+    std::array<void*, 3> operands{};
+    for (std::size_t i = 0; i < 3; ++i)
+      operands[i] = c.tensor(DType::bf16, {static_cast<std::int64_t>(product.bytes[i] / size_of(DType::bf16))}).data;
+    c.flops = flops;
+    c.label = product.implementation;
+    c.run = [&c, product, operands] { product.run(c.stream(), operands[0], operands[1], operands[2]); };
     return made;
   }
   throw Error(Failure::unsupported, "the library has no fast implementation for this layout");
@@ -30,38 +28,35 @@ std::vector<Entry> library_entries(const NetworkDescription& network, std::int64
   std::vector<Entry> entries;
   for (const Product& p : products(network, micro_batch, seq_len)) {
     if (p.kind == Product::Kind::attention) continue;
-    const bool convolution = p.kind == Product::Kind::convolution;
     const double flops = p.flops() / p.count / (p.backward_input ? 3 : 2);
-    const std::string name = network.name + "/" + product_name(p, network);
-    const auto passes =
-        convolution
-            ? std::vector{Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}
-            : std::vector{Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights};
-    for (const Op pass : passes) {
-      if (!p.backward_input && pass == Op::convolution_backward_input) continue;
-      for (const char* layout : {"plain", "packed", "any"}) {
-        if (convolution && std::string(layout) == "packed") continue;  // convolution weights always are
-        entries.push_back(
-            {std::string("library/") + to_string(pass) + "/" + name + "/" + layout, pass,
-             [=](Device& device, DType dtype) {
-               if (!convolution)
-                 return make_library_case(device, LinearShape{p.rows, p.in_features, p.out_features, dtype}, pass,
-                                          layout, flops);
-               return make_library_case(device,
-                                        ConvolutionShape{p.batch, p.height, p.width, p.in_channels, p.out_channels,
-                                                         p.kernel, p.stride, p.padding, dtype},
-                                        pass, layout, flops);
-             }});
-      }
+    const auto add = [&](const auto& bare, Op pass, std::initializer_list<const char*> layouts) {
+      const std::string name =
+          std::string("library/") + to_string(pass) + "/" + network.name + "/" + product_name(p, network) + "/";
+      const auto shape_of = [bare](DType dtype) {
+        auto shape = bare;
+        shape.dtype = dtype;
+        return shape;
+      };
+      entries.push_back(
+          {name + "plan", pass, [=](Device& device, DType dtype) { return make_bare(device, shape_of(dtype), pass); }});
+      for (const std::string layout : layouts)
+        entries.push_back({name + layout, pass, [=](Device& device, DType dtype) {
+                             return make_library_case(device, shape_of(dtype), pass, layout, flops);
+                           }});
+    };
+    if (p.kind == Product::Kind::convolution) {
+      const ConvolutionShape shape{p.batch, p.height, p.width, p.in_channels, p.out_channels,
+                                   p.kernel, p.stride, p.padding, DType::float32};
+      for (const Op pass :
+           {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights})
+        if (p.backward_input || pass != Op::convolution_backward_input) add(shape, pass, {"plain", "any"});
+    } else {
+      const LinearShape shape{p.rows, p.in_features, p.out_features, DType::float32, Activation::none};
+      for (const Op pass : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights})
+        add(shape, pass, {"plain", "packed", "any"});
     }
   }
   return entries;
 }
-
-#else
-
-std::vector<Entry> library_entries(const NetworkDescription&, std::int64_t, std::int64_t) { return {}; }
-
-#endif
 
 }  // namespace tw::ops

@@ -157,6 +157,13 @@ void add_linear(std::vector<Entry>& entries, const std::string& network, const s
 
 }  // namespace
 
+std::unique_ptr<Case> make_bare(Device& device, const LinearShape& shape, Op pass) {
+  return make_linear(device, shape, pass, Epilogue::none);
+}
+std::unique_ptr<Case> make_bare(Device& device, const ConvolutionShape& shape, Op pass) {
+  return make_convolution(device, shape, pass);
+}
+
 std::vector<Entry> product_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
   std::vector<Entry> entries;
   const float smoothing = network.is_tokens() ? 0.0f : network.resnet().label_smoothing;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -181,6 +182,17 @@ class ClassifierPlan : public WeightPlan {
   ClassifierShape shape_;
 };
 
+/// One pass of a product alone, as the device's library runs it in one of its own layouts: what the library's own benchmark
+/// times. The measured ceiling rests on it; no step uses it.
+struct LibraryProduct {
+  std::string layout;          ///< "plain": as the network holds the operands (but a convolution's weight packed);
+                               ///< "packed": W, or x in a weight gradient, as the library likes it; "any": all of them
+  std::string implementation;  ///< the library's name of its kernel
+  /// Of x or dx, W or dW (float32), y or dy in that layout; the caller's memory, whatever it holds.
+  std::array<std::size_t, 3> bytes{};
+  std::function<void(Stream&, void* x, void* weight, void* y)> run;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -212,6 +224,11 @@ class Device {
   virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) = 0;
   virtual std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) = 0;
   virtual std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) = 0;
+
+  /// The library's ways of one pass of a product (linear_… or convolution_…), its slow reference implementations left out;
+  /// none where the device has no library.
+  virtual std::vector<LibraryProduct> library_products(const LinearShape&, Op /*pass*/) { return {}; }
+  virtual std::vector<LibraryProduct> library_products(const ConvolutionShape&, Op /*pass*/) { return {}; }
 
   // ---- operators ----
   void embedding_forward(Stream& stream, const EmbeddingForward& args);

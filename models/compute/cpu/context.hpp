@@ -146,6 +146,9 @@ std::unique_ptr<ConvolutionPlan> make_convolution(Context& context, const Convol
 std::unique_ptr<AttentionPlan> make_attention(Context& context, const AttentionShape& shape);
 std::unique_ptr<ClassifierPlan> make_classifier(Context& context, const ClassifierShape& shape);
 
+std::vector<LibraryProduct> library_products(const Context& context, const LinearShape& shape, Op pass);
+std::vector<LibraryProduct> library_products(const Context& context, const ConvolutionShape& shape, Op pass);
+
 /// What the CPU (capped by ONEDNN_MAX_CPU_ISA) can do.
 struct InstructionSet {
   const Kernels* kernels;

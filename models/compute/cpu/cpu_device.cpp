@@ -134,6 +134,12 @@ class CpuDevice final : public Device {
     require(shape.dtype);
     return make_classifier(context_, shape);
   }
+  std::vector<LibraryProduct> library_products(const LinearShape& shape, Op pass) override {
+    return cpu::library_products(context_, shape, pass);
+  }
+  std::vector<LibraryProduct> library_products(const ConvolutionShape& shape, Op pass) override {
+    return cpu::library_products(context_, shape, pass);
+  }
 
  protected:
   void do_embedding_forward(Stream&, const EmbeddingForward& args) override {

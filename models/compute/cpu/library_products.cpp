@@ -1,5 +1,4 @@
-#include "models/compute/cpu/library_probe.hpp"
-
+// The library's own products, one primitive each and nothing around it.
 #include <cstdlib>
 #include <memory>
 #include <unordered_map>
@@ -12,27 +11,24 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-/// A primitive with memory of its own, filled with values in ±1.
+/// A primitive made for the device's threads, and its operands' places.
 class Standalone {
  public:
-  explicit Standalone(int threads) : threads_(threads), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+  explicit Standalone(const Context& context) : threads_(context.threads()), engine_(context.engine()), stream_(engine_) {}
 
-  void add(int argument, const memory::desc& layout) {
-    memory held(layout, engine_);
-    const std::size_t bytes = layout.get_size();
-    std::uint64_t state = 0x9e3779b97f4a7c15u;
-    // 0x3f00–0x3f7f and their negatives are bf16 in ±[0.5, 1); as float32 the lower half is a tail of the fraction.
-    auto* halves = static_cast<std::uint16_t*>(held.get_data_handle());
-    for (std::size_t i = 0; i < bytes / 2; ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      halves[i] = static_cast<std::uint16_t>(((state >> 40) & 0x807f) | 0x3f00);
-    }
-    arguments_.insert_or_assign(argument, held);
-  }
   const dnnl::engine& engine() const { return engine_; }
   void take(const dnnl::primitive& primitive) { primitive_ = primitive; }
-  void run() {
+  /// Operands in the order x, weight, y.
+  void add(int argument, const memory::desc& layout) {
+    order_.push_back(argument);
+    bytes_.push_back(layout.get_size());
+    arguments_.emplace(argument, memory(layout, engine_, DNNL_MEMORY_NONE));
+  }
+  std::array<std::size_t, 3> bytes() const { return {bytes_.at(0), bytes_.at(1), bytes_.at(2)}; }
+  void run(void* x, void* weight, void* y) {
     const ThreadScope scope(threads_);
+    void* const operands[] = {x, weight, y};
+    for (std::size_t i = 0; i < order_.size(); ++i) arguments_.at(order_[i]).set_data_handle(operands[i]);
     primitive_.execute(stream_, arguments_);
     stream_.wait();
   }
@@ -42,46 +38,53 @@ class Standalone {
   dnnl::engine engine_;
   dnnl::stream stream_;
   dnnl::primitive primitive_;
+  std::vector<int> order_;
+  std::vector<std::size_t> bytes_;
   std::unordered_map<int, memory> arguments_;
 };
 
 /// Adds the product unless the library has but its slow reference for it, or none.
 template <class Make>
-void try_layout(std::vector<LibraryProduct>& found, const std::string& layout, int threads, Make make) {
-  const ThreadScope scope(threads);
-  auto held = std::make_shared<Standalone>(threads);
+void try_layout(std::vector<LibraryProduct>& found, const Context& context, const std::string& layout, Make make) {
+  const ThreadScope scope(context.threads());
+  auto alone = std::make_shared<Standalone>(context);
   std::string implementation;
   try {
-    implementation = make(*held);
+    implementation = make(*alone);
   } catch (const dnnl::error&) {
     return;  // unimplemented here
   }
   if (implementation.rfind("ref", 0) == 0) return;
-  found.push_back({layout, implementation, [held] { held->run(); }});
+  found.push_back({layout, implementation, alone->bytes(),
+                   [alone](Stream&, void* x, void* weight, void* y) { TW_DNNL(alone->run(x, weight, y)); }});
 }
 
 }  // namespace
 
-std::vector<LibraryProduct> library_products(const LinearShape& s, Op pass, int threads) {
-  // The network holds x (rows, in), W (out, in), y (rows, out), all row-major.
+std::vector<LibraryProduct> library_products(const Context& context, const LinearShape& s, Op pass) {
+  // The network holds x (rows, in), W (out, in), y (rows, out), all row-major. What is a, b and c of the product:
   std::int64_t m = s.rows, k = s.in_features, n = s.out_features;
   Tag a = Tag::ab, b = Tag::ba;
+  std::array<int, 3> order{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};  // of x, W, y
   if (pass == Op::linear_backward_input) {
     k = s.out_features, n = s.in_features, b = Tag::ab;
+    order = {DNNL_ARG_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_SRC};
   } else if (pass == Op::linear_backward_weights) {
     m = s.out_features, k = s.rows, n = s.in_features, a = Tag::ba, b = Tag::ab;
+    order = {DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SRC};
   }
   const memory::data_type type = library_type(s.dtype);
   const memory::data_type result = pass == Op::linear_backward_weights ? memory::data_type::f32 : type;
   std::vector<LibraryProduct> found;
   const auto add = [&](const std::string& layout, Tag tag_a, Tag tag_b, Tag tag_c) {
-    try_layout(found, layout, threads, [&](Standalone& alone) {
+    try_layout(found, context, layout, [&](Standalone& alone) {
       const dnnl::matmul::desc desc(memory::desc({m, k}, type, tag_a), memory::desc({k, n}, type, tag_b),
                                     memory::desc({m, n}, result, tag_c));
       const dnnl::matmul::primitive_desc made(desc, alone.engine());
-      alone.add(DNNL_ARG_SRC, made.src_desc());
-      alone.add(DNNL_ARG_WEIGHTS, made.weights_desc());
-      alone.add(DNNL_ARG_DST, made.dst_desc());
+      for (const int argument : order)
+        alone.add(argument, argument == DNNL_ARG_SRC       ? made.src_desc()
+                            : argument == DNNL_ARG_WEIGHTS ? made.weights_desc()
+                                                           : made.dst_desc());
       alone.take(dnnl::matmul(made));
       return std::string(made.impl_info_str());
     });
@@ -92,21 +95,21 @@ std::vector<LibraryProduct> library_products(const LinearShape& s, Op pass, int 
   return found;
 }
 
-std::vector<LibraryProduct> library_products(const ConvolutionShape& s, Op pass, int threads) {
+std::vector<LibraryProduct> library_products(const Context& context, const ConvolutionShape& s, Op pass) {
   const memory::data_type type = library_type(s.dtype);
   const memory::dims x{s.batch, s.in_channels, s.height, s.width},
       y{s.batch, s.out_channels, s.out_height(), s.out_width()};
   const memory::dims w{s.out_channels, s.in_channels, s.kernel, s.kernel};
-  const memory::dims strides{s.stride, s.stride}, padding{s.padding, s.padding};
+  const memory::dims strides{s.stride, s.stride}, begin{s.padding, s.padding};
+  const memory::dims end{(s.out_height() - 1) * s.stride + s.kernel - s.height - s.padding,
+                         (s.out_width() - 1) * s.stride + s.kernel - s.width - s.padding};
+  const auto algorithm = dnnl::algorithm::convolution_direct;
   std::vector<LibraryProduct> found;
   const auto add = [&](const std::string& layout, Tag activations) {
-    try_layout(found, layout, threads, [&](Standalone& alone) {
-      const auto w_type = pass == Op::convolution_backward_weights ? memory::data_type::f32 : type;
-      const memory::desc x_any(x, type, activations), y_any(y, type, activations);
-      const dnnl::convolution_forward::desc forward_desc(
-          dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x_any,
-          memory::desc(w, type, Tag::any), y_any, strides, padding, padding);
-      const dnnl::convolution_forward::primitive_desc forward(forward_desc, alone.engine());
+    try_layout(found, context, layout, [&](Standalone& alone) {
+      const memory::desc x_any(x, type, activations), y_any(y, type, activations), w_any(w, type, Tag::any);
+      const dnnl::convolution_forward::primitive_desc forward(
+          {dnnl::prop_kind::forward_training, algorithm, x_any, w_any, y_any, strides, begin, end}, alone.engine());
       if (pass == Op::convolution_forward) {
         alone.add(DNNL_ARG_SRC, forward.src_desc());
         alone.add(DNNL_ARG_WEIGHTS, forward.weights_desc());
@@ -115,20 +118,17 @@ std::vector<LibraryProduct> library_products(const ConvolutionShape& s, Op pass,
         return std::string(forward.impl_info_str());
       }
       if (pass == Op::convolution_backward_input) {
-        const dnnl::convolution_backward_data::desc desc(dnnl::algorithm::convolution_direct, x_any,
-                                                         memory::desc(w, type, Tag::any), y_any, strides, padding,
-                                                         padding);
-        const dnnl::convolution_backward_data::primitive_desc made(desc, alone.engine(), forward);
+        const dnnl::convolution_backward_data::primitive_desc made(
+            {algorithm, x_any, w_any, y_any, strides, begin, end}, alone.engine(), forward);
         alone.add(DNNL_ARG_DIFF_SRC, made.diff_src_desc());
         alone.add(DNNL_ARG_WEIGHTS, made.weights_desc());
         alone.add(DNNL_ARG_DIFF_DST, made.diff_dst_desc());
         alone.take(dnnl::convolution_backward_data(made));
         return std::string(made.impl_info_str());
       }
-      const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, x_any,
-                                                          memory::desc(w, w_type, Tag::any), y_any, strides, padding,
-                                                          padding);
-      const dnnl::convolution_backward_weights::primitive_desc made(desc, alone.engine(), forward);
+      const memory::desc gradient(w, memory::data_type::f32, Tag::any);
+      const dnnl::convolution_backward_weights::primitive_desc made(
+          {algorithm, x_any, gradient, y_any, strides, begin, end}, alone.engine(), forward);
       alone.add(DNNL_ARG_SRC, made.src_desc());
       alone.add(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc());
       alone.add(DNNL_ARG_DIFF_DST, made.diff_dst_desc());
