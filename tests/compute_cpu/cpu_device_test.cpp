@@ -15,6 +15,7 @@
 
 #include "models/compute/cpu/context.hpp"
 #include "models/compute/cpu/cpu_device.hpp"
+#include "models/compute/cpu/products.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw {
@@ -159,9 +160,8 @@ TEST(CpuDevice, LinearWeightsAreRepackedByTheDevicesThreadsOnly) {
     cpu::Context context(*device, 1);
     Desk desk(*device);
     constexpr int rows = 64, in = 1024, out = 1024;
-    const std::string sizes = " 64 1024 1024 " + std::string(to_string(type));
     for (const char* pass : {"linear forward", "linear input"}) {  // the second candidate is far ahead: packed
-      context.fastest(pass + sizes, [] {
+      context.fastest(cpu::choice_key(pass, rows, in, out, type), [] {
         return std::vector<std::function<void()>>{[] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); },
                                                   [] {}};
       });

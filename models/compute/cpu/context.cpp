@@ -74,7 +74,7 @@ int Context::fastest(const std::string& key, const std::function<std::vector<std
   for (const auto& run : candidates) run();
   // Rounds over all candidates, so that a disturbance of the machine hits them alike; at least 3 and 4 ms each. A long
   // one that is far behind is not run again: large shapes would take most of a minute to choose for.
-  constexpr double far_behind = 1.5, long_seconds = 10e-3;
+  constexpr double far_behind = 1.5, long_seconds = 3e-3;
   double spent = 0;
   for (int round = 0; round < 20 && (round < 3 || spent < 4e-3 * static_cast<double>(candidates.size())); ++round) {
     const double ahead = *std::min_element(best.begin(), best.end());

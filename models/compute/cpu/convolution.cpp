@@ -110,9 +110,7 @@ class ProductPass final : public ConvolutionPass {
       : context_(context), shape_(shape), pass_(pass), gathers_(shape.kernel > 1 || shape.stride > 1) {
     const DType type = shape.dtype;
     const Index in = patch(shape), out = shape.out_channels, rows = rows_of(shape);
-    const std::string key = std::string("convolution ") + to_string(pass) + " " + std::to_string(rows) + " " +
-                            std::to_string(in) + " " + std::to_string(out) + " " + std::string(to_string(type)) +
-                            (gathers_ ? " gathered" : "");
+    const std::string name = to_string(pass) + std::string(gathers_ ? ", gathered" : "");
     if (pass == Op::convolution_backward_weights) {
       GradientProduct::Shape wanted{type, rows, in, out};
       if (gathers_) {
@@ -121,11 +119,11 @@ class ProductPass final : public ConvolutionPass {
         };
         wanted.source = shape.batch * shape.height * shape.width * shape.in_channels;
       }
-      gradient_ = make_gradient_product(context, key, wanted);
+      gradient_ = make_gradient_product(context, name, wanted);
       return;
     }
     const bool forward = pass == Op::convolution_forward;
-    product_ = WeightProduct(context, key,
+    product_ = WeightProduct(context, name,
                              {type, rows, forward ? in : out, forward ? out : in,
                               forward ? transposed_matrix(type, in, out) : matrix(type, out, in)});
     if (gathers_) context.reserve_workspace(static_cast<std::size_t>(rows * in) * size_of(type));
@@ -200,16 +198,17 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
 
   static std::unique_ptr<ConvolutionPass> fastest_pass(Context& context, const ConvolutionShape& shape, Op op) {
     if (!convolves_by_product(shape, op)) return make_convolution_pass(context, shape, op, ConvolutionWay::library);
-    const std::string key = std::string(to_string(op)) + " " + std::to_string(shape.batch) + " " +
-                            std::to_string(shape.height) + " " + std::to_string(shape.width) + " " +
-                            std::to_string(shape.in_channels) + " " + std::to_string(shape.out_channels) + " " +
-                            std::to_string(shape.kernel) + " " + std::to_string(shape.stride) + " " +
-                            std::string(to_string(shape.dtype));
+    // The order of the ways does not change with more images; the time of planning and its memory do.
+    // As many as the products are measured with, so that those choose once.
+    const Index plane = shape.out_height() * shape.out_width();
+    ConvolutionShape some = shape;
+    some.batch = std::min((measured_slices_rows + plane - 1) / plane, shape.batch);
+    const std::string image = std::string(to_string(op)) + " " + std::to_string(shape.height) + " " +
+                              std::to_string(shape.width) + " " + std::to_string(shape.kernel) + " " +
+                              std::to_string(shape.stride) + " " + std::to_string(shape.padding);
+    const std::string key =
+        choice_key(image, ProductPass::rows_of(some), shape.in_channels, shape.out_channels, shape.dtype);
     const int choice = context.fastest(key, [&] {
-      // The order of the ways does not change with more images; the time of planning and its memory do.
-      constexpr Index measured_rows = 16384;
-      ConvolutionShape some = shape;
-      some.batch = std::clamp<Index>(measured_rows / (shape.out_height() * shape.out_width()), 1, shape.batch);
       auto x = measured_operand(context, some.batch * some.height * some.width * some.in_channels, some.dtype);
       auto y = measured_operand(context, ProductPass::rows_of(some) * some.out_channels, some.dtype);
       const Index weights = some.out_channels * ProductPass::patch(some);

@@ -17,10 +17,10 @@ class CpuLinearPlan final : public LinearPlan {
     const Index rows = shape.rows, in = shape.in_features, out = shape.out_features;
     context.kernels().fill(1, type, zeros_.data(), out, 0.0f);
     const bool sums = shape.activation == Activation::none;
-    forward_ = WeightProduct(context, key("forward"),
+    forward_ = WeightProduct(context, "linear forward",
                              {type, rows, in, out, transposed_matrix(type, in, out), /*bias=*/true, sums});
-    backward_ = WeightProduct(context, key("input"), {type, rows, out, in, matrix(type, out, in)});
-    gradient_ = make_gradient_product(context, key("weights"), {type, rows, in, out});
+    backward_ = WeightProduct(context, "linear input", {type, rows, out, in, matrix(type, out, in)});
+    gradient_ = make_gradient_product(context, "linear weights", {type, rows, in, out});
     context.reserve_workspace(static_cast<std::size_t>(context.threads() * out) * sizeof(double));  // column sums
   }
   std::size_t bytes() const override { return forward_.bytes() + backward_.bytes() + zeros_.bytes(); }
@@ -65,12 +65,6 @@ class CpuLinearPlan final : public LinearPlan {
   }
 
  private:
-  std::string key(const char* what) const {
-    const LinearShape& s = shape();
-    return std::string("linear ") + what + " " + std::to_string(s.rows) + " " + std::to_string(s.in_features) + " " +
-           std::to_string(s.out_features) + " " + std::string(to_string(s.dtype));
-  }
-
   Context& context_;
   WeightProduct forward_, backward_;
   std::unique_ptr<GradientProduct> gradient_;

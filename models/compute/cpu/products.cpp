@@ -16,9 +16,6 @@ namespace {
 using dnnl::memory;
 using Sum = Product::Sum;
 
-/// Ways are compared on at most this many rows: the order does not change beyond, the time of planning does.
-constexpr Index measured_rows = 1024;
-
 constexpr std::size_t page = 4096;
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 std::size_t bytes_of(Index count, DType type) { return static_cast<std::size_t>(count) * size_of(type); }
@@ -35,18 +32,23 @@ MadeProduct make_weight_product(Context& context, const WeightProduct::Shape& sh
 
 }  // namespace
 
+std::string choice_key(const std::string& name, Index rows, Index in, Index out, DType type) {
+  return name + " " + std::to_string(rows) + " " + std::to_string(in) + " " + std::to_string(out) + " " +
+         std::string(to_string(type));
+}
+
 std::shared_ptr<Buffer> measured_operand(Context& context, Index count, DType type) {
   auto buffer = std::make_shared<Buffer>(context.device(), bytes_of(count, type));
   if (count > 0) context.kernels().fill(context.threads(), type, buffer->data(), count, 0.5f);
   return buffer;
 }
 
-WeightProduct::WeightProduct(Context& context, const std::string& key, const Shape& shape)
+WeightProduct::WeightProduct(Context& context, const std::string& name, const Shape& shape)
     : context_(&context), bias_(shape.bias) {
   const ThreadScope scope(context.threads());
   const memory::desc any = any_matrix(shape.type, shape.inner, shape.columns);
-  const int choice = context.fastest(key, [&] {
-    const Index rows = std::min(shape.rows, measured_rows);
+  const Index rows = std::min(shape.rows, measured_rows);
+  const int choice = context.fastest(choice_key(name, rows, shape.inner, shape.columns, shape.type), [&] {
     auto a = measured_operand(context, rows * shape.inner, shape.type);
     auto c = measured_operand(context, rows * shape.columns, shape.type);
     auto bias = measured_operand(context, shape.columns, shape.type);
@@ -271,23 +273,23 @@ class SlicedGradient final : public GradientProduct {
 
 }  // namespace
 
-std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const std::string& key, const Shape& shape) {
+std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const std::string& name, const Shape& shape) {
   enum Way : int { transpose_dy = 1, pack_x = 2, sliced = 4 };  // the first two are bits of a whole product
   const bool slices = SlicedGradient::pays(context, shape);
+  const Index measured = std::min(shape.rows, slices ? measured_slices_rows : measured_rows);
   const auto make = [&](int way, Index rows) -> std::unique_ptr<GradientProduct> {
     Shape wanted = shape;
     wanted.rows = rows;
     if (way == sliced) return std::make_unique<SlicedGradient>(context, wanted);
     return std::make_unique<WholeGradient>(context, wanted, (way & transpose_dy) != 0, (way & pack_x) != 0);
   };
-  const int way = context.fastest(key, [&] {
-    const Index rows = std::min(shape.rows, slices ? 8 * measured_rows : measured_rows);
-    auto x = measured_operand(context, shape.gather ? shape.source : rows * shape.in, shape.type);
-    auto dy = measured_operand(context, rows * shape.out, shape.type);
+  const int way = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), [&] {
+    auto x = measured_operand(context, shape.gather ? shape.source : measured * shape.in, shape.type);
+    auto dy = measured_operand(context, measured * shape.out, shape.type);
     auto dw = measured_operand(context, shape.out * shape.in, DType::float32);
     std::vector<std::function<void()>> candidates;
     for (int option = 0; option <= (slices ? sliced : transpose_dy | pack_x); ++option) {
-      std::shared_ptr<GradientProduct> made = make(option, rows);
+      std::shared_ptr<GradientProduct> made = make(option, measured);
       candidates.push_back([&context, made, x, dy, dw] {
         const ThreadScope scope(context.threads());
         made->run(x->data(), dy->data(), dw->data(), false);

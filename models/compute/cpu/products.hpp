@@ -12,6 +12,12 @@
 
 namespace tw::cpu {
 
+/// Ways are compared on at most this many rows: the order does not change beyond, the time of planning does. Slices of rows
+/// show what they are worth on more.
+constexpr Index measured_rows = 1024, measured_slices_rows = 4096;
+/// The key of a measured choice: `name` and the sizes that were measured.
+std::string choice_key(const std::string& name, Index rows, Index in, Index out, DType type);
+
 /// Temporary operand of a measurement, filled: neither zeros nor denormals.
 std::shared_ptr<Buffer> measured_operand(Context& context, Index count, DType type);
 
@@ -26,8 +32,8 @@ class WeightProduct {
     bool sums = false;          ///< run() may be asked for Sum::into_c and Sum::other
   };
   WeightProduct() = default;
-  /// `key` names the measured choice: products with the same key take the same way.
-  WeightProduct(Context& context, const std::string& key, const Shape& shape);
+  /// `name` of the measured choice: products of the same name and sizes take the same way.
+  WeightProduct(Context& context, const std::string& name, const Shape& shape);
   std::size_t bytes() const { return packed_weight_.bytes(); }
   std::string description() const { return (packed_weight_ ? "packed " : "plain ") + made_[0].implementation; }
 
@@ -58,8 +64,8 @@ class GradientProduct {
   virtual std::string description() const = 0;
   virtual void run(const void* x, const void* dy, void* dw, bool accumulate) = 0;
 };
-/// `key` as above.
-std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const std::string& key,
+/// `name` as above.
+std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const std::string& name,
                                                        const GradientProduct::Shape& shape);
 
 }  // namespace tw::cpu
