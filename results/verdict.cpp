@@ -75,19 +75,47 @@ void widen(Estimate& e, double relative_half_width) {
   e.high = e.value + std::hypot(*e.high - e.value, sensor);
 }
 
+/// Hosts that read all of a machine's meters. A reader has rows of whole sources ("nvml", "rapl") or of scopes other
+/// than device; another host on its machine (a container, a pod) that reads GPUs which the reader cannot address has
+/// neither.
+std::set<std::string> reading_hosts(const Record& record) {
+  std::set<std::string> hosts;
+  for (const Trial& trial : record.trials)
+    for (const EnergyRow& row : trial.energy)
+      if (row.domain.find(':') == std::string::npos || (!row.scope.empty() && row.scope != "device"))
+        hosts.insert(row.host);
+  return hosts;
+}
+
+/// "no meter on node2, node3".
+std::string no_meter_on(const std::set<std::string>& hosts) {
+  constexpr std::size_t most_named = 8;
+  std::string text = "no meter on ";
+  std::size_t named = 0;
+  for (const std::string& host : hosts) {
+    if (named == most_named) return text + " and " + std::to_string(hosts.size() - named) + " more";
+    text += (named++ == 0 ? "" : ", ") + host;
+  }
+  return text;
+}
+
 /// Joules of one scope in one trial, or why there are none.
 struct ScopeTotal {
   double energy_j = 0, uncertainty_j = 0;
   std::string reason;
 };
-ScopeTotal scope_total(const Trial& trial, const std::string& scope) {
+/// The samples are those of all hosts, so that each of the several `readers` must add to the joules.
+ScopeTotal scope_total(const Trial& trial, const std::string& scope, const std::set<std::string>& readers) {
   ScopeTotal total;
   bool any = false;
+  std::set<std::string> without = readers;
   for (const EnergyRow& row : trial.energy) {
+    if (row.scope == scope && (row.counted || row.reason == "not_visible")) without.erase(row.host);
     if (row.scope != scope || is_covered_elsewhere(row)) continue;
     if (!row.energy_j || !is_finite(*row.energy_j) || !row.counted || is_implausible(row)) {
       const char* fallback = row.energy_j ? "not counted" : "not read";
-      total.reason = row.domain + ": " + (row.reason.empty() ? fallback : row.reason);
+      if (readers.size() > 1) total.reason = row.host + ": ";
+      total.reason += row.domain + ": " + (row.reason.empty() ? fallback : row.reason);
       return total;
     }
     any = true;
@@ -96,6 +124,8 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope) {
   }
   if (!any)
     total.reason = "no counted meter";
+  else if (readers.size() > 1 && !without.empty())
+    total.reason = no_meter_on(without);
   else if (!(total.energy_j > 0))
     total.reason = "counter did not move";  // 0 J is never a measurement
   return total;
@@ -144,11 +174,12 @@ void summarise_energy(Record& record, const std::vector<double>& samples) {
     return;
   }
   s.energy_reason.clear();
+  const std::set<std::string> readers = reading_hosts(record);
   for (const std::string& scope : scopes) {
     std::vector<double> energy, samples_per_j, relative;
     std::string reason;
     for (std::size_t i = 0; i < record.trials.size() && reason.empty(); ++i) {
-      const ScopeTotal total = scope_total(record.trials[i], scope);
+      const ScopeTotal total = scope_total(record.trials[i], scope, readers);
       reason = total.reason;
       if (!reason.empty()) break;
       energy.push_back(total.energy_j);

@@ -162,6 +162,67 @@ TEST(Verdict, AnUncountedRowIsMissedWhateverTheReason) {
   }
 }
 
+EnergyRow row_of(const std::string& host, const std::string& scope, const std::string& domain,
+                 const std::string& reason) {
+  EnergyRow row;
+  row.host = host, row.scope = scope, row.domain = domain, row.method = "counter", row.reason = reason;
+  row.counted = reason.empty();
+  if (reason.empty() || reason == "not_visible") row.energy_j = 5000, row.uncertainty_j = 2;
+  return row;
+}
+Record with_rows(const std::vector<EnergyRow>& rows) {
+  Record r = sample_record_with_energy();  // of node1
+  for (Trial& t : r.trials) t.energy.insert(t.energy.end(), rows.begin(), rows.end());
+  return summarised(r);
+}
+
+TEST(Verdict, AHostWithoutAMeterMakesTheScopeAbsent) {
+  const Record r = with_rows({row_of("node2", "", "rapl", "no_driver"), row_of("node2", "", "nvml", "no_driver"),
+                              row_of("node3", "dram", "rapl:dram-0", ""), row_of("node3", "", "nvml", "no_driver")});
+  EXPECT_FALSE(r.summary.energy_j.at("package") || r.summary.energy_j.at("dram"));
+  EXPECT_FALSE(r.summary.samples_per_j.at("package") || r.summary.flops_per_w.at("dram"));
+  EXPECT_EQ(r.summary.energy_reason.substr(r.summary.energy_reason.find("dram")),
+            "dram: no meter on node2; package: no meter on node2, node3");
+  EXPECT_TRUE(has_flag(r, "no_energy_meter"));
+  EXPECT_EQ(r.verdict.status, "valid");
+}
+
+TEST(Verdict, HostsThatAllCountAreSummed) {
+  const Record r =
+      with_rows({row_of("node2", "package", "rapl:package-0", ""), row_of("node2", "", "nvml", "no_driver")});
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("package")->value, 11800 + 5000);
+  EXPECT_FALSE(r.summary.energy_j.at("dram"));
+  EXPECT_EQ(r.summary.energy_reason, "dram: no meter on node2");
+  const Record lost = with_rows({row_of("node2", "package", "rapl:package-0", "permission")});
+  EXPECT_TRUE(lost.summary.energy_reason.ends_with("package: node2: rapl:package-0: permission"))
+      << lost.summary.energy_reason;
+  // A check of something else is no meter of the scope.
+  const Record check = with_rows({row_of("node2", "package", "hwmon:cpu-0", "contained")});
+  EXPECT_TRUE(check.summary.energy_reason.ends_with("package: no meter on node2")) << check.summary.energy_reason;
+}
+
+TEST(Verdict, AHostWhoseGpusAreNotTheJobsMissesNothing) {
+  const Record r =
+      with_rows({row_of("node1", "device", "nvml:GPU-a", ""), row_of("node2", "device", "nvml:GPU-b", "not_visible"),
+                 row_of("node2", "", "rapl", "no_driver")});
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("device").value().value, 5000);
+}
+
+TEST(Verdict, AHostThatReadsOnlyGpusOfAnothersMachineMissesNothing) {
+  const Record r = with_rows({row_of("node1", "device", "nvml:GPU-a", ""), row_of("pod2", "device", "nvml:GPU-b", ""),
+                              row_of("pod2", "", "nvml-power:GPU-b", "unsupported")});
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("device").value().value, 10000);
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("package").value().value, 11800);
+  EXPECT_EQ(r.summary.energy_reason, "");
+}
+
+TEST(Verdict, ManyHostsWithoutAMeterAreCounted) {
+  std::vector<EnergyRow> rows;
+  for (int i = 10; i < 22; ++i) rows.push_back(row_of("node" + std::to_string(i), "", "rapl", "no_driver"));
+  const std::string reason = with_rows(rows).summary.energy_reason;
+  EXPECT_TRUE(reason.ends_with("node16, node17 and 4 more")) << reason;
+}
+
 TEST(Verdict, AnAbsentContainedRowIsNotMissed) {
   Record r = sample_record_with_energy();
   for (Trial& t : r.trials) t.energy[3].energy_j.reset();
