@@ -243,7 +243,8 @@ std::optional<Journal> JournalFolder::read() const {
       for (const Json& attempt : one.at("attempts")) {
         Attempt made{attempt.at("requested").get<double>(), std::nullopt};
         if (!attempt.at("accepted").is_null()) made.accepted = attempt.at("accepted").get<double>();
-        entry.attempts.push_back(made);
+        if (attempt.contains("refused")) made.refused = attempt.at("refused").get<KnobState>();
+        entry.attempts.push_back(std::move(made));
       }
       journal.entries.push_back(std::move(entry));
     }
@@ -262,9 +263,11 @@ void JournalFolder::write(const Journal& journal) const {
                {"entries", Json::array()}};
   for (const JournalEntry& entry : journal.entries) {
     Json attempts = Json::array();
-    for (const Attempt& attempt : entry.attempts)
+    for (const Attempt& attempt : entry.attempts) {
       attempts.push_back(
           {{"requested", attempt.requested}, {"accepted", attempt.accepted ? Json(*attempt.accepted) : Json()}});
+      if (!attempt.refused.empty()) attempts.back()["refused"] = attempt.refused;
+    }
     json["entries"].push_back({{"kind", to_string(entry.kind)},
                                {"domain", entry.domain},
                                {"found", entry.found},

@@ -90,9 +90,10 @@ PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts
   PutBack result;
   const std::optional<double> now = get();
   result.reset = !now;
-  if (now && save() == found) return result;
+  const KnobState state = now ? save() : KnobState();
+  if (now && state == found) return result;
   const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-    return is_ours(attempt.requested, attempt.accepted.value_or(attempt.requested));
+    return is_ours(attempt.requested, attempt.accepted) || (!attempt.refused.empty() && attempt.refused == state);
   });
   if (!ours) {
     result.reset = false;

@@ -51,6 +51,7 @@ class NotApplied : public std::runtime_error {
 struct Attempt {
   double requested = 0;
   std::optional<double> accepted;
+  KnobState refused = {};  ///< what a call that threw has changed, as it read back: a clamped value is ours
 };
 
 /// What became of putting back.
@@ -79,8 +80,9 @@ class Knob {
   /// Everything that restore needs.
   virtual KnobState save() = 0;
   /// Whether what is in force now is what set(requested) left, which read back as `accepted`: only then may it be
-  /// restored, since otherwise somebody else has changed it since. Without a getter: true.
-  virtual bool is_ours(double requested, double accepted) = 0;
+  /// restored, since otherwise somebody else has changed it since. Where nobody came to read it back, all that the
+  /// hardware may have rounded it to counts. Without a getter: true.
+  virtual bool is_ours(double requested, std::optional<double> accepted) = 0;
   /// Why somebody else's setting seems to be in force that save() cannot keep, so that restore() would undo it; empty
   /// where none is evident. For knobs without a getter (DESIGN §8.6); says most under load.
   virtual std::string lock_evident() { return {}; }

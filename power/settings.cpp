@@ -5,6 +5,20 @@
 #include <system_error>
 
 namespace tw {
+namespace {
+
+/// What is otherwise than before; empty where that cannot be read.
+KnobState changed_since(Knob& knob, const KnobState& before) {
+  KnobState changed;
+  try {
+    for (const auto& [key, value] : knob.save())
+      if (const auto old = before.find(key); old == before.end() || old->second != value) changed[key] = value;
+  } catch (const std::exception&) {  // putting back meets the same, and says so
+  }
+  return changed;
+}
+
+}  // namespace
 
 Settings::Settings(std::vector<KnobFinding> found, SettingsOptions options)
     : found_(std::move(found)), options_(std::move(options)) {
@@ -86,12 +100,14 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
 
   // The journal first: what was found, and what is about to be written.
   std::vector<Knob*> fresh;
+  std::map<const Knob*, KnobState> before;
   for (auto step = plan.begin(); step != plan.end();) {
     AppliedSetting& result = results[step->second];
     try {
       Held* one = held(step->first);
+      const KnobState& now = before[step->first] = step->first->save();
       if (!one) {
-        held_.push_back({step->first, {result.kind, result.domain, step->first->save(), {}}});
+        held_.push_back({step->first, {result.kind, result.domain, now, {}}});
         one = &held_.back();
         fresh.push_back(step->first);
       }
@@ -128,7 +144,6 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
     try {
       result.accepted = knob->set(result.requested);
       one.entry.attempts = {{result.requested, result.accepted}};
-      continue;
     } catch (const NotApplied& error) {
       result.reason = error.reason;
       result.detail = error.what();
@@ -136,11 +151,19 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
       result.reason = "unsupported";
       result.detail = error.what();
     }
+    if (result.accepted) {
+      write_journal();  // before the next device: a guardian is to know each value that is in force
+      continue;
+    }
+    // What a set point that was not taken has left is ours all the same, also for a guardian that comes in between.
+    one.entry.attempts.back().refused = changed_since(*knob, before[knob]);
+    if (!one.entry.attempts.back().refused.empty()) write_journal();
     const std::ptrdiff_t index_held = &one - held_.data();
     const RestoredSetting back = release(static_cast<std::size_t>(index_held));
     if (back.outcome == RestoredSetting::Outcome::failed && result.reason == "permission" && !set_before)
       held_.erase(held_.begin() + index_held);  // who may not set has changed nothing, and need not be able to reset
     else if (back.outcome == RestoredSetting::Outcome::failed) result.detail += "; and putting back: " + back.detail;
+    else if (back.outcome == RestoredSetting::Outcome::left) result.detail += "; somebody else has set " + back.detail;
   }
   if (held_.empty()) {
     folder_->remove();

@@ -63,8 +63,8 @@ class Settings {
 
   /// Brings all devices of each kind to its value, and what an earlier call has set and this one does not name back to
   /// what was found. One entry for each device, or for each finding that says why there is none. Throws SettingsHeld
-  /// where another run holds settings, JournalError or std::system_error where the journal cannot be kept: then nothing
-  /// new was written to the hardware.
+  /// where another run holds settings, JournalError or std::system_error where the journal cannot be kept: before
+  /// anything new was written to the hardware, or later, and then restore_all() puts back what was.
   std::vector<AppliedSetting> apply(const std::map<KnobKind, double>& wanted);
 
   /// What the hardware does now, for each setting in force; under load. Up to 0.1 s for each power cap.

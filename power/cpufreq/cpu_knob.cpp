@@ -111,11 +111,11 @@ class CpuKnob : public Knob {
     return state;
   }
 
-  bool is_ours(double requested, double accepted) override {
+  bool is_ours(double requested, std::optional<double> accepted) override {
     for (const unsigned cpu : policies_->cpus()) {
       const Limits now = policies_->limits(cpu);
       for (const unsigned long khz : {now.min_khz, now.max_khz})
-        if (khz != khz_of(requested) && khz != khz_of(accepted)) return false;
+        if (!is_left_by({requested, accepted}, khz)) return false;
     }
     return true;
   }
@@ -130,17 +130,18 @@ class CpuKnob : public Knob {
   /// Decides for the minimum and the maximum of each policy: a run that was cut off has set only some.
   PutBack put_back(const KnobState& found, std::span<const Attempt> attempts) override {
     PutBack result;
-    const auto ours = [&](unsigned long khz) {
+    const auto ours = [&](const std::string& key, unsigned long khz) {
       return std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-        return khz == khz_of(attempt.requested) || (attempt.accepted && khz == khz_of(*attempt.accepted));
+        const auto refused = attempt.refused.find(key);
+        return is_left_by(attempt, khz) || (refused != attempt.refused.end() && refused->second == std::to_string(khz));
       });
     };
     const auto leave = [&](const std::string& what) { result.left += (result.left.empty() ? "" : ", ") + what; };
     each_saved(found, [&](unsigned cpu, const Limits& saved) {
       const Limits now = policies_->limits(cpu);
       Limits wanted = now;
-      if (now.min_khz != saved.min_khz && ours(now.min_khz)) wanted.min_khz = saved.min_khz;
-      if (now.max_khz != saved.max_khz && ours(now.max_khz)) wanted.max_khz = saved.max_khz;
+      if (now.min_khz != saved.min_khz && ours(name_of(cpu) + ".min_khz", now.min_khz)) wanted.min_khz = saved.min_khz;
+      if (now.max_khz != saved.max_khz && ours(name_of(cpu) + ".max_khz", now.max_khz)) wanted.max_khz = saved.max_khz;
       if (wanted.min_khz > wanted.max_khz) wanted = now;  // beside a foreign value there is no place for ours
       if (wanted.min_khz != saved.min_khz)
         leave(name_of(cpu) + " scaling_min_freq = " + std::to_string(wanted.min_khz) + " kHz");
@@ -157,6 +158,13 @@ class CpuKnob : public Knob {
  private:
   /// Drivers may round to the step of their hardware, 100 MHz or less.
   static constexpr unsigned long rounding_khz = 50'000;
+
+  /// As set() wrote it; rounded, too, where nobody came to read it back.
+  static bool is_left_by(const Attempt& attempt, unsigned long khz) {
+    const unsigned long requested = khz_of(attempt.requested);
+    if (attempt.accepted) return khz == requested || khz == khz_of(*attempt.accepted);
+    return khz <= requested + rounding_khz && khz + rounding_khz >= requested;
+  }
 
   /// In the order that keeps min <= max at each moment. Writes only what differs.
   void write(unsigned cpu, unsigned long min_khz, unsigned long max_khz) {

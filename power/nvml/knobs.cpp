@@ -113,7 +113,7 @@ class ClockKnob : public Knob {
     return code == nvml::success ? std::optional<double>(mhz) : std::nullopt;
   }
   KnobState save() override { return {{"lock", "unknown"}}; }
-  bool is_ours(double, double) override { return true; }
+  bool is_ours(double, std::optional<double>) override { return true; }
   void restore(const KnobState&) override {
     if (const int code = call((*library_).*kind_.reset, device_.handle); code != nvml::success)
       refuse(*library_, code, kind_.reset_name, domain() + " " + to_string(kind_.kind));
@@ -183,9 +183,10 @@ class PowerLimitKnob : public Knob {
     return sensor_.read(&watts) == nvml::success ? std::optional(watts) : std::nullopt;
   }
   KnobState save() override { return {{"requested_mw", std::to_string(requested_mw())}}; }
-  bool is_ours(double requested, double accepted) override {
+  bool is_ours(double requested, std::optional<double> accepted) override {
     const double now = requested_mw();
-    return std::abs(now - requested * 1e3) < 0.5 || std::abs(now - accepted * 1e3) < 0.5;
+    if (!accepted) return std::abs(now - requested * 1e3) < rounding_mw;
+    return std::abs(now - requested * 1e3) < 0.5 || std::abs(now - *accepted * 1e3) < 0.5;
   }
   void restore(const KnobState& found) override {
     const auto entry = found.find("requested_mw");
@@ -199,6 +200,8 @@ class PowerLimitKnob : public Knob {
   }
 
  private:
+  static constexpr double rounding_mw = 1000;  // boards take whole watts
+
   /// What somebody asked for, not what is enforced: other limits may lie below it.
   unsigned requested_mw() const {
     if (const auto field = nvml::read_field(*library_, device_.handle, nvml::field_power_requested_limit))
@@ -216,7 +219,6 @@ class PowerLimitKnob : public Knob {
     const int code =
         call(library_->nvmlDeviceSetPowerManagementLimit, device_.handle, static_cast<unsigned>(milliwatts));
     if (code != nvml::success) refuse(*library_, code, "nvmlDeviceSetPowerManagementLimit", what);
-    constexpr double rounding_mw = 1000;  // boards take whole watts
     double accepted = 0, enforced = 0;
     for (int attempt = 0; attempt < 10; ++attempt) {
       if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));

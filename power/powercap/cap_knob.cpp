@@ -81,9 +81,9 @@ class CapKnob : public Knob {
 
   KnobState save() override { return to_state(read()); }
 
-  bool is_ours(double requested, double accepted) override {
+  bool is_ours(double requested, std::optional<double> accepted) override {
     const State now = read();
-    return now.enabled && (now.limit_uw == uw_of(accepted) || now.limit_uw == uw_of(requested));
+    return now.enabled && is_left_by({requested, accepted}, now.limit_uw);
   }
 
   void restore(const KnobState& found) override {
@@ -97,15 +97,17 @@ class CapKnob : public Knob {
     const State saved = from_state(found), now = read();
     State wanted = now;
     const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-      return now.limit_uw == uw_of(attempt.requested) ||
-             (attempt.accepted && now.limit_uw == uw_of(*attempt.accepted)) ||
-             // The kernel's rounding of a value that nobody came to read back.
-             (!attempt.accepted && within_a_step(now.limit_uw, uw_of(attempt.requested)));
+      return is_left_by(attempt, now.limit_uw) || has(attempt.refused, "limit_uw", std::to_string(now.limit_uw));
     });
+    // Beside a limit that was clamped to what it had been.
+    const bool switched =
+        now.limit_uw == saved.limit_uw && std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+          return has(attempt.refused, "enabled", "1");
+        });
     const auto leave = [&](const std::string& what) { result.left += (result.left.empty() ? "" : ", ") + what; };
     if (ours) wanted.limit_uw = saved.limit_uw;
     // Whoever has taken the limit over has the switch, too; and we never switch off.
-    if (now.enabled && ours) wanted.enabled = saved.enabled;
+    if (now.enabled && (ours || switched)) wanted.enabled = saved.enabled;
     if (wanted.limit_uw != saved.limit_uw) leave(domain_ + " power_limit_uw = " + std::to_string(now.limit_uw));
     if (wanted.enabled != saved.enabled) leave(domain_ + " enabled = " + (now.enabled ? "1" : "0"));
     // set() never writes it.
@@ -125,6 +127,18 @@ class CapKnob : public Knob {
     bool enabled = false;
     bool operator==(const State&) const = default;
   };
+
+  static bool has(const KnobState& state, const char* key, const std::string& value) {
+    const auto entry = state.find(key);
+    return entry != state.end() && entry->second == value;
+  }
+
+  /// As set() wrote it; rounded by the kernel, too, where nobody came to read it back.
+  static bool is_left_by(const Attempt& attempt, std::uint64_t limit_uw) {
+    const std::uint64_t requested = uw_of(attempt.requested);
+    if (!attempt.accepted) return within_a_step(limit_uw, requested);
+    return limit_uw == requested || limit_uw == uw_of(*attempt.accepted);
+  }
 
   State read() {
     State state;

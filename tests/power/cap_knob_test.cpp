@@ -113,6 +113,22 @@ TEST_F(CapKnobTest, NotApplied) {
   EXPECT_EQ(refusal(100), "locked");
 }
 
+TEST_F(CapKnobTest, PutsBackWhatWasClamped) {
+  zone.enabled = false;
+  const KnobState found = knob->save();
+  zone.limit_uw = 150'000'000, zone.enabled = true;
+  const Attempt raised{100, std::nullopt, {{"limit_uw", "150000000"}, {"enabled", "1"}}};
+  EXPECT_EQ(knob->put_back(found, {&raised, 1}).left, "");
+  EXPECT_EQ(knob->save(), found);
+  // The limit stays as it was, but it was switched on.
+  zone.ignores_writes = true;
+  EXPECT_EQ(refusal(100), "clamped");
+  EXPECT_TRUE(zone.enabled);
+  const Attempt ignored{100, std::nullopt, {{"enabled", "1"}}};
+  EXPECT_EQ(knob->put_back(found, {&ignored, 1}).left, "");
+  EXPECT_EQ(knob->save(), found);
+}
+
 TEST_F(CapKnobTest, LeavesWhatSomebodyElseHasChanged) {
   const KnobState found = knob->save();
   const Attempt attempt{120, knob->set(120)};

@@ -102,6 +102,32 @@ TEST_F(CpuKnobTest, PutsBackAHalfWrittenSetting) {
   EXPECT_FALSE(knob->put_back(found, {&cut_off, 1}).changed);
 }
 
+TEST_F(CpuKnobTest, PutsBackWhatWasClampedAndWhatNobodyReadBack) {
+  const KnobState found = knob->save();
+  system.now[0] = {2'400'000, 2'600'000, system.now[0].governor};
+  system.now[2] = {1'200'000, 2'020'000, system.now[2].governor};
+  const Attempt read_back{2000, 2000};
+  EXPECT_FALSE(knob->put_back(found, {&read_back, 1}).changed);
+  const Attempt attempt{2000, std::nullopt, {{"cpu0.min_khz", "2400000"}, {"cpu0.max_khz", "2600000"}}};
+  const PutBack done = knob->put_back(found, {&attempt, 1});
+  EXPECT_TRUE(done.changed);
+  EXPECT_EQ(done.left, "");
+  EXPECT_EQ(knob->save(), found);
+  // What read back of one policy says nothing of another.
+  system.now[2].max_khz = 2'600'000;
+  EXPECT_EQ(knob->put_back(found, {&attempt, 1}).left, "cpu2 scaling_max_freq = 2600000 kHz");
+}
+
+TEST_F(CpuKnobTest, PutsBackTheGovernorThatReadBackInstead) {
+  const KnobState found = governor->save();
+  system.now[2].governor = "conservative";
+  const Attempt attempt{of("performance"), std::nullopt, {{"cpu2.governor", "conservative"}}};
+  const PutBack done = governor->put_back(found, {&attempt, 1});
+  EXPECT_TRUE(done.changed);
+  EXPECT_EQ(done.left, "");
+  EXPECT_EQ(governor->save(), found);
+}
+
 TEST_F(CpuKnobTest, LeavesWhatSomebodyElseHasChanged) {
   const KnobState found = knob->save();
   const Attempt ours{2000, knob->set(2000)};

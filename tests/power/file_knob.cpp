@@ -22,6 +22,10 @@ class FileKnob : public Knob {
   double set(double value) override {
     write_file_text(file(), std::to_string(static_cast<int>(value)));
     if (fs::exists(folder_ / "locked")) throw NotApplied("locked", "the file says locked");
+    if (has_getter() && fs::exists(folder_ / "clamp")) {
+      write_file_text(file(), file_text(folder_ / "clamp"));
+      throw NotApplied("clamped", "another value reads back");
+    }
     return value;
   }
   std::optional<double> observe() override { return std::stod(file_text(file())) - 10; }
@@ -29,9 +33,9 @@ class FileKnob : public Knob {
     if (!has_getter()) return {};
     return {{"value", file_text(file())}};
   }
-  bool is_ours(double requested, double accepted) override {
+  bool is_ours(double requested, std::optional<double> accepted) override {
     const auto now = get();
-    return !now || *now == requested || *now == accepted;
+    return !now || *now == requested || now == accepted;
   }
   void restore(const KnobState& found) override {
     while (fs::exists(folder_ / "hold")) std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+
+#include "power/settings.hpp"
 #include "tests/power/nvml_finders.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
@@ -133,6 +137,36 @@ TEST_F(NvmlKnob, AClampedLimitIsNotApplied) {
   EXPECT_EQ(outcome(limit, 300, &message), "clamped");
   EXPECT_NE(message.find("reads back as 400 W"), std::string::npos) << message;
   EXPECT_EQ(outcome(limit, 450), "applied");
+}
+
+TEST_F(NvmlKnob, AClampedLimitIsPutBack) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may set";
+  char folder[] = "/tmp/trainwatt-nvml-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  machine_.edit(0, [](standin::Gpu& gpu) { gpu.clamp_limit_mw = 400000; });
+  {
+    SettingsOptions options;
+    options.folder = folder;
+    options.find = [](const KnobOptions&) { return nvml_find_knobs(); };
+    Settings settings(nvml_find_knobs(), options);
+    const auto applied = settings.apply({{KnobKind::gpu_power_limit, 300}});
+    ASSERT_EQ(applied.size(), 2u);
+    EXPECT_EQ(applied[0].reason, "clamped");
+    EXPECT_EQ(applied[1].accepted, 300);
+    EXPECT_EQ(machine_.gpu(0).limit_mw, 700000u);
+  }
+  EXPECT_EQ(machine_.gpu(1).limit_mw, 700000u);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(NvmlKnob, ARoundedLimitThatNobodyReadBackIsPutBack) {
+  Knob& limit = knob(KnobKind::gpu_power_limit);
+  const KnobState found = limit.save();
+  machine_.edit(0, [](standin::Gpu& gpu) { gpu.limit_mw = 250000; });
+  const Attempt cut_off{250.5, std::nullopt}, read_back{250.5, 250.5};
+  EXPECT_FALSE(limit.put_back(found, {&read_back, 1}).changed);
+  EXPECT_TRUE(limit.put_back(found, {&cut_off, 1}).changed);
+  EXPECT_EQ(machine_.gpu(0).limit_mw, 700000u);
 }
 
 TEST_F(NvmlKnob, ALimitAboveTheBoardsIsNotApplied) {

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -181,6 +183,94 @@ TEST_F(SettingsTest, WhatIsNotAppliedIsPutBackAtOnce) {
   EXPECT_EQ(applied[0].reason, "locked");
   EXPECT_EQ(applied[1].reason, "unsupported");  // no such knob among those found
   expect_put_back();
+}
+
+TEST_F(SettingsTest, WhatTheDriverClampedIsPutBackAtOnce) {
+  write_file_text(knobs / "clamp", "2000");
+  Settings settings = make_settings();
+  const auto applied = settings.apply({{KnobKind::cpu_frequency, 1500}});
+  ASSERT_EQ(applied.size(), 1u);
+  EXPECT_EQ(applied[0].accepted, std::nullopt);
+  EXPECT_EQ(applied[0].reason, "clamped");
+  EXPECT_EQ(applied[0].detail, "another value reads back");
+  expect_put_back();
+}
+
+// A value that somebody else wrote before is not made ours by a set point that changes nothing.
+TEST_F(SettingsTest, AForeignValueIsLeftAlsoWhereOursIsRefused) {
+  Settings settings = make_settings();
+  settings.apply({{KnobKind::cpu_frequency, 1500}});
+  write_file_text(knobs / "cpu_frequency_mhz", "2000");
+  write_file_text(knobs / "clamp", "2000");
+  const auto applied = settings.apply({{KnobKind::cpu_frequency, 1600}});
+  ASSERT_EQ(applied.size(), 1u);
+  EXPECT_EQ(applied[0].reason, "clamped");
+  EXPECT_NE(applied[0].detail.find("somebody else has set cpu cpu_frequency_mhz = 2000"), std::string::npos)
+      << applied[0].detail;
+  EXPECT_EQ(cpu(), "2000");
+  EXPECT_FALSE(journal());
+}
+
+// Killed after the value was clamped, before it was back: the journal must name what read back.
+TEST_F(SettingsTest, AClampedValueOfAKilledRunIsPutBackByItsGuardian) {
+  write_file_text(knobs / "clamp", "2000");
+  write_file_text(knobs / "hold", "");
+  Process run(command());
+  EXPECT_TRUE(eventually([&] {
+    const auto folder = JournalFolder::open(base / "run", false);
+    const auto journal = folder ? folder->read() : std::nullopt;
+    return journal && std::any_of(journal->entries.begin(), journal->entries.end(), [](const JournalEntry& entry) {
+             return entry.attempts.back().refused == KnobState{{"value", "2000"}};
+           });
+  }));
+  EXPECT_EQ(run.end(SIGKILL), 128 + SIGKILL);
+  EXPECT_EQ(cpu(), "2000");
+  fs::remove(knobs / "hold");
+  expect_put_back();
+}
+
+/// A device that rounds; set() first looks at the journal that is on disk.
+class RoundingKnob : public Knob {
+ public:
+  RoundingKnob(std::string domain, fs::path folder) : domain_(std::move(domain)), folder_(std::move(folder)) {}
+  KnobKind kind() const override { return KnobKind::cpu_power_limit; }
+  std::string domain() const override { return domain_; }
+  KnobRange range() const override { return {10, 300, {}}; }
+  std::optional<double> get() override { return now_; }
+  double set(double value) override {
+    seen = JournalFolder::open(folder_, false)->read();
+    return now_ = std::floor(value);
+  }
+  std::optional<double> observe() override { return now_; }
+  KnobState save() override { return {{"value", std::to_string(now_)}}; }
+  bool is_ours(double requested, std::optional<double> accepted) override {
+    return now_ == requested || now_ == accepted;
+  }
+  void restore(const KnobState& found) override { now_ = std::stod(found.at("value")); }
+  std::optional<Journal> seen;
+
+ private:
+  std::string domain_;
+  fs::path folder_;
+  double now_ = 205;
+};
+
+TEST_F(SettingsTest, WhatReadsBackIsJournalledBeforeTheNextDevice) {
+  std::vector<KnobFinding> found(2);
+  RoundingKnob* second = nullptr;
+  for (const int i : {0, 1}) {
+    auto knob = std::make_unique<RoundingKnob>("rapl:package-" + std::to_string(i), base / "run");
+    second = knob.get();
+    found[i].kind = knob->kind();
+    found[i].domain = knob->domain();
+    found[i].knob = std::move(knob);
+  }
+  Settings settings(std::move(found));
+  EXPECT_EQ(settings.apply({{KnobKind::cpu_power_limit, 120.5}})[1].accepted, 120);
+  ASSERT_TRUE(second->seen);
+  ASSERT_EQ(second->seen->entries.size(), 2u);
+  EXPECT_EQ(second->seen->entries[0].attempts.back().accepted, 120);
+  EXPECT_EQ(second->seen->entries[1].attempts.back().accepted, std::nullopt);
 }
 
 TEST_F(SettingsTest, AKnobWithAReasonIsNotTried) {
