@@ -14,7 +14,7 @@ class Quick(Case):
     def test_each_point_has_flops_per_watt_with_an_uncertainty_and_a_ledger(self):
         with FakeNode(self.folder / "powercap", WATTS) as node:
             if why := node.why_not():
-                print(f"skip: {why}", flush=True)
+                print(f"\nskip: {why}", flush=True)  # a line of its own: scripts/test reads the reason from it
                 os._exit(77)
             command = [*node.command(), *mpirun(2), str(BIN / "trainwatt-train"), "--suite", "quick", "--window", "0.3",
                        "--out", str(self.out)]
