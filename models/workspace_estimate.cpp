@@ -21,8 +21,8 @@ std::size_t library_bytes(std::size_t rows, std::size_t in, std::size_t out, std
   return in * out * sizeof(float) + 2 * block * std::min(std::max({rows, in, out}), depth) * element + library_thread;
 }
 
-// A gradient in slices of rows: for each thread copies of a chunk of both operands (gathered and packed, of 1 MiB unless the
-// rows are very long) and a sum of at most 4 MiB.
+// A gradient in slices of rows: for each thread copies of a chunk of both operands (gathered and packed, of 1 MiB
+// unless the rows are very long) and a sum of at most 4 MiB.
 std::size_t sliced(std::size_t in, std::size_t out, std::size_t element, std::size_t threads) {
   const std::size_t chunk = std::max(std::size_t{1} << 20, 2 * block * (in + out) * element);
   return threads * (2 * chunk + std::min(in * out * sizeof(float), std::size_t{4} << 20) + library_thread + 8 * page);
@@ -57,17 +57,19 @@ Scratch attention(const Product& p, std::size_t element, std::size_t threads) {
   return {std::min(threads, unsign(p.batch * p.heads)) * (own + library_bytes(queries, seq, width, element)), 0};
 }
 
-// The gradient in the library's layout; for each thread transposed images and a partial sum of the gradient. As a product of
-// rows: those gathered and packed, dy transposed.
+// The gradient in the library's layout; for each thread transposed images and a partial sum of the gradient. As a
+// product of rows: those gathered and packed, dy transposed.
 Scratch convolution(const Product& p, std::size_t element, std::size_t threads) {
   const std::size_t in = up(unsign(p.in_channels), 32), out = up(unsign(p.out_channels), 32);
-  const std::size_t kernel = unsign(p.kernel), stride = unsign(p.stride);
-  const std::size_t pixels = unsign(p.height * p.width), out_pixels = pixels / (stride * stride) + pixels % 2 + 1;
+  const std::size_t kernel = unsign(p.kernel);
+  const std::size_t pixels = unsign(p.height * p.width);
+  const std::size_t out_pixels = unsign((p.height + p.stride - 1) / p.stride * ((p.width + p.stride - 1) / p.stride));
   const std::size_t gradient = kernel * kernel * in * out * sizeof(float);
-  Scratch scratch{gradient, threads * (4 * (pixels * in + (out_pixels + 1) * out) * element + 2 * gradient + library_thread)};
+  Scratch scratch{gradient,
+                  threads * (4 * (pixels * in + (out_pixels + 1) * out) * element + 2 * gradient + library_thread)};
   const std::size_t rows = unsign(p.batch) * out_pixels, patch = kernel * kernel * in;
   const bool pixelwise = kernel == 1 && p.padding == 0;
-  if (pixelwise || rows * patch * element <= std::size_t{33} << 20) {
+  if (pixelwise || rows * kernel * kernel * unsign(p.in_channels) * element <= std::size_t{32} << 20) {
     const std::size_t whole = up(rows, block) * (2 * up(patch, block) + up(out, block)) * element + 2 * page;
     scratch.workspace = std::max({scratch.workspace, whole, sliced(patch, out, element, threads)});
     scratch.library = std::max(scratch.library, threads * library_bytes(rows, patch, out, element));

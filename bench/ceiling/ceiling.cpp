@@ -178,7 +178,8 @@ class Measurement {
     if (convolution) {
       add_convolution(p);
     } else {
-      // A head of tens of thousands of classes takes seconds a run when whole, and tiles are faster in every library seen.
+      // A head of tens of thousands of classes takes seconds a run when whole, and tiles are faster in every library
+      // seen.
       if (p.kind != Product::Kind::classifier || p.out_features <= widest_whole)
         add_linear(p.rows, p.in_features, p.out_features, 1, 1, "");
       if (p.kind == Product::Kind::classifier) add_classifier(p);
@@ -247,7 +248,8 @@ class Measurement {
   void add_library(Pass& pass, const Shape& shape, Op op, std::int64_t tiles, const std::string& name) {
     const bool to_x = op == Op::linear_backward_input || op == Op::convolution_backward_input;
     const bool to_weight = op == Op::linear_backward_weights || op == Op::convolution_backward_weights;
-    const Buffer &x = to_x ? dx_ : x_, &weight = to_weight ? d_weight_ : library_weight_, &y = to_x || to_weight ? dy_ : y_;
+    const Buffer &x = to_x ? dx_ : x_, &weight = to_weight ? d_weight_ : library_weight_,
+                 &y = to_x || to_weight ? dy_ : y_;
     const auto count = static_cast<std::size_t>(tiles);
     for (LibraryProduct& product : device_.library_products(shape, op)) {
       const auto [x_bytes, weight_bytes, y_bytes] = product.bytes;
@@ -285,7 +287,8 @@ class Measurement {
   void add_classifier(const Product& p) {
     const std::int64_t classes = p.out_features, padded = round_up(classes, class_padding);
     const bool whole = classes <= widest_whole;
-    if (whole && padded != classes && classes > class_padding) add_linear(p.rows, p.in_features, padded, 1, 1, "padded classes");
+    if (whole && padded != classes && classes > class_padding)
+      add_linear(p.rows, p.in_features, padded, 1, 1, "padded classes");
     for (const std::int64_t wanted : {smallest_tile, large_tile}) {
       if (classes < 2 * wanted) continue;
       const std::int64_t tiles = (classes + wanted - 1) / wanted;
@@ -308,7 +311,12 @@ class Measurement {
     const Dims w{p.out_channels, p.kernel, p.kernel, p.in_channels};
     plan->bind(view(weight_, w));
     plan->refresh(*stream_);
-    forward_.candidates.push_back({"", plan->description(), [=, this] { plan->forward(*stream_, {view(x_, x), view(y_, y)}); }, {}});
+    forward_.candidates.push_back({"",
+                                   plan->description(),
+                                   [=, this] {
+                                     plan->forward(*stream_, {view(x_, x), view(y_, y)});
+                                   },
+                                   {}});
     backward_input_.candidates.push_back({"",
                                           plan->description(),
                                           [=, this] {
@@ -331,9 +339,7 @@ class Measurement {
 
   // ---- timing ----
   /// The way in which a pass is timed again; null where all compete.
-  const std::string* known_way(std::size_t pass) const {
-    return earlier_ ? &earlier_->entries.at(pass).way : nullptr;
-  }
+  const std::string* known_way(std::size_t pass) const { return earlier_ ? &earlier_->entries.at(pass).way : nullptr; }
 
   bool affords(double more_seconds) const { return seconds_since(start_) + more_seconds <= budget_seconds_; }
 
@@ -354,11 +360,11 @@ class Measurement {
     candidate.samples.push_back(time(candidate, runs));
   }
 
-  /// A first timing, to choose by: one run, and one more where the first may have been spoilt by being first: it is short,
-  /// and not far behind the best of the others.
-  double glance(Candidate& candidate, double best = std::numeric_limits<double>::infinity()) {
+  /// A first timing, to choose by: one run, and one more where the first is short enough to have been spoilt by being
+  /// first.
+  double glance(Candidate& candidate) {
     const double first = time(candidate, 1);
-    return first > 5 * longest_warmed || first > 3 * best ? first : time(candidate, 1);
+    return first > 5 * longest_warmed ? first : time(candidate, 1);
   }
 
   void time_all() {
@@ -368,15 +374,12 @@ class Measurement {
     for (Pass& pass : passes_) {
       if (pass.candidates.size() <= 1) continue;
       std::vector<std::pair<double, std::size_t>> glances;
-      double best = std::numeric_limits<double>::infinity();
-      for (std::size_t i = 0; i < pass.candidates.size(); ++i) {
-        glances.emplace_back(glance(pass.candidates[i], best), i);
-        best = std::min(best, glances.back().first);
-      }
+      for (std::size_t i = 0; i < pass.candidates.size(); ++i) glances.emplace_back(glance(pass.candidates[i]), i);
       std::sort(glances.begin(), glances.end());
       std::vector<Candidate> kept;
       for (const auto& [seconds, i] : glances)
-        if (kept.size() < most_kept && seconds <= keep_within * best) kept.push_back(std::move(pass.candidates[i]));
+        if (kept.size() < most_kept && seconds <= keep_within * glances[0].first)
+          kept.push_back(std::move(pass.candidates[i]));
       pass.candidates = std::move(kept);
     }
     for (int round = 0; round < maximum_rounds; ++round) {
@@ -430,6 +433,7 @@ class Measurement {
     Ceiling ceiling;
     double flops = 0;
     for (const Pass& pass : passes_) {
+      if (pass.candidates.empty()) throw Error(Failure::internal, "ceiling: no way is left to run " + pass.name);
       const Candidate& best = pass.best();
       Ceiling::Entry entry;
       entry.way = best.name;

@@ -2,9 +2,9 @@
 // `of_ceiling`.
 //
 // What is timed: forward, backward-input and backward-weights of every linear layer, convolution and the output head,
-// at the network's shapes, through the device's plans, in this process and dtype, without epilogues (no bias,
-// activation, residual or softmax; the weight gradient overwrites, the weights are already packed). Attention is left
-// out, since it is no plain product; `covered_flops_share` says how much of the model FLOPs that leaves.
+// at the network's shapes, through the device's plans or its library, in this process and dtype, without epilogues (no
+// bias, activation, residual or softmax; the weight gradient overwrites, the weights are already packed). Attention is
+// left out, since it is no plain product; `covered_flops_share` says how much of the model FLOPs that leaves.
 //
 // The choices all raise the ceiling rather than lower it, so that `of_ceiling` never flatters:
 // - Operands stay where they are from run to run (as in the library's own benchmark), so small ones are found in the
@@ -12,9 +12,10 @@
 // - Where there are several ways to run a product, each pass takes the fastest: the plan's own layouts (a plan picks by
 //   measurement), the library's bare product in each of its own layouts (what its benchmark times: conversions that a
 //   network would need are not counted), a 1×1 convolution as a matrix product, and the output head whole (up to 16384
-//   classes), padded to 64, in tiles of classes, in chunks of rows, or as the classifier operator itself if that, softmax
-//   included, is faster.
-// - Of the runs of one product the median counts, over rounds that go through all products, so that a slow moment of the
+//   classes), padded to 64, in tiles of classes, in chunks of rows, or as the classifier operator itself if that,
+//   softmax included, is faster.
+// - Of the runs of one product the median counts, over rounds that go through all products, so that a slow moment of
+// the
 //   machine does not hit one of them alone.
 #pragma once
 
@@ -43,9 +44,9 @@ struct Ceiling {
   double covered_flops_share = 0;  ///< entries' FLOPs ÷ model FLOPs of the micro-batch
 };
 
-/// Takes about `budget_seconds`, and more only where a warm-up and three runs of each product take longer. Allocates
-/// (and frees) operands on the device: best called while no network is there. Throws Error{unsupported} where the
-/// device lacks an operator in this dtype.
+/// Takes about `budget_seconds`, and more where a glance at each way and three runs of the best two take longer.
+/// Allocates (and frees) operands on the device: best called while no network is there. Throws Error{unsupported} where
+/// the device lacks an operator in this dtype.
 ///
 /// `earlier`, a ceiling of the same arguments: each pass is timed again in the way that won there, in no other.
 Ceiling measure_ceiling(Device& device, const NetworkDescription& network, DType dtype, std::int64_t micro_batch,

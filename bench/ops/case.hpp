@@ -58,8 +58,9 @@ std::vector<Entry> product_entries(const NetworkDescription& network, std::int64
 /// A pass of a product with nothing around it: no bias, no activation.
 std::unique_ptr<Case> make_bare(Device& device, const LinearShape& shape, Op pass);
 std::unique_ptr<Case> make_bare(Device& device, const ConvolutionShape& shape, Op pass);
-/// The library's own products at the same shapes in its layouts ("library/linear_forward/gpt2-124m/qkv/packed"), and the
-/// device's plan beside them, as bare as they ("…/plan"): how far a plan is from the best that the library can do. For devices with a library.
+/// The library's own products at the same shapes in its layouts ("library/linear_forward/gpt2-124m/qkv/packed"), and
+/// the device's plan beside them, as bare as they ("…/plan"): how far a plan is from the best that the library can do.
+/// For devices with a library.
 std::vector<Entry> library_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 /// Norms, the optimizer and the gradient's norm.
 std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::int64_t micro_batch,

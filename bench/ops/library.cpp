@@ -45,10 +45,9 @@ std::vector<Entry> library_entries(const NetworkDescription& network, std::int64
                            }});
     };
     if (p.kind == Product::Kind::convolution) {
-      const ConvolutionShape shape{p.batch, p.height, p.width, p.in_channels, p.out_channels,
+      const ConvolutionShape shape{p.batch,  p.height, p.width,   p.in_channels, p.out_channels,
                                    p.kernel, p.stride, p.padding, DType::float32};
-      for (const Op pass :
-           {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights})
+      for (const Op pass : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights})
         if (p.backward_input || pass != Op::convolution_backward_input) add(shape, pass, {"plain", "any"});
     } else {
       const LinearShape shape{p.rows, p.in_features, p.out_features, DType::float32, Activation::none};

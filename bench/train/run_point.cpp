@@ -288,7 +288,6 @@ Record run_point(RunContext& context, const Point& point) {
   }
   note_found(record.setting, context.found);
 
-  reset_peak_resident_bytes();
   const DType dtype = dtype_of(point.precision);
   const auto ceiling = [&](const Ceiling* earlier) {
     context.progress.stage("timing the products alone");
@@ -300,6 +299,7 @@ Record run_point(RunContext& context, const Point& point) {
   try {
     together(job, [&] { before = ceiling(nullptr); });
     context.progress.stage("building plans and weights");
+    reset_peak_resident_bytes();  // the network's, not that of the ceiling's operands
     together(job, [&] { run->set_up(); });
   } catch (const Stop& stop) {
     return not_run(std::move(record), "failed", stop.what());

@@ -367,7 +367,7 @@ TEST(Memory, WorkspaceOfLargeNetworksIsCovered) {
     const char* name;
     std::int64_t micro_batch, seq_len;
   };
-  for (const Large& large : {Large{"gpt2-124m", 2, 1024}, Large{"resnet-50", 4, 0}}) {
+  for (const Large& large : {Large{"gpt2-124m", 2, 1024}, Large{"resnet-50", 4, 0}, Large{"resnet-50", 9, 0}}) {
     const NetworkDescription network = find_network(large.name);
     for (const DType precision : {DType::float32, DType::bf16}) {
       const auto device = create_device("cpu", {0, 16});

@@ -103,11 +103,15 @@ class LibraryPass final : public ConvolutionPass {
   std::string description_;
 };
 
-/// As a product of rows. They are the image itself where the kernel is one pixel and the stride 1; else they are gathered.
+/// As a product of rows. They are the image itself where the kernel is one pixel, the stride 1 and nothing padded; else
+/// they are gathered.
 class ProductPass final : public ConvolutionPass {
  public:
   ProductPass(Context& context, const ConvolutionShape& shape, Op pass)
-      : context_(context), shape_(shape), pass_(pass), gathers_(shape.kernel > 1 || shape.stride > 1) {
+      : context_(context),
+        shape_(shape),
+        pass_(pass),
+        gathers_(shape.kernel > 1 || shape.stride > 1 || shape.padding > 0) {
     const DType type = shape.dtype;
     const Index in = patch(shape), out = shape.out_channels, rows = rows_of(shape);
     const std::string name = to_string(pass) + std::string(gathers_ ? ", gathered" : "");
@@ -199,7 +203,7 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
   static std::unique_ptr<ConvolutionPass> fastest_pass(Context& context, const ConvolutionShape& shape, Op op) {
     if (!convolves_by_product(shape, op)) return make_convolution_pass(context, shape, op, ConvolutionWay::library);
     // The order of the ways does not change with more images; the time of planning and its memory do.
-    // As many as the products are measured with, so that those choose once.
+    // As many as the products are measured with, so that those mostly choose once.
     const Index plane = shape.out_height() * shape.out_width();
     ConvolutionShape some = shape;
     some.batch = std::min((measured_slices_rows + plane - 1) / plane, shape.batch);
@@ -216,7 +220,10 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
       std::vector<std::function<void()>> candidates;
       for (const ConvolutionWay way : {ConvolutionWay::library, ConvolutionWay::product}) {
         std::shared_ptr<ConvolutionPass> made = make_convolution_pass(context, some, op, way);
-        made->refresh(w->data());
+        {
+          const ThreadScope scope(context.threads());
+          made->refresh(w->data());
+        }
         candidates.push_back([&context, made, x, y, w, dw] {
           const ThreadScope scope(context.threads());
           made->run({w->data(), x->data(), y->data(), dw->data(), false});

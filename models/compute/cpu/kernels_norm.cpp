@@ -234,8 +234,8 @@ void batch_norm_forward(int threads, DType dtype, const BatchNormForward& args, 
 
 namespace {
 
-/// Σ dy and Σ dy·(x − base); dy under the ReLU's mask where there is one, and kept where another branch wants it. `mask` is
-/// any readable row where there is no ReLU: selects, so that the loop vectorises.
+/// Σ dy and Σ dy·(x − base); dy under the ReLU's mask where there is one, and kept where another branch wants it.
+/// `mask` is any readable row where there is no ReLU: selects, so that the loop vectorises.
 template <bool masked, bool keep, class T>
 TW_LOOP void gradient_sums_loop(const T* x, const T* dy, const T* mask, T* kept, const float* base, Index width,
                                 float* __restrict a, float* __restrict b) {
@@ -273,23 +273,23 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
     double* sums = static_cast<double*>(workspace);
     float* scale = reinterpret_cast<float*>(sums + 2 * threads * channels);
     float *slope = scale + channels, *offset = slope + channels;
-    channel_sums(threads, rows, channels, sums,
-                 [&](Index row, Index count, Index first, Index width, float* a, float* b) {
-                   const float* base = mean + first;
-                   for (Index r = row; r < row + count; ++r) {
-                     const T *values = x + r * channels + first, *gradients = dy + r * channels + first;
-                     prefetch(values + ahead, width);
-                     prefetch(gradients + ahead, width);
-                     const T* mask = y != nullptr ? y + r * channels + first : gradients;
-                     T* kept = d_residual != nullptr ? d_residual + r * channels + first : nullptr;
-                     if (y != nullptr) prefetch(mask + ahead, width);
-                     const auto loop = y != nullptr ? kept != nullptr ? gradient_sums_loop<true, true, T>
-                                                                      : gradient_sums_loop<true, false, T>
-                                       : kept != nullptr ? gradient_sums_loop<false, true, T>
-                                                         : gradient_sums_loop<false, false, T>;
-                     loop(values, gradients, mask, kept, base, width, a, b);
-                   }
-                 });
+    channel_sums(
+        threads, rows, channels, sums, [&](Index row, Index count, Index first, Index width, float* a, float* b) {
+          const float* base = mean + first;
+          for (Index r = row; r < row + count; ++r) {
+            const T *values = x + r * channels + first, *gradients = dy + r * channels + first;
+            prefetch(values + ahead, width);
+            prefetch(gradients + ahead, width);
+            const T* mask = y != nullptr ? y + r * channels + first : gradients;
+            T* kept = d_residual != nullptr ? d_residual + r * channels + first : nullptr;
+            if (y != nullptr) prefetch(mask + ahead, width);
+            const auto loop =
+                y != nullptr ? kept != nullptr ? gradient_sums_loop<true, true, T> : gradient_sums_loop<true, false, T>
+                : kept != nullptr ? gradient_sums_loop<false, true, T>
+                                  : gradient_sums_loop<false, false, T>;
+            loop(values, gradients, mask, kept, base, width, a, b);
+          }
+        });
     const double count = static_cast<double>(rows);
     for (Index c = 0; c < channels; ++c) {
       const double r = static_cast<double>(rstd[c]), g = static_cast<double>(gamma[c]);
@@ -297,8 +297,8 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
       float &d_beta = args.d_beta.as<float>()[c], &d_gamma = args.d_gamma.as<float>()[c];
       d_beta = static_cast<float>(args.accumulate ? d_beta + sum : sum);
       d_gamma = static_cast<float>(args.accumulate ? d_gamma + dot : dot);
-      // dx = γ·rstd·(dy − Σdy/n − x̂·Σ(dy·x̂)/n) = scale·dy + slope·(x − mean) + offset; centred, because folding the mean
-      // into the offset would cancel where a channel's mean is large against its spread
+      // dx = γ·rstd·(dy − Σdy/n − x̂·Σ(dy·x̂)/n) = scale·dy + slope·(x − mean) + offset; centred, because folding the
+      // mean into the offset would cancel where a channel's mean is large against its spread
       scale[c] = static_cast<float>(g * r);
       slope[c] = static_cast<float>(-g * r * r * dot / count);
       offset[c] = static_cast<float>(-g * r * sum / count);

@@ -14,7 +14,8 @@ using Tag = memory::format_tag;
 /// A primitive made for the device's threads, and its operands' places.
 class Standalone {
  public:
-  explicit Standalone(const Context& context) : threads_(context.threads()), engine_(context.engine()), stream_(engine_) {}
+  explicit Standalone(const Context& context)
+      : threads_(context.threads()), engine_(context.engine()), stream_(engine_) {}
 
   const dnnl::engine& engine() const { return engine_; }
   void take(const dnnl::primitive& primitive) { primitive_ = primitive; }
@@ -28,7 +29,10 @@ class Standalone {
   void run(void* x, void* weight, void* y) {
     const ThreadScope scope(threads_);
     void* const operands[] = {x, weight, y};
-    for (std::size_t i = 0; i < order_.size(); ++i) arguments_.at(order_[i]).set_data_handle(operands[i]);
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      memory& operand = arguments_.at(order_[i]);
+      if (operand.get_data_handle() != operands[i]) operand.set_data_handle(operands[i]);  // which clears the padding
+    }
     primitive_.execute(stream_, arguments_);
     stream_.wait();
   }
@@ -51,8 +55,9 @@ void try_layout(std::vector<LibraryProduct>& found, const Context& context, cons
   std::string implementation;
   try {
     implementation = make(*alone);
-  } catch (const dnnl::error&) {
-    return;  // unimplemented here
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments) return;
+    throw_api_error(error, "a product of the library alone", __FILE__, __LINE__);
   }
   if (implementation.rfind("ref", 0) == 0) return;
   found.push_back({layout, implementation, alone->bytes(),

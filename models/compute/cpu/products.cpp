@@ -99,8 +99,8 @@ namespace {
 
 using Shape = GradientProduct::Shape;
 
-/// All rows at once, by the library's threads: dy as a transposed view or transposed into the workspace, x plain or packed
-/// into the workspace.
+/// All rows at once, by the library's threads: dy as a transposed view or transposed into the workspace, x plain or
+/// packed into the workspace.
 class WholeGradient final : public GradientProduct {
  public:
   WholeGradient(Context& context, const Shape& shape, bool transpose_dy, bool pack_x)
@@ -110,7 +110,9 @@ class WholeGradient final : public GradientProduct {
     for (const bool accumulate : {false, true}) {
       made_[accumulate] = make_product(
           context, {transpose_dy ? matrix(shape.type, out, rows) : transposed_matrix(shape.type, out, rows),
-                    !pack_x ? matrix(shape.type, rows, in) : accumulate ? made_[0].b : any_matrix(shape.type, rows, in),
+                    !pack_x      ? matrix(shape.type, rows, in)
+                    : accumulate ? made_[0].b
+                                 : any_matrix(shape.type, rows, in),
                     matrix(DType::float32, out, in), memory::desc(), accumulate ? Sum::into_c : Sum::none});
       context.reserve_scratchpad(made_[accumulate].call.scratchpad_bytes());
     }
@@ -153,8 +155,8 @@ class WholeGradient final : public GradientProduct {
   Reorder pack_;
 };
 
-/// Rows in chunks whose copies stay in a core's second-level cache. Each thread takes a share of the chunks and sums into a
-/// dW of its own (the first thread into the result); those are added at the end.
+/// Rows in chunks whose copies stay in a core's second-level cache. Each thread takes a share of the chunks and sums
+/// into a dW of its own (the first thread into the result); those are added at the end.
 class SlicedGradient final : public GradientProduct {
  public:
   /// Where a dW for each thread is small, and there are rows enough for all.
@@ -219,9 +221,9 @@ class SlicedGradient final : public GradientProduct {
     Chunk chunk;
     const memory::desc plain = matrix(shape_.type, rows, shape_.in);
     const auto make = [&](const memory::desc& b, bool accumulate) {
-      MadeProduct made =
-          make_product(context_, {matrix(shape_.type, shape_.out, rows), b, matrix(DType::float32, shape_.out, shape_.in),
-                                  memory::desc(), accumulate ? Sum::into_c : Sum::none});
+      MadeProduct made = make_product(
+          context_, {matrix(shape_.type, shape_.out, rows), b, matrix(DType::float32, shape_.out, shape_.in),
+                     memory::desc(), accumulate ? Sum::into_c : Sum::none});
       scratchpad_bytes_ = std::max(scratchpad_bytes_, made.call.scratchpad_bytes());
       return made;
     };

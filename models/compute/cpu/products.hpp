@@ -12,8 +12,8 @@
 
 namespace tw::cpu {
 
-/// Ways are compared on at most this many rows: the order does not change beyond, the time of planning does. Slices of rows
-/// show what they are worth on more.
+/// Ways are compared on at most this many rows: the order does not change beyond, the time of planning does. Slices of
+/// rows show what they are worth on more.
 constexpr Index measured_rows = 1024, measured_slices_rows = 4096;
 /// The key of a measured choice: `name` and the sizes that were measured.
 std::string choice_key(const std::string& name, Index rows, Index in, Index out, DType type);
@@ -21,7 +21,8 @@ std::string choice_key(const std::string& name, Index rows, Index in, Index out,
 /// Temporary operand of a measurement, filled: neither zeros nor denormals.
 std::shared_ptr<Buffer> measured_operand(Context& context, Index count, DType type);
 
-/// c (rows, columns) = a (rows, inner) · W (inner, columns) [+ bias] [+ c or another], W plain or packed by the library.
+/// c (rows, columns) = a (rows, inner) · W (inner, columns) [+ bias] [+ c or another], W plain or packed by the
+/// library.
 class WeightProduct {
  public:
   struct Shape {
@@ -56,7 +57,8 @@ class GradientProduct {
   struct Shape {
     DType type = DType::float32;
     Index rows = 0, in = 0, out = 0;
-    /// Where x stands nowhere as a matrix: writes its rows [first, first + count) to `to`, on at most `threads` threads.
+    /// Where x stands nowhere as a matrix: writes its rows [first, first + count) to `to`, on at most `threads`
+    /// threads.
     std::function<void(int threads, const void* x, Index first, Index count, void* to)> gather = nullptr;
     Index source = 0;  ///< elements of x then
   };
