@@ -76,13 +76,15 @@ std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
 #include "power/knobs.def"
 #undef TW_KNOB_SOURCE
   if (options.site.empty()) return all;
-  for (KnobFinding& finding : site::find_knobs(options.site)) {
-    // What names no device at all ("unsupported") gives way, too.
-    std::erase_if(all, [&](const KnobFinding& other) {
-      return other.kind == finding.kind && (other.domain == finding.domain || !other.knob);
+  std::vector<KnobFinding> commands = site::find_knobs(options.site);
+  std::erase_if(all, [&](const KnobFinding& other) {
+    return std::any_of(commands.begin(), commands.end(), [&](const KnobFinding& command) {
+      // One without a domain stands for all devices of its kind; and what is no knob gives way, too.
+      return other.kind == command.kind &&
+             (command.domain == site::whole_node || other.domain == command.domain || !other.knob);
     });
-    all.push_back(std::move(finding));
-  }
+  });
+  all.insert(all.end(), std::make_move_iterator(commands.begin()), std::make_move_iterator(commands.end()));
   return all;
 }
 

@@ -43,7 +43,7 @@ std::optional<double> first_value(KnobKind kind, const std::string& output) {
 
 struct Commands {
   KnobKind kind = KnobKind::gpu_clock;
-  std::string domain = "site";
+  std::string domain = whole_node;
   Words set, reset, get;
   std::optional<std::regex> refused;
   KnobRange range;

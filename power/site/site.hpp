@@ -3,7 +3,8 @@
 // The file (`--site site.json`; other keys of it belong to others) holds
 //   {"knobs": [{
 //     "kind": "gpu_clock_mhz",                  a record's key (power/knob.hpp)
-//     "domain": "nvml:GPU-…",                   optional: "site"; takes the place of the knob of that kind and domain
+//     "domain": "nvml:GPU-…",                   optional; takes the place of the knob of that kind and domain, without
+//                                             it ("site") of all knobs of that kind
 //     "set": ["site-clocks", "lock", "{value}"],   words, no shell; {value} is the set point in the kind's unit
 //     "reset": ["site-clocks", "reset"],        puts back; {value} is what "get" said at the start
 //     "get": ["site-clocks", "show"],           optional: prints the set point, the first number counts (or governor's name)
@@ -22,6 +23,8 @@
 #include "power/knob.hpp"
 
 namespace tw::site {
+
+constexpr const char* whole_node = "site";  ///< the domain of an entry that names none
 
 /// Throws std::runtime_error that names the file and the entry where the file is wrong, std::system_error where it
 /// cannot be read. Runs no command.

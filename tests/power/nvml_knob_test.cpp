@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "power/settings.hpp"
 #include "tests/power/nvml_finders.hpp"
@@ -54,6 +55,34 @@ TEST_F(NvmlKnob, AnOrdinaryUserIsToldWhatItTakes) {
     EXPECT_NE(finding.grant.find("--site"), std::string::npos);
     EXPECT_EQ(finding.grant.find("--gpu-freq") != std::string::npos, finding.kind != KnobKind::gpu_power_limit);
   }
+}
+
+TEST_F(NvmlKnob, ASitesCommandTakesThePlaceOfAllKnobsOfItsKind) {
+  char folder[] = "/tmp/trainwatt-nvml-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::filesystem::path site = std::filesystem::path(folder) / "site.json";
+  std::ofstream(site) << R"({"knobs": [
+    {"kind": "gpu_power_limit_w", "set": ["true", "{value}"], "reset": ["true"], "minimum": 200, "maximum": 700},
+    {"kind": "gpu_clock_mhz", "domain": ")" << domain << R"(", "set": ["true", "{value}"], "reset": ["true"],
+     "minimum": 210, "maximum": 1980}]})";
+  std::filesystem::permissions(folder, std::filesystem::perms(0755));
+  std::filesystem::permissions(site, std::filesystem::perms(0644));
+  const bool root = geteuid() == 0;
+  std::vector<std::vector<KnobFinding>> found;
+  found.push_back(find_knobs({site}));
+  ASSERT_TRUE(!root || seteuid(65534) == 0);
+  found.push_back(find_knobs({site}));
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  for (const std::vector<KnobFinding>& findings : found) {
+    std::vector<std::string> limits, clocks;
+    for (const KnobFinding& finding : findings) {
+      if (finding.kind == KnobKind::gpu_power_limit) limits.push_back(finding.domain + finding.reason);
+      if (finding.kind == KnobKind::gpu_clock && finding.domain == domain) clocks.push_back(finding.reason);
+    }
+    EXPECT_EQ(limits, std::vector<std::string>{"site"});
+    EXPECT_EQ(clocks, std::vector<std::string>{""});
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(NvmlKnob, LocksTheClockToWhatTheGpuLists) {
