@@ -32,6 +32,11 @@ std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuCh
     one.reason = "not_visible";
     one.detail = "no rank of this node may use the GPU (CUDA_VISIBLE_DEVICES): it is not the job's";
   }
+  for (const GpuChoice::Unread& gpu : gpus.unread) {
+    MeterFinding& one = findings.emplace_back();
+    one.domain = gpu.domain, one.reason = gpu.reason, one.detail = gpu.detail;
+    one.scope = EnergyScope::device;
+  }
   return findings;
 }
 

@@ -18,6 +18,11 @@ namespace tw {
 struct GpuChoice {
   std::optional<std::set<std::string>> visible;  ///< others are read, but not counted: they are not the job's
   std::optional<std::set<std::string>> only;     ///< nothing but these is read: the rest is another process's
+  /// What the job may use and nobody reads: each leaves a hole in the device scope, so that its joules are absent.
+  struct Unread {
+    std::string domain, reason, detail;
+  };
+  std::vector<Unread> unread = {};
 };
 
 /// The steps' edges as the readings leave them, and how long the readings before and after took.

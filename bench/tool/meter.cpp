@@ -23,12 +23,14 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 
 #include "bench/node_power/node_power.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/output_parser.hpp"
+#include "power/nvml/library.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
 #include "results/verdict.hpp"
@@ -88,9 +90,40 @@ Place find_place() {
   } else if (!variable("SLURM_PROCID").empty() && !variable("SLURM_STEP_ID").empty()) {
     place = {variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID"), number("SLURM_PROCID", 0),
              number("SLURM_NTASKS", 1), number("SLURM_LOCALID", 0), slurm_local_tasks(), "srun"};
+  } else if (number("PMI_SIZE", 1) > 1) {  // another launcher's: who else is on this node is not known
+    place = {"", number("PMI_RANK", 0), number("PMI_SIZE", 1), 0, 0, "unknown"};
   }
   std::erase_if(place.job, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; });
   return place;
+}
+
+using Gpus = std::set<std::string>;  // "nvml:GPU-…"
+
+Gpus gpus_of(const std::vector<std::string>& domains) { return {domains.begin(), domains.end()}; }
+
+/// Which GPUs are the job's, from what each of a node's tasks may use: those are counted that one of them may use. This
+/// process reads alone: what a cgroup keeps from it leaves the node's GPUs without joules, as do tasks that said
+/// nothing, for the samples would be those of more GPUs than the joules.
+GpuChoice choose_gpus(const Place& place, const Gpus& addressable, const Gpus& mine, const std::vector<Gpus>& others) {
+  GpuChoice choice;
+  Gpus visible = mine;
+  for (const Gpus& theirs : others) visible.insert(theirs.begin(), theirs.end());
+  for (const std::string& gpu : visible)
+    if (addressable.count(gpu) == 0)
+      choice.unread.push_back({gpu, "not_addressable",
+                               "only another task of this node can address the GPU (device cgroups): start the command "
+                               "with one task of the node's GPUs, or let its tasks share them"});
+  const bool all_said = place.local_ranks > 0 && others.size() + 1 >= static_cast<std::size_t>(place.local_ranks);
+  if (all_said)
+    choice.visible = std::move(visible);
+  else if (!addressable.empty())
+    choice.unread.push_back(
+        {"nvml", "tasks_unknown",
+         place.local_ranks > 0
+             ? fmt::format("{} of this node's {} tasks did not say in time which GPUs they may use",
+                           static_cast<std::size_t>(place.local_ranks) - 1 - others.size(), place.local_ranks)
+             : "which tasks are on this node, and which GPUs they may use, is not known"});
+  return choice;
 }
 
 /// Processes of one launch on one node meet in a folder of this user's over locked files: a lock goes with its process,
@@ -116,34 +149,46 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Of one that does not read: it is here until its end. False where the reader did not begin within a minute.
-  bool hold(int local_rank) {
-    show(std::to_string(local_rank));
+  /// Of one that does not read: it is here until its end, and may use these GPUs. False where the reader did not begin
+  /// within a minute.
+  bool hold(int local_rank, const Gpus& visible) {
+    std::string names;
+    for (const std::string& gpu : visible) names += gpu + "\n";
+    show(std::to_string(local_rank), names);
     for (const auto until = Clock::now() + std::chrono::minutes(1); Clock::now() < until;
          std::this_thread::sleep_for(std::chrono::milliseconds(2)))
       if (is_held("go")) return true;
     return false;
   }
-  /// Of the reader: until all others are here; one that is later than ten seconds is not waited for.
-  void gather(int local_ranks) {
+  /// Of the reader: until all others are here; one that is later than ten seconds is not waited for. What each may use.
+  std::vector<Gpus> gather(int local_ranks) {
     reads_ = true;
-    for (const auto until = Clock::now() + std::chrono::seconds(10); Clock::now() < until;
-         std::this_thread::sleep_for(std::chrono::milliseconds(2)))
-      if (count_held() >= local_ranks - 1) return;
+    const std::size_t others = static_cast<std::size_t>(std::max(local_ranks, 1)) - 1;
+    for (const auto until = Clock::now() + std::chrono::seconds(10); Clock::now() < until && held().size() < others;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::vector<Gpus> all;
+    for (const fs::path& file : held()) {
+      std::ifstream lines(file);
+      Gpus& visible = all.emplace_back();
+      for (std::string gpu; std::getline(lines, gpu);) visible.insert(gpu);
+    }
+    return all;
   }
   /// Of the reader: the others may begin.
-  void go() { show("go"); }
+  void go() { show("go", ""); }
   /// Of the reader: until all others have ended.
   void wait() const {
-    while (count_held() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    while (!held().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 
  private:
-  /// Makes a file that has its lock from the moment it has its name.
-  void show(const std::string& name) {
+  /// Makes a file that has its lock and its text from the moment it has its name.
+  void show(const std::string& name, const std::string& text) {
     const fs::path unnamed = folder_ / fmt::format(".{}", getpid());
-    lock_ = open(unnamed.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || rename(unnamed.c_str(), (folder_ / name).c_str()) != 0)
+    lock_ = open(unnamed.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 ||
+        write(lock_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        rename(unnamed.c_str(), (folder_ / name).c_str()) != 0)
       throw std::system_error(errno, std::generic_category(), unnamed.string());
   }
   bool is_held(const std::string& name) const {
@@ -153,14 +198,14 @@ class Rendezvous {
     close(file);
     return held;
   }
-  int count_held() const {
-    int held = 0;
+  std::vector<fs::path> held() const {
+    std::vector<fs::path> files;
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
       const std::string name = entry.path().filename().string();
-      held += name != "go" && name.front() != '.' && is_held(name);
+      if (name != "go" && name.front() != '.' && is_held(name)) files.push_back(entry.path());
     }
-    return held;
+    return files;
   }
 
   fs::path folder_;
@@ -263,9 +308,11 @@ int meter(const MeterCommand& options) {
   OutputParser parser;
   OutputParser* const parsing = options.parse ? &parser : nullptr;
   try {
+    const auto sight = nvml::look();
+    const Gpus addressable = gpus_of(sight.addressable), visible = gpus_of(sight.visible);
     if (place.local_rank > 0) {  // another process of this node reads
       Rendezvous rendezvous(place);
-      if (!rendezvous.hold(place.local_rank))
+      if (!rendezvous.hold(place.local_rank, visible))
         fmt::print(stderr, "trainwatt meter: the process that reads the meters has not begun: its report will miss joules\n");
       return run(options.command, nullptr);
     }
@@ -294,13 +341,17 @@ int meter(const MeterCommand& options) {
       meters.external_csv = csv;
     }
     meters.estimate_watts = options.estimate_watts;
-    NodePower power(host_name(), meters);
-    report.context.meters = power.entries();
     std::optional<Rendezvous> rendezvous;
+    std::vector<Gpus> others;
     if (!place.job.empty()) {
       rendezvous.emplace(place);
-      rendezvous->gather(place.local_ranks);
+      others = rendezvous->gather(place.local_ranks);
     }
+    const GpuChoice gpus = choose_gpus(place, addressable, visible, others);
+    for (const GpuChoice::Unread& gpu : gpus.unread)
+      report.context.warnings.push_back(fmt::format("{}: no joules of this node's GPUs: {}", gpu.domain, gpu.detail));
+    NodePower power(host_name(), meters, gpus);
+    report.context.meters = power.entries();
     const auto idle = [&](const char* when) {
       if (!power.has_meter()) return;
       power.begin();

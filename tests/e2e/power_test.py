@@ -1,9 +1,12 @@
 """Metering under a launcher, and settings that a run without a GPU cannot make."""
 import json
+import os
 import subprocess
 import unittest
+import unittest.mock
 
-from support import BIN, Case, environment, mpirun, run, tool
+from fake_node import FakeNode
+from support import BIN, Case, FakeGpus, environment, mpirun, run, tool
 
 
 class Power(Case):
@@ -17,6 +20,39 @@ class Power(Case):
         report = json.loads(reports[0].read_text())
         self.assertGreaterEqual(report["records"][0]["trials"][0]["window_s"], 0.2, "the slowest process's")
         self.assertEqual(tool("validate", reports[0]).returncode, 0)
+
+    def meter_on_gpus(self, variables):
+        """Two tasks of a node with three GPUs, each with its own environment, as a scheduler starts them."""
+        (self.folder / "nvml").mkdir()
+        gpus = FakeGpus(self.folder / "nvml", 3)
+        command = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+        for rank in range(2):
+            given = [f"{key}={value}" for key, value in variables(rank, gpus).items()]
+            command += [":"] if rank else []
+            command += ["-np", "1", "env", *given, str(BIN / "trainwatt"), "meter", "--parse", "--out", str(self.out),
+                        "--", "sh", "-c", "sleep 0.5; echo samples=6400"]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=50,
+                                 env=environment(**gpus.environment))
+        self.assert_ran(process)
+        [report] = self.out.rglob("report.json")
+        self.assert_ran(tool("validate", report))
+        return gpus, json.loads(report.read_text())["records"][0]
+
+    def test_metered_gpus_are_those_of_all_tasks_of_a_node(self):
+        gpus, record = self.meter_on_gpus(lambda rank, gpus: {"CUDA_VISIBLE_DEVICES": gpus.uuids[2 * rank]})
+        rows = [row for row in record["trials"][0]["energy"] if row["scope"] == "device"]
+        self.assertEqual(sorted(row["domain"] for row in rows if row["counted"]),
+                         [f"nvml:{gpus.uuids[0]}", f"nvml:{gpus.uuids[2]}"])
+        self.assertIn("not_visible", [row["reason"] for row in rows])
+        self.assertIsNotNone(record["summary"]["samples_per_j"]["device"])
+
+    def test_a_gpu_that_only_another_task_can_address_takes_the_joules(self):
+        """A cgroup shows each task its own GPU alone: those that read would have half the joules, and all samples."""
+        gpus, record = self.meter_on_gpus(lambda rank, gpus: {"TRAINWATT_STANDIN_NVML_ONLY": rank})
+        self.assertIsNone(record["summary"]["energy_j"]["device"])
+        self.assertIsNone(record["summary"]["samples_per_j"]["device"])
+        self.assertIn(f"nvml:{gpus.uuids[1]}: not_addressable", record["summary"]["energy_reason"])
+        self.assertEqual(record["trials"][0]["samples"], 6400)
 
     def test_a_command_that_fails_under_a_launcher_fails_it(self):
         command = [*mpirun(2), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sh", "-c",
@@ -44,6 +80,25 @@ class Power(Case):
             with self.subTest(value=value):
                 process = run("--model", "gpt2-tiny", "--steps", 2, f"--gpu-clock={value}", "--out", self.out)
                 self.assert_one_line_error(process, 2, "--gpu-clock", value)
+
+
+class Wraps(Case):
+    def test_a_counter_that_wraps_is_counted_on_and_flagged(self):
+        watts, range_uj = 100, 200_000_000  # a round takes two seconds, the window holds more than one
+        with (unittest.mock.patch("fake_node.RANGE_UJ", range_uj),
+              FakeNode(self.folder / "powercap", {"package-0": watts}) as node):
+            if why := node.why_not():
+                print(f"skip: {why}", flush=True)
+                os._exit(77)
+            command = [*node.command(), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sleep", "2.5"]
+            process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
+        self.assert_ran(process)
+        self.assert_ran(tool("validate", self.out / "report.json"))
+        [record] = self.report()["records"]
+        self.assertIn("wrapped", record["verdict"]["flags"])
+        [row] = [row for row in record["trials"][0]["energy"] if row["domain"] == "rapl:package-0"]
+        self.assertGreaterEqual(row["wraps"], 1)
+        self.assertGreater(row["energy_j"], range_uj * 1e-6)
 
 
 if __name__ == "__main__":

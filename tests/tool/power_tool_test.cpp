@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "bench/tool/output_parser.hpp"
@@ -130,6 +131,48 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   ASSERT_EQ(read.context.idle_power.size(), 2u);
   EXPECT_EQ(read.context.idle_power[0].when, "before");
   EXPECT_NEAR(read.context.idle_power[1].power_w.value(), watts, 0.05 * watts);
+}
+
+/// "device" rows that are counted; what else there is of that scope goes to `reasons`.
+std::vector<std::string> counted_gpus(const Record& record, std::set<std::string>& reasons) {
+  std::vector<std::string> counted;
+  for (const EnergyRow& row : record.trials.at(0).energy)
+    if (row.scope == "device" && row.counted)
+      counted.push_back(row.domain);
+    else if (row.scope == "device")
+      reasons.insert(row.reason);
+  return counted;
+}
+
+TEST_F(PowerTool, MeterCountsTheGpusThatTheCommandMayUse) {
+  standin::StandIn gpus(3);
+  std::set<std::string> reasons;
+  const Outcome done = run("meter --parse --out '" + out() + "' -- sh -c 'sleep 0.5; echo samples=6400'",
+                           stand_in_ + " CUDA_VISIBLE_DEVICES=1");
+  ASSERT_EQ(done.code, 0) << done.err;
+  expect_good_report();
+  const Record record = report().records.at(0);
+  EXPECT_EQ(counted_gpus(record, reasons), std::vector<std::string>{"nvml:" + gpus.gpu(1).uuid});
+  EXPECT_TRUE(reasons.count("not_visible"));
+  EXPECT_TRUE(record.summary.samples_per_j.at("device"));
+}
+
+TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
+  standin::StandIn gpus(1);
+  for (const char* launcher :
+       {"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2", "PMI_RANK=0 PMI_SIZE=2"}) {
+    fs::remove_all(out());
+    const Outcome done = run("meter --parse --out '" + out() + "' -- echo samples=6400",
+                             stand_in_ + " XDG_RUNTIME_DIR='" + folder_.string() + "' " + launcher);
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.err.find("is not known"), std::string::npos) << done.err;
+    fs::path path;
+    for (const auto& entry : fs::recursive_directory_iterator(out()))
+      if (entry.path().filename() == "report.json") path = entry.path();
+    const Summary summary = report_from_json(contents(path)).records.at(0).summary;
+    EXPECT_FALSE(summary.energy_j.at("device") || summary.samples_per_j.at("device")) << launcher;
+    EXPECT_NE(summary.energy_reason.find("nvml: tasks_unknown"), std::string::npos) << summary.energy_reason;
+  }
 }
 
 TEST_F(PowerTool, SecondsThatCannotBeAreNotDividedBy) {
