@@ -4,10 +4,10 @@
 
 #include <cerrno>
 #include <cmath>
-#include <limits>
 #include <system_error>
 
 #include "power/cpu/ticks.hpp"
+#include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 
 namespace tw {
@@ -16,15 +16,15 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-class EstimateMeter : public EnergyMeter {
+class EstimateMeter : public SensorMeter {
  public:
   EstimateMeter(fs::path stat, double nominal_watts)
-      : stat_(std::move(stat)),
+      : SensorMeter(
+            {"estimate:cpu", EnergyScope::package, 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK)), nominal_watts}),
+        stat_(std::move(stat)),
         nominal_watts_(nominal_watts),
         last_(cpu::read_ticks(stat_).sum),
         last_time_(Clock::now()) {}
-  std::string domain() const override { return "estimate:cpu"; }
-  EnergyScope scope() const override { return EnergyScope::package; }
   EnergyMethod method() const override { return EnergyMethod::estimate; }
   EnergySample read() override {
     const cpu::Ticks now = cpu::read_ticks(stat_).sum;
@@ -38,10 +38,6 @@ class EstimateMeter : public EnergyMeter {
     last_time_ = time;
     return {time, joules_};
   }
-  double update_period_seconds() const override { return 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK)); }
-  double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
-  double maximum_power_watts() const override { return nominal_watts_; }
-  bool maximum_power_is_default() const override { return false; }
 
  private:
   fs::path stat_;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <mutex>
 #include <thread>
 
 #include "power/external/series.hpp"
+#include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 
 namespace tw {
@@ -24,18 +24,16 @@ double wall_offset_seconds() {
   return wall - seconds_of(before + (after - before) / 2);
 }
 
-class ExternalMeter : public EnergyMeter {
+class ExternalMeter : public SensorMeter {
  public:
   ExternalMeter(external::Series series, double wait_seconds)
-      : series_(std::move(series)),
+      : SensorMeter({"external", EnergyScope::node, series.interval_seconds(), {}}),
+        series_(std::move(series)),
         offset_seconds_(wall_offset_seconds()),
         opened_(wall(Clock::now())),
-        update_period_seconds_(series_.interval_seconds()),
         wait_seconds_(wait_seconds) {
     series_.forget_before(opened_);
   }
-  std::string domain() const override { return "external"; }
-  EnergyScope scope() const override { return EnergyScope::node; }
   EnergyMethod method() const override { return EnergyMethod::integrated_power; }
   /// As far as the file has come; what belongs to a window is joules_between's business.
   EnergySample read() override {
@@ -69,17 +67,13 @@ class ExternalMeter : public EnergyMeter {
       std::this_thread::sleep_for(pause);
     }
   }
-  double update_period_seconds() const override { return update_period_seconds_; }
-  double wrap_seconds() const override { return std::numeric_limits<double>::infinity(); }
-  double maximum_power_watts() const override { return default_maximum_watts(EnergyScope::node); }
-  bool maximum_power_is_default() const override { return true; }
 
  private:
   double wall(Clock::time_point time) const { return seconds_of(time) + offset_seconds_; }
 
   std::mutex mutex_;
   external::Series series_;
-  double offset_seconds_, opened_, update_period_seconds_, wait_seconds_;
+  double offset_seconds_, opened_, wait_seconds_;
 };
 
 }  // namespace
