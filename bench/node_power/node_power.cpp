@@ -16,21 +16,31 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// "nvml:GPU-…" of that GPU's meters, also of its cross-check "nvml-power:GPU-…"; empty of all others.
+/// By which name ranks know the GPU whose meter this is: "nvml:GPU-…" also of its cross-check "nvml-power:GPU-…",
+/// "amdgpu:0000:c1:00.0" also of "amdsmi:0000:c1:00.0"; empty of all others.
 std::string gpu_of(const std::string& domain) {
-  const bool checks = domain.starts_with("nvml-power:");
-  return checks || domain.starts_with("nvml:") ? "nvml:" + domain.substr(domain.find(':') + 1) : std::string();
+  for (const auto& [prefix, name] :
+       {std::pair{"nvml:", "nvml:"}, {"nvml-power:", "nvml:"}, {"amdgpu:", "amdgpu:"}, {"amdsmi:", "amdgpu:"}})
+    if (domain.starts_with(prefix)) return name + domain.substr(domain.find(':') + 1);
+  return {};
 }
+
+}  // namespace
 
 std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus) {
   if (gpus.only)
     std::erase_if(findings, [&](const MeterFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
   for (MeterFinding& one : findings) {
     const std::string gpu = gpu_of(one.domain);
-    if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0 || (one.meter && !one.counted)) continue;
+    if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0) continue;
+    // What stands for another's joules says so already; an APU's socket is not its GPU's alone.
+    const bool of_device = one.scope.value_or(EnergyScope::device) == EnergyScope::device;
+    if (one.reason == "duplicate" || one.reason == "contained" || !of_device) continue;
     one.counted = false;
     one.reason = "not_visible";
-    one.detail = "no rank of this node may use the GPU (CUDA_VISIBLE_DEVICES): it is not the job's";
+    one.detail = std::string("no rank of this node may use the GPU (") +
+                 (gpu.starts_with("nvml:") ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES") +
+                 "): it is not the job's";
   }
   for (const GpuChoice::Unread& gpu : gpus.unread) {
     MeterFinding& one = findings.emplace_back();
@@ -39,6 +49,8 @@ std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuCh
   }
   return findings;
 }
+
+namespace {
 
 std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus) {
   if (gpus.only) std::erase_if(findings, [&](const TelemetryFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });

@@ -14,7 +14,7 @@
 
 namespace tw {
 
-/// Which GPUs ("nvml:GPU-…") a process reads for its node.
+/// Which GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") a process reads for its node.
 struct GpuChoice {
   std::optional<std::set<std::string>> visible;  ///< others are read, but not counted: they are not the job's
   std::optional<std::set<std::string>> only;     ///< nothing but these is read: the rest is another process's
@@ -24,6 +24,9 @@ struct GpuChoice {
   };
   std::vector<Unread> unread = {};
 };
+
+/// What of the findings is read; of what is read and not counted, `reason` becomes "not_visible".
+std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus);
 
 /// The steps' edges as the readings leave them, and how long the readings before and after took.
 struct WindowEdges {

@@ -10,7 +10,7 @@
 
 namespace tw {
 
-/// What a rank sees: its machine, the GPUs ("nvml:GPU-…") that it can ask, and those that it may use.
+/// What a rank sees: its machine, the GPUs that it can ask, and those that it may use (power/sight.hpp).
 struct Sighted {
   std::string machine;
   std::vector<std::string> addressable, visible;
@@ -35,7 +35,7 @@ class Machines {
   const std::vector<int>& with_part() const { return with_part_; }
   /// Whether another rank of this machine has GPUs of its own.
   bool others_have_gpus() const { return others_have_gpus_; }
-  /// GPUs that some rank may use: of this machine, and of all.
+  /// GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") that some rank may use: of this machine, and of all.
   const std::set<std::string>& visible() const { return visible_; }
   const std::set<std::string>& visible_anywhere() const { return visible_anywhere_; }
 

@@ -1,5 +1,6 @@
 #include "power/amdsmi/source.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "power/amdgpu/integrated.hpp"
 #include "power/amdsmi/library.hpp"
 #include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
@@ -51,6 +53,12 @@ fs::path power_file(const fs::path& card) {
   return {};
 }
 
+/// What the card's joules cover.
+EnergyScope scope_of(const fs::path& card) {
+  const std::vector<fs::path> chips = sysfs::sorted_entries(card / "hwmon");
+  return std::any_of(chips.begin(), chips.end(), amdgpu::is_integrated) ? EnergyScope::package : EnergyScope::device;
+}
+
 MeterFinding unavailable(std::string domain, const amdsmi::Unavailable& why) {
   MeterFinding finding;
   finding.domain = std::move(domain);
@@ -63,6 +71,7 @@ MeterFinding unavailable(std::string domain, const amdsmi::Unavailable& why) {
 /// A card on its way to a meter.
 struct Card {
   Device device;
+  EnergyScope scope = EnergyScope::device;
   fs::path power;
   double joules_per_count = 0;
   Watched energy, watts;  // counts, µW
@@ -83,15 +92,16 @@ struct Card {
 std::optional<MeterFinding> prepare(const Library& library, const fs::path& pci_devices, Card& card) {
   const auto refuse = [&](const char* reason, const std::string& why) {
     MeterFinding finding = unavailable(card.device.domain(), {reason, why});
-    finding.scope = EnergyScope::device;
+    finding.scope = card.scope;
     return finding;
   };
+  const fs::path folder = pci_devices / card.device.card();
+  card.scope = scope_of(folder);
   Reading first;
   if (const int code = read_counter(library, card.device, &first); code != amdsmi::success) {
     const amdsmi::Unavailable why = library.explain(code, counter_function);
     return refuse(why.reason.c_str(), why.detail);
   }
-  const fs::path folder = pci_devices / card.device.card();
   card.power = power_file(folder);
   card.joules_per_count = static_cast<double>(first.microjoules) * 1e-6;
   if (card.power.empty() && first.count == 0) {
@@ -134,7 +144,7 @@ bool is_doubtful(const Card& card) {
 MeterFinding judge(const std::shared_ptr<const Library>& library, const Card& card) {
   MeterFinding finding;
   finding.domain = card.device.domain();
-  finding.scope = EnergyScope::device;
+  finding.scope = card.scope;
   const auto refuse = [&](const std::string& why) {
     finding.reason = "unsupported";
     finding.detail = why;
@@ -158,10 +168,10 @@ MeterFinding judge(const std::shared_ptr<const Library>& library, const Card& ca
                   amdsmi::disagreement_factor);
     return refuse(more + text);
   }
-  finding.detail = card.device.uuid + (card.device.uuid.empty() ? "" : "; ") + text +
-                   "; in an APU the sensor is the whole socket's: do not add the package's";
+  finding.detail = card.device.uuid + (card.device.uuid.empty() ? "" : "; ") + text;
+  if (card.scope == EnergyScope::package) finding.detail += std::string("; ") + amdgpu::socket_note;
   finding.meter = std::make_unique<CounterMeter>(
-      CounterSpec{{finding.domain, EnergyScope::device, card.energy.period_seconds, {}}, card.joules_per_count},
+      CounterSpec{{finding.domain, card.scope, card.energy.period_seconds, {}}, card.joules_per_count},
       [library, device = card.device] { return read_count(*library, device); }, card.energy.last);
   finding.counted = true;
   return finding;
@@ -189,7 +199,7 @@ std::vector<MeterFinding> amdsmi::find_meters_in(const fs::path& pci_devices) {
           unavailable(device.domain(), {"duplicate", "a partition of a card whose accumulator is the whole card's"}));
       continue;
     }
-    Card card{std::move(device), {}, 0, {}, {}};
+    Card card{std::move(device), EnergyScope::device, {}, 0, {}, {}};
     if (std::optional<MeterFinding> absent = prepare(*library, pci_devices, card))
       findings.push_back(std::move(*absent));
     else

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "power/amdgpu/integrated.hpp"
+
 namespace tw::hwmon {
 namespace {
 
@@ -62,7 +64,8 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
       use.reason = "duplicate";
       use.detail = rail.id + " has the label of another sensor: \"" + rail.label + "\"";
     } else if (is_gpu(rail)) {
-      use.scope = EnergyScope::device;
+      use.scope = rail.integrated ? EnergyScope::package : EnergyScope::device;
+      if (rail.integrated) use.detail = amdgpu::socket_note;
     } else if (socket.rail == "module") {
       use.scope = EnergyScope::node;
     } else if (socket.rail == "grace" || socket.rail == "package") {

@@ -4,6 +4,7 @@
 #include <set>
 #include <system_error>
 
+#include "power/amdgpu/integrated.hpp"
 #include "power/hwmon/rails.hpp"
 #include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
@@ -51,6 +52,7 @@ std::vector<Sensor> enumerate(const fs::path& folder) {
         sensor.rail.label = sysfs::text_or_empty(with("_label"));
         if (sensor.rail.label.empty()) sensor.rail.label = sysfs::text_or_empty(with("_oem_info"));
         sensor.rail.pci = sysfs::pci_address(chip / "device");
+        sensor.rail.integrated = sensor.rail.chip == "amdgpu" && amdgpu::is_integrated(chip);
         sensor.rail.battery = sysfs::text_or_empty(with("_is_battery")) == "1";
         sensor.is_energy = channel.rfind("energy", 0) == 0;
         sensor.is_average = !sensor.is_energy && fs::exists(with("_average"), none);
@@ -94,7 +96,8 @@ void open_power(const Sensor& sensor, MeterFinding& finding) {
       [file = sensor.file] { return sysfs::read_number(file) * 1e-6; },
       IntegratorOptions{period_seconds, std::max(2.0, 10 * period_seconds), true});
   if (sensor.is_average)
-    finding.detail = sensor.file.string() + " averages over " + std::to_string(sensor.average_seconds) + " s";
+    finding.detail += (finding.detail.empty() ? "" : "; ") + sensor.file.string() + " averages over " +
+                      std::to_string(sensor.average_seconds) + " s";
 }
 
 std::vector<hwmon::RailUse> classify(const std::vector<Sensor>& sensors) {

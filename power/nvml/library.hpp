@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "power/nvml/abi.hpp"
+#include "power/sight.hpp"
 
 namespace tw::nvml {
 
@@ -74,9 +75,6 @@ std::vector<Device> visible_devices(const Library& library, const std::vector<De
 
 /// Domains ("nvml:GPU-…") of the GPUs that this process can ask, and of those that its programs may use: what
 /// CUDA_VISIBLE_DEVICES names, all of the former where it is unset. Empty without a driver.
-struct Sight {
-  std::vector<std::string> addressable, visible;
-};
 Sight look();
 
 /// One field value as a number; nullopt where the device does not have it.

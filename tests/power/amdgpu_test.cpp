@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "power/amdgpu/sight.hpp"
 #include "power/amdgpu/telemetry.hpp"
 #include "power/hwmon/source.hpp"
 #include "tests/power/fake_tree.hpp"
@@ -45,6 +46,81 @@ TEST(AmdGpu, AnApusLimitsAreNoCards) {
   make_card(tree, "hwmon3", "0000:c1:00.0");
   tree.write("class/hwmon3/power1_label", "slowPPT");
   EXPECT_EQ(by_domain(hwmon::find_meters_in(tree.at("class"))).at("hwmon:hwmon3/power1").reason, "unsupported");
+}
+
+TEST(AmdGpu, AnApusPowerIsItsSockets) {
+  FakeTree tree;
+  make_card(tree, "hwmon3", "0000:04:00.0");
+  tree.write("class/hwmon3/in1_input", "700");  // the northbridge's voltage
+  make_card(tree, "hwmon4", "0000:05:00.0");
+  tree.write("pci/0000:05:00.0/device", "0x74a0");  // MI300A
+  make_card(tree, "hwmon5", "0000:c1:00.0");
+  tree.write("pci/0000:c1:00.0/device", "0x74a1");  // MI300X
+  const auto found = by_domain(hwmon::find_meters_in(tree.at("class")));
+  ASSERT_EQ(found.size(), 3u);
+  for (const char* apu : {"amdgpu:0000:04:00.0", "amdgpu:0000:05:00.0"}) {
+    EXPECT_EQ(found.at(apu).meter->scope(), EnergyScope::package) << apu;
+    EXPECT_NE(found.at(apu).detail.find("the whole socket's"), std::string::npos) << found.at(apu).detail;
+  }
+  EXPECT_EQ(found.at("amdgpu:0000:c1:00.0").meter->scope(), EnergyScope::device);
+  EXPECT_EQ(found.at("amdgpu:0000:c1:00.0").detail.find("socket"), std::string::npos);
+}
+
+/// Node 0 is a CPU; ROCm's number 0 is c1, 1 and 2 are partitions of 03 in another domain, 3 is 83. 99 has no node.
+class AmdSight : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* card : {"0000:c1:00.0", "0001:03:00.0", "0000:83:00.0", "0000:99:00.0"}) {
+      std::filesystem::create_directories(tree.at("pci/" + std::string(card)));
+      std::filesystem::create_directories(tree.at("driver"));
+      std::filesystem::create_directory_symlink(tree.at("pci/" + std::string(card)),
+                                                tree.at("driver/" + std::string(card)));
+    }
+    tree.write("driver/new_id", "");
+    tree.write("nodes/0/properties", "cpu_cores_count 64\nsimd_count 0\nlocation_id 0\ndomain 0");
+    add(1, 0xc100, 0, 0xabc);
+    add(2, 0x0300, 1, 0x1111000000000001);
+    add(3, 0x0301, 1, 0x1111000000000002);
+    add(10, 0x8300, 0, 0xfedcba9876543210);  // after 3, not after 1
+  }
+  void add(int node, unsigned location, unsigned domain, unsigned long long unique_id) {
+    tree.write("nodes/" + std::to_string(node) + "/properties",
+               "cpu_cores_count 0\nsimd_count 1216\nvendor_id 4098\nlocation_id " + std::to_string(location) +
+                   "\ndomain " + std::to_string(domain) + "\nunique_id " + std::to_string(unique_id));
+  }
+  std::string see(std::optional<std::string> rocr, std::optional<std::string> hip = std::nullopt) {
+    const Sight sight = amdgpu::look_in(tree.at("driver"), tree.at("nodes"), {std::move(rocr), std::move(hip)});
+    EXPECT_TRUE(sight.addressable.empty());
+    std::string buses;
+    for (const std::string& domain : sight.visible) buses += domain.substr(12, 2) + " ";
+    return buses;
+  }
+  FakeTree tree;
+};
+
+TEST_F(AmdSight, FollowsRocmsVariables) {
+  EXPECT_EQ(see({}), "83 99 c1 03 ");
+  EXPECT_EQ(see("0"), "99 c1 ");
+  EXPECT_EQ(see("3, 2"), "83 99 03 ");
+  EXPECT_EQ(see("GPU-fedcba9876543210"), "83 99 ");
+  EXPECT_EQ(see("GPU-FEDC"), "83 99 ");
+  EXPECT_EQ(see("GPU-0000000000000abc,1"), "99 c1 03 ");
+  EXPECT_EQ(see("GPU-1111,0"), "99 ") << "two of that beginning: the list ends there";
+  EXPECT_EQ(see("0,4,3"), "99 c1 ") << "there is no 4: the list ends there";
+  EXPECT_EQ(see(""), "99 ") << "set, and empty";
+  EXPECT_EQ(see("3,0", "1"), "99 c1 ") << "a number among those left";
+  EXPECT_EQ(see({}, "3"), "83 99 ");
+  EXPECT_EQ(see("0", "-1"), "99 ");
+  EXPECT_EQ(see("0", ""), "99 c1 ") << "no restriction";
+}
+
+TEST_F(AmdSight, HidesNothingThatItCannotSee) {
+  tree.remove("nodes/1");  // as a cgroup does: 0 is then the next one
+  EXPECT_EQ(see("0"), "99 c1 03 ");
+  tree.remove("nodes");
+  EXPECT_EQ(see("0"), "83 99 c1 03 ");
+  tree.remove("driver");
+  EXPECT_EQ(see({}), "");
 }
 
 TEST(AmdGpu, TelemetryHasWhatIsThere) {

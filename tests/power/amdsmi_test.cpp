@@ -68,6 +68,26 @@ TEST(AmdSmi, CountsTheVeryJoulesOfEachCard) {
   EXPECT_NEAR(end.readings[1].sample->joules - begin.readings[1].sample->joules, 1600, 1e-6);
 }
 
+TEST(AmdSmi, AnApusJoulesAreItsSockets) {
+  StandIn machine({gpu_of(first_id)});
+  FakeTree tree;
+  show_power(tree, first, 330);
+  tree.write("pci/" + first + "/device", "0x74a0");  // MI300A
+  auto findings = amdsmi::find_meters_in(tree.at("pci"));
+  ASSERT_EQ(findings.size(), 1u);
+  ASSERT_NE(findings[0].meter, nullptr) << findings[0].detail;
+  EXPECT_EQ(findings[0].scope, EnergyScope::package);
+  EXPECT_EQ(findings[0].meter->scope(), EnergyScope::package);
+  EXPECT_TRUE(has(findings[0].detail, "the whole socket's")) << findings[0].detail;
+  // The kernel's power of the same socket is a cross-check, and no device has joules.
+  for (MeterFinding& finding : hwmon::find_meters_in(tree.at("class"))) findings.push_back(std::move(finding));
+  arbitrate(findings);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_TRUE(findings[0].counted);
+  EXPECT_EQ(findings[1].reason, "duplicate");
+  EXPECT_EQ(findings[1].scope, EnergyScope::package);
+}
+
 TEST(AmdSmi, AnAccumulatorThatDisagreesWithThePowerIsRefused) {
   // Each count is 16 uJ, but the library says 1 uJ; the other way round; and a power that is another card's.
   for (const auto& [stated_uj, watts] : {std::pair<float, double>{1, 320}, {160, 320}, {16, 500}, {16, 200}}) {
