@@ -58,6 +58,10 @@ class EnergyMeter {
   virtual double wrap_seconds() const = 0;
   /// Whether the counter starts again at zero: then what was left unread for wrap_seconds() is "wrapped", else a "gap".
   virtual bool may_wrap() const { return false; }
+  /// Seconds after which it must be read again, whether or not anybody asks for its joules; infinity where it need not.
+  virtual double reading_interval_seconds() const { return wrap_seconds() / 4; }
+  /// CPU time that its own threads and the programs that it starts have used since the opening.
+  virtual double cpu_seconds() { return 0; }
   /// Upper bound of plausible power, for the check of DESIGN §8.7; `maximum_power_is_default` tells that the hardware
   /// gave none.
   virtual double maximum_power_watts() const = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "power/sysfs.hpp"
 #include "power/telemetry.hpp"
 
 namespace tw {
@@ -15,21 +16,25 @@ struct FileChannel {
   Channel channel;
   std::vector<std::filesystem::path> files;
   double factor = 1;
+  /// Mean and largest pass over files that cannot be read now; a part of a sum is not the sum. Where nothing is left
+  /// the value is NaN.
   Combine combine = Combine::mean;
-
-  /// Mean and largest pass over files that cannot be read now; a part of a sum is not the sum. NaN where nothing is
-  /// left.
-  double read() const noexcept;
 };
 
 class FileTelemetry : public Telemetry {
  public:
-  explicit FileTelemetry(std::vector<FileChannel> files);
+  explicit FileTelemetry(const std::vector<FileChannel>& files);
   const std::vector<Channel>& channels() const override { return channels_; }
   void read(std::span<double> values) override;
 
  private:
-  std::vector<FileChannel> files_;
+  struct Source {
+    std::vector<sysfs::NumberFile> files;
+    double factor;
+    FileChannel::Combine combine;
+    double read() noexcept;
+  };
+  std::vector<Source> sources_;
   std::vector<Channel> channels_;
 };
 

@@ -22,7 +22,7 @@ PowerIntegrator::PowerIntegrator(std::string domain, std::function<double()> rea
   sample();
   if (failure_) std::rethrow_exception(failure_);
   joules_ = 0;  // the first sample only opens the first trapezoid
-  thread_ = std::thread([this] { run(); });
+  if (!options_.sample_on_read) thread_ = std::thread([this] { run(); });
 }
 
 PowerIntegrator::~PowerIntegrator() {

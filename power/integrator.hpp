@@ -10,21 +10,24 @@
 #include <utility>
 #include <vector>
 
+#include "power/cpu_time.hpp"
 #include "power/energy_meter.hpp"
 
 namespace tw {
 
 struct IntegratorOptions {
-  double period_seconds = 0.1;  ///< between two samples of the thread
+  double period_seconds = 0.1;  ///< between two samples
   /// Two samples further apart than this leave a gap: a window that touches it has no joules.
   double longest_gap_seconds = 2;
-  /// Whether read() takes a sample of its own, so that a window's edge is exact. For sensors that answer slowly: false;
-  /// then the last power is held until now, wrong by less than one period's joules.
+  /// Whether read() takes the samples, so that a window's edge is exact; the owner then reads at least once a period,
+  /// and no thread runs. For sensors that answer slowly: false; then a thread samples, and read() holds the last power
+  /// until now, wrong by less than one period's joules.
   bool sample_on_read = true;
 };
 
-/// Integrates power over time by trapezoids, in a thread that sleeps between absolute deadlines. Monotone: power is
-/// never negative. All functions may be called from any thread.
+/// Integrates power over time by trapezoids. Monotone: power is never negative. All functions may be called from any
+/// thread. Eight threads of eight sensors would wake eight times as often as the node's one reader, and waking costs
+/// more CPU time than a reading: so there is a thread only for what the reader must not wait for.
 class PowerIntegrator {
  public:
   /// `read_watts` throws std::system_error where the sensor does not answer; a value that is no power (negative, not
@@ -36,6 +39,9 @@ class PowerIntegrator {
 
   /// Joules since construction. Throws what the sensor threw once it has stopped answering, from then on.
   EnergySample read();
+  const IntegratorOptions& options() const { return options_; }
+  /// CPU time of the thread, where there is one.
+  double cpu_seconds() { return cpu_seconds_of(thread_); }
   /// For EnergyMeter::joules_between. Throws WindowUnknown("gap").
   double joules_between(const EnergySample& from, const EnergySample& to) const;
 

@@ -6,19 +6,25 @@
 #include <system_error>
 #include <utility>
 
+#include "power/cpu_time.hpp"
+
 namespace tw {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+constexpr double never = std::numeric_limits<double>::infinity();
+/// How long a meter whose turn has come is left to those who were expected to read it.
+constexpr double patience_seconds = 1;
+}  // namespace
+
 EnergyReader::EnergyReader(std::vector<MeterFinding> findings)
-    : findings_(std::move(findings)),
-      states_(findings_.size()),
-      interval_seconds_(std::numeric_limits<double>::infinity()) {
+    : findings_(std::move(findings)), states_(findings_.size()), interval_seconds_(never), expected_seconds_(never) {
   const auto now = Clock::now();
   for (std::size_t i = 0; i < findings_.size(); ++i) {
-    states_[i].last_read = now;
+    states_[i].last_read = states_[i].asked = now;
     if (findings_[i].meter)
-      interval_seconds_ = std::min(interval_seconds_, findings_[i].meter->wrap_seconds() / 4);
+      interval_seconds_ = std::min(interval_seconds_, findings_[i].meter->reading_interval_seconds());
     else
       states_[i].reading = {std::nullopt, findings_[i].reason, findings_[i].detail};
   }
@@ -36,42 +42,79 @@ EnergyReader::~EnergyReader() {
 }
 
 EnergySnapshot EnergyReader::snapshot() {
-  const std::lock_guard lock(mutex_);
-  read_all();
-  EnergySnapshot snapshot{Clock::now(), {}};
-  for (const State& state : states_) snapshot.readings.push_back(state.reading);
+  EnergySnapshot snapshot;
+  this->snapshot(snapshot);
   return snapshot;
 }
 
-void EnergyReader::read_all() {
-  for (std::size_t i = 0; i < findings_.size(); ++i) {
-    const EnergyMeter* meter = findings_[i].meter.get();
-    State& state = states_[i];
-    if (!meter || !state.reading.reason.empty()) continue;
-    try {
-      const EnergySample sample = findings_[i].meter->read();
-      const double gap_seconds = std::chrono::duration<double>(sample.time - state.last_read).count();
-      state.last_read = sample.time;
-      state.reading.sample = sample;
-      if (gap_seconds > meter->wrap_seconds())
-        state.reading = {std::nullopt, meter->may_wrap() ? "wrapped" : "gap",
-                         findings_[i].domain + ": not read for " + std::to_string(gap_seconds) + " s, and may " +
-                             (meter->may_wrap() ? "wrap" : "stand still unseen") + " within " +
-                             std::to_string(meter->wrap_seconds()) +
-                             " s: was the process stopped or the node overloaded?"};
-    } catch (const std::system_error& error) {
-      state.reading = {std::nullopt, "lost", error.what()};
-    }
+void EnergyReader::snapshot(EnergySnapshot& into) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < findings_.size(); ++i)
+    if (is_live(i)) read(i);
+  into.time = Clock::now();
+  into.readings.resize(states_.size());
+  for (std::size_t i = 0; i < states_.size(); ++i) into.readings[i] = states_[i].reading;
+}
+
+void EnergyReader::expect_snapshots(double period_seconds) {
+  {
+    const std::lock_guard lock(mutex_);
+    expected_seconds_ = period_seconds;
+    called_ = true;
   }
+  wake_.notify_all();
+}
+
+double EnergyReader::cpu_seconds() {
+  double seconds = cpu_seconds_of(thread_);
+  for (const MeterFinding& finding : findings_)
+    if (finding.meter) seconds += finding.meter->cpu_seconds();
+  return seconds;
+}
+
+void EnergyReader::read(std::size_t finding) {
+  EnergyMeter& meter = *findings_[finding].meter;
+  State& state = states_[finding];
+  try {
+    const EnergySample sample = meter.read();
+    const double gap_seconds = std::chrono::duration<double>(sample.time - state.last_read).count();
+    state.last_read = sample.time;
+    state.reading.sample = sample;
+    if (gap_seconds > meter.wrap_seconds())
+      state.reading = {std::nullopt, meter.may_wrap() ? "wrapped" : "gap",
+                       findings_[finding].domain + ": not read for " + std::to_string(gap_seconds) + " s, and may " +
+                           (meter.may_wrap() ? "wrap" : "stand still unseen") + " within " +
+                           std::to_string(meter.wrap_seconds()) +
+                           " s: was the process stopped or the node overloaded?"};
+  } catch (const std::system_error& error) {
+    state.reading = {std::nullopt, "lost", error.what()};
+  }
+  state.asked = Clock::now();
+}
+
+EnergyReader::Time EnergyReader::deadline(std::size_t finding) const {
+  const EnergyMeter& meter = *findings_[finding].meter;
+  double seconds = meter.reading_interval_seconds();
+  if (!std::isfinite(seconds)) return Time::max();
+  if (seconds >= expected_seconds_) seconds += std::min(patience_seconds, meter.wrap_seconds() / 2);
+  return states_[finding].asked + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 void EnergyReader::run() {
   std::unique_lock lock(mutex_);
-  const auto interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(interval_seconds_));
-  // Deadlines are absolute, so that the time a reading takes does not add up; one that was missed is not made up for.
-  for (auto deadline = Clock::now() + interval; !wake_.wait_until(lock, deadline, [this] { return stop_; });
-       deadline = std::max(deadline + interval, Clock::now())) {
-    read_all();
+  while (!stop_) {
+    called_ = false;
+    Time next = Time::max();
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      if (!is_live(i)) continue;
+      if (deadline(i) <= Clock::now()) read(i);
+      if (is_live(i)) next = std::min(next, deadline(i));
+    }
+    const auto is_called = [this] { return stop_ || called_; };
+    if (next == Time::max())
+      wake_.wait(lock, is_called);
+    else
+      wake_.wait_until(lock, next, is_called);
   }
 }
 

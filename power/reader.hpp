@@ -27,9 +27,9 @@ struct EnergySnapshot {
   std::vector<MeterReading> readings;
 };
 
-/// Owns the meters of a node. A thread reads those that can wrap at a quarter of the shortest wrap time, at absolute
-/// deadlines, asleep in between; without such a meter there is no thread. Once a meter has failed it stays failed.
-/// All functions may be called from any thread.
+/// Owns the meters of a node. A thread reads each that must be read within its reading interval, asleep in between;
+/// without such a meter there is no thread. Readings that others ask for count: it reads what they leave unread. Once a
+/// meter has failed it stays failed. All functions may be called from any thread.
 class EnergyReader {
  public:
   explicit EnergyReader(std::vector<MeterFinding> findings);
@@ -40,21 +40,35 @@ class EnergyReader {
   const std::vector<MeterFinding>& findings() const { return findings_; }
   /// Reads all meters now.
   EnergySnapshot snapshot();
-  /// Seconds between the thread's readings; infinity where there is no thread.
+  /// The same into memory that is there already.
+  void snapshot(EnergySnapshot& into);
+  /// Announces that somebody calls snapshot() every so many seconds; infinity: nobody any more. Meters for which that
+  /// is often enough are then left to them: the thread wakes only to see to it that they do.
+  void expect_snapshots(double period_seconds);
+  /// CPU time that the thread and those of the meters have used by now.
+  double cpu_seconds();
+  /// The shortest reading interval of a meter; infinity where there is no thread.
   double interval_seconds() const { return interval_seconds_; }
 
  private:
-  void read_all();  // with mutex_ held
-  void run();
-
+  using Time = std::chrono::steady_clock::time_point;
   struct State {
-    std::chrono::steady_clock::time_point last_read;
+    Time last_read, asked;  // the reading's own time; when it returned
     MeterReading reading;
   };
+  // With mutex_ held:
+  void read(std::size_t finding);
+  bool is_live(std::size_t finding) const {
+    return findings_[finding].meter && states_[finding].reading.reason.empty();
+  }
+  /// When the thread must read it, if nobody else does.
+  Time deadline(std::size_t finding) const;
+  void run();
+
   std::vector<MeterFinding> findings_;
   std::vector<State> states_;
-  double interval_seconds_;
-  bool stop_ = false;
+  double interval_seconds_, expected_seconds_;
+  bool stop_ = false, called_ = false;  // called_: the deadlines have changed
   std::mutex mutex_;
   std::condition_variable wake_;
   std::thread thread_;  // last: it uses all of the above

@@ -1,11 +1,12 @@
 #include "power/sampler.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
+
+#include "power/cpu_time.hpp"
 
 namespace tw {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 constexpr double periods_per_power = 10;
 
 double seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-double thread_cpu_seconds() {
-  timespec time{};
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 void merge(SeriesPoint& into, const SeriesPoint& next) {
   const int samples = into.samples + next.samples;
@@ -71,6 +66,9 @@ void Sampler::begin() {
   stop_ = false;
   start_ = Clock::now();
   sample();
+  thread_seconds_ = 0;
+  if (reader_) reader_seconds_ = reader_->cpu_seconds();
+  if (!meters_.empty()) reader_->expect_snapshots(period_seconds_);
   if (!tracks_.empty()) thread_ = std::thread([this] { run(); });
 }
 
@@ -84,8 +82,10 @@ Sampled Sampler::end() {
     wake_.notify_all();
     thread_.join();
     sample();
-    sampled.cpu_seconds = cpu_seconds_;
   }
+  sampled.cpu_seconds = sampled.thread_seconds = thread_seconds_;
+  if (reader_) sampled.cpu_seconds += reader_->cpu_seconds() - reader_seconds_;
+  if (!meters_.empty()) reader_->expect_snapshots(std::numeric_limits<double>::infinity());
   sampled.window_seconds = seconds(Clock::now() - start_);
   for (Track& track : tracks_) {
     if (track.first && track.last) track.series.change = *track.last - *track.first;
@@ -104,9 +104,9 @@ void Sampler::sample() {
     for (std::size_t c = 0; c < values.size(); ++c) add(tracks_[first_track_[i] + c], now, values[c]);
   }
   if (meters_.empty()) return;
-  const EnergySnapshot snapshot = reader_->snapshot();
+  reader_->snapshot(snapshot_);
   for (Meter& meter : meters_) {
-    const std::optional<EnergySample>& now = snapshot.readings[meter.finding].sample;
+    const std::optional<EnergySample>& now = snapshot_.readings[meter.finding].sample;
     if (!now) continue;
     if (!meter.from) {
       meter.from = now;
@@ -157,7 +157,7 @@ void Sampler::run() {
     const Clock::time_point now = Clock::now();
     while (deadline <= now) deadline += period;
   }
-  cpu_seconds_ = thread_cpu_seconds() - cpu_before;
+  thread_seconds_ = thread_cpu_seconds() - cpu_before;
 }
 
 }  // namespace tw

@@ -29,7 +29,8 @@ struct Series {
 struct Sampled {
   std::vector<Series> series;
   double window_seconds = 0;  ///< from begin() to end()
-  double cpu_seconds = 0;     ///< that the sampler's own thread used
+  double cpu_seconds = 0;     ///< that all metering threads used: the sampler's, the reader's, the meters'
+  double thread_seconds = 0;  ///< of them, the sampler's own
 };
 
 /// Reads at a fixed rate between begin() and end(), in a thread that sleeps between absolute deadlines; none runs
@@ -76,8 +77,9 @@ class Sampler {
   std::vector<Track> tracks_;
   std::vector<Meter> meters_;
   std::vector<double> values_;
+  EnergySnapshot snapshot_;
   Clock::time_point start_;
-  double cpu_seconds_ = 0;
+  double thread_seconds_ = 0, reader_seconds_ = 0;
   bool stop_ = false;
   std::mutex mutex_;
   std::condition_variable wake_;

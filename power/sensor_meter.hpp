@@ -69,6 +69,11 @@ class IntegratedMeter : public SensorMeter {
       : SensorMeter(spec), integrator_(spec.domain, std::move(read_watts), options) {}
   EnergyMethod method() const override { return EnergyMethod::integrated_power; }
   EnergySample read() override { return integrator_.read(); }
+  double reading_interval_seconds() const override {
+    return integrator_.options().sample_on_read ? integrator_.options().period_seconds
+                                                : SensorMeter::reading_interval_seconds();
+  }
+  double cpu_seconds() override { return integrator_.cpu_seconds(); }
   double joules_between(const EnergySample& from, const EnergySample& to) override {
     return integrator_.joules_between(from, to);
   }

@@ -29,25 +29,6 @@ class Descriptor {
   int number_;
 };
 
-/// One reading, which the kernel answers with all of so short a file: telemetry reads dozens of them ten times a
-/// second.
-template <typename Number>
-Number parse(const std::filesystem::path& file) {
-  const Descriptor descriptor(file);
-  char text[128];
-  const ssize_t bytes = ::read(descriptor.number(), text, sizeof text);
-  if (bytes < 0) fail(errno, file);
-  const char* last = text + bytes;
-  while (last != text && static_cast<unsigned char>(last[-1]) <= ' ') --last;
-  Number number{};
-  const auto [end, error] = std::from_chars(text, last, number);
-  if (error != std::errc() || (end != last && *end != ' '))
-    throw std::system_error(EINVAL, std::generic_category(),
-                            file.string() + " holds \"" +
-                                std::string(&text[0], static_cast<std::size_t>(last - text)).substr(0, 40) + "\"");
-  return number;
-}
-
 }  // namespace
 
 std::string read_text(const std::filesystem::path& file) {
@@ -62,8 +43,8 @@ std::string read_text(const std::filesystem::path& file) {
   return text;
 }
 
-double read_number(const std::filesystem::path& file) { return parse<double>(file); }
-std::uint64_t read_integer(const std::filesystem::path& file) { return parse<std::uint64_t>(file); }
+double read_number(const std::filesystem::path& file) { return NumberFile(file).read_number(); }
+std::uint64_t read_integer(const std::filesystem::path& file) { return NumberFile(file).read_integer(); }
 
 std::vector<int> read_list(const std::filesystem::path& file) {
   const std::string text = read_text(file);
@@ -91,12 +72,59 @@ std::string text_or_empty(const std::filesystem::path& file) {
   }
 }
 
-std::optional<double> number_or_none(const std::filesystem::path& file) noexcept {
-  try {
-    return read_number(file);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+std::optional<double> number_or_none(const std::filesystem::path& file) { return NumberFile(file).number_or_none(); }
+
+/// The kernel answers with all of so short a file at once.
+struct NumberFile::Text {
+  char bytes[128];
+  std::size_t size = 0;
+};
+
+int NumberFile::read_text(Text& text) noexcept {
+  if (descriptor_ < 0) descriptor_ = open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) return errno;
+  const ssize_t bytes = ::pread(descriptor_, text.bytes, sizeof text.bytes, 0);
+  if (bytes < 0) return errno;
+  text.size = static_cast<std::size_t>(bytes);
+  while (text.size > 0 && static_cast<unsigned char>(text.bytes[text.size - 1]) <= ' ') --text.size;
+  return text.size > 0 ? 0 : ENODATA;
+}
+
+template <typename Number>
+int NumberFile::read(Number& number, Text& text) noexcept {
+  const bool was_open = descriptor_ >= 0;
+  int error = read_text(text);
+  if (error != 0) close();
+  if (error != 0 && was_open) error = read_text(text);
+  if (error != 0) return error;
+  const char* last = text.bytes + text.size;
+  const auto [end, failure] = std::from_chars(text.bytes, last, number);
+  return failure == std::errc() && (end == last || *end == ' ' || *end == '\n') ? 0 : EINVAL;
+}
+
+template <typename Number>
+Number NumberFile::read_or_throw() {
+  Number number{};
+  Text text;
+  const int error = read(number, text);
+  if (error == 0) return number;
+  if (error != EINVAL) fail(error, file_);
+  const std::size_t shown = std::min<std::size_t>(text.size, 40);
+  throw std::system_error(EINVAL, std::generic_category(),
+                          file_.string() + " holds \"" + std::string(&text.bytes[0], shown) + "\"");
+}
+
+double NumberFile::read_number() { return read_or_throw<double>(); }
+std::uint64_t NumberFile::read_integer() { return read_or_throw<std::uint64_t>(); }
+
+std::optional<double> NumberFile::number_or_none() noexcept {
+  double number = 0;
+  Text text;
+  return read(number, text) == 0 ? std::optional(number) : std::nullopt;
+}
+
+void NumberFile::close() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& folder) {

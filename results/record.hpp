@@ -105,7 +105,7 @@ struct Trial {
   std::vector<EnergyRow> energy;
   std::vector<SeriesRow> series;
   std::vector<CounterRow> counters;
-  std::optional<double> sampler_cpu_share;  ///< of one core, used by the thread that reads the series; the worst node's
+  std::optional<double> sampler_cpu_share;  ///< of one core, used by all metering threads; the worst node's
 };
 
 /// A figure with its interval (DESIGN §8.2). No interval below 3 trials: low and high are absent.

@@ -42,7 +42,7 @@ std::vector<TelemetryFinding> amdgpu::find_telemetry_in(const fs::path& hwmon) {
     if (files.empty())
       findings.push_back({domain, nullptr, "unsupported", chip.string() + " has none of the files"});
     else
-      findings.push_back({domain, std::make_unique<FileTelemetry>(std::move(files)), "", ""});
+      findings.push_back({domain, std::make_unique<FileTelemetry>(files), "", ""});
   }
   if (findings.empty()) findings.push_back({"amdgpu", nullptr, "no_driver", hwmon.string() + " has no chip amdgpu"});
   return findings;

@@ -27,8 +27,7 @@ class BusyClock {
     for (const fs::path& folder : sysfs::sorted_entries(cpus / "cpufreq")) {
       const std::string name = folder.filename().string(), head = "policy";
       if (name.rfind(head, 0) != 0 || !sysfs::number_or_none(folder / "scaling_cur_freq")) continue;
-      Policy policy;
-      policy.file = folder / "scaling_cur_freq";
+      Policy policy{sysfs::NumberFile(folder / "scaling_cur_freq"), {}};
       std::istringstream members(sysfs::text_or_empty(folder / "affected_cpus"));
       for (int cpu = 0; members >> cpu;) policy.cpus.push_back(cpu);
       policies_.push_back(std::move(policy));
@@ -42,7 +41,7 @@ class BusyClock {
     if (Clock::now() - weighed_ >= std::chrono::seconds(1)) weigh();
     double sum = 0, weights = 0;
     for (const auto& [policy, weight] : chosen_) {
-      const auto khz = sysfs::number_or_none(policies_[policy].file);
+      const auto khz = policies_[policy].file.number_or_none();
       if (!khz) continue;
       sum += weight * *khz * 1e-3;
       weights += weight;
@@ -53,12 +52,20 @@ class BusyClock {
  private:
   using Clock = std::chrono::steady_clock;
   struct Policy {
-    fs::path file;
+    sysfs::NumberFile file;
     std::vector<int> cpus;
     std::uint64_t last_busy = 0;
   };
 
+  /// Descriptors are held for the chosen alone: there may be hundreds of policies.
   void weigh() noexcept {
+    choose();
+    for (std::size_t i = 0; i < policies_.size(); ++i)
+      if (std::none_of(chosen_.begin(), chosen_.end(), [&](const auto& one) { return one.first == i; }))
+        policies_[i].file.close();
+  }
+
+  void choose() noexcept {
     weighed_ = Clock::now();
     chosen_.clear();
     try {
@@ -90,7 +97,7 @@ class BusyClock {
 
 class CpuTelemetry : public Telemetry {
  public:
-  CpuTelemetry(BusyClock clock, std::vector<FileChannel> files) : clock_(std::move(clock)), files_(std::move(files)) {
+  CpuTelemetry(BusyClock clock, const std::vector<FileChannel>& files) : clock_(std::move(clock)), files_(files) {
     if (clock_.is_there()) channels_.push_back({"cpu", "cpu_clock_mhz", false});
     channels_.insert(channels_.end(), files_.channels().begin(), files_.channels().end());
   }
@@ -157,7 +164,7 @@ std::vector<TelemetryFinding> cpu::find_telemetry_in(const fs::path& cpus, const
     findings[0].detail = "no clock in " + (cpus / "cpufreq").string() + ", no package temperature in " +
                          hwmon.string() + ", no throttle counter: most virtual machines show none";
   } else {
-    findings[0].telemetry = std::make_unique<CpuTelemetry>(std::move(clock), std::move(files));
+    findings[0].telemetry = std::make_unique<CpuTelemetry>(std::move(clock), files);
   }
   return findings;
 }

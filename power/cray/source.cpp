@@ -22,41 +22,50 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 struct Reading {
   std::uint64_t joules = 0, freshness = 0;
 };
-Reading read_fresh(const fs::path& folder, const std::string& file) {
-  constexpr int attempts = 10;  // refreshes are 100 ms apart: a second one in a row would be a wonder already
-  for (int attempt = 0; attempt < attempts; ++attempt) {
-    const std::uint64_t before = sysfs::read_integer(folder / "freshness");
-    const std::uint64_t joules = sysfs::read_integer(folder / file);
-    if (sysfs::read_integer(folder / "freshness") == before) return {joules, before};
+class FreshCounter {
+ public:
+  FreshCounter(const fs::path& folder, const std::string& file)
+      : freshness_(folder / "freshness"), file_(folder / file) {}
+  Reading read() {
+    constexpr int attempts = 10;  // refreshes are 100 ms apart: a second one in a row would be a wonder already
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+      const std::uint64_t before = freshness_.read_integer();
+      const std::uint64_t joules = file_.read_integer();
+      if (freshness_.read_integer() == before) return {joules, before};
+    }
+    throw std::system_error(EAGAIN, std::generic_category(),
+                            file_.path().string() + ": freshness never stood still around a reading");
   }
-  throw std::system_error(EAGAIN, std::generic_category(),
-                          (folder / file).string() + ": freshness never stood still around a reading");
-}
+  const fs::path& freshness() const { return freshness_.path(); }
+  const fs::path& file() const { return file_.path(); }
+
+ private:
+  sysfs::NumberFile freshness_, file_;
+};
 
 class CrayMeter : public SensorMeter {
  public:
-  CrayMeter(SensorSpec spec, fs::path folder, std::string file, Reading first, double stale_seconds)
+  CrayMeter(SensorSpec spec, FreshCounter counter, double stale_seconds)
       : SensorMeter(std::move(spec)),
-        folder_(std::move(folder)),
-        file_(std::move(file)),
-        first_joules_(first.joules),
-        last_(first),
+        counter_(std::move(counter)),
+        last_(counter_.read()),
+        first_joules_(last_.joules),
         moved_(Clock::now()),
         stale_seconds_(stale_seconds) {}
   EnergyMethod method() const override { return EnergyMethod::counter; }
   EnergySample read() override {
     const auto before = Clock::now();
-    const Reading reading = read_fresh(folder_, file_);
+    const Reading reading = counter_.read();
     const auto after = Clock::now(), time = before + (after - before) / 2;
     if (reading.joules < last_.joules)
       throw std::system_error(EIO, std::generic_category(),
-                              (folder_ / file_).string() + " went back from " + std::to_string(last_.joules) + " to " +
+                              counter_.file().string() + " went back from " + std::to_string(last_.joules) + " to " +
                                   std::to_string(reading.joules) + " J");
     if (reading.freshness != last_.freshness) {
       moved_ = time;
     } else if (seconds_between(moved_, time) > stale_seconds_) {
       throw std::system_error(EIO, std::generic_category(),
-                              (folder_ / "freshness").string() + " stands at " + std::to_string(reading.freshness));
+                              counter_.freshness().string() + " stands at " + std::to_string(reading.freshness));
     }
     last_ = reading;
     return {time, static_cast<double>(reading.joules - first_joules_)};
@@ -65,10 +74,9 @@ class CrayMeter : public SensorMeter {
   double wrap_seconds() const override { return 4 * stale_seconds_; }
 
  private:
-  fs::path folder_;
-  std::string file_;
-  std::uint64_t first_joules_;
+  FreshCounter counter_;
   Reading last_;
+  std::uint64_t first_joules_;
   Clock::time_point moved_;
   double stale_seconds_;
 };
@@ -134,8 +142,8 @@ std::vector<MeterFinding> cray::find_meters_in(const fs::path& folder, double st
         continue;
       }
       finding.meter =
-          std::make_unique<CrayMeter>(SensorSpec{counter.domain, counter.scope, freshness.period_seconds, {}}, folder,
-                                      counter.file, read_fresh(folder, counter.file), stale_seconds);
+          std::make_unique<CrayMeter>(SensorSpec{counter.domain, counter.scope, freshness.period_seconds, {}},
+                                      FreshCounter(folder, counter.file), stale_seconds);
       finding.counted = true;
     } catch (const std::system_error& error) {
       sysfs::explain(error, finding);

@@ -81,7 +81,7 @@ void open_energy(const Sensor& sensor, MeterFinding& finding) {
   }
   finding.meter = std::make_unique<CounterMeter>(
       CounterSpec{{finding.domain, *finding.scope, seen.period_seconds, {}}},
-      [file = sensor.file] { return sysfs::read_integer(file); }, seen.last);
+      [file = std::make_shared<sysfs::NumberFile>(sensor.file)] { return file->read_integer(); }, seen.last);
 }
 
 void open_power(const Sensor& sensor, MeterFinding& finding) {
@@ -93,7 +93,7 @@ void open_power(const Sensor& sensor, MeterFinding& finding) {
   const double period_seconds = std::max(sample_seconds, sensor.average_seconds);
   finding.meter = std::make_unique<IntegratedMeter>(
       SensorSpec{finding.domain, *finding.scope, period_seconds, {}},
-      [file = sensor.file] { return sysfs::read_number(file) * 1e-6; },
+      [file = std::make_shared<sysfs::NumberFile>(sensor.file)] { return file->read_number() * 1e-6; },
       IntegratorOptions{period_seconds, std::max(2.0, 10 * period_seconds), true});
   if (sensor.is_average)
     finding.detail += (finding.detail.empty() ? "" : "; ") + sensor.file.string() + " averages over " +

@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <memory>
 #include <system_error>
 
 #include "power/hwmon/source.hpp"
@@ -48,8 +51,9 @@ bool read_all(int descriptor, Clock::time_point limit, std::string& text) {
   return false;
 }
 
-/// Runs the tool without a shell. Throws std::system_error where it is missing, fails or takes too long.
-std::string run_tool(double timeout_seconds) {
+/// Runs the tool without a shell, and adds up the CPU time that it takes. Throws std::system_error where it is missing,
+/// fails or takes too long.
+std::string run_tool(double timeout_seconds, std::atomic<double>& cpu_seconds) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail(errno, ": pipe");
   posix_spawn_file_actions_t actions;
@@ -86,8 +90,13 @@ std::string run_tool(double timeout_seconds) {
   close(ends[0]);
   if (!ended) kill(child, SIGKILL);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) fail(errno, ": waitpid");
+  rusage used{};
+  while (wait4(child, &status, 0, &used) < 0)
+    if (errno != EINTR) fail(errno, ": wait4");
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  cpu_seconds += seconds(used.ru_utime) + seconds(used.ru_stime);
   if (!ended) fail(ETIMEDOUT, "");
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     fail(EIO, " ended with " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)) +
@@ -97,13 +106,24 @@ std::string run_tool(double timeout_seconds) {
 
 constexpr const char* dcmi_domain = "ipmi:dcmi";
 
-std::unique_ptr<EnergyMeter> open_dcmi(const ipmi::Options& options) {
-  return std::make_unique<IntegratedMeter>(
-      SensorSpec{dcmi_domain, EnergyScope::node, options.period_seconds, {}},
-      [limit = options.timeout_seconds] { return ipmi::parse_reading(run_tool(limit)); },
-      // Starting a program at a window's edge would hold all ranks up: the last power is held instead.
-      IntegratorOptions{options.period_seconds, 10 * options.period_seconds + options.timeout_seconds, false});
-}
+using Seconds = std::shared_ptr<std::atomic<double>>;
+
+class DcmiMeter : public IntegratedMeter {
+ public:
+  DcmiMeter(const ipmi::Options& options, const Seconds& tool_seconds)
+      : IntegratedMeter(
+            SensorSpec{dcmi_domain, EnergyScope::node, options.period_seconds, {}},
+            [limit = options.timeout_seconds, tool_seconds] {
+              return ipmi::parse_reading(run_tool(limit, *tool_seconds));
+            },
+            // Starting a program at a window's edge would hold all ranks up: the last power is held instead.
+            IntegratorOptions{options.period_seconds, 10 * options.period_seconds + options.timeout_seconds, false}),
+        tool_seconds_(tool_seconds) {}
+  double cpu_seconds() override { return IntegratedMeter::cpu_seconds() + *tool_seconds_; }
+
+ private:
+  Seconds tool_seconds_;
+};
 
 }  // namespace
 
@@ -152,7 +172,7 @@ std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
     finding.domain = dcmi_domain;
     finding.scope = EnergyScope::node;
     try {
-      finding.meter = open_dcmi(options);
+      finding.meter = std::make_unique<DcmiMeter>(options, std::make_shared<std::atomic<double>>(0));
       finding.counted = true;
     } catch (const std::system_error& error) {
       sysfs::explain(error, finding);

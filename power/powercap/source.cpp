@@ -1,17 +1,21 @@
 // RAPL energy counters through libpowercap's sysfs calls.
 //
 // Not powercap-rapl.h: its init gives up on a whole package for an unknown constraint, an unknown subzone or one
-// unreadable counter. Errors of a zone stay with that zone here.
+// unreadable counter. Errors of a zone stay with that zone here. The counter itself is read through a descriptor of our
+// own, from the first look on: libpowercap's reading builds the path, opens, reads and closes the file each time, ten
+// times a second and zone along a window, which costs several times the reading.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <system_error>
 
 #include "power/energy_meter.hpp"
 #include "power/powercap/sysfs.hpp"
 #include "power/powercap/zones.hpp"
 #include "power/sensor_meter.hpp"
+#include "power/sysfs.hpp"
 #include "power/watch.hpp"
 
 namespace tw {
@@ -20,20 +24,15 @@ namespace {
 using powercap::class_folder;
 using powercap::Zone;
 
-std::uint64_t read_energy(const Zone& zone) {
-  std::uint64_t value = 0;
-  const int error = zone.energy_uj(&value);
-  if (error != 0) throw std::system_error(-error, std::generic_category(), zone.path() + "/energy_uj");
-  return value;
-}
+using Counter = std::shared_ptr<sysfs::NumberFile>;
 
-std::unique_ptr<EnergyMeter> open(const Zone& zone, const std::string& domain, EnergyScope scope, const Watched& seen,
-                                  std::uint64_t range_uj) {
+std::unique_ptr<EnergyMeter> open(const Zone& zone, const Counter& counter, const std::string& domain,
+                                  EnergyScope scope, const Watched& seen, std::uint64_t range_uj) {
   SensorSpec sensor{domain, scope, seen.period_seconds, {}};
   const double maximum_watts = zone.maximum_watts(default_maximum_watts(scope));
   if (maximum_watts > 0) sensor.maximum_watts = maximum_watts;
   return std::make_unique<CounterMeter>(
-      CounterSpec{std::move(sensor), 1e-6, range_uj}, [zone] { return read_energy(zone); }, seen.last);
+      CounterSpec{std::move(sensor), 1e-6, range_uj}, [counter] { return counter->read_integer(); }, seen.last);
 }
 
 MeterFinding nothing_found() {
@@ -81,10 +80,14 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   for (const Zone& zone : zones) names.push_back(zone.name);
   const std::vector<powercap::ZoneUse> uses = powercap::classify(names);
 
-  std::vector<std::function<std::uint64_t()>> counters;
-  for (std::size_t i = 0; i < zones.size(); ++i)
-    if (uses[i].scope) counters.push_back([&zone = zones[i]] { return read_energy(zone); });
-  const std::vector<Watched> watched = watch(counters);
+  std::vector<Counter> counters;
+  std::vector<std::function<std::uint64_t()>> readings;
+  for (std::size_t i = 0; i < zones.size(); ++i) {
+    if (!uses[i].scope) continue;
+    counters.push_back(std::make_shared<sysfs::NumberFile>(zones[i].path() + "/energy_uj"));
+    readings.push_back([counter = counters.back()] { return counter->read_integer(); });
+  }
+  const std::vector<Watched> watched = watch(readings);
 
   std::size_t next = 0;
   std::vector<std::size_t> opened_zone, opened_watched;
@@ -119,7 +122,7 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
         finding.detail = "shows the same counter as " +
                          uses[opened_zone[static_cast<std::size_t>(mirror - opened_watched.begin())]].domain;
       } else {
-        finding.meter = open(zone, uses[i].domain, *uses[i].scope, one, range_uj);
+        finding.meter = open(zone, counters[me], uses[i].domain, *uses[i].scope, one, range_uj);
         finding.counted = true;
         opened_zone.push_back(i);
         opened_watched.push_back(me);

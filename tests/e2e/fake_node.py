@@ -7,6 +7,7 @@ import time
 
 CLASS = pathlib.Path("/sys/class/powercap")
 RANGE_UJ = 262_143_328_850
+WIDTH = 32
 
 
 class FakeNode:
@@ -20,8 +21,9 @@ class FakeNode:
             path = top if number == 0 else top / f"intel-rapl:0:{number - 1}"
             path.mkdir(parents=True)
             for file, text in (("name", name), ("enabled", "1"), ("max_energy_range_uj", RANGE_UJ), ("energy_uj", 1)):
-                (path / file).write_text(f"{text}\n")
+                (path / file).write_text(f"{text:\n<{WIDTH}}" if file == "energy_uj" else f"{text}\n")
             self.zones[path / "energy_uj"] = (RANGE_UJ - round(power * 5e6), power)
+        self.files = {path: os.open(path, os.O_WRONLY) for path in self.zones}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run)
 
@@ -32,15 +34,16 @@ class FakeNode:
     def __exit__(self, *ignored):
         self.ended.set()
         self.thread.join()
+        for file in self.files.values():
+            os.close(file)
 
     def run(self):
         start = time.monotonic()
         while not self.ended.wait(0.005):
             for path, (first, power) in self.zones.items():
                 value = (first + round(power * 1e6 * (time.monotonic() - start))) % RANGE_UJ
-                new = path.with_suffix(".new")
-                new.write_text(f"{value}\n")
-                os.replace(new, path)  # a reader sees the old or the new line
+                # In place, as the kernel: readers keep the file open. One call of one length shows the old or the new line.
+                os.pwrite(self.files[path], f"{value:\n<{WIDTH}}".encode(), 0)
 
     def command(self):
         """What stands before a command that is to see this node."""

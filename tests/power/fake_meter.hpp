@@ -15,6 +15,7 @@ struct FakeState {
   std::atomic<bool> fails{false};
   std::atomic<long> reads{0};
   bool may_wrap = true;
+  double reading_interval_seconds = 0;          ///< if set, instead of a quarter of the wrap
   std::chrono::steady_clock::duration shift{};  ///< added to the time of a reading
 };
 
@@ -36,6 +37,11 @@ class FakeMeter : public EnergyMeter {
   }
   double update_period_seconds() const override { return update_period_seconds_; }
   double wrap_seconds() const override { return wrap_seconds_; }
+  double reading_interval_seconds() const override {
+    return state_->reading_interval_seconds > 0 ? state_->reading_interval_seconds
+                                                : EnergyMeter::reading_interval_seconds();
+  }
+  double cpu_seconds() override { return 3; }
   bool may_wrap() const override { return state_->may_wrap; }
   double maximum_power_watts() const override { return maximum_watts_; }
   bool maximum_power_is_default() const override { return false; }

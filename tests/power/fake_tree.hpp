@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "power/energy_meter.hpp"
+#include "tests/power/write_in_place.hpp"
 
 namespace tw {
 
@@ -34,8 +35,13 @@ class FakeTree {
 
   const std::filesystem::path& root() const { return root_; }
   std::filesystem::path at(const std::string& file) const { return root_ / file; }
-  /// A line, all at once (by rename): a reader sees the old or the new one, never a half.
+  /// A line, as the kernel changes a file (write_in_place).
   void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories(at(file).parent_path());
+    write_in_place(at(file), text);
+  }
+  /// Another file under the same name, as programs are installed.
+  void replace(const std::string& file, const std::string& text) const {
     std::filesystem::create_directories(at(file).parent_path());
     std::ofstream(at(file + ".new")) << text << '\n';
     std::filesystem::rename(at(file + ".new"), at(file));
@@ -43,7 +49,7 @@ class FakeTree {
   void append(const std::string& file, const std::string& text) const {
     std::ofstream(at(file), std::ios::app) << text << std::flush;
   }
-  void remove(const std::string& file) const { std::filesystem::remove_all(at(file)); }
+  void remove(const std::string& file) const { take_away(at(file)); }
   void deny(const std::string& file) const { chmod(at(file).c_str(), 0); }
 
  private:

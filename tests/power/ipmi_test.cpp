@@ -2,6 +2,7 @@
 #include "power/ipmi/source.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -49,7 +50,7 @@ class Ipmi : public testing::Test {
   }
   void TearDown() override { setenv("PATH", path.c_str(), 1); }
   void tool(const std::string& script) {
-    tree.write("bin/ipmitool", "#!/bin/sh\n" + script);
+    tree.replace("bin/ipmitool", "#!/bin/sh\n" + script);
     chmod(tree.at("bin/ipmitool").c_str(), 0755);
   }
   std::map<std::string, MeterFinding> find() { return by_domain(ipmi::find_meters_in(options)); }
@@ -70,6 +71,22 @@ TEST_F(Ipmi, IntegratesWhatTheToolPrints) {
   const EnergySample to = meter.read();
   const double expected = 220 * std::chrono::duration<double>(to.time - from.time).count();
   EXPECT_NEAR(meter.joules_between(from, to), expected, 1e-9 * expected);
+}
+
+TEST_F(Ipmi, TheToolsTimeIsMeterings) {
+  tool("echo 'Instantaneous power reading: 9 Watts'; i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); done");
+  const auto children_seconds = [] {
+    rusage used{};
+    getrusage(RUSAGE_CHILDREN, &used);
+    return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+  };
+  const double before = children_seconds();
+  const auto found = find();
+  ASSERT_TRUE(found.at("ipmi:dcmi").meter) << found.at("ipmi:dcmi").detail;
+  const double tool_seconds = children_seconds() - before;
+  ASSERT_GT(tool_seconds, 0);
+  EXPECT_GT(found.at("ipmi:dcmi").meter->cpu_seconds(), 0.99 * tool_seconds);
 }
 
 TEST_F(Ipmi, LosesAToolThatBeginsToFail) {

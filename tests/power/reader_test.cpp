@@ -44,6 +44,50 @@ TEST(EnergyReader, KeepsReadingInTheBackground) {
   while (state->reads < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
 }
 
+TEST(EnergyReader, ReadsEachMeterAtItsOwnInterval) {
+  const auto quick = std::make_shared<FakeState>(), slow = std::make_shared<FakeState>();
+  quick->reading_interval_seconds = 0.001;
+  std::vector<MeterFinding> findings = fake_findings(quick, never);
+  findings.pop_back();
+  for (MeterFinding& finding : fake_findings(slow, 4000)) findings.push_back(std::move(finding));
+  EnergyReader reader(std::move(findings));
+  EXPECT_DOUBLE_EQ(reader.interval_seconds(), 0.001);
+  while (quick->reads < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
+  EXPECT_EQ(slow->reads, 0);
+  EXPECT_GT(reader.cpu_seconds(), 6) << "its thread's, and 3 s of each meter";
+}
+
+TEST(EnergyReader, LeavesAMeterToThoseWhoReadItOftenEnough) {
+  const auto state = std::make_shared<FakeState>();
+  state->reading_interval_seconds = 0.05;
+  EnergyReader reader(fake_findings(state, never));
+  reader.expect_snapshots(0.05);
+  const auto start = std::chrono::steady_clock::now();
+  const long before = state->reads;
+  constexpr long ours = 30;
+  for (long i = 0; i < ours; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    reader.snapshot();
+  }
+  // The thread has come in between only where this one was held up for its patience.
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  EXPECT_LE(state->reads - before - ours, static_cast<long>(elapsed.count()));
+  // Nobody comes: the thread does.
+  const long after = state->reads;
+  while (state->reads == after) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
+  // Nobody is expected any more.
+  reader.expect_snapshots(never);
+  while (state->reads < after + 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(EnergyReader, DoesNotLeaveAMeterToThoseWhoReadItTooSeldom) {
+  const auto state = std::make_shared<FakeState>();
+  state->reading_interval_seconds = 0.001;
+  EnergyReader reader(fake_findings(state, never));
+  reader.expect_snapshots(0.1);
+  while (state->reads < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
+}
+
 TEST(EnergyReader, GivesUpASensorThatStopsAnswering) {
   const auto state = std::make_shared<FakeState>();
   EnergyReader reader(fake_findings(state, never));

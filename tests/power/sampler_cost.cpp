@@ -1,6 +1,7 @@
-// What the sampler costs: its thread's CPU time as a share of one core at 10 Hz, over eight energy counters alone, with
-// the clocks of 64 CPUs, and with the files of eight AMD cards, in a made-up tree. Not a test: figures differ by
-// machine, and no test asserts a time.
+// What metering costs: the CPU time of the sampler's thread, and of all metering threads, as shares of one core at 10
+// Hz, over eight energy counters alone, with the clocks of 64 CPUs, and with the files of eight AMD cards; over eight
+// power sensors, which are integrated; in a made-up tree. Not a test: figures differ by machine, and no test asserts a
+// time.
 //
 //   sampler_cost [SECONDS]
 #include <sys/resource.h>
@@ -62,18 +63,21 @@ double process_cpu_seconds() {
 
 /// Samples for `seconds` and prints a line.
 void measure(const char* what, std::vector<tw::TelemetryFinding> telemetry, tw::EnergyReader& reader, double seconds) {
-  std::size_t channels = 0, counters = 0;
+  std::size_t channels = 0, meters = 0;
   for (const tw::TelemetryFinding& one : telemetry) channels += one.telemetry ? one.telemetry->channels().size() : 0;
-  for (const tw::MeterFinding& one : reader.findings()) counters += one.meter != nullptr;
+  for (const tw::MeterFinding& one : reader.findings()) meters += one.meter != nullptr;
   tw::Sampler sampler(std::move(telemetry), &reader);
   const double before = process_cpu_seconds();
   sampler.begin();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   const tw::Sampled sampled = sampler.end();
   const double process = process_cpu_seconds() - before;
-  std::printf("%s: %zu counters, %zu channels, every %.0f ms for %.1f s: sampler %.4f %% of a core, process %.4f %%\n",
-              what, counters, channels, sampler.period_seconds() * 1e3, sampled.window_seconds,
-              100 * sampled.cpu_seconds / sampled.window_seconds, 100 * process / sampled.window_seconds);
+  std::printf(
+      "%s: %zu meters, %zu channels, every %.0f ms for %.1f s: sampler %.4f %% of a core, all "
+      "metering threads %.4f %%, process %.4f %%\n",
+      what, meters, channels, sampler.period_seconds() * 1e3, sampled.window_seconds,
+      100 * sampled.thread_seconds / sampled.window_seconds, 100 * sampled.cpu_seconds / sampled.window_seconds,
+      100 * process / sampled.window_seconds);
 }
 
 }  // namespace
@@ -98,5 +102,7 @@ int main(int argc, char** argv) {
   measure("and CPUs", std::move(telemetry), reader, seconds);
   telemetry = tw::amdgpu::find_telemetry_in(tree.at("gpus"));
   measure("and cards", std::move(telemetry), reader, seconds);
+  tw::EnergyReader integrating(tw::hwmon::find_meters_in(tree.at("gpus")));
+  measure("powers alone", {}, integrating, seconds);
   return 0;
 }

@@ -131,6 +131,32 @@ TEST(Sampler, PowerComesFromJoulesAtIntervalsThatSuitTheCounter) {
   }
 }
 
+/// Has used another second of CPU time at each look.
+class BusyMeter : public SteadyMeter {
+ public:
+  BusyMeter() : SteadyMeter(0.001) {}
+  double cpu_seconds() override { return seconds_ += 1; }
+
+ private:
+  double seconds_ = 0;
+};
+
+TEST(Sampler, CountsTheTimeOfAllMeteringThreads) {
+  std::vector<MeterFinding> meters(1);
+  meters[0].domain = "steady:0";
+  meters[0].meter = std::make_unique<BusyMeter>();
+  EnergyReader reader(std::move(meters));
+  const auto readings = std::make_shared<std::atomic<int>>(0);
+  Sampler sampler(counting(readings), &reader, 0.001, 64);
+  for (int window = 1; window <= 2; ++window) {
+    sampler.begin();
+    wait_for(*readings, 10 * window);
+    const Sampled sampled = sampler.end();
+    EXPECT_GT(sampled.thread_seconds, 0);
+    EXPECT_DOUBLE_EQ(sampled.cpu_seconds, sampled.thread_seconds + 1) << "what a meter used within this window alone";
+  }
+}
+
 TEST(Sampler, WithNothingToReadThereIsNoThread) {
   Sampler sampler({}, nullptr);
   sampler.begin();

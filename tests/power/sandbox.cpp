@@ -12,6 +12,8 @@
 #include <fstream>
 #include <vector>
 
+#include "tests/power/write_in_place.hpp"
+
 namespace fs = std::filesystem;
 
 namespace tw {
@@ -59,10 +61,7 @@ std::string zone_folder(const std::string& path) {
 }
 
 void write_zone_file(const std::string& path, const std::string& file, const std::string& text) {
-  // By rename: a reader sees the old or the new line, never a half.
-  const fs::path target = fs::path(zone_folder(path)) / file, temporary = target.string() + ".new";
-  std::ofstream(temporary) << text << '\n';
-  fs::rename(temporary, target);
+  write_in_place(fs::path(zone_folder(path)) / file, text);
 }
 
 void make_zone(const std::string& path, const std::string& name, std::uint64_t energy_uj, std::uint64_t range_uj) {
