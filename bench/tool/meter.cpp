@@ -30,7 +30,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/output_parser.hpp"
-#include "power/nvml/library.hpp"
+#include "power/sight.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
 #include "results/verdict.hpp"
@@ -97,7 +97,7 @@ Place find_place() {
   return place;
 }
 
-using Gpus = std::set<std::string>;  // "nvml:GPU-…"
+using Gpus = std::set<std::string>;  // "nvml:GPU-…", "amdgpu:0000:c1:00.0"
 
 Gpus gpus_of(const std::vector<std::string>& domains) { return {domains.begin(), domains.end()}; }
 
@@ -308,7 +308,7 @@ int meter(const MeterCommand& options) {
   OutputParser parser;
   OutputParser* const parsing = options.parse ? &parser : nullptr;
   try {
-    const auto sight = nvml::look();
+    const Sight sight = look();
     const Gpus addressable = gpus_of(sight.addressable), visible = gpus_of(sight.visible);
     if (place.local_rank > 0) {  // another process of this node reads
       Rendezvous rendezvous(place);

@@ -3,9 +3,8 @@
 #include <map>
 #include <sstream>
 
-#include "power/amdgpu/sight.hpp"
 #include "power/journal.hpp"
-#include "power/nvml/library.hpp"
+#include "power/sight.hpp"
 
 namespace tw {
 namespace {
@@ -33,9 +32,7 @@ Sighted unpack(const std::string& text) {
 
 std::vector<Sighted> gather(Job& job) {
   const std::string boot = boot_id();
-  Sight sight = nvml::look();
-  const Sight amd = amdgpu::look();
-  sight.visible.insert(sight.visible.end(), amd.visible.begin(), amd.visible.end());
+  const Sight sight = look();
   const std::string machine = boot.empty() ? "node " + std::to_string(job.node()) : boot;
   std::vector<Sighted> ranks;
   for (const std::string& text : job.gather(pack({machine, sight.addressable, sight.visible})))

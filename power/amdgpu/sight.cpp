@@ -89,7 +89,9 @@ Sight amdgpu::look_in(const fs::path& driver, const fs::path& topology, const Hi
   Sight sight;
   for (const fs::path& entry : sysfs::sorted_entries(driver)) {
     const std::string card = sysfs::pci_address(entry);
-    if (!card.empty() && (has(left, card) || !has(all, card))) sight.visible.push_back("amdgpu:" + card);
+    if (card.empty()) continue;
+    sight.addressable.push_back("amdgpu:" + card);
+    if (has(left, card) || !has(all, card)) sight.visible.push_back("amdgpu:" + card);
   }
   return sight;
 }

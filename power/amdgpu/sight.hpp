@@ -18,8 +18,8 @@ struct Hiding {
 
 /// `driver` as /sys/bus/pci/drivers/amdgpu, `topology` as /sys/class/kfd/kfd/topology/nodes, whose order is ROCm's. A
 /// list ends at its first entry that names nothing, as ROCm's runtime has it. GPUs that a cgroup hides cannot be read
-/// there, and get no number. A card that the topology does not know is nothing that the variables could hide. None is
-/// `addressable` in particular: the kernel shows all cards' sensors to everybody.
+/// there, and get no number. A card that the topology does not know is nothing that the variables could hide. All are
+/// `addressable`: the kernel shows their sensors to everybody.
 ///
 /// Source: ROCm documentation, GPU isolation techniques; Linux drivers/gpu/drm/amd/amdkfd/kfd_topology.c.
 Sight look_in(const std::filesystem::path& driver, const std::filesystem::path& topology, const Hiding& hiding);

@@ -1,6 +1,7 @@
 // A run over GPU clocks and power limits against the stand-in driver: the records show the optimum that its power model has,
 // no point is shown as something that it was not, and everything is put back.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -66,6 +67,9 @@ class Sweep : public testing::Test {
     });
   }
   ~Sweep() override { fs::remove_all(run_folder_); }
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, as the driver's settings do";
+  }
 
   Report run(const std::map<KnobKind, std::vector<std::string>>& setting) {
     static Job job(nullptr, nullptr);  // one for each process

@@ -1,20 +1,80 @@
-"""A made-up /sys/class/powercap under a program, whose counters run at stated powers."""
+"""A made-up /sys/class under a program: RAPL counters that run at stated powers, AMD GPUs at constant ones."""
 import os
 import pathlib
 import subprocess
 import threading
 import time
 
-CLASS = pathlib.Path("/sys/class/powercap")
+from support import skip_program
+
 RANGE_UJ = 262_143_328_850
 WIDTH = 32
 
 
-class FakeNode:
+class Under:
+    """Puts folders in the place of those of /sys: `classes` by their names in /sys/class, `drivers` of /sys/bus/pci; and
+    `files` in the place of files."""
+
+    def __init__(self, classes=None, drivers=None, files=None):
+        self.classes, self.drivers, self.single = classes or {}, drivers or {}, files or {}
+
+    def command(self):
+        """What stands before a command that is to see this node."""
+        words = ["bwrap", "--dev-bind", "/", "/"]
+        for parent, ours in ((pathlib.Path("/sys/class"), self.classes), (pathlib.Path("/sys/bus/pci/drivers"), self.drivers)):
+            if not ours:
+                continue
+            words += ["--tmpfs", str(parent)]
+            for entry in sorted(os.listdir(parent)):
+                if entry not in ours:
+                    words += ["--ro-bind", str(parent / entry), str(parent / entry)]
+            for entry, folder in ours.items():
+                words += ["--bind", str(folder), str(parent / entry)]
+        for place, file in self.single.items():
+            words += ["--ro-bind", str(file), place]
+        return [*words, "--"]
+
+    def or_skip(self):
+        """Ends the test program as skipped where this cannot be: for CTest entries of one class."""
+        try:
+            done = subprocess.run([*self.command(), "true"], capture_output=True, timeout=20)
+            why = "bubblewrap may not mount here (a chroot or container without mount rights)" if done.returncode else ""
+        except FileNotFoundError:
+            why = "bubblewrap (bwrap) is not installed"
+        if why:
+            skip_program(why)
+
+
+class FakeAmdNode(Under):
+    """AMD GPUs by PCI address, with the watts that each shows; ROCm numbers them in this order."""
+
+    def __init__(self, folder, watts):
+        self.folder = pathlib.Path(folder)
+        super().__init__({"hwmon": self.folder / "hwmon", "kfd": self.folder / "kfd"}, {"amdgpu": self.folder / "driver"})
+        for number, (address, power) in enumerate(watts.items()):
+            domain, bus, place = address.split(":")
+            location = int(bus, 16) << 8 | int(place.split(".")[0], 16) << 3
+            (self.folder / "pci" / address).mkdir(parents=True)
+            self.write(f"hwmon/hwmon{number}/name", "amdgpu")
+            self.write(f"hwmon/hwmon{number}/power1_label", "PPT")
+            self.write(f"hwmon/hwmon{number}/power1_average", round(power * 1e6))
+            self.write(f"kfd/kfd/topology/nodes/{number}/properties",
+                       f"simd_count 304\nlocation_id {location}\ndomain {int(domain, 16)}\nunique_id {number + 1}")
+            (self.folder / "driver").mkdir(exist_ok=True)
+            for link in (f"hwmon/hwmon{number}/device", f"driver/{address}"):
+                (self.folder / link).symlink_to(self.folder / "pci" / address)
+
+    def write(self, path, text):
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(f"{text}\n")
+
+
+class FakeNode(Under):
     """One package with dram and core inside it; the package's counter wraps soon. `watts` by zone."""
 
     def __init__(self, folder, watts):
         self.tree = pathlib.Path(folder)
+        super().__init__({"powercap": self.tree})
         self.zones = {}
         top = self.tree / "intel-rapl" / "intel-rapl:0"
         for number, (name, power) in enumerate(watts.items()):
@@ -44,16 +104,3 @@ class FakeNode:
                 value = (first + round(power * 1e6 * (time.monotonic() - start))) % RANGE_UJ
                 # In place, as the kernel: readers keep the file open. One call of one length shows the old or the new line.
                 os.pwrite(self.files[path], f"{value:\n<{WIDTH}}".encode(), 0)
-
-    def command(self):
-        """What stands before a command that is to see this node."""
-        kept = [word for entry in sorted(os.listdir("/sys/class")) if f"/sys/class/{entry}" != str(CLASS)
-                for word in ("--ro-bind", f"/sys/class/{entry}", f"/sys/class/{entry}")]
-        return ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/sys/class", *kept, "--bind", str(self.tree), str(CLASS), "--"]
-
-    def why_not(self):
-        try:
-            done = subprocess.run([*self.command(), "true"], capture_output=True, timeout=20)
-        except FileNotFoundError:
-            return "bubblewrap (bwrap) is not installed"
-        return "bubblewrap may not mount here (a chroot or container without mount rights)" if done.returncode else ""

@@ -3,7 +3,7 @@ import os
 import signal
 import unittest
 
-from support import Case, FakeGpus, children_of, eventually, mpirun, ranks_of, run, tool
+from support import Case, FakeGpus, children_of, eventually, mpirun, only_root, ranks_of, run, tool
 
 # Points of about a second; only the first is to be finished.
 SWEEP = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "1305,990", "--window", 1, "--trials", 1]
@@ -11,6 +11,7 @@ SWEEP = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "1305,990", "--w
 
 class Faults(Case):
     def setUp(self):
+        only_root()
         super().setUp()
         (self.folder / "nvml").mkdir()
         (self.folder / "run").mkdir(mode=0o700)

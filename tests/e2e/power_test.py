@@ -1,11 +1,10 @@
 """Metering under a launcher, and settings that a run without a GPU cannot make."""
 import json
-import os
 import subprocess
 import unittest
 import unittest.mock
 
-from fake_node import FakeNode
+from fake_node import FakeAmdNode, FakeNode
 from support import BIN, Case, FakeGpus, environment, mpirun, run, tool
 
 
@@ -87,9 +86,7 @@ class Wraps(Case):
         watts, range_uj = 100, 200_000_000  # a round takes two seconds, the window holds more than one
         with (unittest.mock.patch("fake_node.RANGE_UJ", range_uj),
               FakeNode(self.folder / "powercap", {"package-0": watts}) as node):
-            if why := node.why_not():
-                print(f"skip: {why}", flush=True)
-                os._exit(77)
+            node.or_skip()
             command = [*node.command(), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sleep", "2.5"]
             process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
         self.assert_ran(process)
@@ -99,6 +96,25 @@ class Wraps(Case):
         [row] = [row for row in record["trials"][0]["energy"] if row["domain"] == "rapl:package-0"]
         self.assertGreaterEqual(row["wraps"], 1)
         self.assertGreater(row["energy_j"], range_uj * 1e-6)
+
+
+class Amd(Case):
+    def test_amd_gpus_that_a_command_may_not_use_are_not_its(self):
+        ours, another, integrated = (f"amdgpu:0000:{bus}:00.0" for bus in ("c1", "c6", "04"))
+        node = FakeAmdNode(self.folder / "amd", {ours[7:]: 250, another[7:]: 700, integrated[7:]: 0})
+        (self.folder / "amd/hwmon/hwmon2/in1_input").write_text("700\n")  # the northbridge's voltage: an APU
+        node.or_skip()
+        process = subprocess.run([*node.command(), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sleep", "2"],
+                                 capture_output=True, text=True, timeout=50, env=environment(ROCR_VISIBLE_DEVICES=0))
+        self.assert_ran(process)
+        record = self.report()["records"][0]
+        rows = {row["domain"]: row for row in record["trials"][0]["energy"]}
+        self.assertEqual([domain for domain, row in rows.items() if row["counted"]], [ours])
+        self.assertEqual(rows[another]["reason"], "not_visible")
+        self.assertEqual(rows[integrated]["reason"], "unsupported")
+        row = rows[ours]
+        self.assertAlmostEqual(row["energy_j"], 250 * row["window_s"], delta=0.01 * row["energy_j"])
+        self.assertIsNotNone(record["summary"]["energy_j"]["device"])
 
 
 if __name__ == "__main__":

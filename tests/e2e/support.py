@@ -94,6 +94,17 @@ def eventually(condition, seconds=20):
     return False
 
 
+def skip_program(why):
+    """Ends the test program as skipped, for CTest entries all of whose tests cannot be."""
+    print(f"\nskip: {why}", flush=True)  # a line of its own: scripts/test reads the reason from it
+    os._exit(77)
+
+
+def only_root():
+    if os.geteuid() != 0:
+        skip_program("needs root, as the driver's settings do")
+
+
 class Case(unittest.TestCase):
     """A test with a folder of its own; `out` does not exist yet."""
 

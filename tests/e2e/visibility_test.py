@@ -4,13 +4,14 @@ import signal
 import subprocess
 import unittest
 
-from support import BIN, Case, FakeGpus, environment, eventually, ranks_of, tool
+from support import BIN, Case, FakeGpus, environment, eventually, only_root, ranks_of, tool
 
 RANKS, GPUS = 4, 5  # the last GPU is nobody's
 
 
 class Visibility(Case):
     def setUp(self):
+        only_root()
         super().setUp()
         (self.folder / "nvml").mkdir()
         (self.folder / "run").mkdir(mode=0o700)

@@ -1,0 +1,16 @@
+#include "power/sight.hpp"
+
+#include "power/amdgpu/sight.hpp"
+#include "power/nvml/library.hpp"
+
+namespace tw {
+
+Sight look() {
+  Sight all = nvml::look();
+  const Sight amd = amdgpu::look();
+  all.addressable.insert(all.addressable.end(), amd.addressable.begin(), amd.addressable.end());
+  all.visible.insert(all.visible.end(), amd.visible.begin(), amd.visible.end());
+  return all;
+}
+
+}  // namespace tw
