@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -90,12 +92,15 @@ TEST_P(Gradients, EveryWayGivesTheSameSum) {
       for (Index o = 0; o < out; ++o)
         for (Index i = 0; i < in; ++i) once[static_cast<std::size_t>(o * in + i)] += dy[r * out + o] * x[r * in + i];
     for (std::size_t i = 0; i < once.size(); ++i) twice[i] = 2 * once[i];
-    const int ways = rows >= 256 * threads ? 5 : 4;
-    for (int way = 0; way < ways; ++way) {
+    const std::vector<int> ways = gradient_ways(Context(*device, threads), {type, rows, in, out});
+    ASSERT_EQ(ways.back() == sliced, rows >= 256 * threads);
+    for (std::size_t choice = 0; choice < ways.size(); ++choice) {
+      const int way = ways[choice];
       for (const bool gathered : {false, true}) {
         Context context(*device, threads);
-        const Index measured = std::min(rows, ways == 5 ? measured_slices_rows : measured_rows);
-        choose(context, choice_key("test", measured, in, out, type), way, ways);
+        const Index measured = std::min(rows, ways.back() == sliced ? measured_slices_rows : measured_rows);
+        choose(context, choice_key("test", measured, in, out, type), static_cast<int>(choice),
+               static_cast<int>(ways.size()));
         GradientProduct::Shape shape{type, rows, in, out};
         if (gathered) {
           shape.source = rows * in;
@@ -108,7 +113,9 @@ TEST_P(Gradients, EveryWayGivesTheSameSum) {
         Values dw(*device, DType::float32, out * in);
         const std::string what =
             product->description() + (gathered ? ", gathered, " : ", ") + std::string(to_string(type));
-        EXPECT_EQ(way == 4, what.find("chunks of") != std::string::npos) << what;
+        EXPECT_EQ(way == sliced, what.find("chunks of") != std::string::npos) << what;
+        EXPECT_EQ((way & transpose_dy) != 0, what.find("dy transposed") != std::string::npos) << what;
+        EXPECT_EQ((way & clear) != 0, what.find("cleared") != std::string::npos) << what;
         product->run(x.data(), dy.data(), dw.data(), false);
         EXPECT_LT(error(once, dw), 1e-6) << what;
         product->run(x.data(), dy.data(), dw.data(), true);
@@ -211,6 +218,118 @@ TEST(LibraryProducts, ThePlainLayoutIsTheProduct) {
       }
       EXPECT_EQ(plain, 1);
     }
+  }
+}
+
+/// An operand of so many bytes in a layout of the library's, all of one value, with a guard behind it.
+class Uniform {
+ public:
+  Uniform(Device& device, DType type, std::size_t bytes, float value)
+      : type_(type), bytes_(bytes), buffer_(device, bytes + guard) {
+    const Index count = static_cast<Index>(bytes / size_of(type));
+    for (Index i = 0; i < count; ++i)
+      type == DType::bf16 ? void(static_cast<bf16*>(data())[i] = to_bf16(value))
+                          : void(static_cast<float*>(data())[i] = value);
+    std::memset(static_cast<char*>(data()) + bytes, 0x5a, guard);
+  }
+  void* data() const { return buffer_.data(); }
+  /// Values but for the zeros of padding, sorted.
+  std::vector<float> values() const {
+    std::vector<float> found;
+    for (std::size_t i = 0; i < bytes_ / size_of(type_); ++i) {
+      const float value =
+          type_ == DType::bf16 ? to_float(static_cast<const bf16*>(data())[i]) : static_cast<const float*>(data())[i];
+      if (value != 0) found.push_back(value);
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  bool is_guard_whole() const {
+    const char* end = static_cast<const char*>(data()) + bytes_;
+    return std::all_of(end, end + guard, [](char byte) { return byte == 0x5a; });
+  }
+
+ private:
+  static constexpr std::size_t guard = 4096;
+  DType type_;
+  std::size_t bytes_;
+  Buffer buffer_;
+};
+
+/// Of uniform operands the result has the same values in every layout, each exact: `want`, sorted.
+template <class Shape>
+void expect_each_layout(Device& device, const Shape& shape, Op op, bool to_x, bool to_weight,
+                        const std::vector<float>& want, std::set<std::string>& layouts) {
+  const auto stream = device.create_stream();
+  for (const LibraryProduct& product : device.library_products(shape, op)) {
+    SCOPED_TRACE(std::string(to_string(op)) + ' ' + std::string(to_string(shape.dtype)) + ' ' + product.layout + ' ' +
+                 product.implementation);
+    layouts.insert(product.layout);
+    constexpr float poison = 7;
+    const bool to_y = !to_x && !to_weight;
+    const Uniform x(device, shape.dtype, product.bytes[0], to_x ? poison : 1);
+    const Uniform w(device, to_weight ? DType::float32 : shape.dtype, product.bytes[1], to_weight ? poison : 2);
+    const Uniform y(device, shape.dtype, product.bytes[2], to_y ? poison : 3);
+    for (int repeat = 0; repeat < 2; ++repeat) product.run(*stream, x.data(), w.data(), y.data());
+    EXPECT_EQ((to_x ? x : to_weight ? w : y).values(), want);
+    for (const Uniform* operand : {&x, &w, &y}) EXPECT_TRUE(operand->is_guard_whole());
+    const auto is_only = [](const Uniform& operand, float value) {
+      const std::vector<float> values = operand.values();
+      return std::all_of(values.begin(), values.end(), [value](float one) { return one == value; });
+    };
+    EXPECT_TRUE(to_x || is_only(x, 1));
+    EXPECT_TRUE(to_weight || is_only(w, 2));
+    EXPECT_TRUE(to_y || is_only(y, 3));
+  }
+}
+
+// Their inner orders are the library's affair; that each is the product of its name, within its bytes, is ours.
+TEST(LibraryProducts, EveryLayoutOfALinearLayerIsTheProduct) {
+  constexpr Index rows = 10, in = 21, out = 35;  // results below 256 are exact in bf16
+  const auto device = make_cpu_device({.threads = 2});
+  for (const DType type : types_of(*device)) {
+    const LinearShape shape{rows, in, out, type, Activation::none};
+    std::set<std::string> layouts;
+    const auto all = [](Index count, Index value) {
+      return std::vector<float>(static_cast<std::size_t>(count), static_cast<float>(value));
+    };
+    expect_each_layout(*device, shape, Op::linear_forward, false, false, all(rows * out, 2 * in), layouts);
+    expect_each_layout(*device, shape, Op::linear_backward_input, true, false, all(rows * in, 3 * 2 * out), layouts);
+    expect_each_layout(*device, shape, Op::linear_backward_weights, false, true, all(out * in, 3 * rows), layouts);
+    EXPECT_GE(layouts.size(), 2u);
+  }
+}
+
+TEST(LibraryProducts, EveryLayoutOfAConvolutionIsTheConvolution) {
+  const auto device = make_cpu_device({.threads = 2});
+  const ThreadScope scope(2);
+  for (const DType type : types_of(*device)) {
+    std::set<std::string> layouts;
+    // Channels that fill the library's blocks: what stands in a layout's padding would be the caller's affair.
+    for (const ConvolutionShape& s :
+         {ConvolutionShape{2, 9, 8, 16, 32, 3, 1, 1, type}, ConvolutionShape{1, 11, 9, 32, 16, 3, 2, 1, type},
+          ConvolutionShape{2, 6, 6, 64, 32, 1, 1, 0, type}}) {
+      const Index x_count = s.batch * s.height * s.width * s.in_channels;
+      const Index y_count = s.batch * s.out_height() * s.out_width() * s.out_channels;
+      const Index w_count = s.out_channels * s.kernel * s.kernel * s.in_channels;
+      for (const Op op : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}) {
+        const bool to_x = op == Op::convolution_backward_input, to_weight = op == Op::convolution_backward_weights;
+        const auto bytes = [&](Index count) { return Values::bytes_of(count, type); };
+        const Uniform x(*device, type, bytes(x_count), 1), w(*device, type, bytes(w_count), 2);
+        const Uniform y(*device, type, bytes(y_count), 3);
+        const Uniform dw(*device, DType::float32, Values::bytes_of(w_count, DType::float32), 0);
+        Context context(*device, 2);
+        const auto pass = make_convolution_pass(context, s, op, ConvolutionWay::library);
+        pass->refresh(w.data());
+        pass->run({w.data(), x.data(), y.data(), dw.data(), false});
+        const std::vector<float> want = (to_x ? x : to_weight ? dw : y).values();
+        ASSERT_EQ(want.size(), static_cast<std::size_t>(to_x ? x_count : to_weight ? w_count : y_count));
+        for (const float value : {want.front(), want.back()})
+          ASSERT_TRUE(to_weight || to_float(to_bf16(value)) == value) << "exact in bf16";
+        expect_each_layout(*device, s, op, to_x, to_weight, want, layouts);
+      }
+    }
+    EXPECT_GE(layouts.size(), 2u);
   }
 }
 

@@ -31,7 +31,7 @@ class Standalone {
     void* const operands[] = {x, weight, y};
     for (std::size_t i = 0; i < order_.size(); ++i) {
       memory& operand = arguments_.at(order_[i]);
-      if (operand.get_data_handle() != operands[i]) operand.set_data_handle(operands[i]);  // which clears the padding
+      if (operand.get_data_handle() != operands[i]) operand.set_data_handle(operands[i]);
     }
     primitive_.execute(stream_, arguments_);
     stream_.wait();

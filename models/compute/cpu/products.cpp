@@ -100,11 +100,12 @@ namespace {
 using Shape = GradientProduct::Shape;
 
 /// All rows at once, by the library's threads: dy as a transposed view or transposed into the workspace, x plain or
-/// packed into the workspace.
+/// packed into the workspace. The library blocks a product that adds to its result otherwise than one that overwrites
+/// it, at times so much better that clearing the result first costs less.
 class WholeGradient final : public GradientProduct {
  public:
-  WholeGradient(Context& context, const Shape& shape, bool transpose_dy, bool pack_x)
-      : context_(context), shape_(shape), transpose_dy_(transpose_dy) {
+  WholeGradient(Context& context, const Shape& shape, bool transpose_dy, bool pack_x, bool clear)
+      : context_(context), shape_(shape), transpose_dy_(transpose_dy), clear_(clear) {
     const ThreadScope scope(context.threads());
     const Index rows = shape.rows, in = shape.in, out = shape.out;
     for (const bool accumulate : {false, true}) {
@@ -127,7 +128,7 @@ class WholeGradient final : public GradientProduct {
   }
   std::string description() const override {
     return std::string(transpose_dy_ ? "dy transposed, " : "") + (shape_.gather ? "x gathered, " : "") +
-           (packed_ ? "x packed, " : "") + made_[0].implementation;
+           (packed_ ? "x packed, " : "") + (clear_ ? "cleared, " : "") + made_[0].implementation;
   }
   void run(const void* x, const void* dy, void* dw, bool accumulate) override {
     const Kernels& kernels = context_.kernels();
@@ -143,13 +144,14 @@ class WholeGradient final : public GradientProduct {
       pack_.run(context_, x, context_.workspace() + packed_at_);
       x = context_.workspace() + packed_at_;
     }
-    made_[accumulate].call.run(context_.stream(), context_.scratchpad(), dy, x, dw);
+    if (clear_ && !accumulate) kernels.fill(context_.threads(), DType::float32, dw, shape_.in * shape_.out, 0.0f);
+    made_[accumulate || clear_].call.run(context_.stream(), context_.scratchpad(), dy, x, dw);
   }
 
  private:
   Context& context_;
   Shape shape_;
-  bool transpose_dy_, packed_ = false;
+  bool transpose_dy_, clear_, packed_ = false;
   std::array<MadeProduct, 2> made_;  // overwriting, accumulating
   std::size_t gathered_at_ = 0, packed_at_ = 0;
   Reorder pack_;
@@ -275,23 +277,29 @@ class SlicedGradient final : public GradientProduct {
 
 }  // namespace
 
+std::vector<int> gradient_ways(const Context& context, const GradientProduct::Shape& shape) {
+  std::vector<int> ways{0, transpose_dy, pack_x, transpose_dy | pack_x, transpose_dy | pack_x | clear};
+  if (SlicedGradient::pays(context, shape)) ways.push_back(sliced);
+  return ways;
+}
+
 std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const std::string& name, const Shape& shape) {
-  enum Way : int { transpose_dy = 1, pack_x = 2, sliced = 4 };  // the first two are bits of a whole product
-  const bool slices = SlicedGradient::pays(context, shape);
-  const Index measured = std::min(shape.rows, slices ? measured_slices_rows : measured_rows);
+  const std::vector<int> ways = gradient_ways(context, shape);
+  const Index measured = std::min(shape.rows, ways.back() == sliced ? measured_slices_rows : measured_rows);
   const auto make = [&](int way, Index rows) -> std::unique_ptr<GradientProduct> {
     Shape wanted = shape;
     wanted.rows = rows;
     if (way == sliced) return std::make_unique<SlicedGradient>(context, wanted);
-    return std::make_unique<WholeGradient>(context, wanted, (way & transpose_dy) != 0, (way & pack_x) != 0);
+    return std::make_unique<WholeGradient>(context, wanted, (way & transpose_dy) != 0, (way & pack_x) != 0,
+                                           (way & clear) != 0);
   };
-  const int way = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), [&] {
+  const int choice = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), [&] {
     auto x = measured_operand(context, shape.gather ? shape.source : measured * shape.in, shape.type);
     auto dy = measured_operand(context, measured * shape.out, shape.type);
     auto dw = measured_operand(context, shape.out * shape.in, DType::float32);
     std::vector<std::function<void()>> candidates;
-    for (int option = 0; option <= (slices ? sliced : transpose_dy | pack_x); ++option) {
-      std::shared_ptr<GradientProduct> made = make(option, measured);
+    for (const int way : ways) {
+      std::shared_ptr<GradientProduct> made = make(way, measured);
       candidates.push_back([&context, made, x, dy, dw] {
         const ThreadScope scope(context.threads());
         made->run(x->data(), dy->data(), dw->data(), false);
@@ -299,7 +307,7 @@ std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const s
     }
     return candidates;
   });
-  return make(way, shape.rows);
+  return make(ways[static_cast<std::size_t>(choice)], shape.rows);
 }
 
 }  // namespace tw::cpu

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "models/compute/cpu/context.hpp"
 
@@ -66,6 +67,10 @@ class GradientProduct {
   virtual std::string description() const = 0;
   virtual void run(const void* x, const void* dy, void* dw, bool accumulate) = 0;
 };
+/// The ways that compete for a shape, in the order of the measured choice: the first three are bits of a product of all
+/// rows at once, the last goes by slices of rows.
+enum GradientWay : int { transpose_dy = 1, pack_x = 2, clear = 4, sliced = 8 };
+std::vector<int> gradient_ways(const Context& context, const GradientProduct::Shape& shape);
 /// `name` as above.
 std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const std::string& name,
                                                        const GradientProduct::Shape& shape);
