@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "bench/ceiling/operands.hpp"
+#include "bench/ceiling/sizes.hpp"
 #include "models/compute/error.hpp"
 
 namespace tw {
@@ -21,8 +22,7 @@ constexpr double keep_within = 1.15;      // candidates slower than this × the 
 constexpr std::size_t most_kept = 2;      // those that a glance saw first: more would take the time of rounds
 constexpr double shortest_timed = 1e-3;   // seconds: a shorter product runs several times between two clock readings
 constexpr double longest_warmed = 20e-3;  // a longer product fills the caches itself
-constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_tile = 4096, row_chunk = 256,
-                       widest_whole = 4 * large_tile;
+constexpr std::int64_t row_chunk = 256;
 
 constexpr float weight_scale = 0.02f;
 
@@ -59,18 +59,6 @@ struct Pass {
   }
 };
 
-/// Operands that all products share: as large as the largest needs.
-struct Operands {
-  std::int64_t input = 0, output = 0, weight = 0, rows = 0;  ///< elements
-  void cover(std::int64_t inputs, std::int64_t outputs, std::int64_t weights) {
-    input = std::max(input, inputs);
-    output = std::max(output, outputs);
-    weight = std::max(weight, weights);
-  }
-};
-
-std::int64_t round_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
-
 std::string times(const std::vector<std::int64_t>& extents) {
   std::string text;
   for (const std::int64_t extent : extents) {
@@ -82,19 +70,21 @@ std::string times(const std::vector<std::int64_t>& extents) {
 
 class Measurement {
  public:
-  Measurement(Device& device, DType dtype, const Ceiling* earlier)
-      : device_(device), dtype_(dtype), earlier_(earlier), stream_(device.create_stream()) {}
+  Measurement(Device& device, DType dtype, const std::vector<Product>& all, const Ceiling* earlier)
+      : device_(device),
+        dtype_(dtype),
+        all_(all),
+        earlier_(earlier),
+        stream_(device.create_stream()),
+        sizes_(operand_sizes(all)) {}
 
-  Ceiling run(const std::vector<Product>& all, double budget_seconds) {
+  Ceiling run(double budget_seconds) {
     start_ = Clock::now();
     budget_seconds_ = budget_seconds;
     double model_flops = 0;
-    for (const Product& product : all) {
-      model_flops += product.flops();
-      size_up(product);
-    }
+    for (const Product& product : all_) model_flops += product.flops();
     allocate();
-    for (const Product& product : all) add(product);
+    for (const Product& product : all_) add(product);
     make_room_for_library();
     time_all();
     return sum_up(model_flops);
@@ -102,21 +92,6 @@ class Measurement {
 
  private:
   // ---- operands ----
-  void size_up(const Product& p) {
-    if (p.kind == Product::Kind::convolution) {
-      const ConvolutionShape shape = convolution_shape(p);
-      sizes_.cover(p.batch * p.height * p.width * p.in_channels,
-                   p.batch * shape.out_height() * shape.out_width() * p.out_channels,
-                   p.out_channels * p.kernel * p.kernel * p.in_channels);
-    } else if (p.kind != Product::Kind::attention) {
-      // Each tile of classes may overhang by its padding.
-      const std::int64_t overhang = (p.out_features / smallest_tile + 2) * class_padding;
-      const std::int64_t classes = p.out_features + (p.kind == Product::Kind::classifier ? overhang : 0);
-      sizes_.cover(p.rows * p.in_features, p.rows * classes, classes * p.in_features);
-      if (p.kind == Product::Kind::classifier) sizes_.rows = std::max(sizes_.rows, p.rows);
-    }
-  }
-
   void allocate() {
     const std::size_t element = size_of(dtype_);
     const auto bytes = [](std::int64_t count, std::size_t size) { return static_cast<std::size_t>(count) * size; };
@@ -149,10 +124,6 @@ class Measurement {
   }
 
   // ---- products ----
-  ConvolutionShape convolution_shape(const Product& p) const {
-    return {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride, p.padding, dtype_};
-  }
-
   void need(Op op) const {
     if (device_.supports(op, dtype_)) return;
     throw Error(Failure::unsupported, std::string("ceiling: ") + to_string(op) + " in " +
@@ -304,7 +275,7 @@ class Measurement {
   void add_convolution(const Product& p) {
     for (const Op op : {Op::convolution_forward, Op::convolution_backward_weights}) need(op);
     if (p.backward_input) need(Op::convolution_backward_input);
-    const ConvolutionShape shape = convolution_shape(p);
+    const ConvolutionShape shape = convolution_shape(p, dtype_);
     std::shared_ptr<ConvolutionPlan> plan = device_.plan(shape);
     const Dims x{p.batch, p.height, p.width, p.in_channels};
     const Dims y{p.batch, shape.out_height(), shape.out_width(), p.out_channels};
@@ -454,11 +425,12 @@ class Measurement {
 
   Device& device_;
   DType dtype_;
+  const std::vector<Product>& all_;
   const Ceiling* earlier_;
   std::unique_ptr<Stream> stream_;
   Clock::time_point start_;
   double budget_seconds_ = 0;
-  Operands sizes_;
+  OperandSizes sizes_;
   Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
   struct {
     std::size_t x = 0, weight = 0, d_weight = 0, y = 0;  // bytes
@@ -473,7 +445,8 @@ class Measurement {
 
 Ceiling measure_ceiling(Device& device, const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
                         std::int64_t seq_len, double budget_seconds, const Ceiling* earlier) {
-  return Measurement(device, dtype, earlier).run(products(network, micro_batch, seq_len), budget_seconds);
+  const std::vector<Product> all = products(network, micro_batch, seq_len);
+  return Measurement(device, dtype, all, earlier).run(budget_seconds);
 }
 
 }  // namespace tw

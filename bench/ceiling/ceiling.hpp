@@ -14,11 +14,11 @@
 //   network would need are not counted), a 1×1 convolution as a matrix product, and the output head whole (up to 16384
 //   classes), padded to 64, in tiles of classes, in chunks of rows, or as the classifier operator itself if that,
 //   softmax included, is faster.
-// - Of the runs of one product the median counts, over rounds that go through all products, so that a slow moment of
-// the
-//   machine does not hit one of them alone.
+// - Of the runs of one product the median counts, over rounds that go through all products, so that a slow moment
+//   of the machine does not hit one of them alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,6 +43,10 @@ struct Ceiling {
   std::vector<Entry> entries;
   double covered_flops_share = 0;  ///< entries' FLOPs ÷ model FLOPs of the micro-batch
 };
+
+/// An upper estimate of the memory that measure_ceiling() takes on a cpu device with so many threads.
+std::size_t ceiling_bytes(const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
+                          std::int64_t seq_len, int threads);
 
 /// Takes about `budget_seconds`, and more where a glance at each way and three runs of the best two take longer.
 /// Allocates (and frees) operands on the device: best called while no network is there. Throws Error{unsupported} where

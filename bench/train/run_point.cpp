@@ -251,15 +251,28 @@ std::string why_unsupported(const Point& point, const Device& device) {
   return {};
 }
 
-std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, int threads) {
-  const double needed = static_cast<double>(plan_memory(trainer_config(point, plan, job.rank()), threads).total()) * job.local_size();
+/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty where they are.
+std::string why_no_memory(const Job& job, std::size_t rank_bytes) {
+  constexpr double gib = 1024.0 * 1024 * 1024;
+  const double each = static_cast<double>(rank_bytes) / gib, needed = each * job.local_size();
   const auto available = memory_available_bytes();
-  if (!available || needed <= static_cast<double>(*available)) return {};
-  const double there = static_cast<double>(*available);
-  const double gib = 1024.0 * 1024 * 1024;
-  return fmt::format("{} needs {:.1f} GiB on {} ({} ranks × {:.1f} GiB), {:.1f} GiB are available: use a smaller --micro-batch, "
-                     "--recompute, fewer ranks per node or a smaller network",
-                     point.id, needed / gib, job.host(), job.local_size(), needed / gib / job.local_size(), there / gib);
+  const double there = available ? static_cast<double>(*available) / gib : 0;
+  if (!available || needed <= there) return {};
+  return fmt::format("needs {:.1f} GiB on {} ({} ranks × {:.1f} GiB), {:.1f} GiB are available", needed, job.host(),
+                     job.local_size(), each, there);
+}
+
+std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, int threads) {
+  const std::string why = why_no_memory(job, plan_memory(trainer_config(point, plan, job.rank()), threads).total());
+  if (why.empty()) return {};
+  return fmt::format("{} {}: use a smaller --micro-batch, --recompute, fewer ranks per node or a smaller network",
+                     point.id, why);
+}
+
+std::string why_no_ceiling(const Point& point, const Job& job, int threads) {
+  const std::string why = why_no_memory(
+      job, ceiling_bytes(point.network, dtype_of(point.precision), point.micro_batch, point.seq_len, threads));
+  return why.empty() ? why : "timing the products alone " + why;
 }
 
 Record run_point(RunContext& context, const Point& point) {
@@ -289,7 +302,11 @@ Record run_point(RunContext& context, const Point& point) {
   note_found(record.setting, context.found);
 
   const DType dtype = dtype_of(point.precision);
+  summary.of_ceiling_reason = job.agree(why_no_ceiling(point, job, context.device.info().threads));
+  const bool has_ceiling = summary.of_ceiling_reason.empty();
+  if (!has_ceiling) context.progress.line(fmt::format("warning: {}: no of_ceiling: {}", point.id, summary.of_ceiling_reason));
   const auto ceiling = [&](const Ceiling* earlier) {
+    if (!has_ceiling) return Ceiling();
     context.progress.stage("timing the products alone");
     return measure_ceiling(context.device, point.network, dtype, point.micro_batch, point.seq_len,
                            context.plan.measurement.ceiling_seconds / 2, earlier);
@@ -329,7 +346,7 @@ Record run_point(RunContext& context, const Point& point) {
     context.progress.line(fmt::format("warning: {}: the products were timed before the trials only: {}", point.id, stop.what()));
   }
   // The better of the two timings: a ceiling that is too low would flatter the step.
-  summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
+  if (has_ceiling) summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
   record.verdict.flags.insert(record.verdict.flags.begin(), context.flags.begin(), context.flags.end());
   summary.energy_reason = context.energy_reason;
   if (context.settings) context.settings->observe(record.setting);

@@ -94,6 +94,50 @@ TEST_P(CeilingOn, AccountsForAConvolutionNetwork) {
   EXPECT_EQ(ceiling.covered_flops_share, 1);
 }
 
+// The second timing, after the trials, repeats what won in the first: another way would be another ceiling.
+TEST_P(CeilingOn, TimesTheWaysOfAnEarlierOneAgain) {
+  const auto [name, dtype] = GetParam();
+  const auto device = create_device(name, {});
+  const NetworkDescription network = small_transformer();
+  if (!device->supports(Op::linear_forward, dtype)) return;
+  const Ceiling before = measure_ceiling(*device, network, dtype, 1, 16, 0);
+  const auto ways_of = [](const Ceiling& ceiling) {
+    std::vector<std::string> ways;
+    for (const Ceiling::Entry& entry : ceiling.entries) ways.push_back(entry.product + ": " + entry.way);
+    return ways;
+  };
+  EXPECT_EQ(ways_of(measure_ceiling(*device, network, dtype, 1, 16, 0, &before)), ways_of(before));
+
+  Ceiling by_plans = before;  // whatever won, the plans' own layouts are among the ways of all but the head
+  for (Ceiling::Entry& entry : by_plans.entries)
+    if (entry.product.starts_with("linear")) entry.way = "";
+  EXPECT_EQ(ways_of(measure_ceiling(*device, network, dtype, 1, 16, 0, &by_plans)), ways_of(by_plans));
+
+  by_plans.entries.front().way = "no such way";
+  try {
+    measure_ceiling(*device, network, dtype, 1, 16, 0, &by_plans);
+    ADD_FAILURE() << "a pass without a way was timed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(before.entries.front().product), std::string::npos) << error.what();
+  }
+}
+
+TEST(CeilingBytes, BoundWhatTheTimingAllocates) {
+  for (const DType dtype : {DType::float32, DType::bf16})
+    for (const bool transformer : {true, false})
+      for (const int threads : {1, 2}) {
+        const auto device = create_device("cpu", {.threads = threads});
+        if (!device->supports(Op::linear_forward, dtype)) continue;
+        const NetworkDescription network = transformer ? small_transformer() : find_network("resnet-tiny");
+        const std::int64_t micro_batch = 16, seq_len = transformer ? 32 : 0;
+        measure_ceiling(*device, network, dtype, micro_batch, seq_len, 0);
+        const std::size_t bound = ceiling_bytes(network, dtype, micro_batch, seq_len, threads);
+        EXPECT_LE(device->peak_allocated_bytes(), bound) << network.name << ' ' << to_string(dtype) << ' ' << threads;
+        EXPECT_GT(device->peak_allocated_bytes(), bound / 4)
+            << network.name << ' ' << to_string(dtype) << ' ' << threads;
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(Hosts, CeilingOn,
                          testing::Combine(testing::Values(std::string("reference"), std::string("cpu")),
                                           testing::Values(DType::float32, DType::bf16)),
