@@ -82,7 +82,7 @@ void arbitrate_scope(std::vector<MeterFinding>& findings, EnergyScope scope) {
         estimates.push_back(&finding);
       else
         candidates[source].add(finding);
-    } else if (!finding.meter && finding.scope == scope) {
+    } else if (!finding.meter && finding.scope == scope && finding.reason != "not_visible") {
       candidates[source].missing.push_back(&finding);
     }
   }

@@ -16,7 +16,7 @@ namespace tw {
 /// source none of whose sensors is missing; then counters before integrated power; then as in the table of
 /// arbitration.cpp. The others stay open as a cross-check, not counted, "duplicate". A sensor that is unavailable but
 /// whose joules are counted elsewhere loses its scope: nothing is missing from the total. An estimate is never counted:
-/// "duplicate" beside a counted meter of its scope, else "estimate".
+/// "duplicate" beside a counted meter of its scope, else "estimate". What is "not_visible" is nobody's to miss.
 void arbitrate(std::vector<MeterFinding>& findings);
 
 }  // namespace tw

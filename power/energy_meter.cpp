@@ -50,7 +50,7 @@ double default_maximum_watts(EnergyScope scope) {
 #include "power/sources.def"
 #undef TW_ENERGY_SOURCE
 
-std::vector<MeterFinding> find_meters(const MeterOptions& options) {
+std::vector<MeterFinding> find_meters(const MeterOptions& options, const ChooseMeters& choose) {
   std::vector<MeterFinding> all;
 #define TW_ENERGY_SOURCE(name)                                                                           \
   {                                                                                                      \
@@ -59,6 +59,7 @@ std::vector<MeterFinding> find_meters(const MeterOptions& options) {
   }
 #include "power/sources.def"
 #undef TW_ENERGY_SOURCE
+  if (choose) choose(all);
   arbitrate(all);
   return all;
 }

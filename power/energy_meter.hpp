@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -77,7 +78,8 @@ struct MeterFinding {
   std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable
   /// Whose total is too small without this sensor; absent for a whole source, and for what is contained or duplicate.
   std::optional<EnergyScope> scope;
-  /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled"; empty if counted
+  /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled", "not_visible" (a GPU
+  /// that is not the job's: nothing of the total is missing with it); empty if counted
   std::string reason;
   std::string detail;  ///< one line for people: path, errno text, and what to do
   std::string grant;  ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
@@ -91,9 +93,11 @@ struct MeterOptions {
 };
 
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
-/// estimate, which options ask for: none without). power/arbitration.hpp then decides what is counted (DESIGN §8.3).
+/// estimate, which options ask for: none without). `choose` may then take findings away, or leave them out as
+/// "not_visible", before power/arbitration.hpp decides what is counted (DESIGN §8.3).
 /// Takes up to half a second a source, in which update periods are measured. Call on one rank per node only (the caller
 /// chooses the reader).
-std::vector<MeterFinding> find_meters(const MeterOptions& options = {});
+using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;
+std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const ChooseMeters& choose = {});
 
 }  // namespace tw

@@ -25,22 +25,42 @@ std::string gpu_of(const std::string& domain) {
   return {};
 }
 
+bool is_cray_accelerator(const MeterFinding& finding) { return finding.domain.starts_with("cray:accel"); }
+
+/// Whether all GPUs of the node are the job's, and this process can read them.
+bool has_whole_node(const std::vector<MeterFinding>& findings, const GpuChoice& gpus) {
+  std::set<std::string> here;
+  for (const MeterFinding& one : findings)
+    if (std::string gpu = gpu_of(one.domain); !gpu.empty()) here.insert(std::move(gpu));
+  const auto is_ours = [&](const std::string& gpu) { return gpus.visible->count(gpu) > 0; };
+  // A GPU that a cgroup keeps away may not be listed at all; Cray's files show it.
+  const auto accelerators = static_cast<std::size_t>(std::ranges::count_if(findings, is_cray_accelerator));
+  return gpus.unread.empty() && here.size() >= accelerators && std::ranges::all_of(here, is_ours);
+}
+
+void leave_out(MeterFinding& finding, const std::string& why) {
+  finding.counted = false;
+  finding.reason = "not_visible";
+  finding.detail = why;
+}
+
 }  // namespace
 
 std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus) {
   if (gpus.only)
     std::erase_if(findings, [&](const MeterFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
+  const bool whole_node = gpus.visible && has_whole_node(findings, gpus);
   for (MeterFinding& one : findings) {
+    if (gpus.visible && !whole_node && is_cray_accelerator(one))
+      leave_out(one, "has no name by which to know whether it is the job's, and not all GPUs of the node are known to be");
     const std::string gpu = gpu_of(one.domain);
     if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0) continue;
     // What stands for another's joules says so already; an APU's socket is not its GPU's alone.
     const bool of_device = one.scope.value_or(EnergyScope::device) == EnergyScope::device;
     if (one.reason == "duplicate" || one.reason == "contained" || !of_device) continue;
-    one.counted = false;
-    one.reason = "not_visible";
-    one.detail = std::string("no rank of this node may use the GPU (") +
-                 (gpu.starts_with("nvml:") ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES") +
-                 "): it is not the job's";
+    leave_out(one, std::string("no rank of this node is known to use the GPU (") +
+                       (gpu.starts_with("nvml:") ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES") +
+                       "): it is not the job's");
   }
   for (const GpuChoice::Unread& gpu : gpus.unread) {
     MeterFinding& one = findings.emplace_back();
@@ -50,19 +70,20 @@ std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuCh
   return findings;
 }
 
-namespace {
-
 std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus) {
-  if (gpus.only) std::erase_if(findings, [&](const TelemetryFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
+  std::erase_if(findings, [&](const TelemetryFinding& one) {
+    const std::string gpu = gpu_of(one.domain);
+    const bool is_foreign = gpus.visible && !gpu.empty() && gpus.visible->count(gpu) == 0;
+    return is_foreign || (gpus.only && gpus.only->count(gpu) == 0);
+  });
   return findings;
 }
-
-}  // namespace
 
 struct NodePower::Impl {
   Impl(std::string the_host, const MeterOptions& options, const GpuChoice& gpus)
       : host(std::move(the_host)),
-        reader(choose(find_meters(options), gpus)),
+        reader(find_meters(options,
+                           [&](std::vector<MeterFinding>& findings) { findings = choose(std::move(findings), gpus); })),
         sampler(choose(find_telemetry(), gpus), &reader) {}
 
   std::string host;

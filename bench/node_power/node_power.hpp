@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "power/energy_meter.hpp"
+#include "power/telemetry.hpp"
 #include "results/record.hpp"
 
 namespace tw {
 
 /// Which GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") a process reads for its node.
 struct GpuChoice {
-  std::optional<std::set<std::string>> visible;  ///< others are read, but not counted: they are not the job's
+  /// The job's. Others are read, but not counted, and have no telemetry: their heat and their errors are not the job's.
+  std::optional<std::set<std::string>> visible;
   std::optional<std::set<std::string>> only;     ///< nothing but these is read: the rest is another process's
   /// What the job may use and nobody reads: each leaves a hole in the device scope, so that its joules are absent.
   struct Unread {
@@ -25,8 +27,10 @@ struct GpuChoice {
   std::vector<Unread> unread = {};
 };
 
-/// What of the findings is read; of what is read and not counted, `reason` becomes "not_visible".
+/// What of the findings is read; of what is read and not counted, `reason` becomes "not_visible". Cray's counters of
+/// accelerators have no names that ranks know: they are the job's where all GPUs of the node are.
 std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus);
+std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus);
 
 /// The steps' edges as the readings leave them, and how long the readings before and after took.
 struct WindowEdges {

@@ -97,26 +97,32 @@ Place find_place() {
   return place;
 }
 
-using Gpus = std::set<std::string>;  // "nvml:GPU-…", "amdgpu:0000:c1:00.0"
-
-Gpus gpus_of(const std::vector<std::string>& domains) { return {domains.begin(), domains.end()}; }
+/// GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") that a task may use.
+struct Gpus {
+  std::set<std::string> names;
+  std::string unclear;  ///< why it may use others, too
+};
 
 /// Which GPUs are the job's, from what each of a node's tasks may use: those are counted that one of them may use. This
 /// process reads alone: what a cgroup keeps from it leaves the node's GPUs without joules, as do tasks that said
 /// nothing, for the samples would be those of more GPUs than the joules.
-GpuChoice choose_gpus(const Place& place, const Gpus& addressable, const Gpus& mine, const std::vector<Gpus>& others) {
+GpuChoice choose_gpus(const Place& place, const std::vector<std::string>& addressable, const Gpus& mine,
+                      const std::vector<Gpus>& others) {
   GpuChoice choice;
   Gpus visible = mine;
-  for (const Gpus& theirs : others) visible.insert(theirs.begin(), theirs.end());
-  for (const std::string& gpu : visible)
-    if (addressable.count(gpu) == 0)
+  for (const Gpus& theirs : others) {
+    visible.names.insert(theirs.names.begin(), theirs.names.end());
+    if (visible.unclear.empty()) visible.unclear = theirs.unclear;
+  }
+  for (const std::string& gpu : visible.names)
+    if (std::ranges::find(addressable, gpu) == addressable.end())
       choice.unread.push_back({gpu, "not_addressable",
                                "only another task of this node can address the GPU (device cgroups): start the command "
                                "with one task of the node's GPUs, or let its tasks share them"});
+  choice.visible = std::move(visible.names);
+  if (!visible.unclear.empty()) choice.unread.push_back({"nvml", "gpus_unclear", visible.unclear});
   const bool all_said = place.local_ranks > 0 && others.size() + 1 >= static_cast<std::size_t>(place.local_ranks);
-  if (all_said)
-    choice.visible = std::move(visible);
-  else if (!addressable.empty())
+  if (!all_said && !addressable.empty())
     choice.unread.push_back(
         {"nvml", "tasks_unknown",
          place.local_ranks > 0
@@ -152,9 +158,9 @@ class Rendezvous {
   /// Of one that does not read: it is here until its end, and may use these GPUs. False where the reader did not begin
   /// within a minute.
   bool hold(int local_rank, const Gpus& visible) {
-    std::string names;
-    for (const std::string& gpu : visible) names += gpu + "\n";
-    show(std::to_string(local_rank), names);
+    std::string text = visible.unclear + "\n";
+    for (const std::string& gpu : visible.names) text += gpu + "\n";
+    show(std::to_string(local_rank), text);
     for (const auto until = Clock::now() + std::chrono::minutes(1); Clock::now() < until;
          std::this_thread::sleep_for(std::chrono::milliseconds(2)))
       if (is_held("go")) return true;
@@ -170,7 +176,8 @@ class Rendezvous {
     for (const fs::path& file : held()) {
       std::ifstream lines(file);
       Gpus& visible = all.emplace_back();
-      for (std::string gpu; std::getline(lines, gpu);) visible.insert(gpu);
+      std::getline(lines, visible.unclear);
+      for (std::string gpu; std::getline(lines, gpu);) visible.names.insert(gpu);
     }
     return all;
   }
@@ -309,7 +316,7 @@ int meter(const MeterCommand& options) {
   OutputParser* const parsing = options.parse ? &parser : nullptr;
   try {
     const Sight sight = look();
-    const Gpus addressable = gpus_of(sight.addressable), visible = gpus_of(sight.visible);
+    const Gpus visible{{sight.visible.begin(), sight.visible.end()}, sight.unclear};
     if (place.local_rank > 0) {  // another process of this node reads
       Rendezvous rendezvous(place);
       if (!rendezvous.hold(place.local_rank, visible))
@@ -347,7 +354,7 @@ int meter(const MeterCommand& options) {
       rendezvous.emplace(place);
       others = rendezvous->gather(place.local_ranks);
     }
-    const GpuChoice gpus = choose_gpus(place, addressable, visible, others);
+    const GpuChoice gpus = choose_gpus(place, sight.addressable, visible, others);
     for (const GpuChoice::Unread& gpu : gpus.unread)
       report.context.warnings.push_back(fmt::format("{}: no joules of this node's GPUs: {}", gpu.domain, gpu.detail));
     NodePower power(host_name(), meters, gpus);

@@ -36,6 +36,8 @@ struct EnergyWindow::Impl {
     GpuChoice gpus;
     gpus.visible = machines.visible();
     if (!machines.is_reader()) gpus.only = machines.only_here();
+    if (machines.is_reader() && !machines.unclear().empty())
+      gpus.unread.push_back({"nvml", "gpus_unclear", machines.unclear()});
     power = std::make_unique<NodePower>(job.host(), options, gpus);
   }
 

@@ -10,7 +10,7 @@ namespace tw {
 namespace {
 
 std::string pack(const Sighted& mine) {
-  std::string text = mine.machine + "\n";
+  std::string text = mine.machine + "\n" + mine.unclear + "\n";
   for (const auto& list : {mine.addressable, mine.visible}) {
     for (const std::string& domain : list) text += domain + " ";
     text += "\n";
@@ -22,6 +22,7 @@ Sighted unpack(const std::string& text) {
   Sighted rank;
   std::istringstream lines(text);
   std::getline(lines, rank.machine);
+  std::getline(lines, rank.unclear);
   for (auto* list : {&rank.addressable, &rank.visible}) {
     std::string line, domain;
     std::getline(lines, line);
@@ -35,7 +36,7 @@ std::vector<Sighted> gather(Job& job) {
   const Sight sight = look();
   const std::string machine = boot.empty() ? "node " + std::to_string(job.node()) : boot;
   std::vector<Sighted> ranks;
-  for (const std::string& text : job.gather(pack({machine, sight.addressable, sight.visible})))
+  for (const std::string& text : job.gather(pack({machine, sight.addressable, sight.visible, sight.unclear})))
     ranks.push_back(unpack(text));
   return ranks;
 }
@@ -53,7 +54,10 @@ Machines::Machines(const std::vector<Sighted>& ranks, int rank) : rank_(rank) {
     readers.emplace(one.machine, static_cast<int>(i));
     for (const std::string& domain : one.addressable) hand_of[one.machine].emplace(domain, static_cast<int>(i));
     visible_anywhere_.insert(one.visible.begin(), one.visible.end());
-    if (one.machine == mine.machine) visible_.insert(one.visible.begin(), one.visible.end());
+    if (unclear_anywhere_.empty()) unclear_anywhere_ = one.unclear;
+    if (one.machine != mine.machine) continue;
+    visible_.insert(one.visible.begin(), one.visible.end());
+    if (unclear_.empty()) unclear_ = one.unclear;
   }
   reader_ = readers.at(mine.machine);
   std::set<int> parts;

@@ -14,6 +14,7 @@ namespace tw {
 struct Sighted {
   std::string machine;
   std::vector<std::string> addressable, visible;
+  std::string unclear = {};  ///< why it may use others, too
 };
 
 /// A machine is told by its boot id. Its reader, the lowest rank on it, reads all meters and turns all knobs that it can
@@ -38,10 +39,14 @@ class Machines {
   /// GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") that some rank may use: of this machine, and of all.
   const std::set<std::string>& visible() const { return visible_; }
   const std::set<std::string>& visible_anywhere() const { return visible_anywhere_; }
+  /// Why it is not known which GPUs the ranks may use: those of this machine, those of any. Empty where it is.
+  const std::string& unclear() const { return unclear_; }
+  const std::string& unclear_anywhere() const { return unclear_anywhere_; }
 
  private:
   int rank_ = 0, reader_ = 0;
   std::set<std::string> only_here_, visible_, visible_anywhere_;
+  std::string unclear_, unclear_anywhere_;
   std::vector<int> with_part_;
   bool others_have_gpus_ = false;
 };

@@ -278,6 +278,13 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   RunContext context{job, device, plan, energy, progress, options.bucket_mib, why_no_energy(report.context.meters), flags};
   context.found = found_settings(report.context.hosts);
   context.gpus = machines.visible_anywhere();
+  if (const std::string& unclear = machines.unclear_anywhere(); !unclear.empty()) {
+    for (const Point& point : plan.points)
+      for (const auto& [kind, value] : point.setting)
+        if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, unclear);
+    report.context.warnings.push_back("no joules of GPUs: " + unclear);
+    progress.line("warning: " + report.context.warnings.back());
+  }
   std::optional<JobSettings> settings;
   if (std::ranges::any_of(plan.points, [](const Point& point) { return !point.setting.empty(); })) {
     JobSettingsOptions wanted{options.site, options.force, {}};

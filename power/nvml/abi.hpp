@@ -77,6 +77,14 @@ struct FieldValue {
 };
 static_assert(sizeof(FieldValue) == 40);
 
+/// nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68);
+
 struct Utilization {
   unsigned gpu, memory;  // per cent
 };

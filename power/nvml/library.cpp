@@ -126,12 +126,47 @@ std::vector<Device> find_devices(const Library& library) {
       device.name = text;
     unsigned current = 0, pending = 0;
     device.mig = call(library.nvmlDeviceGetMigMode, device.handle, &current, &pending) == success && current == 1;
+    PciInfo pci{};
+    if (call(library.nvmlDeviceGetPciInfo_v3, device.handle, &pci) == success)
+      device.pci = std::uint64_t{pci.domain} << 32 | std::uint64_t{pci.bus} << 16 | pci.device;
   }
   return devices;
 }
 
-std::vector<Device> visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible) {
-  std::vector<Device> chosen;
+namespace {
+
+/// Why the numbers of these, in the order of their PCI buses, may not be CUDA's; empty where they are.
+std::string why_not_numbered(const std::vector<Device>& all, const std::vector<Device>& usable, bool by_pci_bus) {
+  if (usable.size() < 2) return {};
+  for (const Device& device : all)
+    if (!device.error.reason.empty() && device.error.reason != "permission")
+      return "whether CUDA counts " + device.domain() + " is not known (" + device.error.detail +
+             "): name them by UUID";
+  const auto differs = [&](const auto& of) {
+    return std::ranges::any_of(usable, [&](const Device& device) { return of(device) != of(usable.front()); });
+  };
+  if (differs([](const Device& device) { return device.mig; }))
+    return "only some are cut into MIG instances: name them by UUID";
+  if (!std::ranges::all_of(usable, [](const Device& device) { return device.pci.has_value(); }))
+    return "the driver does not tell their PCI buses: name them by UUID";
+  if (!by_pci_bus && (usable.front().name.empty() || differs([](const Device& device) { return device.name; })))
+    return "they differ, and CUDA numbers them by speed: set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID";
+  return {};
+}
+
+}  // namespace
+
+Named visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible,
+                      bool by_pci_bus) {
+  std::vector<Device> usable;
+  for (const Device& device : all)
+    if (device.error.reason.empty()) usable.push_back(device);
+  std::ranges::stable_sort(usable, {}, [](const Device& device) { return device.pci.value_or(0); });
+  Named named;
+  std::vector<const Device*> chosen, by_name, by_number;
+  const auto add = [](std::vector<const Device*>& to, const Device* device) {
+    if (std::ranges::find(to, device) == to.end()) to.push_back(device);
+  };
   while (!visible.empty()) {
     const std::size_t comma = std::min(visible.find(','), visible.size());
     std::string_view entry = visible.substr(0, comma);
@@ -151,19 +186,23 @@ std::vector<Device> visible_devices(const Library& library, const std::vector<De
       entry = parent;
     }
     const Device* match = nullptr;
-    if (entry.starts_with("GPU-")) {
+    const bool is_name = entry.starts_with("GPU-");
+    if (is_name) {
       const auto fits = [&](const Device& device) { return device.uuid.starts_with(entry); };
-      if (std::count_if(all.begin(), all.end(), fits) == 1) match = &*std::find_if(all.begin(), all.end(), fits);
+      if (std::ranges::count_if(usable, fits) == 1) match = &*std::ranges::find_if(usable, fits);
     } else {
       std::size_t index = 0;
       const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-      if (error == std::errc() && end == entry.data() + entry.size() && index < all.size()) match = &all[index];
+      if (error == std::errc() && end == entry.data() + entry.size() && index < usable.size()) match = &usable[index];
     }
     if (!match) break;
-    if (std::none_of(chosen.begin(), chosen.end(), [&](const Device& one) { return one.uuid == match->uuid; }))
-      chosen.push_back(*match);
+    add(chosen, match);
+    add(is_name ? by_name : by_number, match);
   }
-  return chosen;
+  // In whatever order CUDA numbers: as many numbers as there are GPUs name all of them.
+  if (!by_number.empty() && by_number.size() < usable.size()) named.unclear = why_not_numbered(all, usable, by_pci_bus);
+  for (const Device* device : named.unclear.empty() ? chosen : by_name) named.devices.push_back(*device);
+  return named;
 }
 
 Sight look() {
@@ -179,8 +218,13 @@ Sight look() {
     sight.visible = sight.addressable;
     return sight;
   }
-  for (const Device& device : visible_devices(*library, all, named))
-    if (device.error.reason.empty()) sight.visible.push_back(device.domain());
+  const char* order = std::getenv("CUDA_DEVICE_ORDER");
+  const bool by_pci_bus = order != nullptr && std::string_view(order) == "PCI_BUS_ID";
+  const Named chosen = visible_devices(*library, all, named, by_pci_bus);
+  for (const Device& device : chosen.devices) sight.visible.push_back(device.domain());
+  if (!chosen.unclear.empty())
+    sight.unclear =
+        "CUDA_VISIBLE_DEVICES=" + std::string(named) + ": which GPUs the numbers name is not known: " + chosen.unclear;
   return sight;
 }
 

@@ -1,6 +1,7 @@
 // libnvidia-ml.so.1, opened where it is there: its functions, its devices, what its errors mean.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,7 @@ struct Device {
   std::string uuid;   ///< "GPU-…"
   std::string name;   ///< "NVIDIA H100 80GB HBM3"
   bool mig = false;   ///< cut into instances: power, energy and clocks are the whole GPU's
+  std::optional<std::uint64_t> pci;  ///< its place on the PCI buses, ascending as CUDA's PCI_BUS_ID
   Unavailable error;  ///< where it cannot be asked; then `uuid` may be "#3", its number
   std::string domain() const { return "nvml:" + uuid; }
 };
@@ -68,10 +70,17 @@ struct Device {
 /// An error of the count is a single entry with an empty uuid.
 std::vector<Device> find_devices(const Library& library);
 
-/// Those that a CUDA_VISIBLE_DEVICES text names, in its order, without repetition: "GPU-…" (a unique beginning
-/// suffices), "MIG-…" (its parent), or numbers, which are the driver's only under CUDA_DEVICE_ORDER=PCI_BUS_ID or among
-/// equal GPUs. As CUDA does, stops at the first entry that names nothing.
-std::vector<Device> visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible);
+/// What a CUDA_VISIBLE_DEVICES text names.
+struct Named {
+  std::vector<Device> devices;  ///< in its order, without repetition
+  std::string unclear;  ///< why it is not known what its numbers name; `devices` are then those that it names otherwise
+};
+/// Of all that find_devices() found: "GPU-…" (a unique beginning suffices), "MIG-…" (its parent), or numbers. As CUDA
+/// does, counts only what this process can open, and stops at the first entry that names nothing. CUDA numbers by PCI
+/// bus where CUDA_DEVICE_ORDER is PCI_BUS_ID, else by speed, which is the same among equal GPUs and not known here
+/// among others.
+Named visible_devices(const Library& library, const std::vector<Device>& all, std::string_view visible,
+                      bool by_pci_bus);
 
 /// Domains ("nvml:GPU-…") of the GPUs that this process can ask, and of those that its programs may use: what
 /// CUDA_VISIBLE_DEVICES names, all of the former where it is unset. Empty without a driver.

@@ -32,6 +32,13 @@ TEST(Machines, AGpuOfOneRankAloneIsThatRanks) {
   EXPECT_FALSE(Machines(ranks, 2).has_part());
 }
 
+TEST(Machines, WhatOneRankCannotTellItsMachineCannot) {
+  const std::vector<Sighted> ranks = {{"m", {"a"}, {"a"}}, {"m", {"a"}, {}, "numbers"}, {"n", {"b"}, {"b"}}};
+  EXPECT_EQ(Machines(ranks, 0).unclear(), "numbers");
+  EXPECT_EQ(Machines(ranks, 2).unclear(), "");
+  EXPECT_EQ(Machines(ranks, 2).unclear_anywhere(), "numbers");
+}
+
 TEST(Machines, NodesOfOneMachineShareAReaderAndOtherMachinesHaveTheirOwn) {
   // Two pods of one machine, each with its own GPU, and another machine.
   const std::vector<Sighted> ranks = {{"m", {"a"}, {"a"}}, {"m", {"b"}, {"b"}}, {"n", {"c"}, {"c"}}, {"n", {"c"}, {"c"}}};

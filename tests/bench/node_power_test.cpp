@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "power/arbitration.hpp"
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
@@ -67,6 +68,70 @@ TEST(GpuChoice, SaysNothingWhereNobodyAsked) {
     EXPECT_EQ(before[i].counted, after[i].counted);
     EXPECT_EQ(before[i].reason, after[i].reason);
   }
+}
+
+std::set<std::string> telemetry_of(const GpuChoice& gpus) {
+  std::vector<TelemetryFinding> all;
+  for (const char* domain :
+       {"cpu", "nvml:GPU-a", "nvml:GPU-b", "amdgpu:0000:c1:00.0", "amdgpu:0000:c2:00.0", "rapl:package-0"})
+    all.push_back({domain, nullptr, "", ""});
+  Names left;
+  for (const TelemetryFinding& one : choose(std::move(all), gpus)) left.insert(one.domain);
+  return left;
+}
+
+TEST(GpuChoice, HeatAndErrorsOfOthersGpusAreNotTheJobs) {
+  GpuChoice gpus;
+  EXPECT_EQ(telemetry_of(gpus).size(), 6u);
+  gpus.visible = Names{"nvml:GPU-a", "amdgpu:0000:c2:00.0"};
+  EXPECT_EQ(telemetry_of(gpus), (Names{"cpu", "nvml:GPU-a", "amdgpu:0000:c2:00.0", "rapl:package-0"}));
+  gpus.only = Names{"nvml:GPU-a"};
+  EXPECT_EQ(telemetry_of(gpus), Names{"nvml:GPU-a"});
+}
+
+class DeviceMeter : public FakeMeter {
+ public:
+  using FakeMeter::FakeMeter;
+  EnergyScope scope() const override { return EnergyScope::device; }
+};
+
+/// The domains that are counted on a Cray node of two GPUs with these findings of the driver.
+Names counted_on_cray(const std::vector<std::string>& listed, const GpuChoice& gpus) {
+  std::vector<MeterFinding> all;
+  const auto add = [&](const std::string& domain) {
+    const bool opens = domain.find('#') == std::string::npos;
+    MeterFinding one = finding(domain, EnergyScope::device, opens, opens ? "" : "permission");
+    if (opens) one.meter = std::make_unique<DeviceMeter>(std::make_shared<FakeState>(), 1e9);
+    all.push_back(std::move(one));
+  };
+  for (const char* accelerator : {"cray:accel0", "cray:accel1"}) add(accelerator);
+  for (const std::string& domain : listed) add(domain);
+  all = choose(std::move(all), gpus);
+  arbitrate(all);
+  Names counted;
+  for (const MeterFinding& one : all) {
+    if (one.counted) counted.insert(one.domain);
+    EXPECT_TRUE(one.counted || !one.domain.starts_with("cray:") || one.reason == "not_visible") << one.reason;
+  }
+  return counted;
+}
+
+TEST(GpuChoice, CraysAcceleratorsCountWhereAllGpusAreTheJobs) {
+  const std::vector<std::string> both = {"nvml:GPU-a", "nvml:GPU-b"};
+  GpuChoice gpus;
+  gpus.visible = Names{"nvml:GPU-a", "nvml:GPU-b"};
+  EXPECT_EQ(counted_on_cray(both, gpus), (Names{"cray:accel0", "cray:accel1"}));
+  gpus.unread.push_back({"nvml", "tasks_unknown", ""});
+  EXPECT_EQ(counted_on_cray(both, gpus), (Names{"nvml:GPU-a", "nvml:GPU-b"}))
+      << "other tasks may have what is not known";
+  gpus.unread.clear();
+  EXPECT_EQ(counted_on_cray({"nvml:GPU-a"}, gpus), Names{"nvml:GPU-a"}) << "another rank reads its own by the driver";
+  gpus.visible = Names{"nvml:GPU-a"};
+  EXPECT_EQ(counted_on_cray(both, gpus), Names{"nvml:GPU-a"});
+  EXPECT_EQ(counted_on_cray({"nvml:GPU-a", "nvml:#1"}, gpus), Names{"nvml:GPU-a"}) << "a cgroup keeps the other away";
+  EXPECT_EQ(counted_on_cray({"nvml:GPU-a"}, gpus), Names{"nvml:GPU-a"}) << "a cgroup hides the other";
+  gpus.visible = Names{};
+  EXPECT_EQ(counted_on_cray({}, gpus), Names{}) << "no driver answers: whose they are is not known";
 }
 
 TEST(GpuChoice, ARankThatIsNoReaderHasItsOwnAlone) {

@@ -70,6 +70,19 @@ class Power(Case):
         self.assertEqual(wanted["trials"], [])
         self.assertEqual(tool("validate", self.out / "report.json").returncode, 0)
 
+    def test_gpus_that_numbers_may_not_name_are_not_set(self):
+        (self.folder / "nvml").mkdir()
+        gpus = FakeGpus(self.folder / "nvml", 2)
+        with open(self.folder / "nvml" / "state", "a") as file:
+            file.write("name = Stand-in T4\n")  # the second one
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--gpu-clock", 1305, "--out", self.out,
+                      **gpus.environment, CUDA_VISIBLE_DEVICES=1)
+        self.assert_one_line_error(process, 2, "CUDA_VISIBLE_DEVICES=1", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+        self.assertEqual(gpus.all("lock_mhz"), [0, 0])
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, **gpus.environment, CUDA_VISIBLE_DEVICES=1)
+        self.assert_ran(process)
+        self.assertIsNone(self.report()["records"][0]["summary"]["energy_j"]["device"])
+
     def test_an_export_sets_nothing_and_says_so(self):
         process = run("--model", "gpt2-tiny", "--gpu-clock", 1305, "--export-step", self.out)
         self.assert_one_line_error(process, 2, "--export-step", "--gpu-clock")

@@ -16,6 +16,8 @@ class Visibility(Case):
         (self.folder / "nvml").mkdir()
         (self.folder / "run").mkdir(mode=0o700)
         self.gpus = FakeGpus(self.folder / "nvml", GPUS)
+        with open(self.folder / "nvml" / "state", "a") as file:
+            file.write("hot = 1\n")  # the last one
         self.env = {**self.gpus.environment, "TRAINWATT_RUN_DIR": self.folder / "run" / "trainwatt"}
 
     def command(self, variables, *args):
@@ -45,6 +47,9 @@ class Visibility(Case):
             counted = [row["domain"] for row in record["trials"][0]["energy"] if row["scope"] == "device" and row["counted"]]
             self.assertEqual(sorted(counted), ours, "one reader for each")
             self.assertIsNotNone(record["summary"]["energy_j"]["device"])
+            self.assertNotIn("throttled", record["verdict"]["flags"], "a neighbour's heat")
+            seen = {row["domain"] for row in record["trials"][0]["counters"] if row["domain"].startswith("nvml:")}
+            self.assertEqual(sorted(seen), ours)
             self.assertGreater(record["trials"][0]["clock_skew_s"], 0)
         self.assertEqual(self.gpus.all("lock_mhz"), [0] * GPUS)
         self.assertEqual([resets > 0 for resets in self.gpus.all("resets")], [True] * RANKS + [False])

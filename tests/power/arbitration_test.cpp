@@ -148,6 +148,16 @@ TEST(Arbitration, CrayAcceleratorsAreTheGpusAgain) {
                                      {"cray:accel1", "counted"}}));
 }
 
+TEST(Arbitration, WhatIsNotTheJobsIsNotMissed) {
+  Node cray;
+  cray.open("nvml:GPU-a", device).closed("nvml:GPU-b", device, "not_visible");
+  cray.open("cray:accel0", device).closed("cray:accel1", device, "permission");
+  EXPECT_EQ(cray.outcome(), (Outcome{{"nvml:GPU-a", "counted"},
+                                     {"nvml:GPU-b", "not_visible in device"},
+                                     {"cray:accel0", "duplicate"},
+                                     {"cray:accel1", "permission"}}));
+}
+
 TEST(Arbitration, CountsOneMeterOfTheNode) {
   Node full;
   full.open("hwmon:module-0", node, integrated).open("external", node, integrated).open("ipmi:dcmi", node, integrated);

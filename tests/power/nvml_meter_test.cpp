@@ -198,30 +198,70 @@ TEST(NvmlLibrary, NamesTheSymbolThatIsMissing) {
   EXPECT_TRUE(has(why.detail, "nvmlInit_v2"));
 }
 
-TEST(NvmlLibrary, ReadsCudaVisibleDevicesWhereAsked) {
-  standin::StandIn machine(3);
-  machine.edit(2, [](standin::Gpu& gpu) { gpu.mig = 1; });
-  nvml::Unavailable why;
-  const auto library = nvml::Library::open(&why);
-  ASSERT_NE(library, nullptr);
-  const auto all = nvml::find_devices(*library);
-  const auto chosen = [&](const std::string& text) {
+class CudaVisibleDevices : public testing::Test {
+ protected:
+  /// The first digits of what a text names, or why that is not known.
+  std::string chosen(const std::string& text, bool by_pci_bus = false) {
+    nvml::Unavailable why;
+    const auto library = nvml::Library::open(&why);
+    if (!library) return why.detail;
+    const nvml::Named named = nvml::visible_devices(*library, nvml::find_devices(*library), text, by_pci_bus);
     std::string uuids;
-    for (const nvml::Device& device : nvml::visible_devices(*library, all, text))
-      uuids += (uuids.empty() ? "" : " ") + device.uuid.substr(0, 12);
-    return uuids;
-  };
-  EXPECT_EQ(all.size(), 3u);
+    for (const nvml::Device& device : named.devices) uuids += (uuids.empty() ? "" : " ") + device.uuid.substr(11, 1);
+    return named.unclear.empty() ? uuids : uuids + "?" + named.unclear;
+  }
+  standin::StandIn machine_{3};
+};
+
+TEST_F(CudaVisibleDevices, NamesWholeGpus) {
   EXPECT_EQ(chosen(""), "");
-  EXPECT_EQ(chosen("1,0"), "GPU-00000001 GPU-00000000");
-  EXPECT_EQ(chosen(first + "," + first + ", 2"), "GPU-00000000 GPU-00000002");
-  EXPECT_EQ(chosen("GPU-00000001"), "GPU-00000001");
+  EXPECT_EQ(chosen("1,0"), "1 0");
+  EXPECT_EQ(chosen(first + "," + first + ", 2"), "0 2");
+  EXPECT_EQ(chosen("GPU-00000001"), "1");
   EXPECT_EQ(chosen("GPU-0"), "");  // which one?
-  EXPECT_EQ(chosen("1,7,0"), "GPU-00000001");
-  EXPECT_EQ(chosen("1,-1,0"), "GPU-00000001");
+  EXPECT_EQ(chosen("1,7,0"), "1");
+  EXPECT_EQ(chosen("1,-1,0"), "1");
   EXPECT_EQ(chosen("1x"), "");
-  EXPECT_EQ(chosen("MIG-00000002-1111-2222-3333-444444444444"), "GPU-00000002");
+}
+
+TEST_F(CudaVisibleDevices, NamesMigDevicesByTheirGpu) {
+  machine_.edit(2, [](standin::Gpu& gpu) { gpu.mig = 1; });
+  EXPECT_EQ(chosen("MIG-00000002-1111-2222-3333-444444444444"), "2");
   EXPECT_EQ(chosen("MIG-00000001-1111-2222-3333-444444444444"), "");
+  EXPECT_TRUE(has(chosen("0"), "MIG"));
+}
+
+TEST_F(CudaVisibleDevices, CountsOnlyWhatCanBeOpened) {
+  machine_.edit(0, [](standin::Gpu& gpu) { gpu.hidden = 1; });  // listed all the same
+  EXPECT_EQ(chosen("0"), "1");
+  EXPECT_EQ(chosen("1"), "2");
+  EXPECT_EQ(chosen("0,1,2"), "1 2");
+  machine_.edit(2, [](standin::Gpu& gpu) { gpu.hidden = 1, gpu.name = "another"; });
+  EXPECT_EQ(chosen("0"), "1");
+}
+
+TEST_F(CudaVisibleDevices, CountsAlongThePciBusesNotTheDriversNumbers) {
+  machine_.edit_all([](standin::State& state) { state.reversed = 1; });
+  EXPECT_EQ(chosen("0"), "0");
+  machine_.edit(0, [](standin::Gpu& gpu) { gpu.pci_bus = 0xc1; });
+  EXPECT_EQ(chosen("0"), "1");
+  EXPECT_EQ(chosen("2", true), "0");
+}
+
+TEST_F(CudaVisibleDevices, NumbersOfUnequalGpusMeanNothingWithoutAnOrder) {
+  machine_.edit(1, [](standin::Gpu& gpu) { gpu.name = "Stand-in T4"; });
+  EXPECT_TRUE(has(chosen("0"), "?they differ")) << chosen("0");
+  EXPECT_TRUE(has(chosen("0"), "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID"));
+  EXPECT_EQ(chosen("0", true), "0");
+  EXPECT_EQ(chosen("1,2,0"), "1 2 0") << "all of them, in whatever order";
+  EXPECT_EQ(chosen(first), "0");
+  EXPECT_TRUE(chosen(second + ",0").starts_with("1?")) << "the number may name any: " << chosen(second + ",0");
+}
+
+TEST_F(CudaVisibleDevices, WhetherCudaCountsALostGpuIsNotKnown) {
+  machine_.edit(0, [](standin::Gpu& gpu) { gpu.lost = 1; });
+  EXPECT_TRUE(has(chosen("0", true), "name them by UUID")) << chosen("0", true);
+  EXPECT_EQ(chosen(second), "1");
 }
 
 }  // namespace

@@ -157,6 +157,21 @@ TEST_F(PowerTool, MeterCountsTheGpusThatTheCommandMayUse) {
   EXPECT_TRUE(record.summary.samples_per_j.at("device"));
 }
 
+TEST_F(PowerTool, NumbersThatMayNameAnyGpuLeaveNoJoules) {
+  standin::StandIn gpus(2);
+  gpus.edit(1, [](standin::Gpu& gpu) { gpu.name = "Stand-in T4"; });
+  const std::string command = "meter --out '" + out() + "' -- sleep 0.3";
+  ASSERT_EQ(run(command, stand_in_ + " CUDA_VISIBLE_DEVICES=1").code, 0);
+  expect_good_report();
+  EXPECT_FALSE(report().records.at(0).summary.energy_j.at("device"));
+  EXPECT_NE(report().records[0].summary.energy_reason.find("nvml: gpus_unclear"), std::string::npos);
+  EXPECT_NE(report().context.warnings.at(0).find("CUDA_DEVICE_ORDER=PCI_BUS_ID"), std::string::npos);
+  fs::remove_all(out());
+  ASSERT_EQ(run(command, stand_in_ + " CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID").code, 0);
+  std::set<std::string> reasons;
+  EXPECT_EQ(counted_gpus(report().records.at(0), reasons), std::vector<std::string>{"nvml:" + gpus.gpu(1).uuid});
+}
+
 TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
   standin::StandIn gpus(1);
   for (const char* launcher :

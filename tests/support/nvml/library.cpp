@@ -1,10 +1,12 @@
 // The stand-in libnvidia-ml.so.1: NVML's functions over the state of stand_in.hpp. Built a second time as an old
 // driver, which lacks what came with Volta and later (TW_STANDIN_OLD).
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "power/nvml/abi.hpp"
@@ -242,6 +244,12 @@ EXPORT int nvmlEventSetWait_v2(EventSetHandle set, EventData* data, unsigned) {
 }
 
 #ifndef TW_STANDIN_OLD
+EXPORT int nvmlDeviceGetPciInfo_v3(DeviceHandle device, PciInfo* info) {
+  return with_gpu(device, [&](const Gpu& gpu, Count) {
+    *info = {};
+    return answer(&info->bus, gpu.pci_bus ? gpu.pci_bus : index_of(device) + 1);
+  });
+}
 EXPORT int nvmlDeviceGetMigMode(DeviceHandle device, unsigned* current, unsigned* pending) {
   return with_gpu(device, [&](const Gpu& gpu, Count) {
     answer(pending, gpu.mig);
@@ -253,6 +261,9 @@ EXPORT int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(DeviceHandle mig, Device
   return *device = handle_of(index_of(mig) - mig_offset + 1), success;
 }
 EXPORT int nvmlDeviceGetTotalEnergyConsumption(DeviceHandle device, unsigned long long* millijoules) {
+  Count slow_ms = 0;
+  with_gpu(device, [&](const Gpu& gpu, Count) { return slow_ms = gpu.slow_ms, success; });
+  if (slow_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(slow_ms));
   return with_gpu(device, [&](const Gpu& gpu, Count now) {
     return gpu.no_energy ? not_supported : answer(millijoules, shown_energy_mj(gpu, now) - gpu.went_back_mj);
   });

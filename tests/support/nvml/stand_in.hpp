@@ -34,6 +34,8 @@ struct Gpu {
   Count hot = 0, brake = 0;  // thermal and brake slowdown: half and quarter clock
   Count ecc_corrected = 0, ecc_uncorrected = 0, xid_count = 0, last_xid = 0;
   Count mig = 0, gpm = 1;
+  Count pci_bus = 0;  // 0: its place in the state, from 1
+  Count slow_ms = 0;  // before the energy counter answers
   // Faults.
   Count deny_set = 0;                                            // setters answer 4
   Count ignore_lock = 0;                                         // a lock is accepted and does nothing
@@ -50,7 +52,7 @@ struct Gpu {
 
 struct State {
   Count init_code = 0;  // of nvmlInit_v2
-  Count reversed = 0;   // the driver's numbers run backwards
+  Count reversed = 0;   // the driver's numbers run backwards, against the PCI buses
   // Time is the system's monotonic clock less origin_ns, or frozen_ns where frozen.
   Count origin_ns = 0, frozen = 0, frozen_ns = 0;
   std::vector<Gpu> gpus;
