@@ -9,11 +9,6 @@
 
 namespace tw {
 
-/// How far another rank's steady clock is ahead of rank 0's. The truth lies within ± the uncertainty.
-struct ClockOffset {
-  double seconds = 0, uncertainty_seconds = 0;
-};
-
 /// Owns MPI_Init_thread … MPI_Finalize. One per process. Runs alone (size 1) when not started by a launcher.
 /// `barrier` and all functions after it are collective over all ranks of the job, but for `abort`.
 /// MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the other
@@ -43,9 +38,6 @@ class Job {
   std::string broadcast(const std::string& text, int root = 0);
   std::vector<double> sum(std::vector<double> values);  ///< element-wise over ranks
   std::vector<double> maximum(std::vector<double> values);
-  /// The clocks of these ranks against rank 0's, by the quickest of some round trips: the answer was given somewhere along
-  /// it. A rank's own clock and that of rank 0 itself is 0 ± 0.
-  std::vector<ClockOffset> clock_offsets(const std::vector<int>& ranks);
   /// All ranks say how they fared ("" = well); everybody gets the first failing rank's text prefixed by "rank R (host):
   /// ", or "".
   std::string agree(const std::string& failure);

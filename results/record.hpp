@@ -96,8 +96,8 @@ struct Trial {
   std::vector<double> gradient_norm;
   std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
   double window_s = 0;              ///< barrier to barrier, above 0; throughput and energy are taken over it
-  /// Between the steps' edges and the meters' readings, both edges together, the nodes' clocks against each other included;
-  /// the worst node's. It is in each uncertainty_j. Absent where no meter was read.
+  /// Between the steps' edges and the meters' readings, at most, both edges together; the worst node's. It is in each
+  /// uncertainty_j. Absent where no meter was read.
   std::optional<double> clock_skew_s;
   /// Of the CPU time of the node, along the window; the worst node's; absent where unreadable.
   std::optional<double> steal_share;        ///< taken by the hypervisor

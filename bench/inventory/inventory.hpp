@@ -71,7 +71,7 @@ std::optional<CpuTimes> read_cpu_times(const std::filesystem::path& root = "/");
 std::optional<double> steal_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later);
 
 /// Share of the node's CPU time that programs other than this job used between two readings; `own_seconds` is what the
-/// job's processes on this node used. nullopt where either reading is missing, or no time has passed.
+/// job's processes on this machine used. nullopt where either reading is missing, or no time has passed.
 std::optional<double> foreign_share(const std::optional<CpuTimes>& earlier, const std::optional<CpuTimes>& later,
                                     double own_seconds);
 /// CPU seconds of all threads of this process so far.

@@ -52,15 +52,17 @@ std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuCh
   const bool whole_node = gpus.visible && has_whole_node(findings, gpus);
   for (MeterFinding& one : findings) {
     if (gpus.visible && !whole_node && is_cray_accelerator(one))
-      leave_out(one, "has no name by which to know whether it is the job's, and not all GPUs of the node are known to be");
+      leave_out(one,
+                "has no name by which to know whether it is the job's, and not all GPUs of the node are known to be");
     const std::string gpu = gpu_of(one.domain);
     if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0) continue;
     // What stands for another's joules says so already; an APU's socket is not its GPU's alone.
     const bool of_device = one.scope.value_or(EnergyScope::device) == EnergyScope::device;
     if (one.reason == "duplicate" || one.reason == "contained" || !of_device) continue;
-    leave_out(one, std::string("no rank of this node is known to use the GPU (") +
-                       (gpu.starts_with("nvml:") ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES") +
-                       "): it is not the job's");
+    leave_out(one,
+              std::string("no rank of this node is known to use the GPU (") +
+                  (gpu.starts_with("nvml:") ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES") +
+                  "): it is not the job's");
   }
   for (const GpuChoice::Unread& gpu : gpus.unread) {
     MeterFinding& one = findings.emplace_back();
@@ -90,7 +92,7 @@ struct NodePower::Impl {
   EnergyReader reader;
   Sampler sampler;
   EnergySnapshot first, last;
-  WindowEdges edges;
+  Clock::time_point begin, end;  // of the readings: before the first of the one, after the last of the other
   Sampled sampled;
 };
 
@@ -128,23 +130,18 @@ bool NodePower::has_meter() const {
 // The counters are read last before the window, and first after it: what the sampler does at its edges is not in between.
 void NodePower::begin() {
   impl_->sampler.begin();
-  const auto start = Clock::now();
+  impl_->begin = Clock::now();
   impl_->first = impl_->reader.snapshot();
-  impl_->edges.begin = Clock::now();
-  impl_->edges.reading_seconds = seconds_between(start, impl_->edges.begin);
 }
 
 void NodePower::end() {
-  impl_->edges.end = Clock::now();
   impl_->last = impl_->reader.snapshot();
-  impl_->edges.reading_seconds += seconds_between(impl_->edges.end, Clock::now());
+  impl_->end = Clock::now();
   impl_->sampled = impl_->sampler.end();
 }
 
-WindowEdges NodePower::edges() const { return impl_->edges; }
-
-void NodePower::collect(Trial& trial, double skew_seconds) const {
-  skew_seconds += impl_->edges.reading_seconds;
+void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
+  const double skew_seconds = seconds_between(impl_->begin, first_step) + seconds_between(last_step, impl_->end);
   if (has_meter()) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), skew_seconds);
   for (LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last, skew_seconds)) {
     EnergyRow row;

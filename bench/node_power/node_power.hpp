@@ -32,12 +32,6 @@ struct GpuChoice {
 std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus);
 std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus);
 
-/// The steps' edges as the readings leave them, and how long the readings before and after took.
-struct WindowEdges {
-  std::chrono::steady_clock::time_point begin, end;
-  double reading_seconds = 0;
-};
-
 class NodePower {
  public:
   /// Looks for meters and telemetry; takes up to half a second a source. `host` goes into each row.
@@ -51,10 +45,11 @@ class NodePower {
 
   void begin();
   void end();
-  WindowEdges edges() const;  ///< of the last window
   /// Fills energy, series, counters, clock_skew_s and sampler_cpu_share of the last window; appends to what is there.
-  /// `skew_seconds`: between this node's edges and those of all nodes, which the readings' own duration is added to.
-  void collect(Trial& trial, double skew_seconds = 0) const;
+  /// What was measured ran from `first_step` to `last_step`, between begin()'s return and end()'s call: how far that
+  /// lies from the readings is clock_skew_s, and part of each uncertainty.
+  void collect(Trial& trial, std::chrono::steady_clock::time_point first_step,
+               std::chrono::steady_clock::time_point last_step) const;
   /// Mean power of each counted meter between begin() and end(), with nothing of ours running.
   std::vector<IdleRow> idle(const std::string& when) const;
 

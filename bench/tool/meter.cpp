@@ -381,9 +381,10 @@ int meter(const MeterCommand& options) {
       throw;
     }
     if (rendezvous) rendezvous->wait();
-    trial.window_s = std::chrono::duration<double>(Clock::now() - start).count();
+    const auto end = Clock::now();
+    trial.window_s = std::chrono::duration<double>(end - start).count();
     power.end();
-    power.collect(trial);  // before the next window
+    power.collect(trial, start, end);  // before the next window
     idle("after");
     trial.step_time_s = {trial.window_s};
     // What one process says may be the whole job's; the joules are this node's.

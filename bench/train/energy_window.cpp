@@ -41,35 +41,17 @@ struct EnergyWindow::Impl {
     power = std::make_unique<NodePower>(job.host(), options, gpus);
   }
 
-  /// How far this rank's edges lie from the first and the last of all, by rank 0's clock (collective).
-  double skew_seconds() {
-    const std::vector<int>& ranks = machines.with_part();
-    const std::vector<ClockOffset> offsets = job.clock_offsets(ranks);
-    std::vector<double> edges(2 * ranks.size(), 0.0);
-    const auto mine = static_cast<std::size_t>(std::ranges::find(ranks, job.rank()) - ranks.begin());
-    if (power) {
-      const WindowEdges here = power->edges();
-      const auto seconds = [&](std::chrono::steady_clock::time_point time) {
-        return std::chrono::duration<double>(time.time_since_epoch()).count() - offsets[mine].seconds;
-      };
-      edges[2 * mine] = seconds(here.begin), edges[2 * mine + 1] = seconds(here.end);
-    }
-    edges = job.sum(std::move(edges));
-    if (!power) return 0;
-    double first = edges[0], last = edges[1];
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      first = std::min(first, edges[2 * i]), last = std::max(last, edges[2 * i + 1]);
-    return edges[2 * mine] - first + last - edges[2 * mine + 1] + 2 * offsets[mine].uncertainty_seconds;
-  }
-
   Job& job;
   const Machines& machines;
-  std::unique_ptr<NodePower> power;  // of ranks with a part
+  std::unique_ptr<NodePower> power;                  // of ranks with a part
+  std::chrono::steady_clock::time_point begin, end;  // of this rank's steps
 };
 
 EnergyWindow::EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options)
     : impl_(std::make_unique<Impl>(job, machines, options)) {}
 EnergyWindow::~EnergyWindow() = default;
+
+const Machines& EnergyWindow::machines() const { return impl_->machines; }
 
 std::vector<MeterEntry> EnergyWindow::entries() {
   Context mine;
@@ -88,18 +70,25 @@ std::vector<MeterEntry> EnergyWindow::entries() {
   return all;
 }
 
+// Nobody works while meters are read: not between the first reading on any node and the last. So each node's joules
+// hold all steps of all nodes, whatever their clocks say, and what they hold besides lies between its readings and its
+// own steps.
 void EnergyWindow::begin() {
   if (impl_->power) impl_->power->begin();
+  impl_->job.barrier();
+  impl_->begin = std::chrono::steady_clock::now();
 }
 
 void EnergyWindow::end() {
+  impl_->end = std::chrono::steady_clock::now();
+  impl_->job.barrier();
   if (impl_->power) impl_->power->end();
+  impl_->job.barrier();
 }
 
 void EnergyWindow::collect(Trial& trial) {
   Trial mine;
-  const double skew_seconds = impl_->skew_seconds();
-  if (impl_->power) impl_->power->collect(mine, skew_seconds);
+  if (impl_->power) impl_->power->collect(mine, impl_->begin, impl_->end);
   for (const std::string& text : impl_->job.gather(impl_->power ? pack(std::move(mine)) : std::string())) {
     if (text.empty()) continue;
     Trial one = std::move(record_from_json(text).trials.front());
@@ -116,11 +105,14 @@ std::vector<IdleRow> EnergyWindow::idle(const std::string& when, double seconds)
   Job& job = impl_->job;
   if (job.maximum({impl_->power && impl_->power->has_meter() ? 1.0 : 0.0}).front() == 0) return {};
   job.barrier();
-  // Every rank sleeps: one that waits in a collective would spin, and its power would count.
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  begin();
+  // Every rank sleeps: one that waits in a collective would spin, and its power would count. Those that read nothing
+  // sleep on while the others do.
+  constexpr double reading_seconds = 0.2;
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds + (impl_->power ? 0 : reading_seconds));
+  if (impl_->power) impl_->power->begin();
   std::this_thread::sleep_until(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(until));
-  end();
+  if (impl_->power) impl_->power->end();
   Context mine;
   if (impl_->power) mine.idle_power = impl_->power->idle(when);
   std::vector<IdleRow> all;

@@ -12,15 +12,18 @@
 
 namespace tw {
 
-/// Opens a machine's meters on its reader, and GPUs that only another rank can address on that. Every other rank holds an
-/// empty one. Collective: all but begin and end.
+/// Opens a machine's meters on its reader, and GPUs that only another rank can address on that. Every other rank holds
+/// an empty one. All of it is collective.
 class EnergyWindow {
  public:
   EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options = {});
   ~EnergyWindow();
+  const Machines& machines() const;
   /// Meters found on all nodes, with reasons.
   std::vector<MeterEntry> entries();
+  /// Returns on no rank before all meters are read.
   void begin();
+  /// Reads the meters when all ranks have come here, and returns on no rank before that.
   void end();
   /// Fills the trial's energy, series, counters, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
   void collect(Trial& trial);

@@ -60,18 +60,20 @@ Machines::Machines(const std::vector<Sighted>& ranks, int rank) : rank_(rank) {
     if (unclear_.empty()) unclear_ = one.unclear;
   }
   reader_ = readers.at(mine.machine);
-  std::set<int> parts;
-  for (const auto& [machine, reader] : readers) parts.insert(reader);
   for (const auto& [machine, hands] : hand_of)
     for (const auto& [domain, hand] : hands) {
-      parts.insert(hand);
       if (machine != mine.machine || hand == reader_) continue;
       if (hand == rank_)
         only_here_.insert(domain);
       else
         others_have_gpus_ = true;
     }
-  with_part_.assign(parts.begin(), parts.end());
+}
+
+double Machines::sum_here(Job& job, double mine) const {
+  std::vector<double> sums(static_cast<std::size_t>(job.size()), 0.0);  // by reader
+  sums[static_cast<std::size_t>(reader_)] = mine;
+  return job.sum(std::move(sums))[static_cast<std::size_t>(reader_)];
 }
 
 }  // namespace tw

@@ -32,8 +32,6 @@ class Machines {
   const std::set<std::string>& only_here() const { return only_here_; }
   /// Whether this rank reads or sets anything.
   bool has_part() const { return is_reader() || !only_here_.empty(); }
-  /// Ranks with a part, ascending.
-  const std::vector<int>& with_part() const { return with_part_; }
   /// Whether another rank of this machine has GPUs of its own.
   bool others_have_gpus() const { return others_have_gpus_; }
   /// GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") that some rank may use: of this machine, and of all.
@@ -42,12 +40,13 @@ class Machines {
   /// Why it is not known which GPUs the ranks may use: those of this machine, those of any. Empty where it is.
   const std::string& unclear() const { return unclear_; }
   const std::string& unclear_anywhere() const { return unclear_anywhere_; }
+  /// The sum of what this machine's ranks bring (collective over all).
+  double sum_here(Job& job, double mine) const;
 
  private:
   int rank_ = 0, reader_ = 0;
   std::set<std::string> only_here_, visible_, visible_anywhere_;
   std::string unclear_, unclear_anywhere_;
-  std::vector<int> with_part_;
   bool others_have_gpus_ = false;
 };
 

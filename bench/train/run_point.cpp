@@ -84,7 +84,7 @@ class PointRun {
     return samples;
   }
 
-  /// Barrier, synchronise, read meters, steps, synchronise, read meters, barrier (DESIGN §5.5).
+  /// Barrier, synchronise, read meters, barrier, steps, synchronise, barrier, read meters, barrier (DESIGN §5.5).
   Samples window(double step_estimate_seconds, int trial) {
     const Measurement& measurement = context_.plan.measurement;
     Samples samples;
@@ -112,7 +112,6 @@ class PointRun {
     samples.cpu_seconds += process_cpu_seconds();
     samples.node_after = read_cpu_times();
     context_.energy.end();
-    communicator_->barrier(*stream_);
     return samples;
   }
 
@@ -162,14 +161,12 @@ Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
   const char* names[] = {"data", "forward", "backward", "communication", "optimizer"};
   for (std::size_t i = 0; i < phases.size(); ++i) trial.phase_s[names[i]] = steps > 0 ? phases[i] / steps : 0;
   trial.window_s = job.maximum({mine.window_seconds}).front();
-  std::vector<double> own_seconds(static_cast<std::size_t>(job.nodes()), 0.0);
-  own_seconds[static_cast<std::size_t>(job.node())] = mine.cpu_seconds;
-  own_seconds = job.sum(std::move(own_seconds));
+  // Of one machine: its clock of CPU time runs for all of its containers and pods.
+  const double own_seconds = energy.machines().sum_here(job, mine.cpu_seconds);
   // The report names the worst node's shares. -1: nobody could read them.
   const std::vector<double> worst =
       job.maximum({steal_share(mine.node_before, mine.node_after).value_or(-1.0),
-                   foreign_share(mine.node_before, mine.node_after, own_seconds[static_cast<std::size_t>(job.node())])
-                       .value_or(-1.0)});
+                   foreign_share(mine.node_before, mine.node_after, own_seconds).value_or(-1.0)});
   if (worst[0] >= 0) trial.steal_share = worst[0];
   if (worst[1] >= 0) trial.foreign_share = std::min(worst[1], 1.0);
   energy.collect(trial);

@@ -1,11 +1,9 @@
 #include "comm/job.hpp"
 
-#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <limits>
 
 #include "comm/layout.hpp"
 #include "comm/mpi/check.hpp"
@@ -156,41 +154,6 @@ std::string Job::agree(const std::string& failure) {
   TW_MPI(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, impl_->world));
   if (first == size()) return {};
   return broadcast("rank " + std::to_string(first) + " (" + host() + "): " + failure, first);
-}
-
-std::vector<ClockOffset> Job::clock_offsets(const std::vector<int>& ranks) {
-  constexpr int round_trips = 16, tag = 0;
-  const auto now = [] {
-    return static_cast<long long>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-  };
-  std::vector<double> found(2 * ranks.size(), 0.0);  // on rank 0; elsewhere nothing is added
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const int peer = ranks[i];
-    if (peer == 0 || (!is_root() && rank() != peer)) continue;
-    double shortest = std::numeric_limits<double>::infinity();
-    for (int trip = 0; trip < round_trips; ++trip) {
-      long long theirs = 0;
-      if (!is_root()) {
-        TW_MPI(MPI_Recv(&theirs, 1, MPI_LONG_LONG, 0, tag, impl_->world, MPI_STATUS_IGNORE));
-        theirs = now();
-        TW_MPI(MPI_Send(&theirs, 1, MPI_LONG_LONG, 0, tag, impl_->world));
-        continue;
-      }
-      const long long sent = now();
-      TW_MPI(MPI_Send(&theirs, 1, MPI_LONG_LONG, peer, tag, impl_->world));
-      TW_MPI(MPI_Recv(&theirs, 1, MPI_LONG_LONG, peer, tag, impl_->world, MPI_STATUS_IGNORE));
-      const double half = 0.5e-9 * static_cast<double>(now() - sent);
-      if (half >= shortest) continue;
-      shortest = half;
-      found[2 * i] = 1e-9 * static_cast<double>(theirs - sent) - half;
-      found[2 * i + 1] = half;
-    }
-  }
-  found = sum(std::move(found));
-  std::vector<ClockOffset> offsets;
-  for (std::size_t i = 0; i < ranks.size(); ++i) offsets.push_back({found[2 * i], found[2 * i + 1]});
-  return offsets;
 }
 
 std::unique_ptr<Communicator> Job::communicator(Device& device) {

@@ -7,7 +7,6 @@ namespace tw {
 namespace {
 
 using Names = std::set<std::string>;
-using Ranks = std::vector<int>;
 
 TEST(Machines, TheFirstRankReadsWhatTheDriverListsToIt) {
   const std::vector<Sighted> ranks = {{"m", {"a", "b", "c"}, {"a"}}, {"m", {"a", "b", "c"}, {"b"}}};
@@ -16,7 +15,6 @@ TEST(Machines, TheFirstRankReadsWhatTheDriverListsToIt) {
   EXPECT_FALSE(second.is_reader());
   EXPECT_EQ(second.reader(), 0);
   EXPECT_FALSE(second.has_part());
-  EXPECT_EQ(first.with_part(), Ranks{0});
   EXPECT_EQ(first.visible(), (Names{"a", "b"})) << "c is nobody's";
   EXPECT_FALSE(first.others_have_gpus());
 }
@@ -25,7 +23,6 @@ TEST(Machines, AGpuOfOneRankAloneIsThatRanks) {
   const std::vector<Sighted> ranks = {{"m", {}, {}}, {"m", {"a"}, {"a"}}, {"m", {"a"}, {"a"}}, {"m", {"b"}, {"b"}}};
   const Machines reader(ranks, 0);
   EXPECT_TRUE(reader.others_have_gpus());
-  EXPECT_EQ(reader.with_part(), (Ranks{0, 1, 3}));
   EXPECT_EQ(Machines(ranks, 1).only_here(), Names{"a"});
   EXPECT_TRUE(Machines(ranks, 2).only_here().empty()) << "rank 1 has it";
   EXPECT_EQ(Machines(ranks, 3).only_here(), Names{"b"});
@@ -50,7 +47,6 @@ TEST(Machines, NodesOfOneMachineShareAReaderAndOtherMachinesHaveTheirOwn) {
   EXPECT_TRUE(other.only_here().empty());
   EXPECT_EQ(other.visible(), Names{"c"});
   EXPECT_EQ(other.visible_anywhere(), (Names{"a", "b", "c"}));
-  EXPECT_EQ(other.with_part(), (Ranks{0, 1, 2}));
   EXPECT_FALSE(other.others_have_gpus());
 }
 

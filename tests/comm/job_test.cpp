@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
-#include <cmath>
 #include <cstdlib>
 
 #include "comm/layout.hpp"
@@ -59,20 +58,6 @@ TEST(Job, SumsAndMaximaAreElementWise) {
   EXPECT_EQ(job.sum({r, 1, -r}), (std::vector<double>{n * (n - 1) / 2, n, -n * (n - 1) / 2}));
   EXPECT_EQ(job.maximum({r, 1, -r}), (std::vector<double>{n - 1, 1, 0}));
   EXPECT_TRUE(job.sum({}).empty());
-}
-
-TEST(Job, ClocksOfOneMachineAreOneWithinTheirUncertainty) {
-  Job& job = test_job();
-  std::vector<int> ranks;
-  for (int r = 0; r < job.size(); ++r) ranks.push_back(r);
-  const std::vector<ClockOffset> offsets = job.clock_offsets(ranks);
-  ASSERT_EQ(offsets.size(), ranks.size());
-  for (int r = 0; r < job.size(); ++r) {
-    const ClockOffset& one = offsets[static_cast<std::size_t>(r)];
-    EXPECT_LE(std::abs(one.seconds), one.uncertainty_seconds) << "rank " << r;
-    EXPECT_EQ(one.uncertainty_seconds > 0, r > 0);
-  }
-  EXPECT_TRUE(job.clock_offsets({}).empty());
 }
 
 TEST(Job, AgreesOnTheFirstFailure) {

@@ -1,0 +1,65 @@
+// What a window holds where one rank reads the meters and another works. Run alone and under mpirun.
+#include "bench/train/energy_window.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "tests/comm/support.hpp"
+#include "tests/support/nvml/stand_in.hpp"
+
+namespace tw {
+namespace {
+
+TEST(EnergyWindow, HoldsTheStepsOfAllRanksAndNothingElse) {
+  Job& job = test_job();
+  std::optional<standin::StandIn> gpus;
+  if (job.is_root()) gpus.emplace(1);
+  const std::filesystem::path folder = job.broadcast(gpus ? gpus->folder().string() : "");
+  setenv(standin::folder_variable, folder.c_str(), 1);
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  constexpr standin::Count slow_ms = 200, work_ms = 100;
+  if (job.is_root()) {
+    gpus->freeze();
+    gpus->edit(0, [](standin::Gpu& gpu) { gpu.slow_ms = slow_ms; });
+  }
+  job.barrier();
+  const auto work = [&] {  // the GPU's time goes on with it alone
+    if (job.rank() < job.size() - 1) return;
+    standin::edit_state(folder, [](standin::State& state) { state.frozen_ns += work_ms * 1'000'000; });
+  };
+  energy.begin();
+  work();  // the reader is slow: it must have read by now
+  if (job.rank() == job.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(3 * slow_ms));
+  work();  // the reader has nothing to do: it must wait
+  energy.end();
+  work();  // it must have read again
+  Trial trial;
+  energy.collect(trial);
+  const auto row = std::ranges::find_if(trial.energy, [](const EnergyRow& one) { return one.counted; });
+  ASSERT_NE(row, trial.energy.end());
+  const double watts = 1e-3 * static_cast<double>(standin::operation(standin::read_state(folder).gpus[0]).power_mw);
+  EXPECT_NEAR(row->energy_j.value(), watts * 2e-3 * work_ms, 1e-9);
+  EXPECT_GE(trial.clock_skew_s.value(), 2e-3 * slow_ms) << "both readings";
+  job.barrier();  // before the folder goes
+}
+
+TEST(Machines, AddUpWhatTheirRanksBring) {
+  Job& job = test_job();
+  const auto ranks = static_cast<std::size_t>(job.size());
+  std::vector<Sighted> sighted(ranks, Sighted{"m", {}, {}});
+  EXPECT_EQ(Machines(sighted, job.rank()).sum_here(job, 1), ranks) << "pods of one machine";
+  sighted.back().machine = "n";
+  const bool last = job.rank() == job.size() - 1;
+  EXPECT_EQ(Machines(sighted, job.rank()).sum_here(job, 1), last ? 1 : ranks - 1);
+}
+
+}  // namespace
+}  // namespace tw
