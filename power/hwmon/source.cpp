@@ -142,9 +142,12 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
   return findings;
 }
 
-bool hwmon::shows_node(const fs::path& folder) {
-  const std::vector<RailUse> uses = ::tw::classify(enumerate(folder));
-  return std::any_of(uses.begin(), uses.end(), [](const RailUse& use) { return use.domain == "hwmon:node"; });
+bool hwmon::reads_node(const fs::path& folder) {
+  const std::vector<Sensor> sensors = enumerate(folder);
+  const std::vector<RailUse> uses = ::tw::classify(sensors);
+  for (std::size_t i = 0; i < sensors.size(); ++i)
+    if (uses[i].domain == "hwmon:node" && sysfs::number_or_none(sensors[i].file).value_or(0) > 0) return true;
+  return false;
 }
 
 std::vector<MeterFinding> hwmon_find_meters(const MeterOptions&) { return hwmon::find_meters_in("/sys/class/hwmon"); }

@@ -157,9 +157,10 @@ std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
     finding.reason = "no_driver";
     finding.detail = "no /dev/ipmi0: no management controller, or the modules ipmi_si and ipmi_devintf are not loaded";
     finding.grant = "modprobe ipmi_si; modprobe ipmi_devintf";
-  } else if (hwmon::shows_node(options.hwmon)) {
+  } else if (hwmon::reads_node(options.hwmon)) {
     finding.reason = "duplicate";
-    finding.detail = "the kernel shows the node's power in " + options.hwmon.string();
+    finding.detail =
+        "the kernel shows the node's power in " + options.hwmon.string() + ", read without starting a program";
   } else if (faccessat(AT_FDCWD, device->c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
     finding.domain = dcmi_domain;
     finding.scope = EnergyScope::node;

@@ -81,7 +81,7 @@ TEST(Hwmon, IntegratesTheMetersOfGrace) {
   const EnergySample to = module.read();
   const double expected = 600 * std::chrono::duration<double>(to.time - from.time).count();
   EXPECT_NEAR(module.joules_between(from, to), expected, 1e-9 * expected);
-  EXPECT_FALSE(hwmon::shows_node(tree.root()));  // a module is not the node
+  EXPECT_FALSE(hwmon::reads_node(tree.root()));  // a module is not the node
 
   tree.remove("hwmon0");
   EXPECT_THROW(module.read(), std::system_error);

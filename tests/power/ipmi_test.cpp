@@ -9,6 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "power/arbitration.hpp"
+#include "power/hwmon/source.hpp"
 #include "tests/power/fake_tree.hpp"
 #include "tests/power/ordinary_user.hpp"
 
@@ -112,6 +114,21 @@ TEST_F(Ipmi, KillsAToolThatNeverEnds) {
   const auto found = find();
   EXPECT_EQ(found.at("ipmi:dcmi").reason, "unsupported");
   EXPECT_NE(found.at("ipmi:dcmi").detail.find("timed out"), std::string::npos) << found.at("ipmi:dcmi").detail;
+}
+
+TEST_F(Ipmi, IsTheNodesMeterWhereTheKernelsShowsNothing) {
+  tool("echo 'Instantaneous power reading: 9 Watts'");
+  tree.write("hwmon/hwmon0/name", "power_meter");
+  for (const char* power : {"0", "n/a"}) {
+    tree.write("hwmon/hwmon0/power1_average", power);
+    std::vector<MeterFinding> findings = ipmi::find_meters_in(options);
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_TRUE(findings[0].meter) << power << ": " << findings[0].reason;
+    for (MeterFinding& finding : hwmon::find_meters_in(options.hwmon)) findings.push_back(std::move(finding));
+    arbitrate(findings);
+    EXPECT_TRUE(findings[0].counted);
+    EXPECT_FALSE(findings.back().scope) << "nothing of the node is missing";
+  }
 }
 
 TEST_F(Ipmi, SaysWhatIsMissing) {
