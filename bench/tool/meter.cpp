@@ -3,19 +3,13 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -30,6 +24,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/output_parser.hpp"
+#include "bench/tool/run_command.hpp"
 #include "power/sight.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
@@ -183,9 +178,13 @@ class Rendezvous {
   }
   /// Of the reader: the others may begin.
   void go() { show("go", ""); }
-  /// Of the reader: until all others have ended.
-  void wait() const {
-    while (!held().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  /// Of the reader: until all others have ended, or this program is told to end; false then.
+  bool wait() const {
+    while (!held().empty()) {
+      if (told_to_end()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
   }
 
  private:
@@ -220,79 +219,6 @@ class Rendezvous {
   bool reads_ = false;
 };
 
-volatile sig_atomic_t child = 0;
-void pass_on(int signal) {
-  if (child > 0) kill(child, signal);
-}
-
-/// Runs the command to its end and returns its exit code, as a shell has it: 128 + the number of a signal. With a parser,
-/// its standard output is copied through and looked at. Throws std::system_error.
-int run(const std::vector<std::string>& command, OutputParser* parser) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  std::array<int, 2> pipes{-1, -1};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (parser) {
-    if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
-  }
-  // What was ignored when this program started (nohup, a job in the background) stays so, for the command as well. A
-  // terminal's signals reach the command itself; others are passed on. SIGPIPE is this program's to see as an error.
-  sigset_t defaults, blocked, before;
-  sigemptyset(&defaults), sigfillset(&blocked);
-  const auto set_handler = [&](int signal, void (*handler)(int)) {
-    struct sigaction action {}, old {};
-    sigaction(signal, nullptr, &old);
-    if (old.sa_handler == SIG_IGN) return;
-    action.sa_handler = handler;
-    sigaction(signal, &action, nullptr);
-    sigaddset(&defaults, signal);
-  };
-  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) set_handler(signal, pass_on);
-  for (const int signal : {SIGINT, SIGQUIT, SIGPIPE}) set_handler(signal, SIG_IGN);
-  sigprocmask(SIG_BLOCK, &blocked, &before);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setsigmask(&attributes, &before);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  pid_t pid = 0;
-  const int error = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
-  if (error == 0) child = pid;
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (pipes[1] >= 0) close(pipes[1]);
-  if (error != 0) throw std::system_error(error, std::generic_category(), command.front());
-  if (parser) {
-    std::array<char, 65536> buffer;
-    for (bool listened = true; listened;) {
-      const ssize_t got = read(pipes[0], buffer.data(), buffer.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      parser->feed({buffer.data(), static_cast<std::size_t>(got)});
-      for (ssize_t written = 0; written < got;) {
-        const ssize_t now = write(STDOUT_FILENO, buffer.data() + written, static_cast<std::size_t>(got - written));
-        if (now < 0 && errno == EINTR) continue;
-        if (now <= 0) listened = false;  // the command is to learn it as without us: its pipe is closed
-        if (now <= 0) break;
-        written += now;
-      }
-    }
-    close(pipes[0]);
-    parser->finish();
-  }
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  child = 0;
-  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
-    if (sigismember(&defaults, signal)) std::signal(signal, SIG_DFL);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 HostInfo this_host() {
   HostInfo host;
   host.name = host_name();
@@ -315,13 +241,27 @@ int meter(const MeterCommand& options) {
   OutputParser parser;
   OutputParser* const parsing = options.parse ? &parser : nullptr;
   try {
+    // What one process says may be the whole job's; the joules are this node's.
+    const bool all_here = place.ranks <= std::max(1, place.local_ranks);
+    MeterOptions meters;
+    if (!options.energy_csv.empty()) {
+      const std::string mark = "{host}";
+      std::string csv = options.energy_csv;
+      if (const std::size_t at = csv.find(mark); at != std::string::npos)
+        csv.replace(at, mark.size(), host_name());
+      else if (!all_here)  // one series read by several nodes would be counted by each
+        throw UsageError("--energy-csv " + csv +
+                         ": has to hold {host}, since each of several nodes has a meter of its own");
+      meters.external_csv = csv;
+    }
+    meters.estimate_watts = options.estimate_watts;
     const Sight sight = look();
     const Gpus visible{{sight.visible.begin(), sight.visible.end()}, sight.unclear};
     if (place.local_rank > 0) {  // another process of this node reads
       Rendezvous rendezvous(place);
       if (!rendezvous.hold(place.local_rank, visible))
         fmt::print(stderr, "trainwatt meter: the process that reads the meters has not begun: its report will miss joules\n");
-      return run(options.command, nullptr);
+      return run_command(options.command, nullptr);
     }
     fs::path out = options.out.empty() ? fs::path(utc_now("out/meter-{:%Y%m%dT%H%M%SZ}")) : fs::path(options.out);
     if (place.ranks > 1 && !options.out.empty()) out /= host_name();  // a folder for each node's reader
@@ -340,14 +280,6 @@ int meter(const MeterCommand& options) {
     report.context.launcher = place.launcher;
     report.context.hosts.push_back(this_host());
 
-    MeterOptions meters;
-    if (!options.energy_csv.empty()) {
-      const std::string mark = "{host}";
-      std::string csv = options.energy_csv;
-      if (const std::size_t at = csv.find(mark); at != std::string::npos) csv.replace(at, mark.size(), host_name());
-      meters.external_csv = csv;
-    }
-    meters.estimate_watts = options.estimate_watts;
     std::optional<Rendezvous> rendezvous;
     std::vector<Gpus> others;
     if (!place.job.empty()) {
@@ -362,9 +294,14 @@ int meter(const MeterCommand& options) {
     const auto idle = [&](const char* when) {
       if (!power.has_meter()) return;
       power.begin();
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      const auto until = Clock::now() + std::chrono::seconds(1);
+      while (!told_to_end() && Clock::now() < until)
+        std::this_thread::sleep_until(std::min(until, Clock::now() + std::chrono::milliseconds(100)));
       power.end();
-      for (IdleRow& row : power.idle(when)) report.context.idle_power.push_back(std::move(row));
+      if (told_to_end())
+        report.context.warnings.push_back(fmt::format("no idle power {} the command: told to end by a signal", when));
+      else
+        for (IdleRow& row : power.idle(when)) report.context.idle_power.push_back(std::move(row));
     };
     idle("before");
     Record record;
@@ -374,21 +311,19 @@ int meter(const MeterCommand& options) {
     if (rendezvous) rendezvous->go();
     int ended = 0;
     try {
-      ended = run(options.command, parsing);
+      ended = run_command(options.command, parsing);
     } catch (...) {
       fs::remove(out, code);
       if (place.ranks > 1) fs::remove(out.parent_path(), code);
       throw;
     }
-    if (rendezvous) rendezvous->wait();
+    const bool all_ended = !rendezvous || rendezvous->wait();
     const auto end = Clock::now();
     trial.window_s = std::chrono::duration<double>(end - start).count();
     power.end();
     power.collect(trial, start, end);  // before the next window
     idle("after");
     trial.step_time_s = {trial.window_s};
-    // What one process says may be the whole job's; the joules are this node's.
-    const bool all_here = place.ranks <= std::max(1, place.local_ranks);
     if (all_here) trial.samples = parser.samples();
     if (trial.samples) trial.samples_s = parser.seconds();
     if (trial.samples_s && !(*trial.samples_s <= trial.window_s)) {
@@ -407,6 +342,8 @@ int meter(const MeterCommand& options) {
     record.summary.flops_rule = "none: the command's FLOPs are not known";
     record.summary.of_ceiling_reason = record.summary.mfu_reason = "not defined for a command";
     if (ended != 0) record.verdict.reasons.push_back(fmt::format("command: ended with code {}", ended));
+    if (!all_ended)
+      record.verdict.reasons.emplace_back("command: told to end by a signal before the node's other tasks had ended");
     if (parsing && !all_here)
       report.context.warnings.push_back("samples are left out: they may be the whole job's, the joules are this node's");
     else if (parsing && !parser.samples())

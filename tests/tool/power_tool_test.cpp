@@ -3,12 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "bench/tool/output_parser.hpp"
 #include "results/report_io.hpp"
@@ -188,6 +190,49 @@ TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
     EXPECT_FALSE(summary.energy_j.at("device") || summary.samples_per_j.at("device")) << launcher;
     EXPECT_NE(summary.energy_reason.find("nvml: tasks_unknown"), std::string::npos) << summary.energy_reason;
   }
+}
+
+TEST_F(PowerTool, ParsingEndsWithTheCommandNotWithWhatItLeavesBehind) {
+  const std::string go = (folder_ / "go").string();
+  const Outcome done = run("meter --parse --out '" + out() + "' -- sh -c '(while [ ! -e \"" + go +
+                           "\" ]; do sleep 0.1; done; echo samples=7) & yes x | head -c 200000; echo samples=6400'");
+  EXPECT_EQ(done.code, 0) << done.err;  // else it waits for `go`, until CTest's time limit
+  EXPECT_EQ(report().records.at(0).trials.at(0).samples, 6400);
+  EXPECT_EQ(done.out.size(), 200000 + std::string("samples=6400\n").size()) << "all that was written by then";
+  std::ofstream(folder_ / "go").put('\n');
+  while (contents(folder_ / "out.txt").find("samples=7\n") ==
+         std::string::npos)  // still arrives, or CTest's time limit
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+TEST_F(PowerTool, ASignalAfterTheCommandLosesIdlePowerAlone) {
+  standin::StandIn gpus(1);
+  gpus.edit(0, [](standin::Gpu& gpu) { gpu.step_ns = 1'000'000; });
+  const Outcome done =
+      run("meter --out '" + out() +
+              "' -- sh -c 'command=$$; (while kill -0 $command; do sleep 0.01; done; kill -TERM $PPID) "
+              "2> /dev/null & sleep 0.3; exit 3'",
+          stand_in_);
+  EXPECT_EQ(done.code, 3) << done.err;
+  const Report read = report();
+  ASSERT_EQ(read.context.idle_power.size(), 1u);
+  EXPECT_EQ(read.context.idle_power[0].when, "before");
+  EXPECT_NE(read.context.warnings.at(0).find("told to end"), std::string::npos) << read.context.warnings[0];
+  EXPECT_TRUE(read.records.at(0).summary.energy_j.at("device"));
+}
+
+TEST_F(PowerTool, OneSeriesIsNotReadBySeveralNodes) {
+  std::ofstream(folder_ / "power.csv") << "time,watts\n";
+  const std::string two_nodes =
+      "PMIX_NAMESPACE=test OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+      "XDG_RUNTIME_DIR='" +
+      folder_.string() + "' OMPI_COMM_WORLD_LOCAL_SIZE=";
+  const std::string command = "meter --out '" + out() + "' --energy-csv '" + folder_.string();
+  const Outcome refused = run(command + "/power.csv' -- true", two_nodes + "1");
+  EXPECT_EQ(refused.code, 125);
+  EXPECT_NE(refused.err.find("{host}"), std::string::npos) << refused.err;
+  EXPECT_FALSE(fs::exists(out()));
+  EXPECT_EQ(run(command + "/{host}.csv' -- true", two_nodes + "1").code, 0);
 }
 
 TEST_F(PowerTool, SecondsThatCannotBeAreNotDividedBy) {
