@@ -33,7 +33,7 @@ const char* to_string(EnergyScope scope);
 double default_maximum_watts(EnergyScope scope);
 
 /// A window that a meter cannot tell the joules of, though it goes on: `reason` is "gap" (it was not sampled in
-/// between) or "not_covered" (its series does not reach so far).
+/// between), "lost" (it did not answer in between) or "not_covered" (its series does not reach so far).
 class WindowUnknown : public std::runtime_error {
  public:
   WindowUnknown(std::string why, const std::string& message) : std::runtime_error(message), reason(std::move(why)) {}
@@ -48,7 +48,8 @@ class EnergyMeter {
   virtual std::string domain() const = 0;
   virtual EnergyScope scope() const = 0;
   virtual EnergyMethod method() const = 0;
-  /// Throws std::system_error naming the sensor when one that once answered does not any more.
+  /// Throws std::system_error naming the sensor when one that once answered does not. A later call may answer again:
+  /// what was used in between is then not known, and the joules go on from somewhere at or above the last ones.
   virtual EnergySample read() = 0;
   /// Joules between two of its readings. Throws WindowUnknown. May run while another thread reads.
   virtual double joules_between(const EnergySample& from, const EnergySample& to) { return to.joules - from.joules; }
@@ -78,8 +79,8 @@ struct MeterFinding {
   std::unique_ptr<EnergyMeter> meter;  ///< null where unavailable
   /// Whose total is too small without this sensor; absent for a whole source, and for what is contained or duplicate.
   std::optional<EnergyScope> scope;
-  /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled", "not_visible" (a GPU
-  /// that is not the job's: nothing of the total is missing with it); empty if counted
+  /// "no_driver", "permission", "unsupported", "duplicate", "contained", "estimate", "not_compiled", "not_visible" (a
+  /// GPU that is not the job's: nothing of the total is missing with it); empty if counted
   std::string reason;
   std::string detail;  ///< one line for people: path, errno text, and what to do
   std::string grant;  ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would

@@ -37,10 +37,6 @@ PowerIntegrator::~PowerIntegrator() {
 
 void PowerIntegrator::sample() {
   const std::lock_guard sensor(sensor_mutex_);
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return;
-  }
   std::exception_ptr failure;
   double watts = 0;
   const Time before = Clock::now();
@@ -55,14 +51,15 @@ void PowerIntegrator::sample() {
   const Time after = Clock::now(), time = before + (after - before) / 2;
 
   const std::lock_guard lock(mutex_);
+  const bool was_lost = failure_ != nullptr;
   failure_ = failure;
   if (failure_) return;
   const double seconds = seconds_between(last_time_, time);
-  if (seconds > options_.longest_gap_seconds) {
+  if (was_lost || seconds > options_.longest_gap_seconds) {
     if (gaps_.size() < most_gaps)
-      gaps_.emplace_back(last_time_, time);
+      gaps_.push_back({last_time_, time, was_lost});
     else
-      gaps_.back().second = time;
+      gaps_.back().end = time;
   }
   joules_ += (last_watts_ + watts) / 2 * seconds;
   last_time_ = time;
@@ -82,10 +79,12 @@ EnergySample PowerIntegrator::read() {
 
 double PowerIntegrator::joules_between(const EnergySample& from, const EnergySample& to) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [begin, end] : gaps_)
-    if (begin < to.time && from.time < end)
-      throw WindowUnknown("gap", domain_ + ": not sampled for " + std::to_string(seconds_between(begin, end)) +
-                                     " s: was the process stopped or the node overloaded?");
+  for (const Gap& gap : gaps_)
+    if (gap.begin < to.time && from.time < gap.end)
+      throw WindowUnknown(gap.lost ? "lost" : "gap",
+                          domain_ + ": " + (gap.lost ? "did not answer" : "not sampled") + " for " +
+                              std::to_string(seconds_between(gap.begin, gap.end)) + " s" +
+                              (gap.lost ? "" : ": was the process stopped or the node overloaded?"));
   const double held_seconds = seconds_between(last_time_, to.time);
   if (held_seconds > options_.longest_gap_seconds)
     throw WindowUnknown("gap", domain_ + ": the last sample is " + std::to_string(held_seconds) + " s old");
@@ -99,7 +98,6 @@ void PowerIntegrator::run() {
   // Deadlines are absolute, so that the time a reading takes does not add up; one that was missed is not made up for.
   for (auto deadline = Clock::now() + period; !wake_.wait_until(lock, deadline, [this] { return stop_; });
        deadline = std::max(deadline + period, Clock::now())) {
-    if (failure_) return;
     lock.unlock();
     sample();
     lock.lock();

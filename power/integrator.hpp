@@ -37,12 +37,13 @@ class PowerIntegrator {
   PowerIntegrator(const PowerIntegrator&) = delete;
   PowerIntegrator& operator=(const PowerIntegrator&) = delete;
 
-  /// Joules since construction. Throws what the sensor threw once it has stopped answering, from then on.
+  /// Joules since construction. Throws what the sensor threw while it does not answer; a window that holds such a time
+  /// has no joules.
   EnergySample read();
   const IntegratorOptions& options() const { return options_; }
   /// CPU time of the thread, where there is one.
   double cpu_seconds() { return cpu_seconds_of(thread_); }
-  /// For EnergyMeter::joules_between. Throws WindowUnknown("gap").
+  /// For EnergyMeter::joules_between. Throws WindowUnknown "gap" or "lost".
   double joules_between(const EnergySample& from, const EnergySample& to) const;
 
  private:
@@ -57,7 +58,11 @@ class PowerIntegrator {
   mutable std::mutex mutex_;
   Time last_time_;
   double last_watts_ = 0, joules_ = 0, shown_joules_ = 0;
-  std::vector<std::pair<Time, Time>> gaps_;
+  struct Gap {
+    Time begin, end;
+    bool lost;  // the sensor did not answer
+  };
+  std::vector<Gap> gaps_;
   std::exception_ptr failure_;
   bool stop_ = false;
   std::condition_variable wake_;

@@ -50,9 +50,10 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
       row.scope = to_string(meter.scope());
       row.method = to_string(meter.method());
       row.update_period_seconds = meter.update_period_seconds();
-      if (begin.readings[i].sample && last.sample) {
+      const MeterReading& first = begin.readings[i];
+      if (first.sample && last.sample && first.breaks == last.breaks) {
         try {
-          fill_window(finding, *begin.readings[i].sample, *last.sample, clock_skew_seconds, row);
+          fill_window(finding, *first.sample, *last.sample, clock_skew_seconds, row);
         } catch (const WindowUnknown& unknown) {
           if (row.reason.empty()) row.reason = unknown.reason;
           row.detail = unknown.what();

@@ -50,7 +50,7 @@ EnergySnapshot EnergyReader::snapshot() {
 void EnergyReader::snapshot(EnergySnapshot& into) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < findings_.size(); ++i)
-    if (is_live(i)) read(i);
+    if (findings_[i].meter) read(i);
   into.time = Clock::now();
   into.readings.resize(states_.size());
   for (std::size_t i = 0; i < states_.size(); ++i) into.readings[i] = states_[i].reading;
@@ -75,19 +75,21 @@ double EnergyReader::cpu_seconds() {
 void EnergyReader::read(std::size_t finding) {
   EnergyMeter& meter = *findings_[finding].meter;
   State& state = states_[finding];
+  const auto break_off = [&](const char* reason, std::string detail) {
+    state.reading = {std::nullopt, reason, std::move(detail), state.reading.breaks + 1};
+  };
   try {
     const EnergySample sample = meter.read();
     const double gap_seconds = std::chrono::duration<double>(sample.time - state.last_read).count();
     state.last_read = sample.time;
-    state.reading.sample = sample;
     if (gap_seconds > meter.wrap_seconds())
-      state.reading = {std::nullopt, meter.may_wrap() ? "wrapped" : "gap",
-                       findings_[finding].domain + ": not read for " + std::to_string(gap_seconds) + " s, and may " +
-                           (meter.may_wrap() ? "wrap" : "stand still unseen") + " within " +
-                           std::to_string(meter.wrap_seconds()) +
-                           " s: was the process stopped or the node overloaded?"};
+      break_off(meter.may_wrap() ? "wrapped" : "gap",
+                findings_[finding].domain + ": not read for " + std::to_string(gap_seconds) + " s, and may " +
+                    (meter.may_wrap() ? "wrap" : "stand still unseen") + " within " +
+                    std::to_string(meter.wrap_seconds()) + " s: was the process stopped or the node overloaded?");
+    state.reading.sample = sample;
   } catch (const std::system_error& error) {
-    state.reading = {std::nullopt, "lost", error.what()};
+    break_off("lost", error.what());
   }
   state.asked = Clock::now();
 }
@@ -106,9 +108,9 @@ void EnergyReader::run() {
     called_ = false;
     Time next = Time::max();
     for (std::size_t i = 0; i < findings_.size(); ++i) {
-      if (!is_live(i)) continue;
+      if (!findings_[i].meter) continue;
       if (deadline(i) <= Clock::now()) read(i);
-      if (is_live(i)) next = std::min(next, deadline(i));
+      next = std::min(next, deadline(i));
     }
     const auto is_called = [this] { return stop_ || called_; };
     if (next == Time::max())

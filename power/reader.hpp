@@ -13,12 +13,13 @@
 
 namespace tw {
 
-/// One meter's answer; without a sample it has a reason: "lost" (the sensor stopped answering), "wrapped" (the counter was
-/// left unread for longer than it takes to wrap, so that a wrap may have gone unseen), "gap" (left unread for as long, a
-/// counter that does not wrap may have stood still).
+/// One meter's answer, and how it broke off last: "lost" (the sensor did not answer: then there is no sample),
+/// "wrapped" (the counter was left unread for longer than it takes to wrap, so that a wrap may have gone unseen), "gap"
+/// (left unread for as long, a counter that does not wrap may have stood still).
 struct MeterReading {
   std::optional<EnergySample> sample;
   std::string reason, detail;
+  int breaks = 0;  ///< how often it broke off so far: only between readings with the same number are the joules known
 };
 
 /// Readings by finding, in the order of findings(); findings without a meter carry their own reason.
@@ -28,8 +29,8 @@ struct EnergySnapshot {
 };
 
 /// Owns the meters of a node. A thread reads each that must be read within its reading interval, asleep in between;
-/// without such a meter there is no thread. Readings that others ask for count: it reads what they leave unread. Once a
-/// meter has failed it stays failed. All functions may be called from any thread.
+/// without such a meter there is no thread. Readings that others ask for count: it reads what they leave unread. A
+/// meter that has failed is asked again. All functions may be called from any thread.
 class EnergyReader {
  public:
   explicit EnergyReader(std::vector<MeterFinding> findings);
@@ -58,9 +59,6 @@ class EnergyReader {
   };
   // With mutex_ held:
   void read(std::size_t finding);
-  bool is_live(std::size_t finding) const {
-    return findings_[finding].meter && states_[finding].reading.reason.empty();
-  }
   /// When the thread must read it, if nobody else does.
   Time deadline(std::size_t finding) const;
   void run();

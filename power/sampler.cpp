@@ -106,10 +106,11 @@ void Sampler::sample() {
   if (meters_.empty()) return;
   reader_->snapshot(snapshot_);
   for (Meter& meter : meters_) {
-    const std::optional<EnergySample>& now = snapshot_.readings[meter.finding].sample;
+    const MeterReading& reading = snapshot_.readings[meter.finding];
+    const std::optional<EnergySample>& now = reading.sample;
     if (!now) continue;
-    if (!meter.from) {
-      meter.from = now;
+    if (!meter.from || meter.breaks != reading.breaks) {
+      meter.from = now, meter.breaks = reading.breaks;
       continue;
     }
     const double elapsed = seconds(now->time - meter.from->time);

@@ -63,6 +63,7 @@ class Sampler {
     std::size_t finding = 0, track = 0;
     double least_seconds = 0;  // between two power values
     std::optional<EnergySample> from;
+    int breaks = 0;  // of the meter, at `from`
   };
 
   void sample();

@@ -20,10 +20,13 @@ EnergySample CounterMeter::read() {
   const auto before = Clock::now();
   const std::uint64_t value = read_();
   const auto after = Clock::now();
-  if (range_ == 0 && value < last_)
+  if (range_ == 0 && value < last_) {
+    const std::uint64_t highest = std::exchange(last_, value);
+    counter_.resume(value);
     throw std::system_error(EIO, std::generic_category(),
-                            domain() + ": the counter went back from " + std::to_string(last_) + " to " +
+                            domain() + ": the counter went back from " + std::to_string(highest) + " to " +
                                 std::to_string(value) + ": was the driver loaded anew?");
+  }
   last_ = value;
   const double joules = static_cast<double>(counter_.feed(value)) * joules_per_count_;
   return {before + (after - before) / 2, joules, counter_.wraps()};

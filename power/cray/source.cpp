@@ -57,10 +57,15 @@ class CrayMeter : public SensorMeter {
     const auto before = Clock::now();
     const Reading reading = counter_.read();
     const auto after = Clock::now(), time = before + (after - before) / 2;
-    if (reading.joules < last_.joules)
+    if (reading.joules < last_.joules) {
+      const std::uint64_t back = last_.joules - reading.joules;
+      first_joules_ -= back;  // modulo 2^64: from here on the joules go on from where they were
+      last_ = reading;
+      moved_ = time;
       throw std::system_error(EIO, std::generic_category(),
-                              counter_.file().string() + " went back from " + std::to_string(last_.joules) + " to " +
+                              counter_.file().string() + " went back by " + std::to_string(back) + " J to " +
                                   std::to_string(reading.joules) + " J");
+    }
     if (reading.freshness != last_.freshness) {
       moved_ = time;
     } else if (seconds_between(moved_, time) > stale_seconds_) {

@@ -61,6 +61,9 @@ class Sweep : public testing::Test {
     fs::permissions(run_folder_, fs::perms::owner_all);
     setenv("TRAINWATT_RUN_DIR", run_folder_.c_str(), 1);
     unsetenv("CUDA_VISIBLE_DEVICES");
+    measurement_.window_seconds = 0.4;
+    measurement_.trials = 1;
+    measurement_.ceiling_seconds = 0;
     gpus_.edit(0, [](standin::Gpu& gpu) {
       gpu.step_ns = 1'000'000;
       gpu.limit_mw = 650'000;
@@ -78,9 +81,7 @@ class Sweep : public testing::Test {
     axes.model = {"resnet-tiny"};
     axes.setting = setting;
     request.axes = {axes};
-    request.measurement.window_seconds = 0.4;
-    request.measurement.trials = 1;
-    request.measurement.ceiling_seconds = 0;
+    request.measurement = measurement_;
     const RunPlan plan = make_plan(request, 1, "cpu");
     const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
     const Machines machines(job);
@@ -102,6 +103,7 @@ class Sweep : public testing::Test {
 
   standin::StandIn gpus_;
   std::function<void(int)> during_;  ///< called at each step
+  Measurement measurement_;
   fs::path run_folder_;
 };
 
@@ -178,6 +180,21 @@ TEST_F(Sweep, AMeterThatStopsAnsweringLosesItsScopeAlone) {
   EXPECT_NE(record.summary.energy_reason.find("lost"), std::string::npos) << record.summary.energy_reason;
   for (const EnergyRow& row : record.trials.at(0).energy)
     EXPECT_TRUE(row.energy_j || !row.reason.empty()) << row.domain;
+}
+
+TEST_F(Sweep, AMeterThatAnswersAgainCountsInTheNextWindows) {
+  measurement_.warmup_steps = 10;
+  measurement_.steps = 10;
+  measurement_.trials = 3;
+  during_ = [&](int step) {  // lost in the first window, back in the second
+    if (step == 15 || step == 25) gpus_.edit(0, [&](standin::Gpu& gpu) { gpu.lost = step == 15; });
+  };
+  const Report report = run({});
+  std::vector<std::string> reasons;
+  for (const Trial& trial : report.records.at(0).trials)
+    for (const EnergyRow& row : trial.energy)
+      if (row.domain == "nvml:" + gpus_.gpu(0).uuid) reasons.push_back(row.energy_j ? "joules" : row.reason);
+  EXPECT_EQ(reasons, (std::vector<std::string>{"lost", "lost", "joules"}));
 }
 
 TEST_F(Sweep, HeatInvalidates) {

@@ -78,9 +78,16 @@ TEST_F(PmCounters, LosesAControllerThatDies) {
 
 TEST_F(PmCounters, LosesACounterThatGoesBack) {
   const auto found = find();
-  tree.write("energy", "999 J");
+  EnergyMeter& meter = *found.at("cray:node").meter;
+  tree.write("energy", "1100 J");
   refresh();
-  EXPECT_THROW(found.at("cray:node").meter->read(), std::system_error);
+  EXPECT_DOUBLE_EQ(meter.read().joules, 100);
+  tree.write("energy", "90 J");
+  refresh();
+  EXPECT_THROW(meter.read(), std::system_error);
+  tree.write("energy", "95 J");
+  refresh();
+  EXPECT_DOUBLE_EQ(meter.read().joules, 105) << "on from where it was";
 }
 
 TEST_F(PmCounters, LosesFilesThatVanish) {

@@ -79,7 +79,7 @@ TEST(PowerIntegrator, NeverStepsBack) {
   }
 }
 
-TEST(PowerIntegrator, GivesUpASensorThatStopsAnswering) {
+TEST(PowerIntegrator, ASensorThatStopsAnsweringIsLostForThatTimeAlone) {
   bool fails = false;
   PowerIntegrator integrator("fake:0",
                              [&] {
@@ -87,11 +87,19 @@ TEST(PowerIntegrator, GivesUpASensorThatStopsAnswering) {
                                return 1.0;
                              },
                              {3600, 1000, true});
-  EXPECT_NO_THROW(integrator.read());
+  const EnergySample before = integrator.read(), last = integrator.read();
   fails = true;
   EXPECT_THROW(integrator.read(), std::system_error);
-  fails = false;  // what it used meanwhile is not known
-  EXPECT_THROW(integrator.read(), std::system_error);
+  fails = false;
+  const EnergySample after = integrator.read(), end = integrator.read();
+  EXPECT_NEAR(integrator.joules_between(before, last), seconds(before.time, last.time), 1e-12);
+  EXPECT_NEAR(integrator.joules_between(after, end), seconds(after.time, end.time), 1e-12);
+  try {
+    integrator.joules_between(last, end);
+    FAIL() << "what it used meanwhile is not known";
+  } catch (const WindowUnknown& unknown) {
+    EXPECT_EQ(unknown.reason, "lost");
+  }
 }
 
 TEST(PowerIntegrator, TakesNoPowerForWhatIsNone) {

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "power/ledger.hpp"
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
@@ -88,33 +89,48 @@ TEST(EnergyReader, DoesNotLeaveAMeterToThoseWhoReadItTooSeldom) {
   while (state->reads < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
 }
 
-TEST(EnergyReader, GivesUpASensorThatStopsAnswering) {
-  const auto state = std::make_shared<FakeState>();
-  EnergyReader reader(fake_findings(state, never));
-  EXPECT_TRUE(reader.snapshot().readings[0].sample.has_value());
-  state->fails = true;
-  const MeterReading lost = reader.snapshot().readings[0];
-  EXPECT_FALSE(lost.sample.has_value());
-  EXPECT_EQ(lost.reason, "lost");
-  EXPECT_NE(lost.detail.find("fake:0"), std::string::npos);
-  state->fails = false;  // what it counted meanwhile is not known
-  EXPECT_EQ(reader.snapshot().readings[0].reason, "lost");
+/// Joules of the first meter between two snapshots, or why there are none.
+std::string joules(const EnergyReader& reader, const EnergySnapshot& from, const EnergySnapshot& to) {
+  const LedgerRow row = make_ledger(reader.findings(), from, to).at(0);
+  return row.energy_joules ? std::to_string(static_cast<int>(*row.energy_joules)) : row.reason;
 }
 
-TEST(EnergyReader, GivesUpACounterLeftUnreadForAWrap) {
+TEST(EnergyReader, ASensorThatStopsAnsweringIsLostToTheWindowsThatSawIt) {
   const auto state = std::make_shared<FakeState>();
-  EnergyReader reader(fake_findings(state, 1000));
-  EXPECT_TRUE(reader.snapshot().readings[0].sample.has_value());
-  state->shift = std::chrono::seconds(1001);  // as after a SIGSTOP
-  const MeterReading wrapped = reader.snapshot().readings[0];
-  EXPECT_FALSE(wrapped.sample.has_value());
-  EXPECT_EQ(wrapped.reason, "wrapped");
+  EnergyReader reader(fake_findings(state, never));
+  const EnergySnapshot before = reader.snapshot();
+  EXPECT_TRUE(before.readings[0].sample.has_value());
+  state->fails = true;
+  const EnergySnapshot during = reader.snapshot();
+  EXPECT_FALSE(during.readings[0].sample.has_value());
+  EXPECT_EQ(during.readings[0].reason, "lost");
+  EXPECT_NE(during.readings[0].detail.find("fake:0"), std::string::npos);
+  state->fails = false;
+  state->joules = 10;
+  const EnergySnapshot after = reader.snapshot();
+  state->joules = 17;
+  const EnergySnapshot end = reader.snapshot();
+  EXPECT_EQ(joules(reader, before, during), "lost");
+  EXPECT_EQ(joules(reader, before, end), "lost") << "what it counted meanwhile is not known";
+  EXPECT_EQ(joules(reader, during, end), "lost");
+  EXPECT_EQ(joules(reader, after, end), "7");
+}
 
-  const auto other = std::make_shared<FakeState>();
-  other->may_wrap = false;
-  EnergyReader no_wraps(fake_findings(other, 1000));
-  other->shift = std::chrono::seconds(1001);
-  EXPECT_EQ(no_wraps.snapshot().readings[0].reason, "gap");
+TEST(EnergyReader, ACounterLeftUnreadForAWrapIsUnknownToThatWindowAlone) {
+  for (const bool may_wrap : {true, false}) {
+    const auto state = std::make_shared<FakeState>();
+    state->may_wrap = may_wrap;
+    state->reading_interval_seconds = 1e6;  // nobody but this test
+    EnergyReader reader(fake_findings(state, 1000));
+    const EnergySnapshot before = reader.snapshot();
+    state->shift = std::chrono::seconds(1001);  // as after a SIGSTOP
+    const EnergySnapshot stopped = reader.snapshot();
+    state->joules = 5;
+    const EnergySnapshot end = reader.snapshot();
+    EXPECT_EQ(joules(reader, before, stopped), may_wrap ? "wrapped" : "gap");
+    EXPECT_EQ(joules(reader, before, end), may_wrap ? "wrapped" : "gap");
+    EXPECT_EQ(joules(reader, stopped, end), "5");
+  }
 }
 
 }  // namespace
