@@ -62,11 +62,7 @@ Machines::Machines(const std::vector<Sighted>& ranks, int rank) : rank_(rank) {
   reader_ = readers.at(mine.machine);
   for (const auto& [machine, hands] : hand_of)
     for (const auto& [domain, hand] : hands) {
-      if (machine != mine.machine || hand == reader_) continue;
-      if (hand == rank_)
-        only_here_.insert(domain);
-      else
-        others_have_gpus_ = true;
+      if (machine == mine.machine && hand != reader_ && hand == rank_) only_here_.insert(domain);
     }
 }
 

@@ -32,8 +32,6 @@ class Machines {
   const std::set<std::string>& only_here() const { return only_here_; }
   /// Whether this rank reads or sets anything.
   bool has_part() const { return is_reader() || !only_here_.empty(); }
-  /// Whether another rank of this machine has GPUs of its own.
-  bool others_have_gpus() const { return others_have_gpus_; }
   /// GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") that some rank may use: of this machine, and of all.
   const std::set<std::string>& visible() const { return visible_; }
   const std::set<std::string>& visible_anywhere() const { return visible_anywhere_; }
@@ -47,7 +45,6 @@ class Machines {
   int rank_ = 0, reader_ = 0;
   std::set<std::string> only_here_, visible_, visible_anywhere_;
   std::string unclear_, unclear_anywhere_;
-  bool others_have_gpus_ = false;
 };
 
 }  // namespace tw

@@ -56,21 +56,26 @@ struct JobSettings::Impl {
 
 namespace {
 
-bool is_gpu(KnobKind kind) {
-  return kind == KnobKind::gpu_clock || kind == KnobKind::gpu_memory_clock || kind == KnobKind::gpu_power_limit;
-}
-
 /// What this rank is to turn: all but GPUs that are not the job's, or that another rank has to; of ranks that are no reader
-/// nothing but their own GPUs.
+/// nothing but their own GPUs. A reader has at least one finding of each kind, but of GPUs that others have.
 std::vector<KnobFinding> choose(std::vector<KnobFinding> found, const Machines& machines) {
   const std::set<std::string>&gpus = machines.visible(), &own = machines.only_here();
+  const auto is_nvml = [](const std::string& domain) { return domain.starts_with("nvml"); };
+  const bool any = std::ranges::any_of(gpus, is_nvml);
   std::erase_if(found, [&](const KnobFinding& one) {
     if (!machines.is_reader()) return own.count(one.domain) == 0 || gpus.count(one.domain) == 0;
-    const bool names_gpu = one.domain.starts_with("nvml:");
-    if (one.knob) return names_gpu && gpus.count(one.domain) == 0;
-    // Why the reader has no GPU knobs, or not this one, matters where no other rank has it.
-    return is_gpu(one.kind) && machines.others_have_gpus() && (one.domain == "nvml" || names_gpu);
+    // Why there is none, or why one cannot be asked, matters where no rank may use any.
+    return is_nvml(one.domain) && gpus.count(one.domain) == 0 && (one.knob || any);
   });
+  if (!machines.is_reader() || any) return found;
+  for (const KnobKind kind : {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit})
+    if (std::ranges::none_of(found, [&](const KnobFinding& one) { return one.kind == kind; })) {
+      KnobFinding& hidden = found.emplace_back();
+      hidden.kind = kind;
+      hidden.domain = "nvml";
+      hidden.reason = "not_visible";
+      hidden.detail = "CUDA_VISIBLE_DEVICES hides all GPUs from all ranks";
+    }
   return found;
 }
 
@@ -122,7 +127,13 @@ std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, doubl
   Record mine;
   together(impl_->job, [&] {
     if (!impl_->settings) return;
-    for (AppliedSetting& applied : impl_->settings->apply(wanted)) {
+    // Of a kind that this rank has nothing of another rank speaks.
+    std::map<KnobKind, double> here = wanted;
+    std::erase_if(here, [&](const auto& one) {
+      return std::ranges::none_of(impl_->settings->findings(),
+                                  [&](const KnobFinding& finding) { return finding.kind == one.first; });
+    });
+    for (AppliedSetting& applied : impl_->settings->apply(here)) {
       if (wanted.count(applied.kind) == 0)  // of an earlier point: the next would be measured under it
         throw Stop(exit_environment, fmt::format("{} of {} could not be put back: {}", to_string(applied.kind),
                                                  applied.domain, applied.detail));

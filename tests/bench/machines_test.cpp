@@ -16,13 +16,12 @@ TEST(Machines, TheFirstRankReadsWhatTheDriverListsToIt) {
   EXPECT_EQ(second.reader(), 0);
   EXPECT_FALSE(second.has_part());
   EXPECT_EQ(first.visible(), (Names{"a", "b"})) << "c is nobody's";
-  EXPECT_FALSE(first.others_have_gpus());
 }
 
 TEST(Machines, AGpuOfOneRankAloneIsThatRanks) {
   const std::vector<Sighted> ranks = {{"m", {}, {}}, {"m", {"a"}, {"a"}}, {"m", {"a"}, {"a"}}, {"m", {"b"}, {"b"}}};
   const Machines reader(ranks, 0);
-  EXPECT_TRUE(reader.others_have_gpus());
+  EXPECT_TRUE(reader.only_here().empty());
   EXPECT_EQ(Machines(ranks, 1).only_here(), Names{"a"});
   EXPECT_TRUE(Machines(ranks, 2).only_here().empty()) << "rank 1 has it";
   EXPECT_EQ(Machines(ranks, 3).only_here(), Names{"b"});
@@ -47,7 +46,6 @@ TEST(Machines, NodesOfOneMachineShareAReaderAndOtherMachinesHaveTheirOwn) {
   EXPECT_TRUE(other.only_here().empty());
   EXPECT_EQ(other.visible(), Names{"c"});
   EXPECT_EQ(other.visible_anywhere(), (Names{"a", "b", "c"}));
-  EXPECT_FALSE(other.others_have_gpus());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "bench/train/run_point.hpp"
 #include "bench/train/set_points.hpp"
 #include "models/compute/registry.hpp"
+#include "power/journal.hpp"
 #include "results/conditions.hpp"
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
@@ -69,13 +70,22 @@ class Sweep : public testing::Test {
       gpu.limit_mw = 650'000;
     });
   }
-  ~Sweep() override { fs::remove_all(run_folder_); }
+  ~Sweep() override {
+    fs::remove_all(run_folder_);
+    fs::remove_all(journal_folder_of_rank(0));
+  }
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root, as the driver's settings do";
   }
 
-  Report run(const std::map<KnobKind, std::vector<std::string>>& setting) {
+  static Job& job() {
     static Job job(nullptr, nullptr);  // one for each process
+    return job;
+  }
+  bool has_journal() const { return fs::exists(run_folder_ / "settings.json"); }
+
+  Report run(const std::map<KnobKind, std::vector<std::string>>& setting) {
+    Job& job = Sweep::job();
     Request request;
     Axes axes;
     axes.model = {"resnet-tiny"};
@@ -108,6 +118,8 @@ class Sweep : public testing::Test {
 };
 
 TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
+  bool journalled = false;
+  during_ = [&](int) { journalled = journalled || has_journal(); };
   const Report report = run({{KnobKind::gpu_clock, {"600:1980:480"}}});  // 600, 1080, 1560
   ASSERT_EQ(report.records.size(), 3u);
   std::vector<double> joules;
@@ -134,7 +146,45 @@ TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
   EXPECT_LT(joules[1], joules[2]);
   EXPECT_EQ(gpus_.gpu(0).lock_mhz, 0u);
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
-  EXPECT_TRUE(fs::is_empty(run_folder_) || !fs::exists(run_folder_ / "journal.json"));
+  EXPECT_TRUE(journalled) << "while a clock was locked";
+  EXPECT_FALSE(has_journal());
+}
+
+// Two ranks of a machine, and only the second can address the GPU: none is to speak for a kind that is the other's.
+TEST_F(Sweep, ARankIsNotAskedForKnobsThatAreAnothers) {
+  const std::string gpu = "nvml:" + gpus_.gpu(0).uuid;
+  const std::vector<Sighted> ranks = {{"machine", {}, {}}, {"machine", {gpu}, {gpu}}};
+  {
+    JobSettings settings(job(), Machines(ranks, 1), {});
+    const auto applied = settings.apply({{KnobKind::gpu_clock, 1305}, {KnobKind::cpu_governor, 1}});
+    ASSERT_EQ(applied.at("gpu_clock_mhz").devices.size(), 1u);
+    EXPECT_EQ(applied.at("gpu_clock_mhz").accepted, 1305);
+    EXPECT_TRUE(applied.at("cpu_governor").devices.empty()) << applied.at("cpu_governor").devices[0].reason;
+    EXPECT_EQ(gpus_.gpu(0).lock_mhz, 1305u);
+    settings.apply({{KnobKind::cpu_governor, 1}});  // the first rank's: here it only ends the lock
+    EXPECT_EQ(gpus_.gpu(0).lock_mhz, 0u);
+  }
+  setenv(standin::only_variable, "none", 1);
+  {
+    JobSettings settings(job(), Machines(ranks, 0), {});
+    EXPECT_TRUE(settings.apply({{KnobKind::gpu_clock, 1305}}).at("gpu_clock_mhz").devices.empty());
+  }
+  unsetenv(standin::only_variable);
+  // But where no rank may use a GPU, somebody has to say that there is none.
+  const std::vector<Sighted> hidden = {{"machine", {gpu}, {}}};
+  JobSettings none(job(), Machines(hidden, 0), {});
+  const auto refused = none.apply({{KnobKind::gpu_clock, 1305}});
+  ASSERT_EQ(refused.at("gpu_clock_mhz").devices.size(), 1u);
+  EXPECT_FALSE(refused.at("gpu_clock_mhz").devices[0].accepted);
+  EXPECT_EQ(refused.at("gpu_clock_mhz").devices[0].reason.rfind("not_visible: ", 0), 0u);
+  EXPECT_EQ(gpus_.gpu(0).lock_mhz, 0u);
+  // One that nobody may ask is not the job's.
+  gpus_.edit_all([](standin::State& state) {
+    state.gpus.push_back(state.gpus[0]);
+    state.gpus[1].uuid = "GPU-11111111-1111-2222-3333-444444444444", state.gpus[1].hidden = 1;
+  });
+  JobSettings whole(job(), Machines(job()), {});
+  EXPECT_EQ(whole.apply({{KnobKind::gpu_clock, 1305}}).at("gpu_clock_mhz").accepted, 1305);
 }
 
 TEST_F(Sweep, ALimitThatBindsIsNotedAndTheClockItHoldsBackIsNotShownAsSet) {

@@ -63,6 +63,25 @@ class FakeGpus:
         return values
 
 
+class SiteTool:
+    """A site's own command for one knob (power/site/site.hpp) whose value stands in a file. While `hold` is there, putting
+    back waits."""
+
+    def __init__(self, folder, kind, found, **entry):
+        folder.mkdir()
+        self.value, self.hold, self.file = folder / "value", folder / "hold", folder / "site.json"
+        self.value.write_text(f"{found}\n")
+        tool = folder / "tool"
+        tool.write_text('#!/bin/sh\ncd "${0%/*}" || exit\ncase $1 in\n  get) cat value ;;\n'
+                        '  reset) while [ -e hold ]; do sleep 0.02; done; echo "$2" >value ;;\n'
+                        '  set) echo "$2" >value ;;\nesac\n')
+        tool.chmod(0o755)
+        self.file.write_text(json.dumps({"knobs": [{
+            "kind": kind, "get": [str(tool), "get"], "set": [str(tool), "set", "{value}"],
+            "reset": [str(tool), "reset", "{value}"], **entry}]}))
+        self.file.chmod(0o644)
+
+
 def ranks_of(process):
     """The processes of trainwatt-train that mpirun started; their guardians are their own children."""
     return children_of(process.pid, "trainwatt-train")

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import unittest
 
-from support import BIN, Case, FakeGpus, environment, eventually, only_root, ranks_of, tool
+from support import BIN, Case, FakeGpus, SiteTool, environment, eventually, only_root, ranks_of, tool
 
 RANKS, GPUS = 4, 5  # the last GPU is nobody's
 
@@ -31,7 +31,9 @@ class Visibility(Case):
         return words
 
     def check(self, variables):
-        process = subprocess.run(self.command(variables, "--gpu-clock", "found,1305", "--window", 1, "--trials", 1),
+        site = SiteTool(self.folder / "site", "cpu_governor", "schedutil", values=["performance"])
+        process = subprocess.run(self.command(variables, "--gpu-clock", "found,1305", "--window", 1, "--trials", 1,
+                                              "--site", site.file, "--cpu-governor", "performance"),
                                  capture_output=True, text=True, timeout=55, env=environment(**self.env))
         self.assert_ran(process)
         self.assert_ran(tool("validate", self.out / "report.json"))
@@ -43,6 +45,10 @@ class Visibility(Case):
         self.assertEqual(sorted(device["domain"] for device in devices), ours, "each once, the hidden one not")
         self.assertEqual({device["accepted"] for device in devices}, {1305})
         self.assertEqual({device["observed"] for device in devices}, {1305}, "seen under load, whoever reads it")
+        governors = wanted["setting"]["cpu_governor"]["devices"]
+        self.assertEqual([(device["domain"], device["accepted"]) for device in governors], [("site", "performance")],
+                         "by the first rank alone, and no other is asked for it")
+        self.assertEqual(site.value.read_text(), "schedutil\n")
         for record in (found, wanted):
             counted = [row["domain"] for row in record["trials"][0]["energy"] if row["scope"] == "device" and row["counted"]]
             self.assertEqual(sorted(counted), ours, "one reader for each")
