@@ -244,6 +244,7 @@ std::optional<Journal> JournalFolder::read() const {
         Attempt made{attempt.at("requested").get<double>(), std::nullopt};
         if (!attempt.at("accepted").is_null()) made.accepted = attempt.at("accepted").get<double>();
         if (attempt.contains("refused")) made.refused = attempt.at("refused").get<KnobState>();
+        if (attempt.contains("before")) made.before = attempt.at("before").get<KnobState>();
         entry.attempts.push_back(std::move(made));
       }
       journal.entries.push_back(std::move(entry));
@@ -267,6 +268,7 @@ void JournalFolder::write(const Journal& journal) const {
       attempts.push_back(
           {{"requested", attempt.requested}, {"accepted", attempt.accepted ? Json(*attempt.accepted) : Json()}});
       if (!attempt.refused.empty()) attempts.back()["refused"] = attempt.refused;
+      if (attempt.before) attempts.back()["before"] = *attempt.before;
     }
     json["entries"].push_back({{"kind", to_string(entry.kind)},
                                {"domain", entry.domain},

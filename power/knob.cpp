@@ -88,14 +88,25 @@ std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
   return all;
 }
 
+bool Attempt::has_left(const std::string& key, const std::string& value) const {
+  if (before) {
+    const auto old = before->find(key);
+    return old == before->end() || old->second != value;
+  }
+  const auto entry = refused.find(key);
+  return entry != refused.end() && entry->second == value;
+}
+
 PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts) {
   PutBack result;
   const std::optional<double> now = get();
   result.reset = !now;
   const KnobState state = now ? save() : KnobState();
   if (now && state == found) return result;
-  const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-    return is_ours(attempt.requested, attempt.accepted) || (!attempt.refused.empty() && attempt.refused == state);
+  const bool ours = !now || std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+    return (attempt.accepted && is_ours(attempt.requested, *attempt.accepted)) ||
+           std::any_of(state.begin(), state.end(),
+                       [&](const auto& entry) { return attempt.has_left(entry.first, entry.second); });
   });
   if (!ours) {
     result.reset = false;

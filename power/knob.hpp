@@ -46,12 +46,17 @@ class NotApplied : public std::runtime_error {
   std::string reason;
 };
 
-/// One call of set(): `accepted` is absent until it has come back, so that a journal written before the call says what
-/// may be in force after a kill.
+/// One call of set(), from before it is made, so that a journal says what may be in force after a kill.
 struct Attempt {
   double requested = 0;
-  std::optional<double> accepted;
-  KnobState refused = {};  ///< what a call that threw has changed, as it read back: a clamped value is ours
+  std::optional<double> accepted;  ///< absent until the call has come back
+  KnobState refused = {};          ///< what a call that threw has changed, as it read back: a clamped value is ours
+  /// What stood before the call, while it is under way: nobody has seen what it left, and the hardware may have made
+  /// anything of it.
+  std::optional<KnobState> before = {};
+
+  /// Whether it is this call, though it was not taken or has not come back, that has left `value` in this place.
+  bool has_left(const std::string& key, const std::string& value) const;
 };
 
 /// What became of putting back.
@@ -80,9 +85,8 @@ class Knob {
   /// Everything that restore needs.
   virtual KnobState save() = 0;
   /// Whether what is in force now is what set(requested) left, which read back as `accepted`: only then may it be
-  /// restored, since otherwise somebody else has changed it since. Where nobody came to read it back, all that the
-  /// hardware may have rounded it to counts. Without a getter: true.
-  virtual bool is_ours(double requested, std::optional<double> accepted) = 0;
+  /// restored, since otherwise somebody else has changed it since. Without a getter: true.
+  virtual bool is_ours(double requested, double accepted) = 0;
   /// Why somebody else's setting seems to be in force that save() cannot keep, so that restore() would undo it; empty
   /// where none is evident. For knobs without a getter (DESIGN §8.6); says most under load.
   virtual std::string lock_evident() { return {}; }
@@ -90,8 +94,8 @@ class Knob {
   /// Refuses values outside the hardware's range with NotApplied.
   virtual void restore(const KnobState& found) = 0;
   /// Puts back what is still ours: what stands neither as found nor as one of `attempts` left it is somebody else's,
-  /// and stays. All that is as found already is not written. A knob of several values decides for each (this one for
-  /// all together, by is_ours). Throws as restore().
+  /// and stays; without a getter all is ours. All that is as found already is not written. A knob of several values
+  /// decides for each (this one for all together, by is_ours). Throws as restore().
   virtual PutBack put_back(const KnobState& found, std::span<const Attempt> attempts);
 };
 

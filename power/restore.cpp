@@ -23,14 +23,21 @@ const char* to_string(RestoredSetting::Outcome outcome) {
 
 RestoredSetting put_back(Knob& knob, const JournalEntry& entry) {
   using Outcome = RestoredSetting::Outcome;
-  RestoredSetting setting{entry.kind, entry.domain, Outcome::as_found, {}};
+  RestoredSetting setting{entry.kind, entry.domain, Outcome::as_found, {}, {}};
   try {
+    std::string unread;
+    const auto under_way = [](const Attempt& attempt) { return attempt.before.has_value(); };
+    if (std::any_of(entry.attempts.begin(), entry.attempts.end(), under_way))
+      for (const auto& [key, value] : knob.save())
+        if (const auto old = entry.found.find(key); old == entry.found.end() || old->second != value)
+          unread += (unread.empty() ? "" : ", ") + key + " = " + value;
     const PutBack done = knob.put_back(entry.found, entry.attempts);
     setting.outcome = done.changed && done.reset ? Outcome::reset
                       : done.changed             ? Outcome::put_back
                       : !done.left.empty()       ? Outcome::left
                                                  : Outcome::as_found;
     setting.detail = done.left;
+    if (setting.outcome == Outcome::put_back) setting.unread = std::move(unread);
   } catch (const std::exception& error) {
     setting.outcome = Outcome::failed;
     setting.detail = error.what();
@@ -74,7 +81,7 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
       return one.knob && one.kind == entry->kind && one.domain == entry->domain;
     });
     if (finding == knobs.end()) {
-      report.settings.push_back({entry->kind, entry->domain, RestoredSetting::Outcome::failed, obstacle});
+      report.settings.push_back({entry->kind, entry->domain, RestoredSetting::Outcome::failed, obstacle, {}});
     } else {
       report.settings.push_back(put_back(*finding->knob, *entry));
     }

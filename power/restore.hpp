@@ -27,6 +27,9 @@ struct RestoredSetting {
   std::string domain;
   Outcome outcome = Outcome::as_found;
   std::string detail;  ///< for people: what was left, why it failed
+  /// For people: what stood there where a run was killed while it set it, and nobody had read it back. Put back all the
+  /// same, though somebody else may have set it since.
+  std::string unread;
 };
 const char* to_string(RestoredSetting::Outcome outcome);
 

@@ -7,15 +7,14 @@
 namespace tw {
 namespace {
 
-/// What is otherwise than before; empty where that cannot be read.
-KnobState changed_since(Knob& knob, const KnobState& before) {
-  KnobState changed;
+/// Notes what a call that threw has left: that is ours all the same, also for a guardian that comes in between.
+void close_refused(Knob& knob, Attempt& attempt) {
   try {
     for (const auto& [key, value] : knob.save())
-      if (const auto old = before.find(key); old == before.end() || old->second != value) changed[key] = value;
-  } catch (const std::exception&) {  // putting back meets the same, and says so
+      if (attempt.has_left(key, value)) attempt.refused[key] = value;
+    attempt.before.reset();
+  } catch (const std::exception&) {  // nobody has seen what it left: as if it were under way
   }
-  return changed;
 }
 
 }  // namespace
@@ -139,11 +138,16 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
   for (const auto& [knob, index] : plan) {
     AppliedSetting& result = results[index];
     Held& one = *held(knob);
+    Attempt& attempt = one.entry.attempts.back();
+    // A guardian is to know whose turn it is, and each value that is in force by now.
+    attempt.before = std::move(before[knob]);
+    write_journal();
     const bool set_before = std::any_of(one.entry.attempts.begin(), one.entry.attempts.end(),
-                                        [](const Attempt& attempt) { return attempt.accepted.has_value(); });
+                                        [](const Attempt& earlier) { return earlier.accepted.has_value(); });
     try {
       result.accepted = knob->set(result.requested);
       one.entry.attempts = {{result.requested, result.accepted}};
+      continue;
     } catch (const NotApplied& error) {
       result.reason = error.reason;
       result.detail = error.what();
@@ -151,13 +155,8 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
       result.reason = "unsupported";
       result.detail = error.what();
     }
-    if (result.accepted) {
-      write_journal();  // before the next device: a guardian is to know each value that is in force
-      continue;
-    }
-    // What a set point that was not taken has left is ours all the same, also for a guardian that comes in between.
-    one.entry.attempts.back().refused = changed_since(*knob, before[knob]);
-    if (!one.entry.attempts.back().refused.empty()) write_journal();
+    close_refused(*knob, attempt);
+    write_journal();
     const std::ptrdiff_t index_held = &one - held_.data();
     const RestoredSetting back = release(static_cast<std::size_t>(index_held));
     if (back.outcome == RestoredSetting::Outcome::failed && result.reason == "permission" && !set_before)

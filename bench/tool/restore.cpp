@@ -27,6 +27,10 @@ int restore(bool all) {
       if (setting.outcome == Outcome::put_back && !setting.detail.empty())
         text += "; left, since somebody else has changed it: " + setting.detail;
       if (setting.outcome == Outcome::failed) text += ": " + setting.detail;
+      if (!setting.unread.empty())
+        text += "; " + setting.unread +
+                " stood there, and the run was killed while it set it: what the hardware had "
+                "made of it, or somebody else since";
       fmt::print("  {:20} {:24} {}\n", to_string(setting.kind), setting.domain, text);
     }
   }

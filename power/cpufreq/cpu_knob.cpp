@@ -111,7 +111,7 @@ class CpuKnob : public Knob {
     return state;
   }
 
-  bool is_ours(double requested, std::optional<double> accepted) override {
+  bool is_ours(double requested, double accepted) override {
     for (const unsigned cpu : policies_->cpus()) {
       const Limits now = policies_->limits(cpu);
       for (const unsigned long khz : {now.min_khz, now.max_khz})
@@ -132,8 +132,7 @@ class CpuKnob : public Knob {
     PutBack result;
     const auto ours = [&](const std::string& key, unsigned long khz) {
       return std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-        const auto refused = attempt.refused.find(key);
-        return is_left_by(attempt, khz) || (refused != attempt.refused.end() && refused->second == std::to_string(khz));
+        return is_left_by(attempt, khz) || attempt.has_left(key, std::to_string(khz));
       });
     };
     const auto leave = [&](const std::string& what) { result.left += (result.left.empty() ? "" : ", ") + what; };
@@ -159,11 +158,9 @@ class CpuKnob : public Knob {
   /// Drivers may round to the step of their hardware, 100 MHz or less.
   static constexpr unsigned long rounding_khz = 50'000;
 
-  /// As set() wrote it; rounded, too, where nobody came to read it back.
+  /// As set() wrote it, or as it read back.
   static bool is_left_by(const Attempt& attempt, unsigned long khz) {
-    const unsigned long requested = khz_of(attempt.requested);
-    if (attempt.accepted) return khz == requested || khz == khz_of(*attempt.accepted);
-    return khz <= requested + rounding_khz && khz + rounding_khz >= requested;
+    return attempt.accepted && (khz == khz_of(attempt.requested) || khz == khz_of(*attempt.accepted));
   }
 
   /// In the order that keeps min <= max at each moment. Writes only what differs.

@@ -58,11 +58,10 @@ class GovernorKnob : public Knob {
     return state;
   }
 
-  bool is_ours(double requested, std::optional<double> accepted) override {
+  bool is_ours(double requested, double accepted) override {
     for (const unsigned cpu : policies_->cpus()) {
       const std::string now = policies_->limits(cpu).governor;
-      if (now != set_point_text(kind(), requested) && (!accepted || now != set_point_text(kind(), *accepted)))
-        return false;
+      if (now != set_point_text(kind(), requested) && now != set_point_text(kind(), accepted)) return false;
     }
     return true;
   }
@@ -80,9 +79,8 @@ class GovernorKnob : public Knob {
       const std::string now = policies_->limits(cpu).governor;
       if (now == saved) return;
       const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-        const auto refused = attempt.refused.find(name + saved_key);
-        return now == set_point_text(kind(), attempt.requested) ||
-               (refused != attempt.refused.end() && refused->second == now);
+        return (attempt.accepted && now == set_point_text(kind(), attempt.requested)) ||
+               attempt.has_left(name + saved_key, now);
       });
       if (ours) {
         write(cpu, saved);

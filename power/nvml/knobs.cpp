@@ -113,7 +113,7 @@ class ClockKnob : public Knob {
     return code == nvml::success ? std::optional<double>(mhz) : std::nullopt;
   }
   KnobState save() override { return {{"lock", "unknown"}}; }
-  bool is_ours(double, std::optional<double>) override { return true; }
+  bool is_ours(double, double) override { return true; }
   void restore(const KnobState&) override {
     if (const int code = call((*library_).*kind_.reset, device_.handle); code != nvml::success)
       refuse(*library_, code, kind_.reset_name, domain() + " " + to_string(kind_.kind));
@@ -183,10 +183,9 @@ class PowerLimitKnob : public Knob {
     return sensor_.read(&watts) == nvml::success ? std::optional(watts) : std::nullopt;
   }
   KnobState save() override { return {{"requested_mw", std::to_string(requested_mw())}}; }
-  bool is_ours(double requested, std::optional<double> accepted) override {
+  bool is_ours(double requested, double accepted) override {
     const double now = requested_mw();
-    if (!accepted) return std::abs(now - requested * 1e3) < rounding_mw;
-    return std::abs(now - requested * 1e3) < 0.5 || std::abs(now - *accepted * 1e3) < 0.5;
+    return std::abs(now - requested * 1e3) < 0.5 || std::abs(now - accepted * 1e3) < 0.5;
   }
   void restore(const KnobState& found) override {
     const auto entry = found.find("requested_mw");

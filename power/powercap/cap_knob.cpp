@@ -81,7 +81,7 @@ class CapKnob : public Knob {
 
   KnobState save() override { return to_state(read()); }
 
-  bool is_ours(double requested, std::optional<double> accepted) override {
+  bool is_ours(double requested, double accepted) override {
     const State now = read();
     return now.enabled && is_left_by({requested, accepted}, now.limit_uw);
   }
@@ -97,12 +97,12 @@ class CapKnob : public Knob {
     const State saved = from_state(found), now = read();
     State wanted = now;
     const bool ours = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-      return is_left_by(attempt, now.limit_uw) || has(attempt.refused, "limit_uw", std::to_string(now.limit_uw));
+      return is_left_by(attempt, now.limit_uw) || attempt.has_left("limit_uw", std::to_string(now.limit_uw));
     });
     // Beside a limit that was clamped to what it had been.
     const bool switched =
         now.limit_uw == saved.limit_uw && std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-          return has(attempt.refused, "enabled", "1");
+          return attempt.has_left("enabled", "1");
         });
     const auto leave = [&](const std::string& what) { result.left += (result.left.empty() ? "" : ", ") + what; };
     if (ours) wanted.limit_uw = saved.limit_uw;
@@ -128,16 +128,9 @@ class CapKnob : public Knob {
     bool operator==(const State&) const = default;
   };
 
-  static bool has(const KnobState& state, const char* key, const std::string& value) {
-    const auto entry = state.find(key);
-    return entry != state.end() && entry->second == value;
-  }
-
-  /// As set() wrote it; rounded by the kernel, too, where nobody came to read it back.
+  /// As set() wrote it, or as it read back.
   static bool is_left_by(const Attempt& attempt, std::uint64_t limit_uw) {
-    const std::uint64_t requested = uw_of(attempt.requested);
-    if (!attempt.accepted) return within_a_step(limit_uw, requested);
-    return limit_uw == requested || limit_uw == uw_of(*attempt.accepted);
+    return attempt.accepted && (limit_uw == uw_of(attempt.requested) || limit_uw == uw_of(*attempt.accepted));
   }
 
   State read() {

@@ -84,9 +84,9 @@ class SiteKnob : public Knob {
     return {};
   }
 
-  bool is_ours(double requested, std::optional<double> accepted) override {
+  bool is_ours(double requested, double accepted) override {
     const std::optional<double> now = get();
-    return !now || same(*now, requested) || (accepted && same(*now, *accepted));
+    return !now || same(*now, requested) || same(*now, accepted);
   }
 
   void restore(const KnobState& found) override {

@@ -218,6 +218,20 @@ TEST_F(Sweep, WhatTheDriverIgnoresOrRefusesIsNeverShownAsSet) {
   EXPECT_NE(refused.records[1].verdict.reasons[0].find("permission"), std::string::npos) << refused.records[1].verdict.reasons[0];
 }
 
+TEST_F(Sweep, AClampedSettingIsUnsupportedAndPutBack) {
+  gpus_.edit(0, [](standin::Gpu& gpu) { gpu.clamp_limit_mw = 400'000; });
+  const Report report = run({{KnobKind::gpu_power_limit, {"300", "450"}}});
+  EXPECT_EQ(report.records[0].verdict.status, "unsupported");
+  EXPECT_TRUE(has(report.records[0], "not_applied"));
+  ASSERT_FALSE(report.records[0].verdict.reasons.empty());
+  const std::string& reason = report.records[0].verdict.reasons[0];
+  EXPECT_NE(reason.find("clamped"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("reads back as 400 W"), std::string::npos) << reason;
+  EXPECT_EQ(report.records[1].verdict.status, "valid") << "a sweep goes on";
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
+  EXPECT_FALSE(has_journal());
+}
+
 TEST_F(Sweep, AMeterThatStopsAnsweringLosesItsScopeAlone) {
   during_ = [&](int step) {
     if (step == 20) gpus_.edit(0, [](standin::Gpu& gpu) { gpu.lost = 1; });

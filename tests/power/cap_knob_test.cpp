@@ -87,10 +87,30 @@ TEST_F(CapKnobTest, RoundingIsAcceptedAsItReadsBack) {
   zone.round_uw = 125'000;
   const double accepted = knob->set(100.3);
   EXPECT_EQ(accepted, 100.25);
-  // Cut off before it had read back: still known as ours.
-  const Attempt cut_off{100.3, std::nullopt};
+  // Cut off before it had read back: still known as ours. What was only planned is not.
+  const Attempt planned{100.3, std::nullopt}, cut_off{100.3, std::nullopt, {}, found};
+  EXPECT_EQ(knob->put_back(found, {&planned, 1}).left, "rapl:package-0 power_limit_uw = 100250000");
   EXPECT_TRUE(knob->put_back(found, {&cut_off, 1}).changed);
   EXPECT_EQ(knob->save(), found);
+}
+
+TEST_F(CapKnobTest, PutsBackWhatWasCutOffWhateverTheHardwareMadeOfIt) {
+  zone.enabled = false;
+  const KnobState found = knob->save();
+  const Attempt cut_off{100, std::nullopt, {}, found};
+  for (const std::uint64_t limit_uw : {205'000'000u, 150'000'000u}) {  // switched on alone, or clamped, too
+    zone.limit_uw = limit_uw, zone.enabled = true;
+    const PutBack done = knob->put_back(found, {&cut_off, 1});
+    EXPECT_TRUE(done.changed);
+    EXPECT_EQ(done.left, "");
+    EXPECT_EQ(knob->save(), found);
+  }
+  // What stood before the call was not left by it.
+  const Attempt ours{120, knob->set(120)};
+  zone.limit_uw = 90'000'000;
+  const Attempt attempts[] = {ours, {100, std::nullopt, {}, knob->save()}};
+  EXPECT_EQ(knob->put_back(found, attempts).left,
+            "rapl:package-0 power_limit_uw = 90000000, rapl:package-0 enabled = 1");
 }
 
 TEST_F(CapKnobTest, NotApplied) {

@@ -94,7 +94,7 @@ TEST_F(CpuKnobTest, PutsBackAHalfWrittenSetting) {
   expect_limits(0, 2'000'000, 2'000'000);
   expect_limits(2, 1'200'000, 3'000'000);
   system.error[2] = 0;
-  const Attempt cut_off{2000, std::nullopt};
+  const Attempt cut_off{2000, std::nullopt, {}, found};
   const PutBack done = knob->put_back(found, {&cut_off, 1});
   EXPECT_TRUE(done.changed);
   EXPECT_EQ(done.left, "");
@@ -102,12 +102,22 @@ TEST_F(CpuKnobTest, PutsBackAHalfWrittenSetting) {
   EXPECT_FALSE(knob->put_back(found, {&cut_off, 1}).changed);
 }
 
-TEST_F(CpuKnobTest, PutsBackWhatWasClampedAndWhatNobodyReadBack) {
+TEST_F(CpuKnobTest, PutsBackWhatNobodyReadBack) {
+  const KnobState found = knob->save();
+  system.now[0] = {1'960'000, 2'600'000, system.now[0].governor};  // rounded by the driver, and clamped
+  const Attempt read_back{2000, 2000}, planned{2000, std::nullopt}, cut_off{2000, std::nullopt, {}, found};
+  for (const Attempt& attempt : {read_back, planned}) EXPECT_FALSE(knob->put_back(found, {&attempt, 1}).changed);
+  EXPECT_EQ(knob->put_back(found, {&cut_off, 1}).left, "");
+  EXPECT_EQ(knob->save(), found);
+  // What stood before the call is somebody else's.
+  system.now[2].max_khz = 2'600'000;
+  const Attempt later{2000, std::nullopt, {}, knob->save()};
+  EXPECT_EQ(knob->put_back(found, {&later, 1}).left, "cpu2 scaling_max_freq = 2600000 kHz");
+}
+
+TEST_F(CpuKnobTest, PutsBackWhatWasClamped) {
   const KnobState found = knob->save();
   system.now[0] = {2'400'000, 2'600'000, system.now[0].governor};
-  system.now[2] = {1'200'000, 2'020'000, system.now[2].governor};
-  const Attempt read_back{2000, 2000};
-  EXPECT_FALSE(knob->put_back(found, {&read_back, 1}).changed);
   const Attempt attempt{2000, std::nullopt, {{"cpu0.min_khz", "2400000"}, {"cpu0.max_khz", "2600000"}}};
   const PutBack done = knob->put_back(found, {&attempt, 1});
   EXPECT_TRUE(done.changed);
@@ -213,7 +223,7 @@ TEST_F(CpuKnobTest, PutsBackTheGovernorsThatAreStillOurs) {
   EXPECT_THROW(governor->set(of("performance")), NotApplied);
   EXPECT_EQ(system.now[0].governor, "performance");
   system.error[2] = 0;
-  const Attempt cut_off{of("performance"), std::nullopt};
+  const Attempt cut_off{of("performance"), std::nullopt, {}, found};
   PutBack done = governor->put_back(found, {&cut_off, 1});
   EXPECT_TRUE(done.changed);
   EXPECT_FALSE(done.reset);

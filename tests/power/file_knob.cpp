@@ -20,12 +20,11 @@ class FileKnob : public Knob {
     return std::stod(file_text(file()));
   }
   double set(double value) override {
-    write_file_text(file(), std::to_string(static_cast<int>(value)));
+    const bool clamped = has_getter() && fs::exists(folder_ / "clamp");
+    write_file_text(file(), clamped ? file_text(folder_ / "clamp") : std::to_string(static_cast<int>(value)));
+    if (has_getter()) wait_for("hold-set");
     if (fs::exists(folder_ / "locked")) throw NotApplied("locked", "the file says locked");
-    if (has_getter() && fs::exists(folder_ / "clamp")) {
-      write_file_text(file(), file_text(folder_ / "clamp"));
-      throw NotApplied("clamped", "another value reads back");
-    }
+    if (clamped) throw NotApplied("clamped", "another value reads back");
     return value;
   }
   std::optional<double> observe() override { return std::stod(file_text(file())) - 10; }
@@ -33,12 +32,12 @@ class FileKnob : public Knob {
     if (!has_getter()) return {};
     return {{"value", file_text(file())}};
   }
-  bool is_ours(double requested, std::optional<double> accepted) override {
+  bool is_ours(double requested, double accepted) override {
     const auto now = get();
-    return !now || *now == requested || now == accepted;
+    return !now || *now == requested || *now == accepted;
   }
   void restore(const KnobState& found) override {
-    while (fs::exists(folder_ / "hold")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    wait_for("hold");
     if (!has_getter()) return write_file_text(file(), "reset");
     const double value = std::stod(found.at("value"));
     if (value < range().minimum || value > range().maximum)
@@ -48,6 +47,9 @@ class FileKnob : public Knob {
 
  private:
   bool has_getter() const { return kind_ == KnobKind::cpu_frequency; }
+  void wait_for(const char* file) const {
+    while (fs::exists(folder_ / file)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   fs::path file() const { return folder_ / to_string(kind_); }
   fs::path folder_;
   KnobKind kind_;

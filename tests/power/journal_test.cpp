@@ -62,11 +62,13 @@ class JournalTest : public testing::Test {
 TEST_F(JournalTest, ComesBackAsItWasWritten) {
   auto folder = JournalFolder::open(path, true);
   EXPECT_FALSE(folder->read());
-  const Journal written{
-      boot_id(),
-      this_process(),
-      "/site.json",
-      {{KnobKind::gpu_power_limit, "nvml:GPU-1", {{"limit_mw", "400000"}}, {{300.1, 300}, {250, {}}}}}};
+  const Journal written{boot_id(),
+                        this_process(),
+                        "/site.json",
+                        {{KnobKind::gpu_power_limit,
+                          "nvml:GPU-1",
+                          {{"limit_mw", "400000"}},
+                          {{300.1, 300}, {250, {}, {{"limit_mw", "260000"}}}, {240, {}, {}, KnobState{}}}}}};
   folder->write(written);
   folder->write(written);  // over the first
   const auto read = folder->read();
@@ -80,10 +82,13 @@ TEST_F(JournalTest, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->entries[0].kind, KnobKind::gpu_power_limit);
   EXPECT_EQ(read->entries[0].domain, "nvml:GPU-1");
   EXPECT_EQ(read->entries[0].found, written.entries[0].found);
-  ASSERT_EQ(read->entries[0].attempts.size(), 2u);
+  ASSERT_EQ(read->entries[0].attempts.size(), 3u);
   EXPECT_EQ(read->entries[0].attempts[0].requested, 300.1);
   EXPECT_EQ(read->entries[0].attempts[0].accepted, 300);
   EXPECT_EQ(read->entries[0].attempts[1].accepted, std::nullopt);
+  EXPECT_EQ(read->entries[0].attempts[1].refused, (KnobState{{"limit_mw", "260000"}}));
+  EXPECT_EQ(read->entries[0].attempts[1].before, std::nullopt);
+  EXPECT_TRUE(read->entries[0].attempts[2].before);
   EXPECT_EQ(std::distance(fs::directory_iterator(path), {}), 1);  // no temporary stays
   folder->remove();
   EXPECT_FALSE(folder->read());

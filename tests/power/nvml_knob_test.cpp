@@ -188,14 +188,16 @@ TEST_F(NvmlKnob, AClampedLimitIsPutBack) {
   std::filesystem::remove_all(folder);
 }
 
-TEST_F(NvmlKnob, ARoundedLimitThatNobodyReadBackIsPutBack) {
+TEST_F(NvmlKnob, ALimitThatNobodyReadBackIsPutBack) {
   Knob& limit = knob(KnobKind::gpu_power_limit);
   const KnobState found = limit.save();
-  machine_.edit(0, [](standin::Gpu& gpu) { gpu.limit_mw = 250000; });
-  const Attempt cut_off{250.5, std::nullopt}, read_back{250.5, 250.5};
-  EXPECT_FALSE(limit.put_back(found, {&read_back, 1}).changed);
-  EXPECT_TRUE(limit.put_back(found, {&cut_off, 1}).changed);
-  EXPECT_EQ(machine_.gpu(0).limit_mw, 700000u);
+  for (const unsigned mw : {250000u, 400000u}) {  // rounded, and clamped
+    machine_.edit(0, [&](standin::Gpu& gpu) { gpu.limit_mw = mw; });
+    const Attempt read_back{250.5, 250.5}, cut_off{250.5, std::nullopt, {}, found};
+    EXPECT_FALSE(limit.put_back(found, {&read_back, 1}).changed);
+    EXPECT_TRUE(limit.put_back(found, {&cut_off, 1}).changed);
+    EXPECT_EQ(machine_.gpu(0).limit_mw, 700000u);
+  }
 }
 
 TEST_F(NvmlKnob, ALimitAboveTheBoardsIsNotApplied) {

@@ -1,6 +1,6 @@
-// A run that holds settings, to be killed: settings_run FOLDER [end|die]. FOLDER holds the knobs' files; "real" takes
-// this machine's CPU knobs (a made-up tree's: never run it so on a real one). Prints "ready GUARDIAN" once the settings
-// are applied, or what kept them from it; then waits for SIGTERM, ends or kills itself.
+// A run that holds settings, to be killed: settings_run FOLDER [end|die|announce]. FOLDER holds the knobs' files;
+// "real" takes this machine's CPU knobs (a made-up tree's: never run it so on a real one). Prints "ready GUARDIAN" once
+// the settings are applied (announce: before), or what kept them from it; then waits for SIGTERM, ends or kills itself.
 #include <unistd.h>
 
 #include <csignal>
@@ -34,12 +34,16 @@ int main(int argc, char** argv) {
     tw::SettingsOptions options;
     options.find = find;
     tw::Settings settings(find({}), options);
+    const auto ready = [&] {
+      std::printf("ready %d\n", static_cast<int>(guardian.pid()));
+      std::fflush(stdout);
+    };
+    if (then == "announce") ready();
     for (const auto& one : settings.apply(wanted))
       if (!one.accepted) std::printf("%s: %s\n", to_string(one.kind), one.reason.c_str());
-    std::printf("ready %d\n", static_cast<int>(guardian.pid()));
-    std::fflush(stdout);
+    if (then != "announce") ready();
     if (then == "die") raise(SIGKILL);
-    while (then == "wait" && !stop) sigsuspend(&before);
+    while (then != "end" && !stop) sigsuspend(&before);
   } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
     return 3;

@@ -229,6 +229,43 @@ TEST_F(SettingsTest, AClampedValueOfAKilledRunIsPutBackByItsGuardian) {
   expect_put_back();
 }
 
+// Killed within set(), when the hardware has already made something else of the value: a clamp, or its rounding.
+TEST_F(SettingsTest, ARunKilledWhileItSetsIsPutBackByItsGuardian) {
+  for (const char* made : {"2000", "1497"}) {
+    SCOPED_TRACE(made);
+    write_file_text(knobs / "clamp", made);
+    write_file_text(knobs / "hold-set", "");
+    Process run(command());
+    EXPECT_TRUE(eventually([&] { return cpu() == made; }));
+    EXPECT_EQ(run.end(SIGKILL), 128 + SIGKILL);
+    expect_put_back();
+  }
+}
+
+// With its guardian killed, too, somebody else may have set the value since: it is put back, and that is said.
+TEST_F(SettingsTest, ARunKilledWhileItSetsIsForRestoreWhichNamesTheValue) {
+  write_file_text(knobs / "clamp", "2000");
+  write_file_text(knobs / "hold-set", "");
+  {
+    Process run(command("announce"));
+    const pid_t guardian = run.guardian();
+    EXPECT_TRUE(eventually([&] { return cpu() == "2000"; }));
+    ASSERT_EQ(kill(guardian, SIGKILL), 0);
+    run.end(SIGKILL);
+  }
+  ASSERT_TRUE(journal());
+  const RestoreSummary summary = restore();
+  EXPECT_TRUE(summary.complete());
+  ASSERT_EQ(summary.reports.size(), 1u);
+  const std::vector<RestoredSetting>& settings = summary.reports[0].settings;
+  const auto of_cpu = std::find_if(settings.begin(), settings.end(),
+                                   [](const RestoredSetting& one) { return one.kind == KnobKind::cpu_frequency; });
+  ASSERT_NE(of_cpu, settings.end());
+  EXPECT_EQ(of_cpu->outcome, Outcome::put_back);
+  EXPECT_EQ(of_cpu->unread, "value = 2000");
+  expect_put_back();
+}
+
 /// A device that rounds; set() first looks at the journal that is on disk.
 class RoundingKnob : public Knob {
  public:
@@ -243,9 +280,7 @@ class RoundingKnob : public Knob {
   }
   std::optional<double> observe() override { return now_; }
   KnobState save() override { return {{"value", std::to_string(now_)}}; }
-  bool is_ours(double requested, std::optional<double> accepted) override {
-    return now_ == requested || now_ == accepted;
-  }
+  bool is_ours(double requested, double accepted) override { return now_ == requested || now_ == accepted; }
   void restore(const KnobState& found) override { now_ = std::stod(found.at("value")); }
   std::optional<Journal> seen;
 
@@ -255,22 +290,29 @@ class RoundingKnob : public Knob {
   double now_ = 205;
 };
 
-TEST_F(SettingsTest, WhatReadsBackIsJournalledBeforeTheNextDevice) {
+TEST_F(SettingsTest, TheJournalKnowsWhatReadBackAndWhoseTurnItIs) {
   std::vector<KnobFinding> found(2);
-  RoundingKnob* second = nullptr;
+  RoundingKnob* knobs[2] = {};
   for (const int i : {0, 1}) {
     auto knob = std::make_unique<RoundingKnob>("rapl:package-" + std::to_string(i), base / "run");
-    second = knob.get();
+    knobs[i] = knob.get();
     found[i].kind = knob->kind();
     found[i].domain = knob->domain();
     found[i].knob = std::move(knob);
   }
   Settings settings(std::move(found));
   EXPECT_EQ(settings.apply({{KnobKind::cpu_power_limit, 120.5}})[1].accepted, 120);
-  ASSERT_TRUE(second->seen);
-  ASSERT_EQ(second->seen->entries.size(), 2u);
-  EXPECT_EQ(second->seen->entries[0].attempts.back().accepted, 120);
-  EXPECT_EQ(second->seen->entries[1].attempts.back().accepted, std::nullopt);
+  const KnobState at_first = {{"value", std::to_string(205.0)}};
+  for (const int turn : {0, 1}) {
+    ASSERT_TRUE(knobs[turn]->seen);
+    ASSERT_EQ(knobs[turn]->seen->entries.size(), 2u);
+    for (const int i : {0, 1}) {
+      SCOPED_TRACE("device " + std::to_string(i) + " when device " + std::to_string(turn) + " is set");
+      const Attempt& attempt = knobs[turn]->seen->entries[static_cast<std::size_t>(i)].attempts.back();
+      EXPECT_EQ(attempt.accepted, i < turn ? std::optional(120.0) : std::nullopt);
+      EXPECT_EQ(attempt.before, i == turn ? std::optional(at_first) : std::nullopt);
+    }
+  }
 }
 
 TEST_F(SettingsTest, AKnobWithAReasonIsNotTried) {
