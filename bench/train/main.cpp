@@ -287,7 +287,9 @@ int measure(Job& job, Device& device, const RunPlan& plan, const Options& option
   }
   std::optional<JobSettings> settings;
   if (std::ranges::any_of(plan.points, [](const Point& point) { return !point.setting.empty(); })) {
-    JobSettingsOptions wanted{options.site, options.force, {}};
+    JobSettingsOptions wanted;
+    wanted.site = options.site;
+    wanted.force = options.force;
     for (const Point& point : plan.points)
       for (const auto& [kind, value] : point.setting) wanted.kinds.insert(kind);
     if (!machines.has_part()) guardian.reset();  // it will hold no settings

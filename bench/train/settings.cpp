@@ -89,9 +89,10 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
     : impl_(std::make_unique<Impl>(job)) {
   together(job, [&] {
     if (!machines.has_part()) return;
-    std::vector<KnobFinding> found = choose(find_knobs({options.site}), machines);
+    std::vector<KnobFinding> found = choose(options.find({options.site}), machines);
     SettingsOptions settings;
     settings.site = options.site;
+    settings.find = options.find;
     if (!machines.is_reader()) settings.folder = journal_folder_of_rank(job.rank());
     impl_->settings.emplace(std::move(found), settings);  // what a killed run of ours has left is back before the look at locks
     if (options.force) return;

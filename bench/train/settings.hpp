@@ -10,7 +10,7 @@
 #include "bench/train/machines.hpp"
 #include "bench/train/slurm.hpp"
 #include "comm/job.hpp"
-#include "power/knob.hpp"
+#include "power/restore.hpp"
 #include "results/record.hpp"
 
 namespace tw {
@@ -19,6 +19,7 @@ struct JobSettingsOptions {
   std::string site;    ///< file of a site's own commands; empty: none
   bool force = false;  ///< set clocks also where somebody else's lock is evident
   std::set<KnobKind> kinds;  ///< that the plan sets
+  KnobFinder find = find_knobs;
 };
 
 class JobSettings {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "bench/train/set_points.hpp"
 #include "models/compute/registry.hpp"
 #include "power/journal.hpp"
+#include "power/powercap/cap_knob.hpp"
 #include "results/conditions.hpp"
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
@@ -97,7 +99,7 @@ class Sweep : public testing::Test {
     const Machines machines(job);
     EnergyWindow energy(job, machines);
     Progress progress(false, 1, 0);
-    JobSettings settings(job, machines, {});
+    JobSettings settings(job, machines, options_);
     RunContext context{job, *device, plan, energy, progress, 25, "", {}, &settings,
                        {}, machines.visible_anywhere(), [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
     Report report;
@@ -114,6 +116,7 @@ class Sweep : public testing::Test {
   standin::StandIn gpus_;
   std::function<void(int)> during_;  ///< called at each step
   Measurement measurement_;
+  JobSettingsOptions options_;
   fs::path run_folder_;
 };
 
@@ -229,6 +232,41 @@ TEST_F(Sweep, AClampedSettingIsUnsupportedAndPutBack) {
   EXPECT_NE(reason.find("reads back as 400 W"), std::string::npos) << reason;
   EXPECT_EQ(report.records[1].verdict.status, "valid") << "a sweep goes on";
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
+  EXPECT_FALSE(has_journal());
+}
+
+/// A package whose limit the firmware has locked: the driver answers ENODATA to each.
+class LockedPackage : public powercap::CapAccess {
+ public:
+  std::string path() const override { return "intel-rapl:0"; }
+  int get_limit_uw(std::uint64_t* value) override { return *value = 205'000'000, 0; }
+  int set_limit_uw(std::uint64_t) override { return -ENODATA; }
+  int get_window_us(std::uint64_t* value) override { return *value = 999'424, 0; }
+  int set_window_us(std::uint64_t) override { return -ENODATA; }
+  int get_enabled(bool* value) override { return *value = true, 0; }
+  int set_enabled(bool) override { return 0; }
+  int get_maximum_uw(std::uint64_t* value) override { return *value = 205'000'000, 0; }
+  int get_energy_uj(std::uint64_t*) override { return -ENODATA; }
+  int get_energy_range_uj(std::uint64_t*) override { return -ENODATA; }
+};
+
+TEST_F(Sweep, AKnobThatTheFirmwareLocksMakesItsPointUnsupported) {
+  options_.find = [](const KnobOptions&) {
+    std::vector<KnobFinding> found(1);
+    found[0].kind = KnobKind::cpu_power_limit;
+    found[0].domain = "rapl:package-0";
+    found[0].knob = powercap::make_cap_knob(std::make_unique<LockedPackage>(), found[0].domain, 1000);
+    return found;
+  };
+  const Report report = run({{KnobKind::cpu_power_limit, {"found", "120"}}});
+  EXPECT_EQ(report.records[0].verdict.status, "valid") << "a sweep goes on";
+  EXPECT_EQ(report.records[1].verdict.status, "unsupported");
+  EXPECT_TRUE(has(report.records[1], "not_applied"));
+  EXPECT_TRUE(report.records[1].trials.empty());
+  ASSERT_FALSE(report.records[1].verdict.reasons.empty());
+  const std::string& reason = report.records[1].verdict.reasons[0];
+  EXPECT_NE(reason.find("locked: "), std::string::npos) << reason;
+  EXPECT_NE(reason.find("the firmware has locked the limit"), std::string::npos) << reason;
   EXPECT_FALSE(has_journal());
 }
 

@@ -1,9 +1,11 @@
 """The fault table of the README, over the stand-in driver: what a user sees, what is kept, and that clocks are as found."""
 import os
 import signal
+import subprocess
 import unittest
 
-from support import Case, FakeGpus, children_of, eventually, mpirun, only_root, ranks_of, run, tool
+from support import (BIN, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, only_root, ranks_of, run,
+                     tool)
 
 # Points of about a second; only the first is to be finished.
 SWEEP = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "1305,990", "--window", 1, "--trials", 1]
@@ -67,14 +69,50 @@ class Faults(Case):
                 self.assert_put_back()
                 self.assert_first_point_is_kept()
 
-    def test_an_aborted_job_is_put_back(self):
-        """One rank is gone: the launcher ends the others, and what it does not end MPI_Abort does."""
+    def test_a_job_that_has_lost_a_rank_is_put_back(self):
+        """One rank is gone: the launcher ends the others."""
         process = self.start_sweep(command=mpirun(2))
         os.kill(max(ranks_of(process)), signal.SIGKILL)
         process.communicate(timeout=30)
         self.assertNotEqual(process.returncode, 0)
         self.assert_put_back()
         self.assert_first_point_is_kept()
+
+    def test_a_rank_that_calls_mpi_abort_is_put_back(self):
+        """It fails in a step, where the other cannot be told; once the rank that holds the settings, once the other."""
+        failing = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_FAILING_REDUCTION']}"]
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
+                         "--window", "50", "--trials", "1", "--out", str(self.folder / f"out{rank}")]
+                resets = self.gpus.all("resets")[0]
+                command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", *(failing if rank == 0 else []),
+                           *train, ":", "-np", "1", *(failing if rank == 1 else []), *train]
+                process = subprocess.run(command, capture_output=True, text=True, timeout=40,
+                                         env=environment(**self.env))
+                self.assertNotEqual(process.returncode, 0)
+                self.assertIn("MPI_ABORT was invoked on rank " + str(rank), process.stderr)
+                self.assert_put_back()
+                self.assertGreater(self.gpus.all("resets")[0], resets, "it was set")
+
+    def test_the_job_ends_while_its_guardian_is_still_at_work(self):
+        """What started the job, and whoever reads its output, waits for the ranks alone."""
+        site = SiteTool(self.folder / "site", "gpu_clock_mhz", 1980, minimum=210, maximum=1980)
+        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 50, "--trials", 1,
+                             "--site", site.file, "--out", self.out, command=mpirun(2), **self.env)
+        self.assertTrue(eventually(lambda: site.value.read_text() == "990\n"))
+        site.hold.touch()
+        ranks = ranks_of(process)
+        guardians = [guardian for rank in ranks for guardian in children_of(rank, "trainwatt-train")]
+        for rank in ranks:
+            os.kill(rank, signal.SIGKILL)
+        process.communicate(timeout=40)
+        self.assertEqual(len(guardians), 1)
+        os.kill(guardians[0], 0)  # lives
+        self.assertTrue(self.journal_is_there())
+        self.assertEqual(site.value.read_text(), "990\n")
+        site.hold.unlink()
+        self.assertTrue(eventually(lambda: site.value.read_text() == "1980\n" and not self.journal_is_there()))
 
     def test_run_and_guardian_killed_is_for_restore(self):
         process = self.start_sweep()
