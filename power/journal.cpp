@@ -186,18 +186,30 @@ JournalFolder::~JournalFolder() {
   if (fd_ >= 0) close(fd_);
 }
 
+namespace {
+
+/// False where another has it for longer than so long.
+bool lock_file_of(int fd, const fs::path& path, std::chrono::milliseconds wait) {
+  const auto deadline = std::chrono::steady_clock::now() + wait;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) fail(path);
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool JournalFolder::close_door(std::chrono::milliseconds wait) { return lock_file_of(fd_, path_, wait); }
+
 bool JournalFolder::lock(std::chrono::milliseconds wait) {
   if (locked()) return true;
   const fs::path path = path_ / lock_file;
   File file(openat(fd_, lock_file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (file.get() < 0) fail(path);
   check_trust(file.get(), path, false);
-  const auto deadline = std::chrono::steady_clock::now() + wait;
-  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) fail(path);
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  if (!lock_file_of(file.get(), path, wait)) return false;
   const std::string text = to_json(this_process()).dump() + "\n";
   if (ftruncate(file.get(), 0) != 0) fail(path);
   write_all(file.get(), text, path);

@@ -4,7 +4,9 @@
 // The folder belongs to one user and is node-local: $TRAINWATT_RUN_DIR, else /run/trainwatt for root,
 // $XDG_RUNTIME_DIR/trainwatt or /tmp/trainwatt-UID for others. It and its files must belong to that user and be
 // writable by nobody else, symbolic links are not followed: what root replays was written by root. The lock is one for
-// each folder, so for each user: two users who both may write the same knobs are kept apart by the scheduler.
+// each folder. Ranks that set what no other process of their node can have folders of their own, beside that one, in
+// which the journals tell whose a device is. All of it is one user's: two users who both may write the same knobs are
+// kept apart by the scheduler.
 //
 // Errors: std::system_error (a call failed), JournalError (something is there that we do not trust or understand).
 #pragma once
@@ -80,6 +82,9 @@ class JournalFolder {
   /// is.
   bool lock(std::chrono::milliseconds wait);
   bool locked() const { return lock_fd_ >= 0; }
+  /// A second lock, of the folder itself, held until this goes away: for a look at other folders' journals and an entry
+  /// in one's own, which nobody may do at the same time. False where another has it for longer than so long.
+  bool close_door(std::chrono::milliseconds wait);
   /// Who took the lock last.
   std::optional<Owner> lock_owner() const;
 

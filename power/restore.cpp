@@ -15,6 +15,7 @@ const char* to_string(RestoredSetting::Outcome outcome) {
       return "reset";
     case RestoredSetting::Outcome::left:
       return "left";
+    case RestoredSetting::Outcome::absent:
     case RestoredSetting::Outcome::failed:
       return "failed";
   }
@@ -45,11 +46,15 @@ RestoredSetting put_back(Knob& knob, const JournalEntry& entry) {
   return setting;
 }
 
-bool RestoreReport::complete() const {
-  return std::none_of(settings.begin(), settings.end(), [](const RestoredSetting& setting) {
-    return setting.outcome == RestoredSetting::Outcome::failed;
-  });
+namespace {
+
+bool is_kept(const RestoredSetting& setting) {
+  return setting.outcome == RestoredSetting::Outcome::absent || setting.outcome == RestoredSetting::Outcome::failed;
 }
+
+}  // namespace
+
+bool RestoreReport::complete() const { return std::none_of(settings.begin(), settings.end(), is_kept); }
 
 bool RestoreSummary::complete() const {
   return problems.empty() &&
@@ -68,10 +73,12 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
     return report;
   }
   std::vector<KnobFinding> knobs;
-  std::string obstacle = "there is no such device any more";
+  RestoredSetting::Outcome without_device = RestoredSetting::Outcome::absent;
+  std::string obstacle = "there is no such device any more, or none that this process may address";
   try {
     knobs = find({journal->site});
   } catch (const std::exception& error) {  // the site's file: what needs no command of it is put back all the same
+    without_device = RestoredSetting::Outcome::failed;
     obstacle = error.what();
     knobs = find({});
   }
@@ -81,11 +88,11 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
       return one.knob && one.kind == entry->kind && one.domain == entry->domain;
     });
     if (finding == knobs.end()) {
-      report.settings.push_back({entry->kind, entry->domain, RestoredSetting::Outcome::failed, obstacle, {}});
+      report.settings.push_back({entry->kind, entry->domain, without_device, obstacle, {}});
     } else {
       report.settings.push_back(put_back(*finding->knob, *entry));
     }
-    if (report.settings.back().outcome == RestoredSetting::Outcome::failed) failed.push_back(*entry);
+    if (is_kept(report.settings.back())) failed.push_back(*entry);
   }
   if (failed.empty()) {
     folder.remove();

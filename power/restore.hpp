@@ -21,6 +21,7 @@ struct RestoredSetting {
     as_found,  ///< was so already
     reset,     ///< has no getter: at the hardware's default now
     left,      ///< somebody else has changed it since
+    absent,    ///< this process finds no such device: stays in the journal
     failed     ///< stays in the journal
   };
   KnobKind kind = KnobKind::gpu_clock;
@@ -42,7 +43,7 @@ struct RestoreReport {
   Owner owner;                            ///< who had written it
   bool discarded = false;                 ///< written before a reboot, which no setting survives
   std::vector<RestoredSetting> settings;  ///< last applied first
-  bool complete() const;                  ///< nothing failed: the journal is gone
+  bool complete() const;                  ///< nothing absent or failed: the journal is gone
 };
 
 /// The folder must be locked by the caller (or its owner be overruled). nullopt where it has no journal. What failed

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <system_error>
+
+#include "power/site/site.hpp"
 
 namespace tw {
 namespace {
@@ -23,8 +26,7 @@ Settings::Settings(std::vector<KnobFinding> found, SettingsOptions options)
     : found_(std::move(found)), options_(std::move(options)) {
   if (!options_.site.empty()) options_.site = std::filesystem::absolute(options_.site);
   RestoreOptions restore;
-  if (std::find(restore.folders.begin(), restore.folders.end(), options_.folder) == restore.folders.end())
-    restore.folders = {options_.folder};
+  restore.folders = folders();
   restore.find = options_.find;
   restore.wait = options_.wait;
   recovered_ = restore_journals(restore);
@@ -63,6 +65,44 @@ void Settings::acquire() {
   folder_.emplace(std::move(*folder));
 }
 
+std::vector<std::filesystem::path> Settings::folders() const {
+  std::vector<std::filesystem::path> all = journal_folders();
+  if (std::find(all.begin(), all.end(), options_.folder) == all.end()) all.push_back(options_.folder);
+  return all;
+}
+
+/// What other folders name of these knobs is put back where its run is dead; where it lives, SettingsHeld. Until what
+/// is returned goes away, no other run can say that it will set them.
+JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
+  JournalFolder door = *JournalFolder::open(journal_folder(), true);
+  if (!door.close_door(options_.wait))
+    throw SettingsHeld(door.path().string() + ": other runs have been about to set for long; try again");
+  const auto is_ours = [&](const JournalEntry& entry) {
+    return std::any_of(knobs.begin(), knobs.end(), [&](Knob* knob) {
+      return knob->kind() == entry.kind &&
+             (knob->domain() == entry.domain || knob->domain() == site::whole_node || entry.domain == site::whole_node);
+    });
+  };
+  RestoreOptions restore;
+  restore.find = options_.find;
+  restore.wait = options_.wait;
+  for (const std::filesystem::path& path : folders()) {
+    if (path == options_.folder) continue;
+    const std::optional<JournalFolder> folder = JournalFolder::open(path, false);
+    const std::optional<Journal> journal = folder ? folder->read() : std::nullopt;
+    if (!journal || std::none_of(journal->entries.begin(), journal->entries.end(), is_ours)) continue;
+    restore.folders = {path};
+    RestoreSummary summary = restore_journals(restore);
+    if (!summary.problems.empty())
+      throw SettingsHeld(summary.problems.front() + "; wait for its end, or leave all settings as found");
+    if (!summary.complete())
+      throw JournalError(path.string() + ": settings of a run that is dead (" + describe(journal->owner) +
+                         ") cannot be put back: see trainwatt restore");
+    std::move(summary.reports.begin(), summary.reports.end(), std::back_inserter(recovered_.reports));
+  }
+  return door;
+}
+
 void Settings::write_journal() {
   Journal journal{boot_id(), this_process(), options_.site, {}};
   for (const Held& one : held_) journal.entries.push_back(one.entry);
@@ -96,9 +136,18 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
   }
   if (plan.empty() && held_.empty()) return results;
   acquire();
+  std::vector<Knob*> fresh;
+  for (const auto& [knob, index] : plan)
+    if (!held(knob)) fresh.push_back(knob);
+  std::optional<JournalFolder> door;
+  try {
+    if (!fresh.empty()) door.emplace(claim(fresh));
+  } catch (...) {
+    if (held_.empty()) folder_.reset();
+    throw;
+  }
 
   // The journal first: what was found, and what is about to be written.
-  std::vector<Knob*> fresh;
   std::map<const Knob*, KnobState> before;
   for (auto step = plan.begin(); step != plan.end();) {
     AppliedSetting& result = results[step->second];
@@ -108,7 +157,6 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
       if (!one) {
         held_.push_back({step->first, {result.kind, result.domain, now, {}}});
         one = &held_.back();
-        fresh.push_back(step->first);
       }
       one->entry.attempts.push_back({result.requested, std::nullopt});
       ++step;
@@ -128,6 +176,7 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
     if (held_.empty()) folder_.reset();
     throw;
   }
+  door.reset();
 
   for (std::size_t i = held_.size(); i-- > 0;)
     if (wanted.count(held_[i].entry.kind) == 0) {

@@ -63,7 +63,7 @@ class Settings {
 
   /// Brings all devices of each kind to its value, and what an earlier call has set and this one does not name back to
   /// what was found. One entry for each device, or for each finding that says why there is none. Throws SettingsHeld
-  /// where another run holds settings, JournalError or std::system_error where the journal cannot be kept: before
+  /// where another run holds settings in this folder, or one of these devices in another, JournalError or std::system_error where the journal cannot be kept: before
   /// anything new was written to the hardware, or later, and then restore_all() puts back what was.
   std::vector<AppliedSetting> apply(const std::map<KnobKind, double>& wanted);
 
@@ -80,6 +80,8 @@ class Settings {
     JournalEntry entry;
   };
   void acquire();
+  std::vector<std::filesystem::path> folders() const;
+  JournalFolder claim(const std::vector<Knob*>& knobs);
   void write_journal();
   Held* held(const Knob* knob);
   /// Puts one back; it leaves held_ unless that failed.

@@ -26,7 +26,7 @@ int restore(bool all) {
       if (setting.outcome == Outcome::left) text += ", since somebody else has changed it: " + setting.detail;
       if (setting.outcome == Outcome::put_back && !setting.detail.empty())
         text += "; left, since somebody else has changed it: " + setting.detail;
-      if (setting.outcome == Outcome::failed) text += ": " + setting.detail;
+      if (setting.outcome == Outcome::failed || setting.outcome == Outcome::absent) text += ": " + setting.detail;
       if (!setting.unread.empty())
         text += "; " + setting.unread +
                 " stood there, and the run was killed while it set it: what the hardware had "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include "bench/train/outcome.hpp"
 #include "power/journal.hpp"
@@ -112,16 +113,30 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
 JobSettings::~JobSettings() = default;
 
 std::vector<std::string> JobSettings::recovered() {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, absent;
   if (impl_->settings) {
     const RestoreSummary& summary = impl_->settings->recovered();
     for (const RestoreReport& report : summary.reports)
-      for (const RestoredSetting& one : report.settings)
-        lines.push_back(fmt::format("{} of {}, left by {}: {}{}", to_string(one.kind), one.domain, describe(report.owner),
-                                    to_string(one.outcome), one.detail.empty() ? "" : " (" + one.detail + ")"));
+      for (const RestoredSetting& one : report.settings) {
+        std::string text = fmt::format("{} of {}, left by {}: {}", to_string(one.kind), one.domain,
+                                       describe(report.owner), to_string(one.outcome));
+        if (!one.detail.empty()) text += " (" + one.detail + ")";
+        if (!one.unread.empty()) text += " (it was killed while it set that, and left " + one.unread + ")";
+        (one.outcome == RestoredSetting::Outcome::absent ? absent : lines).push_back(std::move(text));
+      }
     lines.insert(lines.end(), summary.problems.begin(), summary.problems.end());
   }
-  return gather_lines(impl_->job, lines);
+  std::vector<std::string> all;
+  for (std::string& line : gather_lines(impl_->job, lines))
+    if (std::ranges::find(all, line) == all.end()) all.push_back(std::move(line));
+  // What one rank finds no device for, since a cgroup keeps that from it, another may have put back.
+  for (std::string& line : gather_lines(impl_->job, absent)) {
+    const std::size_t what = line.find(": ") + 2;
+    const std::string_view named = std::string_view(line).substr(what, line.find(": ", what) - what);
+    if (std::ranges::none_of(all, [&](const std::string& other) { return other.find(named) != std::string::npos; }))
+      all.push_back(std::move(line));
+  }
+  return all;
 }
 
 std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, double>& wanted) {

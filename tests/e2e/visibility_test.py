@@ -4,7 +4,8 @@ import signal
 import subprocess
 import unittest
 
-from support import BIN, Case, FakeGpus, SiteTool, environment, eventually, only_root, ranks_of, tool
+from support import (BIN, Case, FakeGpus, SiteTool, children_of, environment, eventually, only_root, ranks_of,
+                     tool)
 
 RANKS, GPUS = 4, 5  # the last GPU is nobody's
 
@@ -72,7 +73,8 @@ class Visibility(Case):
         """A cgroup shows each task its own GPU alone, as number 0."""
         self.check(lambda rank: {"CUDA_VISIBLE_DEVICES": 0, "TRAINWATT_STANDIN_NVML_ONLY": rank})
 
-    def test_killed_ranks_are_put_back_each_by_its_guardian(self):
+    def kill_ranks(self, with_guardians):
+        """Of a job with a GPU for each task, while all clocks are locked."""
         process = subprocess.Popen(
             self.command(lambda rank: {"TRAINWATT_STANDIN_NVML_ONLY": rank}, "--gpu-clock", 1305, "--window", 30),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**self.env), start_new_session=True)
@@ -81,10 +83,31 @@ class Visibility(Case):
         self.assertEqual(len(self.journals()), RANKS)
         ranks = ranks_of(process)
         self.assertEqual(len(ranks), RANKS)
-        for rank in ranks:
-            os.kill(rank, signal.SIGKILL)
+        guardians = [guardian for rank in ranks for guardian in children_of(rank, "trainwatt-train")]
+        for victim in (guardians if with_guardians else []) + ranks:
+            os.kill(victim, signal.SIGKILL)
         process.communicate(timeout=30)
+
+    def test_killed_ranks_are_put_back_each_by_its_guardian(self):
+        self.kill_ranks(with_guardians=False)
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [0] * GPUS and not self.journals()))
+
+    def test_what_killed_ranks_have_left_is_put_back_by_those_that_can_address_it(self):
+        """Ranks of the next job see other GPUs than those of the same number before; who finds no device is silent."""
+        self.kill_ranks(with_guardians=True)
+        self.assertEqual(self.gpus.all("lock_mhz")[:RANKS], [1305] * RANKS)
+        self.out = self.folder / "next"
+        process = subprocess.run(
+            self.command(lambda rank: {"TRAINWATT_STANDIN_NVML_ONLY": RANKS - 1 - rank}, "--gpu-clock", "990",
+                         "--window", 1, "--trials", 1),
+            capture_output=True, text=True, timeout=40, env=environment(**self.env))
+        self.assert_ran(process)
+        said = [line for line in process.stderr.splitlines() if "put back: " in line]
+        self.assertEqual(len(said), RANKS, process.stderr)
+        for uuid in self.gpus.uuids[:RANKS]:
+            self.assertEqual(len([line for line in said if uuid in line and ": reset" in line]), 1, process.stderr)
+        self.assertEqual(self.gpus.all("lock_mhz"), [0] * GPUS)
+        self.assertEqual(self.journals(), [])
 
 
 if __name__ == "__main__":

@@ -125,6 +125,11 @@ TEST_F(JournalTest, WhatFailsStaysInTheJournal) {
   folder->write(journal);
   const RestoreSummary summary = restore();
   EXPECT_FALSE(summary.complete());
+  ASSERT_EQ(summary.reports.size(), 1u);
+  using Outcome = RestoredSetting::Outcome;
+  const Outcome outcomes[] = {Outcome::absent, Outcome::reset, Outcome::failed};  // last applied first
+  ASSERT_EQ(summary.reports[0].settings.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(summary.reports[0].settings[i].outcome, outcomes[i]) << i;
   expect_values("1500", "reset");
   ASSERT_TRUE(folder->read());
   ASSERT_EQ(folder->read()->entries.size(), 2u);
@@ -139,6 +144,15 @@ TEST_F(JournalTest, OneLockForAFolder) {
   EXPECT_TRUE(second->lock_owner() == this_process());
   first.reset();
   EXPECT_TRUE(second->lock({}));
+}
+
+TEST_F(JournalTest, TheDoorIsALockOfItsOwn) {
+  auto first = JournalFolder::open(path, true), second = JournalFolder::open(path, true);
+  ASSERT_TRUE(first->lock({}));
+  ASSERT_TRUE(second->close_door({}));
+  EXPECT_FALSE(first->close_door({}));
+  second.reset();
+  EXPECT_TRUE(first->close_door({}));
 }
 
 TEST_F(JournalTest, NothingThereIsNoProblem) {

@@ -172,10 +172,10 @@ TEST_F(NvmlKnob, AClampedLimitIsPutBack) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may set";
   char folder[] = "/tmp/trainwatt-nvml-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
+  setenv("TRAINWATT_RUN_DIR", folder, 1);
   machine_.edit(0, [](standin::Gpu& gpu) { gpu.clamp_limit_mw = 400000; });
   {
     SettingsOptions options;
-    options.folder = folder;
     options.find = [](const KnobOptions&) { return nvml_find_knobs(); };
     Settings settings(nvml_find_knobs(), options);
     const auto applied = settings.apply({{KnobKind::gpu_power_limit, 300}});
@@ -185,6 +185,7 @@ TEST_F(NvmlKnob, AClampedLimitIsPutBack) {
     EXPECT_EQ(machine_.gpu(0).limit_mw, 700000u);
   }
   EXPECT_EQ(machine_.gpu(1).limit_mw, 700000u);
+  unsetenv("TRAINWATT_RUN_DIR");
   std::filesystem::remove_all(folder);
 }
 

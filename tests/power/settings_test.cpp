@@ -443,6 +443,46 @@ TEST_F(SettingsTest, TwoRunsDoNotHoldSettingsAtOnce) {
   expect_put_back();
 }
 
+// A rank that alone can address a device journals beside the node's folder: a run that addresses all does not take it.
+TEST_F(SettingsTest, ADeviceThatAnotherFolderHoldsIsNotTaken) {
+  auto rank = JournalFolder::open(journal_folder_of_rank(3), true);
+  ASSERT_TRUE(rank->lock({}));
+  rank->write({boot_id(), this_process(), {}, {{KnobKind::gpu_clock, "nvml:GPU-0", {}, {{900, 900}}}}});
+  write_file_text(knobs / "gpu_clock_mhz", "900");
+  Settings settings = make_settings();
+  const auto expect_held = [&](const std::map<KnobKind, double>& wanted) {
+    try {
+      settings.apply(wanted);
+      ADD_FAILURE() << "two runs hold one device";
+    } catch (const SettingsHeld& error) {
+      EXPECT_NE(std::string(error.what()).find("run-rank3: settings are held by"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(gpu(), "900");
+  };
+  expect_held({{KnobKind::gpu_clock, 1200}});
+  EXPECT_FALSE(journal());
+  // What the other does not hold may be set, and stays where a later point wants too much.
+  EXPECT_EQ(settings.apply({{KnobKind::cpu_frequency, 1500}}).at(0).accepted, 1500);
+  expect_held({{KnobKind::cpu_frequency, 1600}, {KnobKind::gpu_clock, 1200}});
+  EXPECT_EQ(cpu(), "1500");
+  settings.restore_all();
+  expect_held({{KnobKind::gpu_clock, 1200}});
+  EXPECT_EQ(cpu(), "2500");
+}
+
+// What such a rank has left when it was killed is not taken for what was found.
+TEST_F(SettingsTest, WhatADeadRunHasLeftInAnotherFolderIsPutBackFirst) {
+  auto rank = JournalFolder::open(journal_folder_of_rank(3), true);
+  ASSERT_TRUE(rank->lock({}));
+  rank->write({boot_id(), this_process(), {}, {{KnobKind::cpu_frequency, "cpu", {{"value", "2500"}}, {{1500, 1500}}}}});
+  write_file_text(knobs / "cpu_frequency_mhz", "1500");
+  Settings settings = make_settings();
+  rank.reset();
+  EXPECT_EQ(settings.apply({{KnobKind::cpu_frequency, 1600}}).at(0).accepted, 1600);
+  settings.restore_all();
+  expect_put_back();
+}
+
 TEST_F(SettingsTest, TheGuardianHoldsNothingOfTheRun) {
   Process run(command());
   const std::string proc = "/proc/" + std::to_string(run.guardian());
