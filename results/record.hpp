@@ -36,7 +36,7 @@ struct SetPoint {
 };
 /// One device under a set point.
 struct SettingRow {
-  std::string host, domain;                     ///< "nvml:GPU-…", "cpu", "rapl:package-0"
+  std::string host, domain;                     ///< "nvml:GPU-…", "cpu", "rapl:package-0"; "site": a site's, for all
   std::optional<SetPoint> accepted, observed;   ///< what reads back; the mean under load, along the trials
   std::string reason;                           ///< why not accepted or not observed; empty otherwise
 };

@@ -10,6 +10,7 @@
 #include "bench/train/outcome.hpp"
 #include "power/journal.hpp"
 #include "power/settings.hpp"
+#include "power/site/site.hpp"
 #include "results/report_io.hpp"
 
 namespace tw {
@@ -250,6 +251,29 @@ std::vector<SettingRow> devices_of(const std::vector<Trial>& trials, const std::
   return devices;
 }
 
+/// The devices that show what was set: the row's own; for a site's command without a domain, which stands for all knobs
+/// of its kind, all such devices on its host, GPUs only where the job may use them.
+std::vector<SettingRow> devices_behind(const SettingRow& row, KnobKind kind, const std::vector<Trial>& trials,
+                                       const std::set<std::string>& gpus) {
+  if (row.domain != site::whole_node) return {row};
+  std::set<std::string> domains;
+  for (const Trial& trial : trials) {
+    for (const SeriesRow& series : trial.series)
+      if (series.host == row.host) domains.insert(series.domain);
+    for (const EnergyRow& energy : trial.energy)
+      if (energy.host == row.host) domains.insert(energy.domain);
+  }
+  const bool of_cpu = kind == KnobKind::cpu_frequency || kind == KnobKind::cpu_governor;
+  std::erase_if(domains, [&](const std::string& domain) {
+    if (of_cpu) return domain != "cpu";
+    if (kind == KnobKind::cpu_power_limit) return !domain.starts_with("rapl:package-");
+    return !domain.starts_with("nvml:") || gpus.count(domain) == 0;
+  });
+  std::vector<SettingRow> devices;
+  for (const std::string& domain : domains) devices.push_back({row.host, domain, {}, {}, ""});
+  return devices;
+}
+
 }  // namespace
 
 void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials,
@@ -268,9 +292,13 @@ void observe_settings(std::map<std::string, Setting>& settings, const std::vecto
     };
     for (SettingRow& row : setting.devices) {
       std::optional<double> seen;
-      if (is_power) seen = power_of(trials, row);
-      if (is_power && !seen) seen = mean_of(trials, row, "power_w");
-      if (quantity) seen = mean_of(trials, row, quantity);
+      for (const SettingRow& device : devices_behind(row, *kind, trials, gpus)) {
+        std::optional<double> one;
+        if (is_power) one = power_of(trials, device);
+        if (is_power && !one) one = mean_of(trials, device, "power_w");
+        if (quantity) one = mean_of(trials, device, quantity);
+        if (one && (!seen || (is_power ? *one > *seen : off(*one) > off(*seen)))) seen = one;
+      }
       if (seen) row.observed = *seen;
       if (row.accepted && !row.observed) row.reason = "nothing on this node shows it under load";
       if (row.observed && (!setting.observed || (asked && off(*row.observed) > off(*setting.observed))))

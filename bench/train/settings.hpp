@@ -50,6 +50,8 @@ class JobSettings {
 void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKind, FoundSetting>& found);
 
 /// Fills `observed` of each device from what the trials saw of it: the mean clock of its series, its joules over time.
+/// What a site's command without a domain has set is held against all devices of its kind: the one farthest off, the
+/// highest power.
 /// Of a found setting the devices are those that the series show, of GPUs those in `gpus`.
 void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials,
                       const std::set<std::string>& gpus = {});

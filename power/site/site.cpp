@@ -77,7 +77,8 @@ class SiteKnob : public Knob {
     return *now;
   }
 
-  std::optional<double> observe() override { return std::nullopt; }
+  /// A name is a state, which "get" shows; how a number works out is for other eyes to see.
+  std::optional<double> observe() override { return names_of(commands_.kind).empty() ? std::nullopt : get(); }
 
   KnobState save() override {
     if (const auto now = get()) return {{"value", text_of(*now)}};

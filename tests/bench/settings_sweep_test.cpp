@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -233,6 +234,47 @@ TEST_F(Sweep, AClampedSettingIsUnsupportedAndPutBack) {
   EXPECT_EQ(report.records[1].verdict.status, "valid") << "a sweep goes on";
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
   EXPECT_FALSE(has_journal());
+}
+
+// A site's command without a domain stands for all GPUs, and is no less held against them than one for each.
+TEST_F(Sweep, ASitesCommandIsHeldAgainstAllDevicesOfItsKind) {
+  const fs::path site = run_folder_ / "site.json";
+  std::ofstream(site) << R"({"knobs": [
+    {"kind": "gpu_clock_mhz", "set": ["true", "{value}"], "reset": ["true"], "minimum": 210, "maximum": 1980},
+    {"kind": "gpu_power_limit_w", "set": ["true", "{value}"], "reset": ["true"], "minimum": 200, "maximum": 700},
+    {"kind": "cpu_power_limit_w", "set": ["true", "{value}"], "reset": ["true"], "minimum": 1, "maximum": 999}]})";
+  fs::permissions(site, fs::perms(0644));
+  options_.site = site;
+  gpus_.edit_all([](standin::State& state) {
+    state.gpus.push_back(state.gpus[0]);
+    state.gpus[1].uuid = "GPU-11111111-1111-2222-3333-444444444444";
+    for (standin::Gpu& gpu : state.gpus) gpu.lock_mhz = 1305;  // what the command does
+  });
+  const auto only_row = [](const Record& record, const char* kind) {
+    const Setting& setting = record.setting.at(kind);
+    EXPECT_EQ(setting.devices.size(), 1u);
+    EXPECT_EQ(setting.devices.at(0).domain, "site");
+    return setting.devices.at(0);
+  };
+  Report report = run({{KnobKind::gpu_clock, {"1305", "990"}}});
+  EXPECT_EQ(report.records[0].verdict.status, "valid");
+  EXPECT_FALSE(has(report.records[0], "not_observed"));
+  EXPECT_EQ(only_row(report.records[0], "gpu_clock_mhz").observed, 1305);
+  EXPECT_EQ(report.records[1].verdict.status, "invalid");
+  EXPECT_TRUE(has(report.records[1], "not_applied"));
+  // On one of two it had no effect.
+  gpus_.edit(1, [](standin::Gpu& gpu) { gpu.lock_mhz = 0; });
+  report = run({{KnobKind::gpu_clock, {"1305"}}});
+  EXPECT_EQ(report.records[0].verdict.status, "invalid");
+  EXPECT_EQ(only_row(report.records[0], "gpu_clock_mhz").observed, 1980);
+  // A power is held against the joules; where nothing shows it, that is said.
+  report = run({{KnobKind::gpu_power_limit, {"300"}}});
+  EXPECT_EQ(report.records[0].verdict.status, "invalid");
+  EXPECT_GT(only_row(report.records[0], "gpu_power_limit_w").observed.value().number, 500);
+  report = run({{KnobKind::cpu_power_limit, {"100"}}});
+  EXPECT_EQ(report.records[0].verdict.status, "valid");
+  EXPECT_TRUE(has(report.records[0], "not_observed"));
+  EXPECT_EQ(only_row(report.records[0], "cpu_power_limit_w").reason, "nothing on this node shows it under load");
 }
 
 /// A package whose limit the firmware has locked: the driver answers ENODATA to each.

@@ -49,6 +49,8 @@ class Visibility(Case):
         governors = wanted["setting"]["cpu_governor"]["devices"]
         self.assertEqual([(device["domain"], device["accepted"]) for device in governors], [("site", "performance")],
                          "by the first rank alone, and no other is asked for it")
+        self.assertEqual([device["observed"] for device in governors], ["performance"])
+        self.assertNotIn("not_observed", wanted["verdict"]["flags"])
         self.assertEqual(site.value.read_text(), "schedutil\n")
         for record in (found, wanted):
             counted = [row["domain"] for row in record["trials"][0]["energy"] if row["scope"] == "device" and row["counted"]]

@@ -75,6 +75,7 @@ TEST_F(SiteTest, SetsReadsBackAndRestores) {
   const auto knob = only(with_getter);
   EXPECT_EQ(knob->domain(), "nvml:GPU-0");
   EXPECT_EQ(knob->get(), 2000);
+  EXPECT_EQ(knob->observe(), std::nullopt) << "what the command says is no observation";
   const KnobState found = knob->save();
   const Attempt attempt{1200, knob->set(1200)};
   EXPECT_EQ(file_text(base / "clock"), "1200");
@@ -97,6 +98,7 @@ TEST_F(SiteTest, AGovernorIsAName) {
   const KnobState found = knob->save();
   const Attempt attempt{of("performance"), knob->set(of("performance"))};
   EXPECT_EQ(file_text(base / "clock"), "performance");
+  EXPECT_EQ(knob->observe(), of("performance")) << "a state, which its reading shows";
   EXPECT_EQ(refusal(*knob, of("ondemand")), "out_of_range");
   EXPECT_TRUE(knob->put_back(found, {&attempt, 1}).changed);
   EXPECT_EQ(file_text(base / "clock"), "schedutil");
