@@ -50,6 +50,11 @@ class KnobsTree : public testing::Test {
     make_policy(0, 1'200'000, 3'400'000);
     make_policy(1, 1'400'000, 3'800'000);
   }
+  /// Lets only their owner write the files.
+  static void take_grants() {
+    for (const auto& entry : fs::recursive_directory_iterator("/sys/class/powercap"))
+      chmod(entry.path().c_str(), entry.is_directory() ? 0755 : 0644);
+  }
   static void make_cap(const std::string& path, const std::string& name, int constraint, const std::string& enabled) {
     make_zone(path, name, 1'000'000, 262'143'328'850);
     write_zone_file(path, "enabled", enabled);
@@ -214,8 +219,7 @@ TEST_F(KnobsTree, SetsReadsBackAndRestoresToTheLetter) {
 
 TEST_F(KnobsTree, AnOrdinaryUserIsToldWhatWouldHelp) {
   make_node();
-  for (const auto& entry : fs::recursive_directory_iterator("/sys/class/powercap"))
-    chmod(entry.path().c_str(), entry.is_directory() ? 0755 : 0644);
+  take_grants();
   const AsOrdinaryUser user;
   auto found = find();
   for (const char* domain : {"cpu", "rapl:package-0", "rapl:package-1"}) {
@@ -232,6 +236,7 @@ TEST_F(KnobsTree, AnOrdinaryUserIsToldWhatWouldHelp) {
 
 TEST_F(KnobsTree, AnOrdinaryUserWithTheGrantSetsAndRestores) {
   make_node();
+  take_grants();
   for (const std::string& file : {zone_folder(zone) + "/constraint_1_power_limit_uw", zone_folder(zone) + "/enabled",
                                   policy_file(0, "scaling_min_freq"), policy_file(0, "scaling_max_freq"),
                                   policy_file(1, "scaling_min_freq"), policy_file(1, "scaling_max_freq")})
