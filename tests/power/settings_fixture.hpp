@@ -18,6 +18,10 @@
 #include "power/settings.hpp"
 #include "tests/power/file_knob.hpp"
 
+#ifndef SETTINGS_RUN  // the targets that run it say where it is
+#define SETTINGS_RUN "settings_run"
+#endif
+
 namespace tw {
 
 /// Waits for what another process does; false only where it hangs.
