@@ -51,6 +51,7 @@ class FakeTree {
   }
   void remove(const std::string& file) const { take_away(at(file)); }
   void deny(const std::string& file) const { chmod(at(file).c_str(), 0); }
+  void allow(const std::string& file) const { chmod(at(file).c_str(), 0644); }
 
  private:
   std::filesystem::path root_;

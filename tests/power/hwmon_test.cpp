@@ -140,6 +140,7 @@ TEST(Hwmon, UnreadableAndMalformedHaveReasons) {
     EXPECT_EQ(found.at("hwmon:node").reason, "permission");
     EXPECT_EQ(found.at("hwmon:node").scope, EnergyScope::node);
   }
+  tree.allow("hwmon0/power1_average");
   tree.write("hwmon0/power1_average", "n/a");
   EXPECT_EQ(by_domain(hwmon::find_meters_in(tree.root())).at("hwmon:node").reason, "unsupported");
   tree.write("hwmon0/power1_average", "-5");
