@@ -1,0 +1,62 @@
+#include "bench/train/export_step.hpp"
+
+#include "bench/train/folders.hpp"
+#include "bench/train/outcome.hpp"
+#include "bench/train/run_point.hpp"
+#include "comm/bucketer.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* option = "--export-step";
+
+/// A sibling of the folder that is asked for, into which everything is written before it gets its name; gone with what it
+/// holds where that did not happen.
+class Partial {
+ public:
+  Partial(Job& job, const fs::path& folder) : root_(job.is_root()), folder_(folder), partial_(folder) {
+    partial_ += ".partial";
+    make_folder(job, partial_, option);
+  }
+  Partial(const Partial&) = delete;
+  Partial& operator=(const Partial&) = delete;
+  ~Partial() {
+    std::error_code ignored;
+    if (root_) fs::remove_all(partial_, ignored);
+  }
+  const fs::path& path() const { return partial_; }
+  void commit() const {
+    if (root_) fs::rename(partial_, folder_);  // over the empty folder of that name
+  }
+
+ private:
+  bool root_;
+  fs::path folder_, partial_;
+};
+
+}  // namespace
+
+void export_one_step(Job& job, Device& device, const RunPlan& plan, const fs::path& folder) {
+  if (plan.points.size() != 1) throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
+  const Point& point = plan.points.front();
+  if (!point.setting.empty())
+    throw Stop(exit_usage, "--export-step leaves clocks and power limits as found: leave out --gpu-clock and the like");
+  if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty()) throw Stop(exit_environment, why);
+  if (const std::string why = job.agree(why_too_large(point, plan, job, device.info().threads)); !why.empty())
+    throw Stop(exit_environment, why);
+  make_folder(job, folder, option);
+  const RemovedIfEmpty made(job, folder);
+  const Partial partial(job, folder);
+  Trainer trainer(device, trainer_config(point, plan, job.rank()));
+  const std::unique_ptr<Communicator> communicator = job.communicator(device);
+  Bucketer bucketer(*communicator);
+  GradientSync sync;
+  sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) { bucketer.ready(stream, gradients, range.begin, range.end); };
+  sync.finish = [&](Stream& stream, Tensor gradients) { bucketer.finish(stream, gradients); };
+  trainer.export_step(partial.path().string(), sync);
+  together(job, [&] { partial.commit(); });
+}
+
+}  // namespace tw

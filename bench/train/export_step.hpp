@@ -1,0 +1,16 @@
+// --export-step: one step of one point as files for other frameworks.
+#pragma once
+
+#include <filesystem>
+
+#include "bench/train/plan.hpp"
+#include "comm/job.hpp"
+#include "models/compute/device.hpp"
+
+namespace tw {
+
+/// Writes weights, batch, loss, gradients and updated weights of one step of the plan's only point into a new folder, which
+/// gets its name once it is whole (collective). Throws Stop.
+void export_one_step(Job& job, Device& device, const RunPlan& plan, const std::filesystem::path& folder);
+
+}  // namespace tw

@@ -1,0 +1,267 @@
+#include "bench/train/sweep.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "bench/inventory/inventory.hpp"
+#include "bench/inventory/preflight.hpp"
+#include "bench/train/folders.hpp"
+#include "bench/train/outcome.hpp"
+#include "bench/train/run_point.hpp"
+#include "bench/train/settings.hpp"
+#include "bench/train/slurm.hpp"
+#include "results/conditions.hpp"
+#include "results/report_io.hpp"
+#include "results/tables.hpp"
+#include "results/verdict.hpp"
+#include "results/version.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double idle_seconds = 1;
+
+std::string rfc3339_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+/// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a log.
+bool is_colourful(const Job& job) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
+double expected_seconds(const RunPlan& plan) {
+  const Measurement& m = plan.measurement;
+  if (m.steps) return 0;
+  return static_cast<double>(plan.points.size()) * (m.window_seconds * (m.trials + 0.15) + m.ceiling_seconds + 1);
+}
+
+std::string short_result(const Record& record) {
+  if (record.verdict.status == "unsupported" || record.verdict.status == "failed")
+    return record.verdict.status + ": " + (record.verdict.reasons.empty() ? "" : record.verdict.reasons.front());
+  const Summary& s = record.summary;
+  std::string text = record.verdict.status;
+  const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
+  if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
+  if (s.of_ceiling) text += fmt::format(" · {:.2f} of ceiling", *s.of_ceiling);
+  if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);
+  return text;
+}
+
+/// "rapl: no_driver": each source's reason once; empty where any meter answers.
+std::string why_no_energy(const std::vector<MeterEntry>& meters) {
+  std::string reasons;
+  for (const MeterEntry& meter : meters) {
+    if (meter.available) return {};
+    const std::string reason = meter.domain + ": " + meter.reason;
+    if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
+  }
+  return reasons;
+}
+
+/// Why no point of the plan can run; empty where any can (collective).
+std::string why_none_can_run(const Sweep& sweep) {
+  std::string first;
+  for (const Point& point : sweep.plan.points) {
+    std::string why = sweep.job.agree(why_unsupported(point, sweep.device));
+    if (why.empty()) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device.info().threads));
+    if (why.empty()) return {};
+    if (first.empty()) first = why;
+  }
+  return first;
+}
+
+MeterOptions meter_options(const Sweep& sweep) {
+  MeterOptions meters;
+  meters.estimate_watts = sweep.options.estimate_watts;
+  if (sweep.options.energy_csv.empty()) return meters;
+  // One series read by several nodes would be counted by each.
+  const std::string place = "{host}";
+  std::string path = sweep.options.energy_csv;
+  if (const std::size_t at = path.find(place); at != std::string::npos)
+    path.replace(at, place.size(), sweep.job.host());
+  else if (sweep.job.nodes() > 1)
+    throw Stop(exit_usage, "--energy-csv " + path + ": has to hold {host}, since each of several nodes has a meter of its own");
+  meters.external_csv = path;
+  return meters;
+}
+
+/// The kinds of settings that the plan sets.
+std::set<KnobKind> kinds_of(const RunPlan& plan) {
+  std::set<KnobKind> kinds;
+  for (const Point& point : plan.points)
+    for (const auto& [kind, value] : point.setting) kinds.insert(kind);
+  return kinds;
+}
+
+class Run {
+ public:
+  Run(const Sweep& sweep, fs::path out)
+      : sweep_(sweep), job_(sweep.job), plan_(sweep.plan), out_(std::move(out)), machines_(job_),
+        energy_(job_, machines_, meter_options(sweep)),
+        progress_(job_.is_root(), static_cast<int>(plan_.points.size()), expected_seconds(plan_)) {}
+
+  int operator()(std::optional<Guardian>& guardian) {
+    report_.program = program_info("trainwatt-train");
+    report_.plan.suite = plan_.suite;
+    report_.plan.canonical_json = plan_.canonical_json();
+    gather_context();
+    say_what_runs();
+    RunContext context{job_, sweep_.device, plan_, energy_, progress_, sweep_.options.bucket_mib,
+                       why_no_energy(report_.context.meters), flags_};
+    context.found = found_settings(report_.context.hosts);
+    context.gpus = machines_.visible_anywhere();
+    if (const std::string& unclear = machines_.unclear_anywhere(); !unclear.empty()) {
+      for (const KnobKind kind : kinds_of(plan_))
+        if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, unclear);
+      report_.context.warnings.push_back("no joules of GPUs: " + unclear);
+      progress_.line("warning: " + report_.context.warnings.back());
+    }
+    if (const std::set<KnobKind> kinds = kinds_of(plan_); !kinds.empty()) {
+      if (!machines_.has_part()) guardian.reset();  // it will hold no settings
+      settings_.emplace(job_, machines_, JobSettingsOptions{sweep_.options.site, sweep_.options.force, kinds});
+      context.settings = &*settings_;
+      for (const std::string& line : settings_->recovered()) progress_.line("put back: " + line);
+    } else {
+      guardian.reset();
+    }
+    report_.context.idle_power = energy_.idle("before", idle_seconds);
+    const std::optional<Stop> ended = run_points(context);
+    restore_settings();
+    if (!ended)
+      for (IdleRow& row : energy_.idle("after", idle_seconds)) report_.context.idle_power.push_back(std::move(row));
+    report_.context.finished_at = rfc3339_now();
+    hand_over();
+    if (!ended) return exit_code_of_all();
+    if (job_.is_root()) std::fprintf(stderr, "trainwatt-train: %s\n", report_.context.warnings.back().c_str());
+    return ended->code();
+  }
+
+ private:
+  /// What each rank is and where it sits, from all ranks, into the report's context (collective).
+  void gather_context() {
+    Context& context = report_.context;
+    context.started_at = rfc3339_now();
+    context.argv = sweep_.argv;
+    context.environment = relevant_environment();
+    context.versions = library_versions();
+    context.versions["mpi"] = job_.library();
+    for (const std::string& library : sweep_.device.info().libraries)
+      context.versions[library.substr(0, library.find(' '))] = library;
+    context.launcher = job_.launcher();
+    for (const std::string& host : job_.gather(job_.is_node_leader() ? pack(inspect_host()) : std::string()))
+      if (!host.empty()) context.hosts.push_back(unpack_host(host));
+    for (const std::string& entry : job_.gather(pack(inspect_device(sweep_.device, job_.rank()))))
+      context.devices.push_back(unpack_device(entry));
+    context.meters = energy_.entries();
+    std::vector<Warning> warnings = preflight(context.devices, context.hosts, sweep_.threads_requested);
+    for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
+      warnings.push_back(std::move(warning));
+    for (const Warning& warning : warnings) {
+      if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
+      context.warnings.push_back(warning.text);
+    }
+    if (sweep_.note.empty()) return;
+    context.warnings.push_back(sweep_.note);
+    if (plan_.device == "cpu") flags_.emplace_back("gpu_unused");
+  }
+
+  void say_what_runs() {
+    const DeviceInfo& device = sweep_.device.info();
+    const auto count = [](auto n, const char* one) { return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", n, one); };
+    progress_.line(fmt::format("trainwatt-train: {} · {}, {} on {} · device {} ({}), {} a rank", plan_.suite,
+                               count(plan_.points.size(), "point"), count(job_.size(), "rank"),
+                               job_.nodes() == 1 ? job_.host() : fmt::format("{} nodes", job_.nodes()), plan_.device,
+                               device.name, count(device.threads, "thread")));
+    for (const std::string& warning : report_.context.warnings) progress_.line("warning: " + warning);
+  }
+
+  /// What ended the run before its last point, if anything: what was finished until then is reported all the same.
+  std::optional<Stop> run_points(RunContext& context) {
+    for (std::size_t i = 0; i < plan_.points.size(); ++i) {
+      const Point& point = plan_.points[i];
+      progress_.begin_point(static_cast<int>(i), point.id);
+      try {
+        report_.records.push_back(run_point(context, point));
+        progress_.end_point(short_result(report_.records.back()));
+        const bool earlier_changed = flag_unstable(report_);
+        // On disk before the next point starts: a kill loses at most the point in flight.
+        together(job_, [&] {
+          if (job_.is_root()) keep_last_record(out_ / "records.jsonl", report_.records, earlier_changed);
+        });
+      } catch (const Stop& stop) {
+        report_.context.warnings.push_back(fmt::format(
+            "interrupted {} in {}: {} of {} points are complete",
+            stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()), point.id,
+            report_.records.size(), plan_.points.size()));
+        return stop;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void restore_settings() {
+    if (!settings_) return;
+    for (const std::string& line : settings_->restore()) {
+      report_.context.warnings.push_back("not put back: " + line);
+      progress_.line("warning: " + report_.context.warnings.back());
+    }
+  }
+
+  void hand_over() {
+    const fs::path path = out_ / "report.json";
+    if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
+      std::printf("\n%s\n", summary_table(report_, {is_colourful(job_), 100}).c_str());
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      if (!report_.records.empty()) {
+        write_atomically(path, to_json(report_));
+        std::printf("report: %s\n", path.c_str());
+      }
+      if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
+    });
+  }
+
+  int exit_code_of_all() const {
+    const auto is_valid = [](const Record& record) { return record.verdict.status == "valid"; };
+    if (std::ranges::none_of(report_.records, is_valid) && std::ranges::any_of(report_.records, has_refused_setting))
+      return exit_environment;
+    return exit_code(report_);
+  }
+
+  const Sweep& sweep_;
+  Job& job_;
+  const RunPlan& plan_;
+  const fs::path out_;
+  const Machines machines_;
+  EnergyWindow energy_;
+  Progress progress_;
+  std::optional<JobSettings> settings_;
+  Report report_;
+  std::vector<std::string> flags_;  ///< of the whole run
+};
+
+}  // namespace
+
+int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian) {
+  const fs::path out = !sweep.options.out.empty() ? fs::path(sweep.options.out) : default_folder(sweep.job, sweep.plan);
+  // What no point can do is the user's to know before a folder is made.
+  if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, why);
+  make_folder(sweep.job, out, "--out");
+  const RemovedIfEmpty made(sweep.job, out);
+  return Run(sweep, out)(guardian);
+}
+
+}  // namespace tw

@@ -1,0 +1,31 @@
+// A whole run: the points of a plan one after the other, and the report over them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/train/options.hpp"
+#include "bench/train/plan.hpp"
+#include "comm/job.hpp"
+#include "models/compute/device.hpp"
+#include "power/guardian.hpp"
+
+namespace tw {
+
+struct Sweep {
+  Job& job;
+  Device& device;
+  const RunPlan& plan;
+  const Options& options;
+  int threads_requested = 0;      ///< of a rank; 0: nobody asked for a number
+  std::string note = {};          ///< about the choice of the device, for the report; may be empty
+  std::vector<std::string> argv = {};
+};
+
+/// Measures the points and writes each finished one to DIR/records.jsonl, and in the end DIR/report.json and a table
+/// (collective). Settings are put back, whatever ends the run. Lets the guardian go where it would hold nothing. Returns the
+/// exit code (DESIGN §9); throws Stop where nothing can be measured at all.
+int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian);
+
+}  // namespace tw
