@@ -126,9 +126,19 @@ void describe(Archive& a, Like<PlanInfo> auto& p) {
   a("suite", p.suite), a.derived("sha256", sha256_hex(p.canonical_json)), a("canonical_json", p.canonical_json);
 }
 template <class Archive>
+void describe(Archive& a, Like<RunPart> auto& p) {
+  a("program", p.program), a("points", p.points), a("forced_over", p.forced_over), a("context", p.context);
+}
+template <class Archive>
 void describe(Archive& a, Like<Report> auto& r) {
   a.derived("schema_version", schema_version);
-  a("program", r.program), a("context", r.context), a("plan", r.plan), a("records", r.records);
+  a("program", r.program), a("context", r.context), a("plan", r.plan), a("parts", r.parts), a("records", r.records);
+}
+template <class Archive>
+void describe(Archive& a, Like<RunStart> auto& r) {
+  a.derived("schema_version", schema_version);
+  a("program", r.program), a("context", r.context), a("plan", r.plan), a("command", r.command), a("config", r.config);
+  a("parts", r.parts), a("forced_over", r.forced_over);
 }
 
 class Writer {
@@ -449,6 +459,18 @@ T from_tree(const Json& tree) {
   return value;
 }
 
+template <class T>
+T versioned(const std::string& text, const std::string& what) {
+  const Json tree = parse(text);
+  if (!tree.is_object()) throw std::runtime_error("not a " + what + ": the document is " + std::string(tree.type_name()));
+  const auto version = tree.find("schema_version");
+  if (version == tree.end()) throw std::runtime_error("not a " + what + ": key \"schema_version\" is missing");
+  if (*version != schema_version)
+    throw std::runtime_error("/schema_version: " + compact(*version) + " is not \"" + schema_version +
+                             "\", the version that this program reads");
+  return from_tree<T>(tree);
+}
+
 }  // namespace
 
 std::string json_fault(const std::string& text) {
@@ -495,16 +517,15 @@ std::string to_json(const Report& report) {
 
 std::string to_json_line(const Record& record) { return compact(to_tree(record)); }
 
-Report report_from_json(const std::string& text) {
-  const Json tree = parse(text);
-  if (!tree.is_object()) throw std::runtime_error("not a report: the document is " + std::string(tree.type_name()));
-  const auto version = tree.find("schema_version");
-  if (version == tree.end()) throw std::runtime_error("not a report: key \"schema_version\" is missing");
-  if (*version != schema_version)
-    throw std::runtime_error("/schema_version: " + compact(*version) + " is not \"" + schema_version +
-                             "\", the version that this program reads");
-  return from_tree<Report>(tree);
+std::string to_json(const RunStart& start) {
+  std::string out;
+  pretty(out, to_tree(start), 0);
+  return out + '\n';
 }
+
+Report report_from_json(const std::string& text) { return versioned<Report>(text, "report"); }
+
+RunStart run_start_from_json(const std::string& text) { return versioned<RunStart>(text, "run"); }
 
 Record record_from_json(const std::string& text) { return from_tree<Record>(parse(text)); }
 

@@ -210,11 +210,31 @@ struct PlanInfo {
   std::string suite;                ///< "quick", or "command-line", or the config file's name
   std::string canonical_json;       ///< the plan as run; its SHA-256 stands in the report
 };
+/// One launch of a run that took several: what it measured, where, and by which program.
+struct RunPart {
+  Program program;
+  std::vector<std::string> points;          ///< the ids of its records
+  std::vector<std::string> forced_over;     ///< differences to the launch before that --force went over, one line each
+  /// As at its end; where it was killed, as at its start, without finished_at. Absent of the last part: the report's own.
+  std::optional<Context> context;
+};
 struct Report {
   Program program;
   Context context;
   PlanInfo plan;
+  std::optional<std::vector<RunPart>> parts;    ///< in order of time; absent where nothing was resumed
   std::vector<Record> records;
+};
+
+/// What a run leaves in its folder before its first point (run.json), so that it can be resumed.
+struct RunStart {
+  Program program;
+  Context context;
+  PlanInfo plan;
+  std::vector<std::string> command;         ///< the arguments that made the plan
+  std::string config;                       ///< the text of the file that --config names
+  std::vector<RunPart> parts;               ///< the launches before this one
+  std::vector<std::string> forced_over;     ///< of this one, as RunPart has it
 };
 
 }  // namespace tw

@@ -23,6 +23,10 @@ std::string to_json_line(const Record& record);
 Report report_from_json(const std::string& text);
 Record record_from_json(const std::string& text);
 
+/// What a run leaves to be resumed from, likewise; it has no schema of its own.
+std::string to_json(const RunStart& start);
+RunStart run_start_from_json(const std::string& text);
+
 /// Why a text is not JSON that the project reads, with the place; empty: it is. Refused besides bad syntax: a key that
 /// occurs twice in an object, a number beyond a double, more than 64 levels.
 std::string json_fault(const std::string& text);

@@ -121,6 +121,7 @@ class Shower {
     out_ += paint_.bold(p.name + " " + p.version) + paint_.dim(" (" + p.git_commit + ")") + "\n";
     line("suite", report_.plan.suite + ", plan " + sha256_hex(report_.plan.canonical_json).substr(0, 12));
     line("started", c.started_at + (c.finished_at.empty() ? ", not finished" : ", finished " + c.finished_at));
+    parts();
     line("command", join(c.argv, " "));
     line("launcher", c.launcher);
     std::vector<std::string> versions, variables;
@@ -128,6 +129,21 @@ class Shower {
     for (const auto& [name, value] : c.environment) variables.push_back(name + "=" + value);
     line("versions", join(versions, ", "));
     line("environment", join(variables, " "));
+  }
+
+  /// How often the run was resumed, and what each launch did.
+  void parts() {
+    if (!report_.parts) return;
+    const std::vector<RunPart>& parts = *report_.parts;
+    std::string label = "resumed";
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const Context& c = parts[i].context ? *parts[i].context : report_.context;
+      const auto measured = static_cast<std::int64_t>(parts[i].points.size());
+      line(label, fmt::format("part {} of {}: {}, started {}, {}{}", i + 1, parts.size(), count(measured, "point"),
+                              c.started_at, c.finished_at.empty() ? "no end recorded" : "ended " + c.finished_at,
+                              parts[i].forced_over.empty() ? "" : "; forced over: " + join(parts[i].forced_over, "; ")));
+      label.clear();
+    }
   }
 
   void hosts() {

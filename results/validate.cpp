@@ -84,9 +84,10 @@ class Invariants {
   explicit Invariants(const Json& document) : document_(document) {}
 
   Validation check(const Report& report) {
-    check_context(report.context);
+    check_context(report.context, "/context");
     check_plan(report);
     check_records(report.records);
+    if (report.parts) check_parts(report);
     return std::move(found_);
   }
   Validation check_unfinished(const std::vector<Record>& records) {
@@ -97,14 +98,41 @@ class Invariants {
  private:
   void broken(const std::string& where, const std::string& what) { found_.violations.push_back(where + ": " + what); }
 
-  void check_context(const Context& context) {
+  void check_context(const Context& context, const std::string& at) {
     const bool started = is_time(context.started_at);
     const bool finished = context.finished_at.empty() || is_time(context.finished_at);
-    if (!started) broken("/context/started_at", "is no time that exists");
-    if (!finished) broken("/context/finished_at", "is no time that exists");
+    if (!started) broken(at + "/started_at", "is no time that exists");
+    if (!finished) broken(at + "/finished_at", "is no time that exists");
     if (started && finished && !context.finished_at.empty() &&
         context.finished_at.substr(0, 19) < context.started_at.substr(0, 19))
-      broken("/context/finished_at", "lies before started_at");
+      broken(at + "/finished_at", "lies before started_at");
+  }
+
+  /// Each record is of one part, and what differs between two parts of a run that was not forced is not the program.
+  void check_parts(const Report& report) {
+    const std::vector<RunPart>& parts = *report.parts;
+    std::set<std::string> of_parts;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const RunPart& part = parts[i];
+      const std::string at = "/parts/" + std::to_string(i);
+      for (const std::string& id : part.points)
+        if (!of_parts.insert(id).second) broken(at + "/points", "has \"" + id + "\", which was measured before");
+      if (i == 0 && !part.forced_over.empty()) broken(at + "/forced_over", "the first part comes after no other");
+      const bool last = i + 1 == parts.size();
+      if (part.context.has_value() == last)
+        broken(at + "/context", last ? "is not null, though the report's is the last part's" : "is null");
+      if (part.context) check_context(*part.context, at + "/context");
+      const Program& program = part.program;
+      if (last && (program.version != report.program.version || program.git_commit != report.program.git_commit))
+        broken(at + "/program", "is not the report's");
+      const Program& before = i == 0 ? program : parts[i - 1].program;
+      if (part.forced_over.empty() && (program.version != before.version || program.git_commit != before.git_commit))
+        broken(at + "/program", "is not that of the part before, and nothing was forced");
+    }
+    for (std::size_t i = 0; i < report.records.size(); ++i)
+      if (of_parts.erase(report.records[i].id) == 0)
+        broken("/records/" + std::to_string(i) + "/id", "\"" + report.records[i].id + "\" is of no part");
+    for (const std::string& id : of_parts) broken("/parts", "\"" + id + "\" has no record");
   }
 
   void check_records(const std::vector<Record>& records) {

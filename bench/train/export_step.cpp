@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* option = "--export-step";
 
-/// A sibling of the folder that is asked for, into which everything is written before it gets its name; gone with what it
-/// holds where that did not happen.
+/// A sibling of the folder that is asked for, into which everything is written before it gets its name; gone with what
+/// it holds where that did not happen.
 class Partial {
  public:
   Partial(Job& job, const fs::path& folder) : root_(job.is_root()), folder_(folder), partial_(folder) {
@@ -39,11 +39,13 @@ class Partial {
 }  // namespace
 
 void export_one_step(Job& job, Device& device, const RunPlan& plan, const fs::path& folder) {
-  if (plan.points.size() != 1) throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
+  if (plan.points.size() != 1)
+    throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
   const Point& point = plan.points.front();
   if (!point.setting.empty())
     throw Stop(exit_usage, "--export-step leaves clocks and power limits as found: leave out --gpu-clock and the like");
-  if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty()) throw Stop(exit_environment, why);
+  if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty())
+    throw Stop(exit_environment, why);
   if (const std::string why = job.agree(why_too_large(point, plan, job, device.info().threads)); !why.empty())
     throw Stop(exit_environment, why);
   make_folder(job, folder, option);
@@ -53,7 +55,9 @@ void export_one_step(Job& job, Device& device, const RunPlan& plan, const fs::pa
   const std::unique_ptr<Communicator> communicator = job.communicator(device);
   Bucketer bucketer(*communicator);
   GradientSync sync;
-  sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) { bucketer.ready(stream, gradients, range.begin, range.end); };
+  sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) {
+    bucketer.ready(stream, gradients, range.begin, range.end);
+  };
   sync.finish = [&](Stream& stream, Tensor gradients) { bucketer.finish(stream, gradients); };
   trainer.export_step(partial.path().string(), sync);
   together(job, [&] { partial.commit(); });

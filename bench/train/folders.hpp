@@ -2,18 +2,47 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
+#include <optional>
 
 #include "bench/train/plan.hpp"
+#include "bench/train/resume.hpp"
 #include "comm/job.hpp"
 
 namespace tw {
 
-/// Makes the folder before anything is measured; one that exists is an error of usage, which names `option` (collective).
+/// Makes the folder before anything is measured; one that exists is an error of usage, which names `option`
+/// (collective).
 void make_folder(Job& job, const std::filesystem::path& folder, const char* option);
 
 /// out/<what>-<UTC time>, the same on all ranks; with a number behind it where that is taken (collective).
 std::filesystem::path default_folder(Job& job, const RunPlan& plan);
+
+/// The folder of a run: a new one, or that of an earlier launch. Held until the end; where no point was finished by
+/// then, nothing stays of it, so that the same command may be given again.
+class RunFolder {
+ public:
+  /// Opens the folder given to --resume, where it is there, and reads what it holds; root's path counts (collective).
+  /// Throws Stop where it is no run's, is damaged, or another process writes into it.
+  RunFolder(Job& job, const std::filesystem::path& resume);
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  ~RunFolder();
+
+  /// What the launches before have left, on all ranks; the records on root only.
+  const std::optional<Earlier>& earlier() const { return earlier_; }
+  /// For a run that starts (collective). `folder`: where nothing was opened before.
+  void create(const std::filesystem::path& folder, const char* option);
+  const std::filesystem::path& path() const { return path_; }
+  /// Root writes what a later launch needs to go on.
+  void keep(const RunStart& start);
+
+ private:
+  Job& job_;
+  std::filesystem::path path_;
+  std::optional<RunLock> lock_;  // root's
+  std::optional<Earlier> earlier_;
+  bool made_ = false, kept_ = false;
+};
 
 /// Removes a folder that root made, where it is still empty at the end: a corrected command then finds it free.
 class RemovedIfEmpty {

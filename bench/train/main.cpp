@@ -85,7 +85,7 @@ std::optional<Options> agree_on_options(Job& job, int argc, char** argv) {
 void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
   const std::vector<std::string> digests = job.gather(sha256_hex(
       fmt::format("{}|{}|{}|{}|{}|{}", program_info("").git_commit, plan.canonical_json(), options.bucket_mib,
-                  plan.measurement.ceiling_seconds, options.out, options.export_step)));
+                  plan.measurement.ceiling_seconds, options.out + "|" + options.resume, options.export_step)));
   for (std::size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests[0])
       throw Stop(exit_usage, fmt::format("rank {} was started with other options, another config or another version of the "
@@ -97,21 +97,53 @@ void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
 bool may_set(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word.starts_with("--config")) return true;
+    if (word.starts_with("--config") || word.starts_with("--resume")) return true;
     for (const SettingAxis& axis : setting_axes())
       if (word.starts_with(axis.option)) return true;
   }
   return false;
 }
 
+/// A command line as a launch had it.
+std::optional<Options> parse_again(std::vector<std::string> command) {
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  return parse_options(static_cast<int>(argv.size()), argv.data()).options;
+}
+
 int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
-  const std::optional<Options> parsed = agree_on_options(job, argc, argv);
-  if (!parsed) return exit_good;
-  const Options& options = *parsed;
-  // Read once, for all: a file on one node's disk or standard input is enough.
+  const std::optional<Options> given = agree_on_options(job, argc, argv);
+  if (!given) return exit_good;
+  Options options = *given;
+  std::vector<std::string> command(argv, argv + argc);
   std::string config_text;
+  RunFolder folder(job, options.resume);
+  std::vector<Difference> changed;
   together(job, [&] {
-    if (job.is_root() && !options.config.empty()) config_text = read_config_text(options.config);
+    if (!folder.earlier()) {
+      if (options.resumes_alone)
+        throw UsageError(fmt::format("--resume {}: there is no run to go on with: check the path, or add the options of a "
+                                     "run to start one there",
+                                     options.resume));
+      return;
+    }
+    const RunStart& start = folder.earlier()->start;
+    const std::optional<Options> before = parse_again(start.command);
+    if (!options.resumes_alone) {
+      if (before) changed = differences(*before, options);
+      return;
+    }
+    if (!before) throw UsageError(fmt::format("--resume {}: this version does not know its options: give them anew", options.resume));
+    options = *before;
+    options.out.clear();
+    options.resume = given->resume;
+    options.force = options.force || given->force;
+    command = start.command;
+    config_text = start.config;
+  });
+  // Read once, for all: a file on one node's disk or standard input is enough.
+  together(job, [&] {
+    if (job.is_root() && !options.config.empty() && !given->resumes_alone) config_text = read_config_text(options.config);
   });
   config_text = job.broadcast(config_text);
   DeviceChoice choice;
@@ -128,7 +160,9 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   together(job, [&] { device = create_device(choice.name, DeviceOptions{job.local_rank(), threads}); });
   if (!choice.note.empty()) say(job, choice.note);
   if (options.export_step.empty())
-    return run_sweep({job, *device, plan, options, requested_threads, choice.note, {argv, argv + argc}}, guardian);
+    return run_sweep({job, *device, plan, options, requested_threads, choice.note, {argv, argv + argc}, folder, command,
+                      config_text, changed, given->force},
+                     guardian);
   export_one_step(job, *device, plan, options.export_step);
   if (job.is_root())
     std::printf("trainwatt-train: one step of %s is in %s\n", plan.points.front().id.c_str(), options.export_step.c_str());

@@ -73,7 +73,8 @@ ParseResult parse_options(int argc, char** argv) {
   for (const SettingAxis& axis : setting_axes())
     list(app.add_option(axis.option, axes.setting[axis.kind], axis.help))->group("Settings (restored at the end)");
   app.add_option("--site", options.site, "JSON of a site's own commands for knobs")->group("Settings (restored at the end)");
-  app.add_flag("--force", options.force, "set clocks also where somebody else seems to have locked them")
+  app.add_flag("--force", options.force, "set clocks also where somebody else seems to have locked them;\n"
+                                         "resume also where program or machine have changed")
       ->group("Settings (restored at the end)");
   app.add_option("--energy-csv", options.energy_csv, "this node's power by the site's own meter: time,watts")
       ->group("Energy");
@@ -96,6 +97,10 @@ ParseResult parse_options(int argc, char** argv) {
       ->group("Where");
   app.add_option("--bucket-mib", options.bucket_mib, "gradient bucket (default 25)")->group("Where");
   app.add_option("--out", options.out, "folder for report.json; must not exist\n(default out/<what>-<time>)")
+      ->group("Result");
+  app.add_option("--resume", options.resume,
+                 "go on in the folder of a run that was cut short; alone,\nor with the options of that run. With these, and where\n"
+                 "there is no such folder yet, the run starts in it: one\nline then serves a job and its repetition")
       ->group("Result");
   app.add_option("--export-step", options.export_step,
                  "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
@@ -125,6 +130,16 @@ ParseResult parse_options(int argc, char** argv) {
       throw UsageError("a config is frozen: leave out --gpu-clock and the like, or write gpu_clock into the file");
     if (options.steps && options.window_seconds)
       throw UsageError("--steps and --window exclude each other: give one");
+    if (app.count("--resume") > 0) {
+      if (options.resume.empty()) throw UsageError("--resume: give the folder of a run");
+      if (!options.out.empty()) throw UsageError("--out and --resume exclude each other: give one");
+      if (!options.export_step.empty()) throw UsageError("--export-step has no run to resume: leave out --resume");
+      options.resumes_alone = std::ranges::all_of(app.get_options(), [](const CLI::Option* option) {
+        return option->count() == 0 || option->check_lname("resume") || option->check_lname("force");
+      });
+      if (!options.resumes_alone && !planned && axes.model.empty())
+        throw UsageError("--resume goes alone, or with all the options of the run: add --model, --suite or --config");
+    }
   } catch (const CLI::CallForHelp&) {
     return {std::nullopt, 0, app.help()};
   } catch (const CLI::CallForVersion& call) {

@@ -17,11 +17,13 @@ struct Options {
   std::optional<std::int64_t> steps, trials, warmup_steps, seed;
   bool recompute = false;
   std::string site;                ///< file of a site's own commands for knobs; empty: none
-  bool force = false;              ///< set clocks where a lock is evident
+  bool force = false;              ///< set clocks where a lock is evident; resume a run that is not the same
   std::string energy_csv;          ///< empty: none
   std::optional<double> estimate_watts;
   std::string device = "auto";
   std::string out;                 ///< empty: out/<suite or model>-<UTC time>
+  std::string resume;              ///< folder of the run to go on with, or to start where there is none; empty: none
+  bool resumes_alone = false;      ///< --resume without options that make a plan: the plan is the earlier launch's
   std::string export_step;         ///< folder; empty: measure
   int threads = 0;                 ///< 0: from OMP_NUM_THREADS or the affinity mask
   double bucket_mib = 25;

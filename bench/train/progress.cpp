@@ -6,13 +6,40 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "results/text.hpp"
+
 namespace tw {
 
 using Clock = std::chrono::steady_clock;
 
-Progress::Progress(bool enabled, int points, double expected_seconds)
-    : enabled_(enabled), terminal_(enabled && isatty(STDERR_FILENO)), points_(points), expected_seconds_(expected_seconds),
-      start_(Clock::now()), last_(start_ - std::chrono::hours(1)) {}
+namespace {
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+void Pace::finish(double seconds, bool was_measured) {
+  --left_;
+  if (!was_measured) return;
+  measured_seconds_ += seconds;
+  ++measured_;
+}
+
+std::optional<double> Pace::left_seconds(double seconds) const {
+  const double each = measured_ > 0 ? measured_seconds_ / measured_ : expected_seconds_;
+  if (!(each > 0) || left_ <= 0) return std::nullopt;
+  return std::max(each - seconds, 0.0) + each * (left_ - 1);
+}
+
+Progress::Progress(bool enabled, int points, double expected_point_seconds, int finished)
+    : enabled_(enabled),
+      terminal_(enabled && isatty(STDERR_FILENO)),
+      points_(points),
+      number_(finished),
+      pace_(expected_point_seconds, points - finished),
+      start_(Clock::now()),
+      point_start_(start_),
+      last_(start_ - std::chrono::hours(1)) {}
 
 void Progress::clear() {
   if (drawn_) std::fputs("\r\033[K", stderr);
@@ -26,10 +53,11 @@ void Progress::line(const std::string& text) {
   std::fflush(stderr);
 }
 
-void Progress::begin_point(int index, const std::string& id) {
-  index_ = index;
+void Progress::begin_point(const std::string& id) {
+  ++number_;
   id_ = id;
   stage_ = "setting up";
+  point_start_ = Clock::now();
   draw(true);
 }
 
@@ -45,20 +73,21 @@ void Progress::draw(bool force) {
   const auto interval = terminal_ ? std::chrono::milliseconds(200) : std::chrono::milliseconds(10000);
   if (!force && now - last_ < interval) return;
   last_ = now;
-  const double elapsed = std::chrono::duration<double>(now - start_).count();
-  std::string text = fmt::format("[{}/{}] {}: {} · {:.0f} s", index_ + 1, points_, id_, stage_, elapsed);
-  if (expected_seconds_ > 0 && elapsed < expected_seconds_) text += fmt::format(" · about {:.0f} s left", expected_seconds_ - elapsed);
+  std::string shown = fmt::format("[{}/{}] {}: {} · {:.0f} s", number_, points_, id_, stage_, seconds_since(start_));
+  if (const auto left = pace_.left_seconds(seconds_since(point_start_)); left && *left > 0)
+    shown += fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : text::duration(*left));
   if (terminal_) {
-    std::fprintf(stderr, "\r\033[K%s", text.c_str());
+    std::fprintf(stderr, "\r\033[K%s", shown.c_str());
     drawn_ = true;
   } else {
-    std::fprintf(stderr, "%s\n", text.c_str());
+    std::fprintf(stderr, "%s\n", shown.c_str());
   }
   std::fflush(stderr);
 }
 
-void Progress::end_point(const std::string& result) {
-  line(fmt::format("[{}/{}] {}: {}", index_ + 1, points_, id_, result));
+void Progress::end_point(const std::string& result, bool was_measured) {
+  pace_.finish(seconds_since(point_start_), was_measured);
+  line(fmt::format("[{}/{}] {}: {}", number_, points_, id_, result));
   last_ = Clock::now();
 }
 

@@ -1,32 +1,50 @@
-// Progress on stderr: one line rewritten on a terminal, otherwise a line every ten seconds. Rank 0 only; others get a mute one.
+// Progress on stderr: one line rewritten on a terminal, otherwise a line every ten seconds. Rank 0 only; others get a
+// mute one.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace tw {
 
+/// How long the points still to be run will take: as the plan says, until one was measured; from then on as those were.
+class Pace {
+ public:
+  /// `expected_seconds`: of a point; 0 where unknown. `left`: points.
+  Pace(double expected_seconds, int left) : expected_seconds_(expected_seconds), left_(left) {}
+  /// A point is over; one that could not run took no time that says anything.
+  void finish(double seconds, bool was_measured);
+  /// `seconds` into the point in progress; nullopt where nothing is known.
+  std::optional<double> left_seconds(double seconds) const;
+
+ private:
+  double expected_seconds_, measured_seconds_ = 0;
+  int left_, measured_ = 0;
+};
+
 class Progress {
  public:
-  /// `expected_seconds`: of the whole run, for the ETA; 0 where unknown.
-  Progress(bool enabled, int points, double expected_seconds);
+  /// `expected_point_seconds`: for the ETA; 0 where unknown. `finished`: of the points, those that are not run any
+  /// more.
+  Progress(bool enabled, int points, double expected_point_seconds, int finished = 0);
   /// A permanent line.
   void line(const std::string& text);
-  void begin_point(int index, const std::string& id);
+  void begin_point(const std::string& id);
   /// What is happening now: "warm-up", "trial 2/3", …
   void stage(const std::string& text);
   /// Ends the point with its result in a few words.
-  void end_point(const std::string& result);
+  void end_point(const std::string& result, bool was_measured);
 
  private:
   void draw(bool force);
   void clear();
   bool enabled_, terminal_;
-  int points_, index_ = 0;
-  double expected_seconds_;
+  int points_, number_;  // of the point in progress, from 1
+  Pace pace_;
   std::string id_, stage_;
   bool drawn_ = false;
-  std::chrono::steady_clock::time_point start_, last_;
+  std::chrono::steady_clock::time_point start_, point_start_, last_;
 };
 
 }  // namespace tw

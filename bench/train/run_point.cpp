@@ -20,6 +20,8 @@
 namespace tw {
 namespace {
 
+constexpr const char* interrupted_by_signal = "interrupted by a signal";
+
 volatile std::sig_atomic_t interruption = 0;
 void on_signal(int) { interruption = 1; }
 
@@ -27,6 +29,11 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 DType dtype_of(const std::string& precision) { return precision == "bf16" ? DType::bf16 : DType::float32; }
+
+/// Ends the point on all ranks where a signal asked for that on any of them (collective).
+void stop_if_interrupted(Job& job) {
+  if (job.maximum({interruption ? 1.0 : 0.0}).front() > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+}
 
 /// What this rank saw of one window.
 struct Samples {
@@ -77,7 +84,7 @@ class PointRun {
     while (true) {
       const auto count = static_cast<int>(samples.step_seconds.size());
       const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0});
-      if (now[1] > 0) throw Stop(exit_interrupted, "interrupted by a signal");
+      if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
       if (count >= measurement.warmup_steps && (now[0] >= least || count == 0)) break;
       step(samples);
     }
@@ -102,7 +109,7 @@ class PointRun {
     while (done < limit) {
       for (std::int64_t i = 0; i < stride && done < limit; ++i, ++done) step(samples);
       const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0});
-      if (now[1] > 0) throw Stop(exit_interrupted, "interrupted by a signal");
+      if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
       if (!measurement.steps && now[0] >= measurement.window_seconds) break;
       context_.progress.stage(measurement.steps ? fmt::format("step {}/{}", done, limit)
                                                 : fmt::format("trial {}/{}", trial + 1, measurement.trials));
@@ -285,6 +292,7 @@ Record run_point(RunContext& context, const Point& point) {
   if (const std::string why = job.agree(why_too_large(point, context.plan, job, context.device.info().threads)); !why.empty())
     return not_run(std::move(record), "failed", why);
 
+  stop_if_interrupted(job);
   if (context.settings) {
     context.progress.stage("applying settings");
     record.setting = context.settings->apply(point.setting);
@@ -312,10 +320,12 @@ Record run_point(RunContext& context, const Point& point) {
   auto run = std::make_unique<PointRun>(context, point);
   try {
     together(job, [&] { before = ceiling(nullptr); });
+    stop_if_interrupted(job);
     context.progress.stage("building plans and weights");
     reset_peak_resident_bytes();  // the network's, not that of the ceiling's operands
     together(job, [&] { run->set_up(); });
   } catch (const Stop& stop) {
+    if (stop.code() == exit_interrupted) throw;
     return not_run(std::move(record), "failed", stop.what());
   }
   run->connect();

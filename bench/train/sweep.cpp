@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,13 +11,14 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/preflight.hpp"
-#include "bench/train/folders.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/settings.hpp"
@@ -36,16 +38,17 @@ constexpr double idle_seconds = 1;
 
 std::string rfc3339_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-/// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a log.
+/// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a
+/// log.
 bool is_colourful(const Job& job) {
   const char* no_color = std::getenv("NO_COLOR");
   return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
-double expected_seconds(const RunPlan& plan) {
+/// 0 where a number of steps was asked for.
+double expected_point_seconds(const RunPlan& plan) {
   const Measurement& m = plan.measurement;
-  if (m.steps) return 0;
-  return static_cast<double>(plan.points.size()) * (m.window_seconds * (m.trials + 0.15) + m.ceiling_seconds + 1);
+  return m.steps ? 0 : m.window_seconds * (m.trials + 0.15) + m.ceiling_seconds + 1;
 }
 
 std::string short_result(const Record& record) {
@@ -93,7 +96,8 @@ MeterOptions meter_options(const Sweep& sweep) {
   if (const std::size_t at = path.find(place); at != std::string::npos)
     path.replace(at, place.size(), sweep.job.host());
   else if (sweep.job.nodes() > 1)
-    throw Stop(exit_usage, "--energy-csv " + path + ": has to hold {host}, since each of several nodes has a meter of its own");
+    throw Stop(exit_usage,
+               "--energy-csv " + path + ": has to hold {host}, since each of several nodes has a meter of its own");
   meters.external_csv = path;
   return meters;
 }
@@ -106,21 +110,67 @@ std::set<KnobKind> kinds_of(const RunPlan& plan) {
   return kinds;
 }
 
+int exit_code_of(const Report& report) {
+  const auto is_valid = [](const Record& record) { return record.verdict.status == "valid"; };
+  if (std::ranges::none_of(report.records, is_valid) && std::ranges::any_of(report.records, has_refused_setting))
+    return exit_environment;
+  return exit_code(report);
+}
+
+/// The exit code of a run whose points are all measured and reported, and says so; nullopt where there is something to
+/// do (collective).
+std::optional<int> code_of_complete(const Sweep& sweep) {
+  const std::optional<Earlier>& earlier = sweep.folder.earlier();
+  if (!earlier || earlier->start.plan.canonical_json != sweep.plan.canonical_json()) return std::nullopt;
+  int code = -1;
+  together(sweep.job, [&] {
+    const fs::path path = sweep.folder.path() / report_file;
+    if (!sweep.job.is_root() || earlier->records.size() != sweep.plan.points.size() || !fs::exists(path)) return;
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    const Validation found = validate_report(text.str());
+    if (!found.violations.empty())
+      throw Stop(exit_environment, fmt::format("{}: was damaged: {}: remove it, and --resume writes it again",
+                                               path.string(), found.violations.front()));
+    const Report report = report_from_json(text.str());
+    if (!missing_points(report).empty()) return;
+    code = exit_code_of(report);
+    std::fprintf(stderr, "trainwatt-train: %s is complete: nothing is left to run\n", sweep.folder.path().c_str());
+    std::printf("report: %s\n", path.c_str());
+    std::fflush(stdout);
+  });
+  code = std::stoi(sweep.job.broadcast(std::to_string(code)));
+  return code < 0 ? std::nullopt : std::optional(code);
+}
+
 class Run {
  public:
-  Run(const Sweep& sweep, fs::path out)
-      : sweep_(sweep), job_(sweep.job), plan_(sweep.plan), out_(std::move(out)), machines_(job_),
-        energy_(job_, machines_, meter_options(sweep)),
-        progress_(job_.is_root(), static_cast<int>(plan_.points.size()), expected_seconds(plan_)) {}
+  explicit Run(const Sweep& sweep)
+      : sweep_(sweep),
+        job_(sweep.job),
+        plan_(sweep.plan),
+        out_(sweep.folder.path()),
+        machines_(job_),
+        energy_(job_, machines_, meter_options(sweep)) {}
 
   int operator()(std::optional<Guardian>& guardian) {
     report_.program = program_info("trainwatt-train");
     report_.plan.suite = plan_.suite;
     report_.plan.canonical_json = plan_.canonical_json();
     gather_context();
+    take_over();
+    together(job_, [&] { keep_start(); });
+    progress_ = Progress(job_.is_root(), static_cast<int>(plan_.points.size()), expected_point_seconds(plan_),
+                         static_cast<int>(finished_.size()));
     say_what_runs();
-    RunContext context{job_, sweep_.device, plan_, energy_, progress_, sweep_.options.bucket_mib,
-                       why_no_energy(report_.context.meters), flags_};
+    RunContext context{job_,
+                       sweep_.device,
+                       plan_,
+                       energy_,
+                       progress_,
+                       sweep_.options.bucket_mib,
+                       why_no_energy(report_.context.meters),
+                       flags_};
     context.found = found_settings(report_.context.hosts);
     context.gpus = machines_.visible_anywhere();
     if (const std::string& unclear = machines_.unclear_anywhere(); !unclear.empty()) {
@@ -144,8 +194,12 @@ class Run {
       for (IdleRow& row : energy_.idle("after", idle_seconds)) report_.context.idle_power.push_back(std::move(row));
     report_.context.finished_at = rfc3339_now();
     hand_over();
-    if (!ended) return exit_code_of_all();
-    if (job_.is_root()) std::fprintf(stderr, "trainwatt-train: %s\n", report_.context.warnings.back().c_str());
+    if (!ended) return std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
+    if (job_.is_root()) {
+      std::fprintf(stderr, "trainwatt-train: %s\n", report_.context.warnings.back().c_str());
+      if (!report_.records.empty())
+        std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", out_.c_str());
+    }
     return ended->code();
   }
 
@@ -178,34 +232,97 @@ class Run {
     if (plan_.device == "cpu") flags_.emplace_back("gpu_unused");
   }
 
+  /// The finished points of the launches before. Throws Stop where these were not the same run.
+  void take_over() {
+    const std::optional<Earlier>& earlier = sweep_.folder.earlier();
+    if (!earlier) return;
+    std::vector<Difference> found = differences(earlier->start, report_);
+    found.insert(found.end(), sweep_.differences.begin(), sweep_.differences.end());
+    std::string list;
+    for (const Difference& one : found) {
+      list += (list.empty() ? "" : "; ") + one.text;
+      forced_over_.push_back(one.text);
+    }
+    if (!found.empty() && !sweep_.force) {
+      const bool is_usage = std::ranges::any_of(found, &Difference::is_usage);
+      throw Stop(
+          is_usage ? exit_usage : exit_environment,
+          fmt::format(
+              "--resume {}: not the same run: {}: {}, or go on all the same with --force, which the report then says",
+              out_.string(), list,
+              is_usage ? "start it with the options that it had, or with --resume alone"
+                       : "start it where it ran before"));
+    }
+    parts_ = parts_of(*earlier);
+    std::string ids;
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      report_.records = earlier->records;
+      report_.parts = parts_so_far();
+      if (const std::string damage = damaged_record(report_); !damage.empty())
+        throw Stop(exit_environment,
+                   fmt::format("{}: {}: {}", (out_ / records_file).string(), damage,
+                               found.empty() ? "it was damaged: put back a whole one, or start anew in another folder"
+                                             : "measured otherwise, it cannot stand beside the points of this "
+                                               "run: start anew in another folder"));
+      for (const Record& record : report_.records) ids += record.id + "\n";
+    });
+    std::istringstream lines(job_.broadcast(ids));
+    for (std::string id; std::getline(lines, id);) finished_.insert(id);
+  }
+
+  /// The launches before, and this one with what it has measured until now.
+  std::vector<RunPart> parts_so_far() const {
+    std::vector<RunPart> parts = parts_;
+    RunPart& mine = parts.emplace_back(RunPart{report_.program, {}, forced_over_, std::nullopt});
+    std::set<std::string> known;
+    for (const RunPart& part : parts_) known.insert(part.points.begin(), part.points.end());
+    for (const Record& record : report_.records)
+      if (known.count(record.id) == 0) mine.points.push_back(record.id);
+    return parts;
+  }
+
+  /// On disk for a launch that resumes this one: its start, and once more its end.
+  void keep_start() {
+    if (job_.is_root())
+      sweep_.folder.keep(
+          {report_.program, report_.context, report_.plan, sweep_.command, sweep_.config, parts_, forced_over_});
+  }
+
   void say_what_runs() {
     const DeviceInfo& device = sweep_.device.info();
-    const auto count = [](auto n, const char* one) { return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", n, one); };
+    const auto count = [](auto n, const char* one) {
+      return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", n, one);
+    };
     progress_.line(fmt::format("trainwatt-train: {} · {}, {} on {} · device {} ({}), {} a rank", plan_.suite,
                                count(plan_.points.size(), "point"), count(job_.size(), "rank"),
                                job_.nodes() == 1 ? job_.host() : fmt::format("{} nodes", job_.nodes()), plan_.device,
                                device.name, count(device.threads, "thread")));
+    if (!parts_.empty())
+      progress_.line(
+          fmt::format("resumed: {} of {} points were finished before{}", finished_.size(), plan_.points.size(),
+                      forced_over_.empty() ? "" : fmt::format("; forced over: {}", fmt::join(forced_over_, "; "))));
     for (const std::string& warning : report_.context.warnings) progress_.line("warning: " + warning);
   }
 
   /// What ended the run before its last point, if anything: what was finished until then is reported all the same.
   std::optional<Stop> run_points(RunContext& context) {
-    for (std::size_t i = 0; i < plan_.points.size(); ++i) {
-      const Point& point = plan_.points[i];
-      progress_.begin_point(static_cast<int>(i), point.id);
+    for (const Point& point : plan_.points) {
+      if (finished_.count(point.id) > 0) continue;
+      progress_.begin_point(point.id);
       try {
         report_.records.push_back(run_point(context, point));
-        progress_.end_point(short_result(report_.records.back()));
+        progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
         const bool earlier_changed = flag_unstable(report_);
         // On disk before the next point starts: a kill loses at most the point in flight.
         together(job_, [&] {
-          if (job_.is_root()) keep_last_record(out_ / "records.jsonl", report_.records, earlier_changed);
+          if (job_.is_root()) keep_last_record(out_ / records_file, report_.records, earlier_changed);
         });
       } catch (const Stop& stop) {
-        report_.context.warnings.push_back(fmt::format(
-            "interrupted {} in {}: {} of {} points are complete",
-            stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()), point.id,
-            report_.records.size(), plan_.points.size()));
+        report_.context.warnings.push_back(
+            fmt::format("interrupted {} in {}: {} of {} points are complete",
+                        stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()), point.id,
+                        report_.records.size(), plan_.points.size()));
         return stop;
       }
     }
@@ -221,24 +338,19 @@ class Run {
   }
 
   void hand_over() {
-    const fs::path path = out_ / "report.json";
+    if (!parts_.empty()) report_.parts = parts_so_far();
+    const fs::path path = out_ / report_file;
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
       std::printf("\n%s\n", summary_table(report_, {is_colourful(job_), 100}).c_str());
     together(job_, [&] {
       if (!job_.is_root()) return;
       if (!report_.records.empty()) {
         write_atomically(path, to_json(report_));
+        keep_start();
         std::printf("report: %s\n", path.c_str());
       }
       if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
     });
-  }
-
-  int exit_code_of_all() const {
-    const auto is_valid = [](const Record& record) { return record.verdict.status == "valid"; };
-    if (std::ranges::none_of(report_.records, is_valid) && std::ranges::any_of(report_.records, has_refused_setting))
-      return exit_environment;
-    return exit_code(report_);
   }
 
   const Sweep& sweep_;
@@ -247,21 +359,27 @@ class Run {
   const fs::path out_;
   const Machines machines_;
   EnergyWindow energy_;
-  Progress progress_;
+  Progress progress_{false, 0, 0};
   std::optional<JobSettings> settings_;
-  Report report_;
-  std::vector<std::string> flags_;  ///< of the whole run
+  Report report_;                         // root has the records of earlier launches too
+  std::vector<std::string> flags_;        // of the whole run
+  std::vector<RunPart> parts_;            // the launches before
+  std::vector<std::string> forced_over_;  // differences to the last of them
+  std::set<std::string> finished_;        // their points
 };
 
 }  // namespace
 
 int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian) {
-  const fs::path out = !sweep.options.out.empty() ? fs::path(sweep.options.out) : default_folder(sweep.job, sweep.plan);
+  if (const std::optional<int> code = code_of_complete(sweep)) return *code;
   // What no point can do is the user's to know before a folder is made.
   if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, why);
-  make_folder(sweep.job, out, "--out");
-  const RemovedIfEmpty made(sweep.job, out);
-  return Run(sweep, out)(guardian);
+  if (!sweep.options.resume.empty())
+    sweep.folder.create(sweep.options.resume, "--resume");
+  else
+    sweep.folder.create(sweep.options.out.empty() ? default_folder(sweep.job, sweep.plan) : fs::path(sweep.options.out),
+                        "--out");
+  return Run(sweep)(guardian);
 }
 
 }  // namespace tw

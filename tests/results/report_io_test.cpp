@@ -46,6 +46,23 @@ TEST(ReportJson, RoundTrip) {
   }
 }
 
+TEST(ReportJson, ARunThatWasCutShortIsReadAgain) {
+  const Report report = sample_energy_report();
+  RunStart start{report.program, report.context, report.plan, {"trainwatt-train", "--config", "a b.json"}, "{\n\"x\": 1}",
+                 *report.parts, {"commit 1, now 2"}};
+  const std::string text = to_json(start);
+  EXPECT_EQ(to_json(run_start_from_json(text)), text);
+  EXPECT_EQ(run_start_from_json(text).config, start.config);
+  EXPECT_THROW(run_start_from_json(to_json(report)), std::runtime_error);
+  EXPECT_THROW(run_start_from_json("[]"), std::runtime_error);
+  EXPECT_THROW(run_start_from_json("{}"), std::runtime_error);
+}
+
+TEST(ReportJson, AReportFromBeforeThereWerePartsIsRead) {
+  const std::string text = to_json(sample_report());
+  EXPECT_EQ(to_json(report_from_json(replaced(text, "  \"parts\": null,\n", ""))), text);
+}
+
 TEST(ReportJson, RoundTripKeepsEveryBit) {
   Record r = sample_record();
   r.workload.seed = std::numeric_limits<std::uint64_t>::max();

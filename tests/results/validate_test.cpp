@@ -52,6 +52,37 @@ TEST(Validate, MissingPoints) {
   EXPECT_EQ(validate_report(to_json(report)).violations.size(), 1u);
 }
 
+TEST(Validate, EachRecordIsOfOnePart) {
+  Report report = sample_energy_report();
+  const std::string id = report.records[0].id;
+  const auto said = [&] { return all(validate_report(to_json(report))); };
+  std::vector<RunPart>& parts = *report.parts;
+  parts[0].points = {id};
+  EXPECT_EQ(said(), "/parts/1/points: has \"" + id + "\", which was measured before\n");
+  parts[0].points.clear(), parts[1].points.clear();
+  EXPECT_EQ(said(), "/records/0/id: \"" + id + "\" is of no part\n");
+  parts[0].points = {id, "lost"};
+  EXPECT_EQ(said(), "/parts: \"lost\" has no record\n");
+  parts[0].points = {id};
+  parts[0].context.reset();
+  EXPECT_EQ(said(), "/parts/0/context: is null\n");
+  parts[0].context = parts[1].context = report.context;
+  EXPECT_EQ(said(), "/parts/1/context: is not null, though the report's is the last part's\n");
+  parts[1].context.reset();
+  parts[0].forced_over = {"commit 1, now 2"};
+  EXPECT_EQ(said(), "/parts/0/forced_over: the first part comes after no other\n");
+  parts[0].forced_over.clear();
+  parts[0].program.git_commit = "1";
+  EXPECT_EQ(said(), "") << "forced";
+  parts[1].forced_over.clear();
+  EXPECT_EQ(said(), "/parts/1/program: is not that of the part before, and nothing was forced\n");
+  parts[0].program = report.program, parts[1].program.version = "0.2";
+  parts[1].forced_over = {"version 0.1.0, now 0.2"};
+  EXPECT_EQ(said(), "/parts/1/program: is not the report's\n");
+  parts.resize(1);
+  EXPECT_NE(said().find("/parts: "), std::string::npos) << said();
+}
+
 TEST(Validate, OneRanksStepsStayInTheWindow) {
   Report report = sample_energy_report();
   Record& r = report.records[0];
