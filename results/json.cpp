@@ -35,6 +35,10 @@ void describe(Archive& a, Like<Setting> auto& s) {
   a("found_by", s.found_by), a("found_minimum", s.found_minimum), a("found_maximum", s.found_maximum);
 }
 template <class Archive>
+void describe(Archive& a, Like<StartTemperature> auto& s) {
+  a("temperature_c", s.temperature_c), a("waited_s", s.waited_s);
+}
+template <class Archive>
 void describe(Archive& a, Like<SeriesRow> auto& s) {
   a("host", s.host), a("domain", s.domain), a("quantity", s.quantity);
   a("time_s", s.time_s), a("minimum", s.minimum), a("mean", s.mean), a("maximum", s.maximum);
@@ -86,7 +90,7 @@ void describe(Archive& a, Like<Verdict> auto& v) {
 }
 template <class Archive>
 void describe(Archive& a, Like<Record> auto& r) {
-  a("id", r.id), a("workload", r.workload), a("setting", r.setting), a("trials", r.trials);
+  a("id", r.id), a("workload", r.workload), a("setting", r.setting), a("start", r.start), a("trials", r.trials);
   a("summary", r.summary), a("verdict", r.verdict);
 }
 template <class Archive>

@@ -50,6 +50,11 @@ struct Setting {
   std::optional<SetPoint> found_minimum{}, found_maximum{};   ///< what that asks for; absent where it does not say a value
 };
 
+/// How warm a point began, by the hottest sensor of all nodes, and how long it had waited for that.
+struct StartTemperature {
+  double temperature_c = 0, waited_s = 0;
+};
+
 /// Joules of one scope over one trial.
 struct EnergyRow {
   std::string scope;                ///< "device", "package", "dram", "node"
@@ -148,6 +153,7 @@ struct Record {
   std::string id;                   ///< "gpt2-tiny/bf16/acc4/np2"
   Workload workload;
   std::map<std::string, Setting> setting;   ///< "gpu_clock_mhz", "cpu_frequency_mhz", …
+  std::optional<StartTemperature> start{};  ///< absent where no sensor answers
   std::vector<Trial> trials;
   Summary summary;
   Verdict verdict;

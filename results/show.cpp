@@ -252,6 +252,9 @@ class Shower {
                               times, count(w.ranks, "rank"), w.global_batch) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
     settings(r);
+    if (r.start)
+      line("start", "at " + significant(r.start->temperature_c) + (style_.unicode ? " °C" : " C") +
+                        (r.start->waited_s > 0 ? ", after " + duration(r.start->waited_s) + " of cooling down" : ""));
     std::vector<std::string> windows;
     for (const Trial& t : r.trials)
       windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));

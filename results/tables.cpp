@@ -43,6 +43,9 @@ constexpr FlagNote flag_notes[] = {
      "--bind-to none, or --map-by slot:PE=N."},
     {"oversubscribed", "there are more threads than CPUs: ranks wait for each other. Use fewer ranks or threads."},
     {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},
+    {"not_steady",
+     "the step time was still changing when the warm-up had taken as long as a trial, or too few steps fitted into it to "
+     "tell. Give a longer --window, or look for what changes."},
     {"loss_not_falling", "the loss did not fall over 20 or more steps: is it learning at all?"},
     {"loss_not_finite", "a loss is not a number: the point does not count."},
     {"throttled", "heat or a power brake held a device back: `trainwatt show` says which and how long. Look at cooling."},

@@ -9,7 +9,7 @@ namespace tw {
 /// there) and record.verdict, from the raw samples alone. Calling it again changes nothing.
 ///
 /// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record invalid),
-/// flags such as "narrow_affinity", "oversubscribed", "steps_given", summary.energy_reason where no meter exists,
+/// flags such as "narrow_affinity", "oversubscribed", "steps_given", "not_steady", summary.energy_reason where no meter exists,
 /// of_ceiling_reason, mfu and mfu_reason. Decided here: the flags
 ///   short            a window under max(60 s, 100 × the slowest counted meter's update period) (DESIGN §8.1)
 ///   few_trials       fewer than 3 (§8.2)

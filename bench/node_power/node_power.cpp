@@ -1,6 +1,7 @@
 #include "bench/node_power/node_power.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "power/ledger.hpp"
@@ -174,6 +175,21 @@ void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_
   if (!impl_->sampled.series.empty() && impl_->sampled.window_seconds > 0)
     trial.sampler_cpu_share =
         std::max(trial.sampler_cpu_share.value_or(0), impl_->sampled.cpu_seconds / impl_->sampled.window_seconds);
+}
+
+std::optional<double> NodePower::hottest_c() const {
+  std::optional<double> hottest;
+  for (const TelemetryFinding& finding : impl_->sampler.findings()) {
+    if (!finding.telemetry) continue;
+    const std::vector<Channel>& channels = finding.telemetry->channels();
+    std::vector<double> values(channels.size());
+    finding.telemetry->read(values);
+    for (std::size_t i = 0; i < channels.size(); ++i) {
+      if (channels[i].quantity == "temperature_c" && std::isfinite(values[i]))
+        hottest = std::max(hottest.value_or(values[i]), values[i]);
+    }
+  }
+  return hottest;
 }
 
 std::vector<IdleRow> NodePower::idle(const std::string& when) const {

@@ -50,6 +50,9 @@ class NodePower {
   /// lies from the readings is clock_skew_s, and part of each uncertainty.
   void collect(Trial& trial, std::chrono::steady_clock::time_point first_step,
                std::chrono::steady_clock::time_point last_step) const;
+  /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt where none answers.
+  /// Not between begin() and end().
+  std::optional<double> hottest_c() const;
   /// Mean power of each counted meter between begin() and end(), with nothing of ours running.
   std::vector<IdleRow> idle(const std::string& when) const;
 

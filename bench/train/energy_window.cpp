@@ -101,6 +101,13 @@ void EnergyWindow::collect(Trial& trial) {
   }
 }
 
+std::optional<double> EnergyWindow::hottest_c() {
+  constexpr double none = -1000;  // colder than anything
+  const std::optional<double> here = impl_->power ? impl_->power->hottest_c() : std::nullopt;
+  const double hottest = impl_->job.maximum({here.value_or(none)}).front();
+  return hottest > none ? std::optional(hottest) : std::nullopt;
+}
+
 std::vector<IdleRow> EnergyWindow::idle(const std::string& when, double seconds) {
   Job& job = impl_->job;
   if (job.maximum({impl_->power && impl_->power->has_meter() ? 1.0 : 0.0}).front() == 0) return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class EnergyWindow {
   void end();
   /// Fills the trial's energy, series, counters, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
   void collect(Trial& trial);
+  /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
+  std::optional<double> hottest_c();
   /// Power of the counted meters while all ranks sleep for this long; no time is taken where no meter answers.
   std::vector<IdleRow> idle(const std::string& when, double seconds);
 

@@ -77,6 +77,51 @@ std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes) {
   return all;
 }
 
+/// Kinds by what a change costs: a memory clock has the driver train the memory anew, a clock or a limit of a GPU passes
+/// through the driver and settles over some of its own control steps, the CPU's are single writes.
+constexpr KnobKind by_cost[] = {KnobKind::gpu_memory_clock, KnobKind::gpu_clock,     KnobKind::gpu_power_limit,
+                                KnobKind::cpu_governor,     KnobKind::cpu_frequency, KnobKind::cpu_power_limit};
+
+/// Settings outermost, the costliest to change first and each kind's values as written, so that none is changed more often
+/// than it must; under one setting the points of all grids in an order drawn from the seed, so that a machine that slowly
+/// warms up or slows down does not look like an effect of what was varied.
+void order_points(std::vector<Point>& points, std::uint64_t seed) {
+  using Values = std::vector<std::optional<double>>;
+  const auto value_of = [](const Point& point, KnobKind kind) {
+    const auto found = point.setting.find(kind);
+    return found == point.setting.end() ? std::nullopt : std::optional(found->second);
+  };
+  std::map<KnobKind, Values> written;
+  for (const KnobKind kind : by_cost)
+    for (const Point& point : points)
+      if (Values& values = written[kind]; std::ranges::find(values, value_of(point, kind)) == values.end())
+        values.push_back(value_of(point, kind));
+  const auto place_of = [&](const Point& point) {
+    std::vector<std::ptrdiff_t> places;
+    for (const KnobKind kind : by_cost)
+      places.push_back(std::ranges::find(written[kind], value_of(point, kind)) - written[kind].begin());
+    return places;
+  };
+  // Sorted by name first: the order is then one of the plan's contents alone.
+  std::ranges::sort(points, {}, &Point::id);
+  std::ranges::stable_sort(points, {}, place_of);
+  // Drawn by splitmix64 (Steele, Lea and Flood 2014), since std::shuffle differs between libraries.
+  std::uint64_t state = seed;
+  const auto draw = [&](std::uint64_t below) {
+    std::uint64_t bits = state += 0x9e3779b97f4a7c15;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+    return (bits ^ (bits >> 31)) % below;
+  };
+  for (auto begin = points.begin(); begin != points.end();) {
+    const auto differs = [&](const Point& point) { return point.setting != begin->setting; };
+    const auto end = std::find_if(begin, points.end(), differs);
+    for (auto left = end - begin; left > 1; --left)
+      std::iter_swap(begin + left - 1, begin + static_cast<std::ptrdiff_t>(draw(static_cast<std::uint64_t>(left))));
+    begin = end;
+  }
+}
+
 NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
   try {
     NetworkDescription network = find_network(model);
@@ -163,6 +208,7 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
                   }
   }
   if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
+  order_points(plan.points, plan.seed);
   return plan;
 }
 

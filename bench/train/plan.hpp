@@ -35,7 +35,7 @@ struct Measurement {
 /// Everything asked for, before the number of ranks is known.
 struct Request {
   std::string suite = "command-line";
-  std::vector<Axes> axes;                   ///< each entry is a grid; the plan runs them one after the other
+  std::vector<Axes> axes;                   ///< each entry is a grid; the plan has the points of all
   Measurement measurement;
   std::uint64_t seed = 1;
   bool recompute = false;
@@ -93,8 +93,9 @@ Request read_config(const std::string& path, const std::string& text);
 /// The text of a config file or pipe, of 1 MiB at most. Throws UsageError.
 std::string read_config_text(const std::string& path);
 
-/// Determines every point for `ranks` ranks on `device`. Settings are the outermost axes: changing them takes longest. Throws UsageError: unknown network or precision, over-determined or
-/// indivisible batch, a sequence longer than the network's.
+/// Determines every point for `ranks` ranks on `device`, in the order in which they are run: settings outermost, those first
+/// that take longest to change, with values as written; under one setting an order drawn from the seed. Throws UsageError:
+/// unknown network or precision, over-determined or indivisible batch, a sequence longer than the network's.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
 
 }  // namespace tw

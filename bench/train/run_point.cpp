@@ -11,6 +11,7 @@
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/train/outcome.hpp"
+#include "bench/train/steady.hpp"
 #include "comm/bucketer.hpp"
 #include "results/report_io.hpp"
 #include "results/statistics.hpp"
@@ -75,21 +76,32 @@ class PointRun {
     sync_.finish = [this](Stream& stream, Tensor gradients) { bucketer_->finish(stream, gradients); };
   }
 
+  /// Until every rank's step time is flat, or a trial's length has passed; where a number of steps was asked for, that of
+  /// the warm-up is exact too.
   Samples warm_up() {
     Samples samples;
     const Measurement& measurement = context_.plan.measurement;
-    const double least = measurement.steps ? 0 : 0.1 * measurement.window_seconds;
+    const double least = 0.1 * measurement.window_seconds, most = measurement.window_seconds;
     const auto start = Clock::now();
     context_.progress.stage("warm-up");
+    const bool judges = !measurement.steps && measurement.warmup_steps > 0;
+    bool changes = judges;
+    int next_look = 0;  // each tenth of the steps: a look takes longer the more there are
     while (true) {
       const auto count = static_cast<int>(samples.step_seconds.size());
-      const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0});
+      const bool looks = count >= next_look;
+      if (looks && judges) changes = !is_steady(samples.step_seconds);
+      if (looks) next_look = count + count / 10 + 1;
+      const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0, changes ? 1.0 : 0.0});
       if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
-      if (count >= measurement.warmup_steps && (now[0] >= least || count == 0)) break;
+      is_steady_ = now[2] == 0;
+      const bool may_end = !judges || (looks && is_steady_ && now[0] >= least) || now[0] >= most;
+      if (count >= measurement.warmup_steps && may_end) break;
       step(samples);
     }
     return samples;
   }
+  bool is_steady_at_start() const { return is_steady_; }
 
   /// Barrier, synchronise, read meters, barrier, steps, synchronise, barrier, read meters, barrier (DESIGN §5.5).
   Samples window(double step_estimate_seconds, int trial) {
@@ -153,6 +165,7 @@ class PointRun {
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Bucketer> bucketer_;
   GradientSync sync_;
+  bool is_steady_ = true;
 };
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
@@ -331,6 +344,7 @@ Record run_point(RunContext& context, const Point& point) {
   run->connect();
 
   const Samples warm = run->warm_up();
+  if (!run->is_steady_at_start()) record.verdict.flags.push_back("not_steady");
   // The later half of the warm-up tells the pace; the slowest rank's counts.
   std::vector<double> pace(warm.step_seconds.begin() + static_cast<std::ptrdiff_t>(warm.step_seconds.size() / 2), warm.step_seconds.end());
   const double estimate_seconds = job.maximum({pace.empty() ? 0.0 : quantile(pace, 0.5)}).front();

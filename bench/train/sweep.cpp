@@ -19,6 +19,7 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/preflight.hpp"
+#include "bench/train/cool_down.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/settings.hpp"
@@ -102,6 +103,11 @@ MeterOptions meter_options(const Sweep& sweep) {
   return meters;
 }
 
+/// As long as a trial, and a minute at most; nothing where a number of steps was asked for, to have a look.
+double most_cool_down_seconds(const RunPlan& plan) {
+  return plan.measurement.steps ? 0 : std::min(plan.measurement.window_seconds, 60.0);
+}
+
 /// The kinds of settings that the plan sets.
 std::set<KnobKind> kinds_of(const RunPlan& plan) {
   std::set<KnobKind> kinds;
@@ -181,7 +187,11 @@ class Run {
     }
     if (const std::set<KnobKind> kinds = kinds_of(plan_); !kinds.empty()) {
       if (!machines_.has_part()) guardian.reset();  // it will hold no settings
-      settings_.emplace(job_, machines_, JobSettingsOptions{sweep_.options.site, sweep_.options.force, kinds});
+      JobSettingsOptions wanted;
+      wanted.site = sweep_.options.site;
+      wanted.force = sweep_.options.force;
+      wanted.kinds = kinds;
+      settings_.emplace(job_, machines_, wanted);
       context.settings = &*settings_;
       for (const std::string& line : settings_->recovered()) progress_.line("put back: " + line);
     } else {
@@ -269,6 +279,11 @@ class Run {
     });
     std::istringstream lines(job_.broadcast(ids));
     for (std::string id; std::getline(lines, id);) finished_.insert(id);
+    // Absolute zero: nothing was measured before, or had no sensor.
+    constexpr double none = -273;
+    const bool known = job_.is_root() && !report_.records.empty() && report_.records.front().start;
+    const double first = job_.maximum({known ? report_.records.front().start->temperature_c : none}).front();
+    if (first > none) reference_c_ = first;
   }
 
   /// The launches before, and this one with what it has measured until now.
@@ -307,11 +322,14 @@ class Run {
 
   /// What ended the run before its last point, if anything: what was finished until then is reported all the same.
   std::optional<Stop> run_points(RunContext& context) {
+    CoolDown cool_down(job_, energy_, progress_, most_cool_down_seconds(plan_), reference_c_);
     for (const Point& point : plan_.points) {
       if (finished_.count(point.id) > 0) continue;
       progress_.begin_point(point.id);
       try {
+        const std::optional<StartTemperature> start = cool_down.before(point);
         report_.records.push_back(run_point(context, point));
+        report_.records.back().start = start;
         progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
         const bool earlier_changed = flag_unstable(report_);
         // On disk before the next point starts: a kill loses at most the point in flight.
@@ -366,6 +384,7 @@ class Run {
   std::vector<RunPart> parts_;            // the launches before
   std::vector<std::string> forced_over_;  // differences to the last of them
   std::set<std::string> finished_;        // their points
+  std::optional<double> reference_c_;     // at which the first of them began
 };
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "bench/train/options.hpp"
 
@@ -36,10 +38,58 @@ std::string refusal(std::vector<std::string> words, int ranks = 2) {
 
 TEST(Plan, ListsMakeAGrid) {
   const RunPlan plan = plan_of({"--model", "gpt2-tiny,resnet-tiny", "--precision", "float32,bf16", "--accumulate", "1,4"});
-  ASSERT_EQ(plan.points.size(), 8u);
-  EXPECT_EQ(plan.points.front().network.name, "gpt2-tiny");
-  EXPECT_EQ(plan.points.back().network.name, "resnet-tiny");
-  EXPECT_EQ(plan.points[1].accumulate, 4);
+  std::set<std::string> kinds;
+  for (const Point& point : plan.points)
+    kinds.insert(point.network.name + " " + point.precision + " " + std::to_string(point.accumulate));
+  EXPECT_EQ(plan.points.size(), 8u);
+  EXPECT_EQ(kinds.size(), 8u);
+}
+
+TEST(Plan, SettingsAreOutermostTheCostliestFirstAndAsWritten) {
+  const RunPlan plan = plan_of({"--model", "gpt2-tiny,resnet-tiny", "--cpu-frequency", "3000,2000", "--gpu-clock", "900,found",
+                                "--gpu-memory-clock", "1600,1500", "--accumulate", "1,2,4"});
+  ASSERT_EQ(plan.points.size(), 48u);
+  std::vector<std::map<KnobKind, double>> settings;
+  for (const Point& point : plan.points)
+    if (settings.empty() || settings.back() != point.setting) settings.push_back(point.setting);
+  constexpr KnobKind memory = KnobKind::gpu_memory_clock, clock = KnobKind::gpu_clock, cpu = KnobKind::cpu_frequency;
+  EXPECT_EQ(settings, (std::vector<std::map<KnobKind, double>>{{{memory, 1600}, {clock, 900}, {cpu, 3000}},
+                                                               {{memory, 1600}, {clock, 900}, {cpu, 2000}},
+                                                               {{memory, 1600}, {cpu, 3000}},
+                                                               {{memory, 1600}, {cpu, 2000}},
+                                                               {{memory, 1500}, {clock, 900}, {cpu, 3000}},
+                                                               {{memory, 1500}, {clock, 900}, {cpu, 2000}},
+                                                               {{memory, 1500}, {cpu, 3000}},
+                                                               {{memory, 1500}, {cpu, 2000}}}));
+}
+
+std::vector<std::string> ids(const RunPlan& plan) {
+  std::vector<std::string> all;
+  for (const Point& point : plan.points) all.push_back(point.id);
+  return all;
+}
+
+TEST(Plan, UnderOneSettingTheSeedDrawsTheOrder) {
+  const std::vector<std::string> words = {"--model", "gpt2-tiny,resnet-tiny", "--precision", "float32,bf16", "--accumulate", "1,2,4,8"};
+  const auto seeded = [&](const std::string& seed) {
+    std::vector<std::string> more = words;
+    more.insert(more.end(), {"--seed", seed});
+    return ids(plan_of(more));
+  };
+  const std::vector<std::string> one = seeded("1");
+  EXPECT_EQ(one, seeded("1"));
+  EXPECT_NE(one, seeded("2"));
+  std::vector<std::string> sorted = one, other = seeded("2");
+  std::ranges::sort(sorted), std::ranges::sort(other);
+  EXPECT_EQ(sorted, other) << "the same points";
+  EXPECT_NE(one, sorted);
+  EXPECT_EQ(one, ids(plan_of({"--model", "resnet-tiny,gpt2-tiny", "--precision", "bf16,float32", "--accumulate", "8,4,2,1"})))
+      << "however they were written";
+  // Half of a sorted list would be one network's; drift would be its effect.
+  const auto first_half = std::count_if(one.begin(), one.begin() + 8, [](const std::string& id) { return id.starts_with("gpt2"); });
+  EXPECT_GT(first_half, 1);
+  EXPECT_LT(first_half, 7);
+  EXPECT_EQ(one.front(), "gpt2-tiny/bf16/mb8/t128/acc4/np2") << "on every machine";
 }
 
 TEST(Plan, TheQuickSuiteIsATransformerAndACnnInBothPrecisionsAndAccumulations) {
@@ -126,7 +176,9 @@ TEST_F(Config, AxesBesideGridsAreTheirDefaults) {
   EXPECT_EQ(plan.measurement.window_seconds, 5);
   EXPECT_EQ(plan.measurement.trials, 4);
   EXPECT_EQ(plan.seed, 7u);
-  EXPECT_EQ(plan.points[3].micro_batch, 4);
+  const auto found = std::ranges::find(plan.points, "resnet-tiny/float32/mb4/acc1/np1", &Point::id);
+  ASSERT_NE(found, plan.points.end());
+  EXPECT_EQ(found->micro_batch, 4);
 }
 
 TEST_F(Config, NothingIsDroppedInSilence) {

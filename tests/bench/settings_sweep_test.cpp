@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "bench/train/cool_down.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/set_points.hpp"
 #include "models/compute/registry.hpp"
@@ -339,6 +340,42 @@ TEST_F(Sweep, AMeterThatAnswersAgainCountsInTheNextWindows) {
     for (const EnergyRow& row : trial.energy)
       if (row.domain == "nvml:" + gpus_.gpu(0).uuid) reasons.push_back(row.energy_j ? "joules" : row.reason);
   EXPECT_EQ(reasons, (std::vector<std::string>{"lost", "lost", "joules"}));
+}
+
+TEST_F(Sweep, SettingsBeginAtTheTemperatureOfTheFirst) {
+  Job& job = Sweep::job();
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  Progress progress(false, 1, 0);
+  Point found, slow;
+  slow.setting[KnobKind::gpu_clock] = 990;
+  const auto idle_at = [&](std::uint64_t milliwatts) {  // the stand-in's temperature is 30 °C and 1 °C for each 10 W
+    gpus_.edit(0, [&](standin::Gpu& gpu) { gpu.load_percent = 0, gpu.idle_mw = milliwatts; });
+  };
+  idle_at(100'000);
+  CoolDown cool_down(job, energy, progress, 50);
+  const auto first = cool_down.before(found);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->waited_s, 0);
+  idle_at(3'000'000);
+  const auto same = cool_down.before(found);
+  EXPECT_EQ(same->waited_s, 0) << "nothing was changed";
+  EXPECT_GE(same->temperature_c, first->temperature_c + 30);
+  std::thread cooling([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    idle_at(120'000);
+  });
+  const auto cooled = cool_down.before(slow);
+  cooling.join();
+  EXPECT_GT(cooled->waited_s, 0);
+  EXPECT_LE(cooled->temperature_c, first->temperature_c + CoolDown::band_c);
+
+  idle_at(3'000'000);
+  CoolDown capped(job, energy, progress, 0.3, first->temperature_c);
+  capped.before(slow);
+  const auto hot = capped.before(found);
+  EXPECT_GT(hot->waited_s, 0);
+  EXPECT_GE(hot->temperature_c, first->temperature_c + 30) << "the time was up, and it says so";
 }
 
 TEST_F(Sweep, HeatInvalidates) {

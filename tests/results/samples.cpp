@@ -181,6 +181,7 @@ Report sample_energy_report() {
   report.context.idle_power = {{"before", "node1", "rapl:package-0", "package", 42.5, 0.085, 1.0, ""},
                                {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"}};
   summarise(report.records[0]);
+  report.records[0].start = {47.5, 12};
   Context killed = report.context;  // in its first point
   killed.started_at = "2026-03-01T09:00:00Z", killed.finished_at = "", killed.versions["mpi"] = "Open MPI 4.1.3";
   killed.meters.clear(), killed.idle_power.clear();
