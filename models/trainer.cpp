@@ -226,13 +226,16 @@ struct Trainer::Impl {
     return result;
   }
 
-  double loss_of(Split split, std::uint64_t sample) {
+  EvaluationResult evaluate(Split split, std::uint64_t sample) {
     load(split, sample);
-    executor->evaluate(micro_batch(0));
+    const MicroBatch batch = micro_batch(0);
+    executor->evaluate(batch);
     float loss = 0;
-    device.copy_to_host(*stream, &loss, results.data(), sizeof loss);
+    std::int32_t correct = 0;
+    device.copy_to_host(*stream, &loss, batch.loss.data, sizeof loss);
+    device.copy_to_host(*stream, &correct, batch.correct.data, sizeof correct);
     stream->synchronize();
-    return static_cast<double>(loss);
+    return {static_cast<double>(loss), correct, batch.targets.count()};
   }
 
   std::vector<SafeTensor> exported_batch();
@@ -249,8 +252,8 @@ StepResult Trainer::step(const GradientSync& sync) {
   return impl_->collect();
 }
 
-double Trainer::evaluate(std::uint64_t batch_index) {
-  return impl_->loss_of(Split::held_out, batch_index * static_cast<std::uint64_t>(impl_->config.micro_batch));
+EvaluationResult Trainer::evaluate(std::uint64_t batch_index) {
+  return impl_->evaluate(Split::held_out, batch_index * static_cast<std::uint64_t>(impl_->config.micro_batch));
 }
 
 std::int64_t Trainer::steps_done() const { return impl_->steps; }
@@ -258,7 +261,6 @@ std::int64_t Trainer::parameter_count() const { return impl_->store.layout().par
 const std::vector<Parameter>& Trainer::parameters() const { return impl_->store.parameters(); }
 Tensor Trainer::flat_gradients() const { return impl_->store.flat_gradients(); }
 const TrainerConfig& Trainer::config() const { return impl_->config; }
-double Trainer::loss_floor() const { return impl_->data.loss_floor(); }
 
 MemoryPlan Trainer::memory() const {
   MemoryPlan plan;
@@ -413,7 +415,7 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
     for (std::int64_t m = 0; m < impl.config.accumulate;
          ++m) {  // losses that other ranks will see, for the global mean
       for (int rank = 1; rank < impl.config.ranks; ++rank) {
-        other_losses += impl.loss_of(Split::training, impl.first_sample(impl.steps, m, rank)) * scale;
+        other_losses += impl.evaluate(Split::training, impl.first_sample(impl.steps, m, rank)).loss * scale;
       }
     }
   }

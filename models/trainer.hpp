@@ -57,6 +57,13 @@ struct StepResult {
   PhaseSeconds phases;
 };
 
+/// What a network makes of held-out samples, without learning from them.
+struct EvaluationResult {
+  double loss = 0;               ///< mean over the predictions, as in training (label smoothing included)
+  std::int64_t correct = 0;      ///< predictions whose greatest logit is the target's; the first of equal ones counts
+  std::int64_t predictions = 0;  ///< a token each, or an image
+};
+
 /// A range of the flat gradient buffer, in elements.
 struct GradientRange {
   std::int64_t begin = 0, end = 0;
@@ -75,8 +82,10 @@ class Trainer {
   ~Trainer();
   /// One optimizer step: `accumulate` micro-batches of synthetic data, gradients summed and synchronised, update.
   StepResult step(const GradientSync& sync);
-  /// Loss of one held-out micro-batch, no update.
-  double evaluate(std::uint64_t batch_index);
+  /// Held-out samples [batch_index · micro_batch, (batch_index + 1) · micro_batch); weights, gradients, optimizer state and
+  /// running statistics stay as they are. The same on every rank, whatever the number of ranks. ResNets normalise by the
+  /// statistics of the micro-batch here too, so that the result does not depend on which rank saw what before.
+  EvaluationResult evaluate(std::uint64_t batch_index);
   std::int64_t steps_done() const;
   std::int64_t parameter_count() const;
   const std::vector<Parameter>& parameters() const;  ///< in the order of the flat buffers
@@ -86,9 +95,6 @@ class Trainer {
   MemoryPlan memory() const;
   /// Descriptions of the plans chosen, per kind of product, for the report.
   std::map<std::string, std::string> implementations() const;
-  /// Least expected loss of any model on unseen samples, in nats a token, exact for this sequence length; NaN for
-  /// images.
-  double loss_floor() const;
 
   /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing
   /// folder; for ResNets of one rank and one micro-batch also which side of zero each ReLU took.

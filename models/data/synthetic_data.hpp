@@ -13,6 +13,11 @@ namespace tw {
 
 class ImageSource;
 
+/// The best that any model can do on unseen samples, exact whatever the seed. Tokens: the least expected loss, in nats a
+/// token: the entropy rate, but for the first position of a sequence, whose target follows one visible token only (the one
+/// before it is hidden). Images: the error of the best classifier.
+double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
+
 class SyntheticData {
  public:
   /// `threads` make a batch; its values do not depend on them.
@@ -31,9 +36,6 @@ class SyntheticData {
   void generate(Split split, std::uint64_t first_sample);
   const Tensor& inputs() const { return inputs_; }    // host memory
   const Tensor& targets() const { return targets_; }  // host memory
-  /// Least expected loss of any model on unseen samples, in nats a token: the entropy rate, but for the first position
-  /// of a sequence, whose target follows one visible token only (the one before it is hidden). NaN for images.
-  double loss_floor() const;
 
  private:
   Tensor inputs_, targets_;

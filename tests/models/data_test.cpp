@@ -200,12 +200,12 @@ TEST(Synthetic, TheLossFloorIsThatOfTheBestModel) {
       squares += loss * loss;
     }
     const double mean = sum / samples, deviation = std::sqrt((squares / samples - mean * mean) / samples);
-    EXPECT_NEAR(data.loss_floor(), mean, 4 * deviation + 1e-12) << "sequences of " << seq;
+    EXPECT_NEAR(exact_floor(micro_gpt2(), seq), mean, 4 * deviation + 1e-12) << "sequences of " << seq;
   }
   const double rate = source.entropy_rate(), bigram = source.bigram_entropy();
-  EXPECT_DOUBLE_EQ(SyntheticData(micro_gpt2(), DType::float32, 1, 1, 1, 1).loss_floor(), bigram);
-  EXPECT_DOUBLE_EQ(SyntheticData(micro_gpt2(), DType::float32, 1, 8, 1, 1).loss_floor(), (7 * rate + bigram) / 8);
-  EXPECT_TRUE(std::isnan(SyntheticData(micro_resnet(), DType::bf16, 1, 0, 1, 1).loss_floor()));
+  EXPECT_DOUBLE_EQ(exact_floor(micro_gpt2(), 1), bigram);
+  EXPECT_DOUBLE_EQ(exact_floor(micro_gpt2(), 8), (7 * rate + bigram) / 8);
+  EXPECT_DOUBLE_EQ(exact_floor(find_network("resnet-tiny"), 0), ImageSource(16, 3, 10, 1).bayes_error());
 }
 
 TEST(ImageSource, GratingsAreOrthogonalWhateverThePhases) {

@@ -1,0 +1,35 @@
+// Training that ends at a target: which network, on which of its synthetic data, in which batch, how good, and how that
+// is looked at. Plain data, as all of the catalog.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tw {
+
+struct TaskDescription {
+  /// excess_loss: held-out loss less its exact floor, nats a token. error: share of held-out images classified wrongly.
+  enum class Metric { excess_loss, error };
+  std::string name;               ///< "markov"
+  std::string model;              ///< of models.def
+  std::int64_t seq_len = 0;       ///< 0: images
+  std::int64_t global_batch = 0;  ///< samples of an optimizer step, whatever ranks and accumulation make of it
+  // The schedule (models/optimizers/optimizer.hpp); all else of the optimizer is the network's published recipe.
+  float learning_rate = 0, final_learning_rate_share = 0;
+  std::int64_t warmup_steps = 0, decay_steps = 0;
+  Metric metric = Metric::excess_loss;
+  double target = 0;                     ///< at or under it the target is reached
+  std::int64_t held_out_samples = 0;     ///< of each evaluation, always the same ones
+  std::int64_t evaluation_interval = 0;  ///< steps between evaluations
+  std::int64_t most_steps = 0;           ///< not reached until then: not converged
+};
+const char* to_string(TaskDescription::Metric metric);
+
+/// All tasks of tasks.def, in its order.
+const std::vector<TaskDescription>& tasks();
+/// The task that trains this network; none for most.
+std::optional<TaskDescription> task_of(const std::string& model);
+
+}  // namespace tw
