@@ -36,7 +36,7 @@ std::map<std::int64_t, double> losses_of(const Record& record) {
 bool leaves_band(const Report& report, const Record& record) {
   const auto found = std::find_if(report.records.begin(), report.records.end(), [&](const Record& other) {
     const Workload &a = record.workload, &b = other.workload;
-    return !is_set(other) && !other.trials.empty() && a.hash == b.hash && a.precision == b.precision &&
+    return !is_set(other) && !other.target && !other.trials.empty() && a.hash == b.hash && a.precision == b.precision &&
            a.micro_batch == b.micro_batch && a.accumulate == b.accumulate && a.ranks == b.ranks && a.seed == b.seed;
   });
   if (found == report.records.end()) return false;
@@ -144,7 +144,7 @@ bool flag_unstable(Report& report) {
   bool earlier_changed = false;
   for (Record& record : report.records) {
     const bool had = std::erase(record.verdict.flags, "unstable") > 0;
-    const bool has = is_set(record) && leaves_band(report, record);
+    const bool has = is_set(record) && !record.target && leaves_band(report, record);
     if (has) record.verdict.flags.emplace_back("unstable");
     earlier_changed = earlier_changed || (had != has && &record != &report.records.back());
   }

@@ -23,8 +23,9 @@ bool has_refused_setting(const Record& record);
 
 /// `unstable`: losses at a set point that leave those of the same workload at the found setting, by more than 2 % on the
 /// mean over the steps that both have (same seed, so the same data and weights), or are not finite where those are.
-/// Called on a report so far, after its records are summarised; removes the flag where it does not hold any more. Says
-/// whether that changed a record before the last: the found setting may be the last point of its workload.
+/// Runs to a target have seeds of their own, and a reference instead. Called on a report so far, after its records are
+/// summarised; removes the flag where it does not hold any more. Says whether that changed a record before the last: the
+/// found setting may be the last point of its workload.
 bool flag_unstable(Report& report);
 
 }  // namespace tw

@@ -59,16 +59,41 @@ void describe(Archive& a, Like<EnergyRow> auto& e) {
   a("update_period_s", e.update_period_s), a("wraps", e.wraps), a("counted", e.counted), a("reason", e.reason);
 }
 template <class Archive>
+void describe(Archive& a, Like<Evaluation> auto& e) {
+  a("step", e.step), a("time_s", e.time_s), a("loss", e.loss), a("error", e.error);
+}
+template <class Archive>
+void describe(Archive& a, Like<TargetRun> auto& t) {
+  a("seed", t.seed), a("evaluation_s", t.evaluation_s), a("evaluations", t.evaluations);
+}
+template <class Archive>
+void describe(Archive& a, Like<ConvergenceReference> auto& c) {
+  a("source", c.source), a("seeds", c.seeds), a("steps_mean", c.steps_mean), a("steps_sd", c.steps_sd);
+  a("steps_low", c.steps_low), a("steps_high", c.steps_high);
+}
+template <class Archive>
+void describe(Archive& a, Like<Target> auto& t) {
+  a("task", t.task), a("metric", t.metric), a("value", t.value), a("floor", t.floor);
+  a("held_out_samples", t.held_out_samples), a("evaluation_interval", t.evaluation_interval);
+  a("most_steps", t.most_steps), a("reference", t.reference), a("reference_reason", t.reference_reason);
+}
+template <class Archive>
 void describe(Archive& a, Like<Trial> auto& t) {
   a("samples", t.samples), a("samples_s", t.samples_s), a("first_step", t.first_step), a("window_s", t.window_s);
   a("clock_skew_s", t.clock_skew_s);
   a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
   a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
   a("series", t.series), a("counters", t.counters), a("sampler_cpu_share", t.sampler_cpu_share);
+  a("target_run", t.target_run);
 }
 template <class Archive>
 void describe(Archive& a, Like<Estimate> auto& e) {
   a("value", e.value), a("low", e.low), a("high", e.high), a("statistic", e.statistic), a("count", e.count);
+}
+template <class Archive>
+void describe(Archive& a, Like<ToTarget> auto& t) {
+  a("time_s", t.time_s), a("steps", t.steps), a("samples", t.samples), a.scopes("energy_j", t.energy_j);
+  a("reason", t.reason);
 }
 template <class Archive>
 void describe(Archive& a, Like<Summary> auto& s) {
@@ -83,6 +108,7 @@ void describe(Archive& a, Like<Summary> auto& s) {
   a("loss_slope_per_step", s.loss_slope_per_step);
   a("peak_resident_bytes_per_rank", s.peak_resident_bytes_per_rank);
   a("planned_bytes_per_rank", s.planned_bytes_per_rank), a("op_share", s.op_share);
+  a("to_target", s.to_target);
 }
 template <class Archive>
 void describe(Archive& a, Like<Verdict> auto& v) {
@@ -90,7 +116,8 @@ void describe(Archive& a, Like<Verdict> auto& v) {
 }
 template <class Archive>
 void describe(Archive& a, Like<Record> auto& r) {
-  a("id", r.id), a("workload", r.workload), a("setting", r.setting), a("start", r.start), a("trials", r.trials);
+  a("id", r.id), a("workload", r.workload), a("setting", r.setting), a("start", r.start), a("target", r.target);
+  a("trials", r.trials);
   a("summary", r.summary), a("verdict", r.verdict);
 }
 template <class Archive>

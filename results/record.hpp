@@ -85,6 +85,20 @@ struct CounterRow {
   double change = 0;
 };
 
+/// A look at held-out samples in the middle of a run to a target.
+struct Evaluation {
+  std::int64_t step = 0;            ///< optimizer steps done before it
+  double time_s = 0;                ///< from the first step's data to its result; the slowest rank's
+  double loss = 0;                  ///< mean over the held-out samples; not a number where training has diverged
+  std::optional<double> error;      ///< share of them classified wrongly; absent for tokens
+};
+/// What makes a trial a run to its record's target.
+struct TargetRun {
+  std::uint64_t seed = 0;           ///< of weights and data; no other run of the report has it
+  double evaluation_s = 0;          ///< part of the window: all evaluations, the slowest rank's
+  std::vector<Evaluation> evaluations;
+};
+
 /// One uninterrupted window of steps, or of a metered command.
 struct Trial {
   /// What a command (workload.device "command") said that it trained; absent where it said nothing, and for steps, whose
@@ -111,6 +125,7 @@ struct Trial {
   std::vector<SeriesRow> series;
   std::vector<CounterRow> counters;
   std::optional<double> sampler_cpu_share;  ///< of one core, used by all metering threads; the worst node's
+  std::optional<TargetRun> target_run;      ///< present where the record has a target: the window is the whole run
 };
 
 /// A figure with its interval (DESIGN §8.2). No interval below 3 trials: low and high are absent.
@@ -119,6 +134,31 @@ struct Estimate {
   std::optional<double> low, high;
   std::string statistic;            ///< "mean", "olympic_mean", "single", "median"
   int count = 0;
+};
+
+/// How many steps an independent framework needs for the same task (results/reference/convergence), and what is allowed.
+struct ConvergenceReference {
+  std::string source;               ///< file and framework
+  int seeds = 0;
+  double steps_mean = 0, steps_sd = 0;      ///< to the first evaluation at or under the target, over its seeds
+  double steps_low = 0, steps_high = 0;     ///< the band for the mean over ours
+};
+/// What the trials of a record train to reach.
+struct Target {
+  std::string task;                 ///< "markov"
+  std::string metric;               ///< "excess_loss": held-out loss less `floor`, nats a token; "error": share of images wrong
+  double value = 0;                 ///< an evaluation at or under it reaches the target
+  double floor = 0;                 ///< exact: of excess_loss the least expected loss; of error the best classifier's
+  std::int64_t held_out_samples = 0, evaluation_interval = 0, most_steps = 0;
+  std::optional<ConvergenceReference> reference;
+  std::string reference_reason;     ///< why there is none; empty otherwise
+};
+/// What it took, over the trials: a mean with its interval. Absent all together where a run did not reach the target, since
+/// that run counts as infinite.
+struct ToTarget {
+  std::optional<Estimate> time_s, steps, samples;
+  std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope
+  std::string reason;               ///< why absent; empty otherwise
 };
 
 struct Summary {
@@ -140,6 +180,7 @@ struct Summary {
   std::uint64_t peak_resident_bytes_per_rank = 0;   ///< the largest rank
   std::uint64_t planned_bytes_per_rank = 0;
   std::map<std::string, double> op_share;   ///< per operator, of a profiled step; may be empty
+  std::optional<ToTarget> to_target;        ///< of a record with a target
 };
 
 /// valid: counts. short/noted things are flags. invalid: does not count. unsupported, failed: did not run.
@@ -154,6 +195,7 @@ struct Record {
   Workload workload;
   std::map<std::string, Setting> setting;   ///< "gpu_clock_mhz", "cpu_frequency_mhz", …
   std::optional<StartTemperature> start{};  ///< absent where no sensor answers
+  std::optional<Target> target;             ///< trained until it is reached, instead of for a time
   std::vector<Trial> trials;
   Summary summary;
   Verdict verdict;

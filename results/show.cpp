@@ -10,6 +10,7 @@
 #include "results/report_io.hpp"
 #include "results/tables.hpp"
 #include "results/text.hpp"
+#include "results/to_target.hpp"
 
 namespace tw {
 namespace {
@@ -240,6 +241,10 @@ class Shower {
     return text;
   }
 
+  static std::string span(const Estimate& e) {
+    return duration(e.value) + (e.low && e.high ? " [" + duration(*e.low) + ", " + duration(*e.high) + "]" : "");
+  }
+
   void point(const Record& r) {
     const Workload& w = r.workload;
     const Summary& s = r.summary;
@@ -255,6 +260,7 @@ class Shower {
     if (r.start)
       line("start", "at " + significant(r.start->temperature_c) + (style_.unicode ? " °C" : " C") +
                         (r.start->waited_s > 0 ? ", after " + duration(r.start->waited_s) + " of cooling down" : ""));
+    target(r);
     std::vector<std::string> windows;
     for (const Trial& t : r.trials)
       windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
@@ -289,6 +295,42 @@ class Shower {
     line("memory", "peak " + bytes(static_cast<double>(s.peak_resident_bytes_per_rank)) + " resident, planned " +
                        bytes(static_cast<double>(s.planned_bytes_per_rank)) + " (largest rank)");
     line("verdict", join({r.verdict.status, join(r.verdict.flags, ", "), join(r.verdict.reasons, "; ")}, ": "));
+  }
+
+  void target(const Record& r) {
+    if (!r.target) return;
+    const Target& t = *r.target;
+    const std::string at_most = style_.unicode ? " ≤ " : " <= ";
+    line("target", t.task + ": " + (t.metric == "error" ? "held-out error" : "excess loss") + at_most +
+                       fmt::format("{:.4g}", t.value) +
+                       (t.metric == "error" ? ", the best possible is " + significant(t.floor, 4)
+                                            : " nats over a floor of " + significant(t.floor, 4)) +
+                       fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
+    if (const auto& reached = r.summary.to_target; reached && reached->steps) {
+      std::vector<std::string> parts = {span(*reached->time_s), interval(*reached->steps, "steps"),
+                                        interval(*reached->samples, "samples")};
+      for (const auto& [scope, joules] : reached->energy_j)
+        if (joules) parts.push_back(scope + " " + interval(*joules, "J"));
+      line("to target", join(parts, ", "));
+    } else if (reached) {
+      line("to target", "never: " + reached->reason);
+    }
+    std::string label = "";
+    for (const Trial& trial : r.trials) {
+      if (!trial.target_run || trial.target_run->evaluations.empty()) continue;
+      const Evaluation& last = trial.target_run->evaluations.back();
+      std::vector<double> curve;
+      for (const Evaluation& evaluation : trial.target_run->evaluations) curve.push_back(metric_of(t, evaluation));
+      line(label, fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
+                              significant(metric_of(t, last), 4), last.step, duration(last.time_s),
+                              duration(trial.target_run->evaluation_s)) +
+                      paint_.cyan(sparkline(curve, 24, style_.unicode)));
+    }
+    if (t.reference)
+      line("reference", fmt::format("{:.4g} steps, {:.4g} to {:.4g} allowed; {} of {}", t.reference->steps_mean, t.reference->steps_low,
+                                    t.reference->steps_high, count(t.reference->seeds, "seed"), t.reference->source));
+    else
+      line("reference", "absent: " + t.reference_reason);
   }
 
   void settings(const Record& r) {

@@ -54,6 +54,11 @@ constexpr FlagNote flag_notes[] = {
     {"not_applied", "a set point did not take effect: the figures are of another state than the one asked for."},
     {"not_observed", "a set point was accepted, and nothing here can show whether it held under load."},
     {"unstable", "the losses leave those of the same workload at the found setting by more than 2 %."},
+    {"target_missed", "a run did not reach the target, which counts as infinite: no mean of time, steps or joules exists."},
+    {"off_reference",
+     "the runs needed more steps than the same task does in float32 in another framework, or unreasonably few: a speed at "
+     "which training does not work as it should is none."},
+    {"no_reference", "no independent framework has trained this task in this batch: whether the steps are as many as they should be is not known."},
     {"gpu_unused", "a GPU is visible, but the cuda device cannot train yet: these are figures of the CPU."},
     {"ceiling_once",
      "the network's own products could be timed before the trials only: of_ceiling rests on one timing instead of the "
@@ -127,6 +132,14 @@ std::vector<Column> number_columns(const Report& report) {
     if (any) all.push_back(std::move(column));
   };
   const auto figure = [](const std::optional<Estimate>& e) { return e ? si(e->value) : std::string("-"); };
+  const auto to_target = [](const Summary& s, auto cell) {
+    return !s.to_target ? std::string("-") : !s.to_target->steps ? std::string("never") : cell(*s.to_target);
+  };
+  add("to target", 12, [&](const Summary& s) {
+    return to_target(s, [](const ToTarget& t) { return duration(t.time_s->value); });
+  });
+  add("+-95 %", 9, [&](const Summary& s) { return to_target(s, [](const ToTarget& t) { return half_width(*t.time_s); }); });
+  add("steps", 9, [&](const Summary& s) { return to_target(s, [](const ToTarget& t) { return si(t.steps->value); }); });
   add("samples/s", 11, [&](const Summary& s) { return figure(s.samples_per_s); });
   add("+-95 %", 10, [&](const Summary& s) { return half_width(*s.samples_per_s); });
   add("tokens/s", 2, [&](const Summary& s) { return figure(s.tokens_per_s); });

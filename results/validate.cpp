@@ -13,6 +13,7 @@
 #include <valijson/validator.hpp>
 
 #include "results/report_io.hpp"
+#include "results/to_target.hpp"
 #include "results/verdict.hpp"
 
 namespace tw {
@@ -137,8 +138,13 @@ class Invariants {
 
   void check_records(const std::vector<Record>& records) {
     std::set<std::string> ids;
+    std::set<std::uint64_t> seeds;
     for (std::size_t i = 0; i < records.size(); ++i) {
       const std::string at = "/records/" + std::to_string(i);
+      for (std::size_t t = 0; t < records[i].trials.size(); ++t)
+        if (const auto& run = records[i].trials[t].target_run; run && !seeds.insert(run->seed).second)
+          broken(at + "/trials/" + std::to_string(t) + "/target_run/seed",
+                 std::to_string(run->seed) + " occurs twice in the report");
       if (!ids.insert(records[i].id).second) broken(at + "/id", "\"" + records[i].id + "\" occurs twice");
       check_record(records[i], document_["records"][i], at);
     }
@@ -201,6 +207,7 @@ class Invariants {
         broken(at + "/setting/" + name, "was not requested as the plan has it: " + value.dump());
     for (const auto& [name, found] : record.setting)
       if (found.requested && !setting.contains(name)) broken(at + "/setting/" + name, "is not in the plan");
+    check_planned_target(record, point, at);
     if (!has_run(record)) return;
 
     const Json trials = plan.value("trials", Json()), steps = plan.value("steps", Json());
@@ -218,6 +225,31 @@ class Invariants {
     }
   }
 
+  void check_planned_target(const Record& record, const Json& point, const std::string& at) {
+    const Json planned = point.value("target", Json());
+    if (planned.is_object() != record.target.has_value()) {
+      broken(at + "/target", record.target ? "is not in the plan" : "is missing: the plan has one");
+      return;
+    }
+    if (!record.target) return;
+    const Target& target = *record.target;
+    const Json found = {{"task", target.task},
+                        {"metric", target.metric},
+                        {"value", target.value},
+                        {"held_out_samples", target.held_out_samples},
+                        {"evaluation_interval", target.evaluation_interval},
+                        {"most_steps", target.most_steps}};
+    for (const auto& [key, value] : found.items())
+      if (planned.value(key, Json()) != value)
+        broken(at + "/target/" + key, "is " + value.dump() + ", the plan has " + planned.value(key, Json()).dump());
+    const Json seeds = point.value("seeds", Json());
+    for (std::size_t t = 0; t < record.trials.size(); ++t) {
+      const auto& run = record.trials[t].target_run;
+      if (run && (!seeds.is_array() || t >= seeds.size() || seeds[t] != run->seed))
+        broken(at + "/trials/" + std::to_string(t) + "/target_run/seed", "is not the plan's");
+    }
+  }
+
   static bool has_run(const Record& record) {
     return record.verdict.status == "valid" || record.verdict.status == "invalid";
   }
@@ -229,8 +261,11 @@ class Invariants {
     if (record.verdict.status == "valid" && record.trials.empty()) broken(at + "/trials", "a valid record has none");
     if (has_run(record) && w.hash.empty()) broken(at + "/workload/hash", "is empty though the point ran");
     if (!w.hash.empty() && w.hash != workload_hash(w)) broken(at + "/workload/hash", "is not that of this workload");
-    for (std::size_t t = 0; t < record.trials.size(); ++t)
+    for (std::size_t t = 0; t < record.trials.size(); ++t) {
       check_trial(record.trials[t], w, at + "/trials/" + std::to_string(t));
+      check_target_run(record.target, record.trials[t], at + "/trials/" + std::to_string(t) + "/target_run");
+    }
+    check_reference(record.target, at + "/target");
 
     const Summary& s = record.summary;
     if (s.of_ceiling && s.flops_per_s && s.ceiling_flops_per_s)
@@ -293,6 +328,49 @@ class Invariants {
       if (row.energy_j && !sensors.insert({row.host, row.domain}).second)
         broken(place + "/domain", "occurs twice on this host");
     }
+  }
+
+  void check_reference(const std::optional<Target>& target, const std::string& at) {
+    if (!target) return;
+    if (target->reference.has_value() == !target->reference_reason.empty())
+      broken(at + "/reference", target->reference ? "stands beside a reason for its absence" : "is null without reference_reason");
+    if (!target->reference) return;
+    const ConvergenceReference& r = *target->reference;
+    if (!(r.steps_low <= r.steps_mean && r.steps_mean <= r.steps_high))
+      broken(at + "/reference", "has a band that does not hold its mean");
+  }
+
+  /// A run goes on from evaluation to evaluation until the first at or under the target, until its loss is no number any
+  /// more, or to the last step, and ends there.
+  void check_target_run(const std::optional<Target>& target, const Trial& trial, const std::string& at) {
+    if (target.has_value() != trial.target_run.has_value()) {
+      broken(at, target ? "is missing though the record has a target" : "stands in a record without a target");
+      return;
+    }
+    if (!target) return;
+    const TargetRun& run = *trial.target_run;
+    if (trial.first_step != 0) broken(at, "does not begin with the first step");
+    if (run.evaluation_s > trial.window_s * time_slack) broken(at + "/evaluation_s", "is longer than the window");
+    double before = 0;
+    for (std::size_t e = 0; e < run.evaluations.size(); ++e) {
+      const Evaluation& evaluation = run.evaluations[e];
+      const std::string place = at + "/evaluations/" + std::to_string(e);
+      const bool last = e + 1 == run.evaluations.size();
+      const auto due = std::min(static_cast<std::int64_t>(e + 1) * target->evaluation_interval, target->most_steps);
+      if (evaluation.step != due)
+        broken(place + "/step", "is " + std::to_string(evaluation.step) + ", the interval makes it " + std::to_string(due));
+      if (!(evaluation.time_s > before)) broken(place + "/time_s", "is not after the one before");
+      before = evaluation.time_s;
+      if (evaluation.error.has_value() != (target->metric == "error"))
+        broken(place + "/error", evaluation.error ? "stands beside a target that is none" : "is null though the target is one");
+      const bool ends = !std::isfinite(metric_of(*target, evaluation)) || reaches(*target, evaluation) ||
+                        evaluation.step == target->most_steps;
+      if (ends != last) broken(place, last ? "ends the run before its end" : "should have ended the run");
+    }
+    if (before > trial.window_s * time_slack) broken(at + "/evaluations", "the last lies behind the window");
+    const auto steps = static_cast<std::int64_t>(trial.step_time_s.size());
+    if (run.evaluations.empty() || run.evaluations.back().step != steps)
+      broken(at + "/evaluations", "the last is not that of the last step");
   }
 
   static std::string length(const char* other, std::size_t found, std::size_t expected) {

@@ -9,6 +9,7 @@
 
 #include "results/conditions.hpp"
 #include "results/statistics.hpp"
+#include "results/to_target.hpp"
 
 namespace tw {
 namespace {
@@ -30,9 +31,11 @@ constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "fe
                                           "implausible", "above_ceiling",    "busy_host",
                                           "steps_disagree", "throttled",     "power_capped",
                                           "device_errors", "not_applied",    "not_observed",
-                                          "wrapped"};
+                                          "wrapped",       "target_missed",  "off_reference",
+                                          "no_reference"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
-                                            "no_trials: ",       "throttled: ", "not_applied: "};
+                                            "no_trials: ",       "throttled: ", "not_applied: ",
+                                            "target_missed: ",   "off_reference: "};
 
 bool is_own_flag(std::string_view flag) {
   return std::find(std::begin(own_flags), std::end(own_flags), flag) != std::end(own_flags);
@@ -54,9 +57,10 @@ bool is_implausible(const EnergyRow& row) { return row.reason == "implausible"; 
 
 bool has_window(const Trial& trial) { return trial.window_s > 0 && is_finite(trial.window_s); }
 /// A step time is the slowest rank's, so that their sum may pass the window where the ranks take turns to be slow; what
-/// lies between steps is in the window alone.
+/// lies between steps (evaluations, in a run to a target) is in the window alone.
 bool steps_disagree(const Trial& trial) {
-  return std::abs(sum(trial.step_time_s) - trial.window_s) > steps_disagree_threshold * trial.window_s;
+  const double seconds = sum(trial.step_time_s) + (trial.target_run ? trial.target_run->evaluation_s : 0);
+  return std::abs(seconds - trial.window_s) > steps_disagree_threshold * trial.window_s;
 }
 
 Estimate scaled(Estimate e, double factor) {
@@ -306,6 +310,7 @@ void judge(Record& record, const std::vector<double>& losses) {
     if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");
   }
   judge_conditions(record);
+  judge_target(record);
   v.status = v.reasons.empty() ? "valid" : "invalid";
 }
 
@@ -321,11 +326,15 @@ void summarise(Record& record) {
   summarise_speed(record, samples);
   summarise_energy(record, samples);
   summarise_loss(record.summary, losses);
+  summarise_target(record);
   judge(record, losses);
 }
 
 int exit_code(const Report& report) {
   bool tried = false;
+  for (const Record& record : report.records)
+    for (const std::string& flag : record.verdict.flags)
+      if (flag == "target_missed" || flag == "off_reference") return 1;
   for (const Record& record : report.records) {
     if (record.verdict.status == "valid") return 0;
     tried = tried || record.verdict.status != "unsupported";

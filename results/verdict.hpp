@@ -25,13 +25,13 @@ namespace tw {
 ///   loss_not_finite  and the record is invalid
 ///   steps_disagree   the step times add up to more than 5 % more or less than the window that holds them
 ///   above_ceiling    faster than its own products alone: the ceiling is not one
-/// and those of results/conditions.hpp.
+/// and those of results/conditions.hpp and results/to_target.hpp.
 ///
 /// A scope has joules only where every host that reads a machine's meters counts one of that scope in it, or has GPUs
 /// there that are not the job's: the samples are those of all hosts. The reason names the hosts without.
 void summarise(Record& record);
 
-/// Exit code of a whole run (DESIGN §9): 0 good, 4 where no record is valid although one was tried.
+/// Exit code of a whole run (DESIGN §9): 0 good, 1 where a target was missed or a reference left, 4 where no record is valid although one was tried.
 int exit_code(const Report& report);
 
 }  // namespace tw

@@ -40,7 +40,7 @@ TEST(Sha256, NistVectors) {  // FIPS 180-4 examples and NIST's SHA256LongMsg
 }
 
 TEST(ReportJson, RoundTrip) {
-  for (const Report& report : {sample_report(), sample_energy_report()}) {
+  for (const Report& report : {sample_report(), sample_energy_report(), sample_target_report()}) {
     const std::string text = to_json(report);
     EXPECT_EQ(to_json(report_from_json(text)), text);
   }

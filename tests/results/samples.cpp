@@ -190,4 +190,76 @@ Report sample_energy_report() {
   return report;
 }
 
+Record sample_target_record() {
+  Record r = sample_record_with_energy();
+  r.id = "gpt2-tiny/bf16/mb4/t32/acc4/np2/to0.1";
+  Workload& w = r.workload;
+  w.parameters = 429568, w.micro_batch = 4, w.global_batch = 32, w.seq_len = 32;
+  w.hash = workload_hash(w);
+  r.summary.model_flops_per_sample = 78643200, r.summary.flops_rule = flops_rule;
+  r.summary.ceiling_flops_per_s.reset(), r.summary.of_ceiling_reason = "not measured in runs to a target";
+  r.summary.op_share.clear();
+  r.setting.clear();
+  r.target = Target{"markov", "excess_loss", 0.1, 1.21841, 256, 10, 60, ConvergenceReference{"JAX 0, float32", 8, 26, 3, 17, 35}, ""};
+  const std::vector<std::vector<double>> excess = {{0.9, 0.2, 0.09}, {0.5, 0.095, 0}, {0.7, 0.12, 0.08}};
+  for (std::size_t i = 0; i < r.trials.size(); ++i) {
+    Trial& trial = r.trials[i];
+    TargetRun run{i + 1, 0.75, {}};
+    for (const double value : excess[i])
+      if (value > 0) {
+        const auto step = 10 * static_cast<std::int64_t>(run.evaluations.size() + 1);
+        run.evaluations.push_back({step, 0.5 * static_cast<double>(step) + 0.25, r.target->floor + value, std::nullopt});
+      }
+    const auto steps = static_cast<int>(run.evaluations.back().step);
+    const Trial made = sample_trial(steps, 0.475, run.evaluations.back().time_s + 0.01);
+    trial.step_time_s = made.step_time_s, trial.loss = made.loss, trial.gradient_norm = made.gradient_norm;
+    trial.phase_s = made.phase_s, trial.window_s = made.window_s, trial.first_step = 0;
+    for (EnergyRow& row : trial.energy) row.window_s = made.window_s, *row.energy_j *= made.window_s / 60;
+    trial.target_run = std::move(run);
+  }
+  return r;
+}
+
+Report sample_target_report() {
+  Report report = sample_report();
+  report.context.warnings.clear();
+  Record missed = sample_target_record();
+  missed.id = "resnet-tiny/bf16/mb4/acc4/np2/to0.11";
+  Workload& w = missed.workload;
+  w.model = "resnet-tiny", w.optimizer = "sgd", w.seq_len.reset(), w.parameters = 132186;
+  w.hash = workload_hash(w);
+  missed.summary.model_flops_per_sample = 37026816;
+  missed.target = Target{"gratings", "error", 0.11, 0.09, 1024, 10, 30, std::nullopt, "no reference at a global batch of 32"};
+  for (std::size_t i = 0; i < missed.trials.size(); ++i) {
+    Trial& trial = missed.trials[i];
+    trial.target_run->seed = i + 4;
+    for (Evaluation& evaluation : trial.target_run->evaluations) evaluation.error = 0.11 + 0.02 * (30.0 - static_cast<double>(evaluation.step));
+    if (i == 1) {  // the second goes on to the last step and never gets there
+      const Trial made = sample_trial(30, 0.475, 15.3);
+      trial.step_time_s = made.step_time_s, trial.loss = made.loss, trial.gradient_norm = made.gradient_norm;
+      for (EnergyRow& row : trial.energy) row.window_s = 15.3;
+      trial.window_s = 15.3;
+      trial.target_run->evaluations.push_back({30, 15.25, 0.6, 0.125});
+    }
+  }
+  report.records = {sample_target_record(), missed};
+  const auto point = [](const Record& r, const std::string& target, const std::string& seeds) {
+    return R"({"accumulate":4,"id":")" + r.id + R"(","layers":null,"micro_batch":4,"model":")" + r.workload.model +
+           R"(","precision":"bf16","ranks":2,"seeds":[)" + seeds + "]" + (r.workload.seq_len ? R"(,"seq_len":32)" : "") +
+           R"(,"target":{)" + target + "}}";
+  };
+  report.plan = {"convergence",
+                 R"({"device":"cpu","points":[)" +
+                     point(report.records[0],
+                           R"("evaluation_interval":10,"held_out_samples":256,"metric":"excess_loss","most_steps":60,"task":"markov","value":0.1)",
+                           "1,2,3") +
+                     "," +
+                     point(report.records[1],
+                           R"("evaluation_interval":10,"held_out_samples":1024,"metric":"error","most_steps":30,"task":"gratings","value":0.11)",
+                           "4,5,6") +
+                     R"(],"recompute":false,"seed":1,"steps":null,"suite":"convergence","trials":3,"warmup_steps":0,"window_s":null})"};
+  for (Record& r : report.records) summarise(r);
+  return report;
+}
+
 }  // namespace tw::testing

@@ -16,4 +16,9 @@ Report sample_report();
 /// One point of sample_record_with_energy, one meter counted and one contained.
 Report sample_energy_report();
 
+/// Three runs to a target, reached after 3, 2 and 3 evaluations of 10 steps; with a reference and joules.
+Record sample_target_record();
+/// That one, and one of images that missed its target with its second seed.
+Report sample_target_report();
+
 }  // namespace tw::testing

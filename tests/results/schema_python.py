@@ -9,7 +9,7 @@ fixtures, schema_path = map(pathlib.Path, sys.argv[1:])
 schema = json.loads(schema_path.read_text())
 jsonschema.Draft7Validator.check_schema(schema)
 validator = jsonschema.Draft7Validator(schema)
-good = {name: (fixtures / f"{name}.json").read_text() for name in ("good", "good_energy")}
+good = {name: (fixtures / f"{name}.json").read_text() for name in ("good", "good_energy", "good_target")}
 wrong = []
 for name, text in good.items():
     wrong += [f"{name}.json: {e.json_path}: {e.message}" for e in validator.iter_errors(json.loads(text))]

@@ -70,6 +70,7 @@ TEST(Tables, Summary100Color) { expect_golden("summary_100_color.txt", summary_t
 TEST(Tables, SummaryEnergy120) {
   expect_golden("summary_energy_120.txt", summary_table(sample_energy_report(), {false, 120}));
 }
+TEST(Tables, ShowTarget100) { expect_golden("show_target_100.txt", show_report(sample_target_report(), {false, 100})); }
 TEST(Tables, Show100) { expect_golden("show_100.txt", show_report(sample_report(), {false, 100})); }
 TEST(Tables, ShowEnergy80Ascii) {
   expect_golden("show_energy_80_ascii.txt", show_report(sample_energy_report(), {false, 80, false}));

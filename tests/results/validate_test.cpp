@@ -24,8 +24,10 @@ std::string all(const Validation& found) {
 TEST(Validate, GoldenReports) {
   expect_golden("good.json", to_json(sample_report()));
   expect_golden("good_energy.json", to_json(sample_energy_report()));
+  expect_golden("good_target.json", to_json(sample_target_report()));
   EXPECT_EQ(all(validate_report(fixture("good.json"))), "");
   EXPECT_EQ(all(validate_report(fixture("good_energy.json"))), "");
+  EXPECT_EQ(all(validate_report(fixture("good_target.json"))), "");
 }
 
 /// Each line of broken.txt changes one thing in a good report and names what must be said about it.

@@ -1,0 +1,94 @@
+#include "results/to_target.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "results/statistics.hpp"
+
+namespace tw {
+namespace {
+
+/// Why this trial has no first passage.
+std::string why_missed(const Target& target, const TargetRun& run) {
+  std::string text = "seed " + std::to_string(run.seed) + " did not reach " + target.metric + " " +
+                     fmt::format("{:.4g}", target.value);
+  if (run.evaluations.empty()) return text + ": it was never evaluated";
+  const Evaluation& last = run.evaluations.back();
+  const double metric = metric_of(target, last);
+  text += " in " + std::to_string(last.step) + " steps";
+  return text +
+         (std::isfinite(metric) ? " (" + fmt::format("{:.4g}", metric) + " at the end)" : ": its loss is not finite");
+}
+
+}  // namespace
+
+double metric_of(const Target& target, const Evaluation& evaluation) {
+  if (!std::isfinite(evaluation.loss)) return std::numeric_limits<double>::quiet_NaN();
+  if (target.metric == "error") return evaluation.error.value_or(std::numeric_limits<double>::quiet_NaN());
+  return evaluation.loss - target.floor;
+}
+
+bool reaches(const Target& target, const Evaluation& evaluation) {
+  return metric_of(target, evaluation) <= target.value;
+}
+
+std::optional<std::size_t> first_passage(const Target& target, const TargetRun& run) {
+  const auto found =
+      std::ranges::find_if(run.evaluations, [&](const Evaluation& evaluation) { return reaches(target, evaluation); });
+  if (found == run.evaluations.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - run.evaluations.begin());
+}
+
+void summarise_target(Record& record) {
+  record.summary.to_target.reset();
+  if (!record.target) return;
+  ToTarget& result = record.summary.to_target.emplace();
+  std::vector<double> seconds, steps, samples;
+  for (const Trial& trial : record.trials) {
+    const auto passage = trial.target_run ? first_passage(*record.target, *trial.target_run) : std::nullopt;
+    if (!passage) {
+      result.reason = trial.target_run ? why_missed(*record.target, *trial.target_run) : "a trial without evaluations";
+      return;
+    }
+    const Evaluation& first = trial.target_run->evaluations[*passage];
+    seconds.push_back(first.time_s);
+    steps.push_back(static_cast<double>(first.step));
+    samples.push_back(static_cast<double>(first.step) * static_cast<double>(record.workload.global_batch));
+  }
+  if (seconds.empty()) {
+    result.reason = "not run";
+    return;
+  }
+  result.time_s = estimate(seconds);
+  result.steps = estimate(steps);
+  result.samples = estimate(samples);
+  result.energy_j = record.summary.energy_j;
+}
+
+void judge_target(Record& record) {
+  if (!record.target) return;
+  Verdict& verdict = record.verdict;
+  const Target& target = *record.target;
+  const ToTarget& result = *record.summary.to_target;
+  if (!target.reference) verdict.flags.emplace_back("no_reference");
+  if (!result.steps) {
+    verdict.flags.emplace_back("target_missed");
+    verdict.reasons.push_back("target_missed: " + result.reason);
+    return;
+  }
+  if (!target.reference) return;
+  const double steps = result.steps->value;
+  const bool slow = steps > target.reference->steps_high;
+  if (!slow && steps >= target.reference->steps_low) return;
+  verdict.flags.emplace_back("off_reference");
+  verdict.reasons.push_back(
+      fmt::format("off_reference: {:.4g} steps to the target, {} than the {:.4g} to {:.4g} of the reference", steps,
+                  slow ? "more" : "fewer", target.reference->steps_low, target.reference->steps_high));
+}
+
+}  // namespace tw

@@ -1,0 +1,116 @@
+// First passages, what they took, and what a run that never arrives does to a mean.
+#include "results/to_target.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "results/statistics.hpp"
+#include "results/verdict.hpp"
+#include "tests/results/samples.hpp"
+
+namespace tw {
+namespace {
+
+using testing::sample_target_record;
+using testing::sample_target_report;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+bool has(const Record& record, const char* flag) {
+  return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+}
+
+TEST(FirstPassage, IsTheFirstAtOrUnderTheTarget) {
+  Target target;
+  target.metric = "excess_loss", target.value = 0.5, target.floor = 1;
+  const auto passage = [&](std::vector<double> losses) {
+    TargetRun run;
+    for (const double loss : losses) run.evaluations.push_back({1, 1, loss, std::nullopt});
+    return first_passage(target, run);
+  };
+  EXPECT_EQ(passage({}), std::nullopt);
+  EXPECT_EQ(passage({2, 1.75, 1.5625}), std::nullopt);
+  EXPECT_EQ(passage({2, 1.5, 1.25}), 1u) << "at the target is reached";
+  EXPECT_EQ(passage({2, 1.25, 2, 1.25}), 1u) << "what comes later takes nothing back";
+  EXPECT_EQ(passage({nan, 1.25}), 1u);
+  EXPECT_EQ(passage({nan, -std::numeric_limits<double>::infinity()}), std::nullopt) << "no number is no success";
+}
+
+TEST(FirstPassage, AnErrorIsComparedWithoutTheFloor) {
+  Target target;
+  target.metric = "error", target.value = 0.25, target.floor = 0.125;
+  TargetRun run;
+  run.evaluations = {{10, 1, 0.1, 0.375}, {20, 2, 9.0, 0.25}};
+  EXPECT_EQ(first_passage(target, run), 1u);
+  EXPECT_TRUE(std::isnan(metric_of(target, {10, 1, 0.1, std::nullopt})));
+  EXPECT_TRUE(std::isnan(metric_of(target, {10, 1, nan, 0.1}))) << "training has diverged, whatever the arg max says";
+}
+
+TEST(ToTarget, MeansAndIntervalsAreOfTheFirstPassages) {
+  Record record = sample_target_record();
+  summarise(record);
+  ASSERT_TRUE(record.summary.to_target && record.summary.to_target->steps);
+  const ToTarget& result = *record.summary.to_target;
+  const auto same = [](const Estimate& a, const Estimate& b) {
+    EXPECT_DOUBLE_EQ(a.value, b.value);
+    EXPECT_DOUBLE_EQ(a.low.value(), b.low.value());
+    EXPECT_DOUBLE_EQ(a.high.value(), b.high.value());
+  };
+  same(*result.steps, estimate(std::vector<double>{30, 20, 30}));
+  same(*result.samples, estimate(std::vector<double>{960, 640, 960}));
+  same(*result.time_s, estimate(std::vector<double>{15.25, 10.25, 15.25}));
+  same(*result.energy_j.at("package"), *record.summary.energy_j.at("package"));
+  EXPECT_EQ(result.reason, "");
+  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_FALSE(has(record, "steps_disagree")) << "evaluations are part of the window";
+}
+
+TEST(ToTarget, OneRunThatNeverArrivesIsInfinite) {
+  const Record record = sample_target_report().records[1];
+  const ToTarget& result = record.summary.to_target.value();
+  EXPECT_FALSE(result.time_s || result.steps || result.samples);
+  EXPECT_TRUE(result.energy_j.empty());
+  EXPECT_EQ(result.reason, "seed 5 did not reach error 0.11 in 30 steps (0.125 at the end)");
+  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_TRUE(has(record, "target_missed"));
+  EXPECT_TRUE(has(record, "no_reference"));
+  EXPECT_EQ(exit_code(sample_target_report()), 1);
+
+  Record diverged = sample_target_record();
+  diverged.trials[2].target_run->evaluations.back().loss = nan;
+  summarise(diverged);
+  EXPECT_EQ(diverged.summary.to_target->reason,
+            "seed 3 did not reach excess_loss 0.1 in 30 steps: its loss is not finite");
+}
+
+TEST(ToTarget, TooManyStepsAndTooFewAreOffTheReference) {
+  const auto judged = [](double low, double high) {
+    Record record = sample_target_record();
+    record.target->reference->steps_low = low, record.target->reference->steps_high = high;
+    summarise(record);
+    return record;
+  };
+  const double mean = judged(0, 100).summary.to_target->steps->value;  // 26.7
+  EXPECT_EQ(judged(mean, mean).verdict.status, "valid") << "the band holds its ends";
+  const Record slow = judged(mean - 10, mean - 0.5), fast = judged(mean + 0.5, mean + 10);
+  for (const Record& record : {slow, fast}) {
+    EXPECT_TRUE(has(record, "off_reference"));
+    EXPECT_EQ(record.verdict.status, "invalid");
+    ASSERT_EQ(record.verdict.reasons.size(), 1u);
+  }
+  EXPECT_NE(slow.verdict.reasons[0].find("off_reference: 26.67 steps to the target, more than"), std::string::npos);
+  EXPECT_NE(fast.verdict.reasons[0].find("off_reference: 26.67 steps to the target, fewer than"), std::string::npos);
+}
+
+TEST(ToTarget, ARunForATimeHasNone) {
+  Record record = testing::sample_record();
+  summarise(record);
+  EXPECT_FALSE(record.summary.to_target);
+  EXPECT_FALSE(has(record, "no_reference"));
+}
+
+}  // namespace
+}  // namespace tw
