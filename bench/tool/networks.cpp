@@ -8,6 +8,7 @@
 #include "bench/tool/commands.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/nearest.hpp"
+#include "models/catalog/tasks.hpp"
 #include "results/text.hpp"
 
 namespace tw::tool {
@@ -24,6 +25,9 @@ struct Precision {
 };
 constexpr std::array<Precision, 2> precisions = {{{"float32", 4}, {"bf16", 2}}};
 
+/// 0.1f as 0.1.
+double decimal(float value) { return std::stod(fmt::format("{}", value)); }
+
 /// What the user sees of a network's shape.
 std::string shape_of(const NetworkDescription& network) {
   if (network.is_tokens()) {
@@ -33,6 +37,28 @@ std::string shape_of(const NetworkDescription& network) {
   const ResnetDescription& r = network.resnet();
   return fmt::format("{} bottlenecks, {} x {} images, {} classes", fmt::join(r.blocks, "+"), r.image_size, r.image_size,
                      r.classes);
+}
+
+/// The same for programs.
+Json sizes_of(const NetworkDescription& network) {
+  if (network.is_tokens()) {
+    const Gpt2Description& g = network.gpt2();
+    return {{"layers", g.layers}, {"width", g.width}, {"heads", g.heads}, {"vocabulary", g.vocabulary}, {"max_seq", g.max_seq}};
+  }
+  const ResnetDescription& r = network.resnet();
+  Json sizes = {{"blocks", r.blocks}, {"stem_width", r.stem_width}, {"stem_kernel", r.stem_kernel}, {"stem_stride", r.stem_stride}};
+  sizes["stem_pool"] = r.stem_pool, sizes["image_size"] = r.image_size, sizes["image_channels"] = r.image_channels;
+  sizes["classes"] = r.classes, sizes["label_smoothing"] = decimal(r.label_smoothing);
+  return sizes;
+}
+
+Json json_of(const TaskDescription& t) {
+  Json json = {{"name", t.name}, {"model", t.model}, {"seq_len", t.seq_len}, {"global_batch", t.global_batch}};
+  json["optimizer"] = {{"learning_rate", decimal(t.learning_rate)}, {"warmup_steps", t.warmup_steps}, {"decay_steps", t.decay_steps},
+                       {"final_share", decimal(t.final_learning_rate_share)}};
+  json["metric"] = to_string(t.metric), json["target"] = t.target, json["held_out_samples"] = t.held_out_samples;
+  json["evaluation_interval"] = t.evaluation_interval, json["most_steps"] = t.most_steps;
+  return json;
 }
 
 const char* kind_name(Product::Kind kind) {
@@ -87,6 +113,7 @@ int models(bool json) {
     const double flops = model_flops_per_sample(network, network.default_seq_len);
     Json entry = {{"name", network.name},
                   {"shape", shape_of(network)},
+                  {"sizes", sizes_of(network)},
                   {"parameters", parameters},
                   {"model_flops_per_sample", flops}};
     entry["seq_len"] = network.is_tokens() ? Json(network.default_seq_len) : Json();
@@ -96,10 +123,17 @@ int models(bool json) {
                      network.is_tokens() ? fmt::format("{} tokens", network.default_seq_len) : "1 image"}});
   }
   if (json) {
-    fmt::print("{}\n", Json{{"flops_rule", flops_rule()}, {"models", std::move(all)}}.dump(2));
+    Json with_target = Json::array();
+    for (const TaskDescription& task : tasks()) with_target.push_back(json_of(task));
+    fmt::print("{}\n", Json{{"flops_rule", flops_rule()}, {"models", std::move(all)}, {"tasks", std::move(with_target)}}.dump(2));
   } else {
     print_table(rows, 2);
     fmt::print("\n  {}\n", text::wrap(flops_rule(), text_width, 2));
+    for (const TaskDescription& t : tasks())
+      fmt::print("\n  {}\n", text::wrap(fmt::format("--target trains {} to {} {} ({}), {} samples a step{}", t.model,
+                                                    t.metric == TaskDescription::Metric::error ? "held-out error" : "excess loss",
+                                                    t.target, t.name, t.global_batch,
+                                                    t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""), text_width, 2));
   }
   return 0;
 }

@@ -80,7 +80,7 @@ ParseResult parse_options(int argc, char** argv) {
       ->group("Energy");
   app.add_option("--estimate-watts", options.estimate_watts, "nominal power for an estimate, never counted")
       ->group("Energy");
-  app.add_option("--suite", options.suite, "a built-in plan: quick")->group("What");
+  app.add_option("--suite", options.suite, "a built-in plan: quick, convergence")->group("What");
   app.add_option("--config", options.config, "a plan as JSON; keys as the options, with underscores")->group("What");
   app.add_option("--seed", options.seed, "of weights and data (default 1)")->group("What");
   app.add_flag("--recompute", options.recompute, "keep layer inputs only and recompute the rest in backward")
@@ -90,6 +90,13 @@ ParseResult parse_options(int argc, char** argv) {
   app.add_option("--steps", options.steps, "steps of a trial instead of a window; energy is then marked\nshort")
       ->group("How long");
   app.add_option("--warmup", options.warmup_steps, "steps before the first trial, at least (default 3)")
+      ->group("How long");
+  app.add_option("--target", options.target,
+                 "train until the network's task reaches its target:\n'default', or nats over the floor (tokens), or\n"
+                 "held-out error (images)")
+      ->group("How long");
+  list(app.add_option("--seeds", options.seeds, "runs of each point to its target (default 5), or a list\n"
+                                                "of seeds, one for each run"))
       ->group("How long");
   app.add_option("--device", options.device, "auto (default), cpu, cuda, reference")->group("Where");
   app.add_option("--threads", options.threads, "compute threads of a rank (default: OMP_NUM_THREADS, else\n"
@@ -128,6 +135,11 @@ ParseResult parse_options(int argc, char** argv) {
       throw UsageError("a suite or config is frozen: leave out --model, --precision and the like");
     if (!options.config.empty() && has_settings(axes))
       throw UsageError("a config is frozen: leave out --gpu-clock and the like, or write gpu_clock into the file");
+    if (!options.target.empty()) {
+      parse_target("--target", options.target);
+      if (!options.config.empty()) throw UsageError("a config is frozen: leave out --target, or write target into the file");
+      if (!options.export_step.empty()) throw UsageError("--export-step and --target exclude each other: give one");
+    }
     if (options.steps && options.window_seconds)
       throw UsageError("--steps and --window exclude each other: give one");
     if (app.count("--resume") > 0) {
@@ -186,6 +198,17 @@ Request request_of(const Options& options, const std::string& config_text) {
   if (options.trials) measurement.trials = static_cast<int>(check_range("--trials", *options.trials, 1, most_trials));
   if (options.warmup_steps)
     measurement.warmup_steps = static_cast<int>(check_range("--warmup", *options.warmup_steps, 0, most_steps));
+  if (request.target || !options.target.empty()) {
+    if (options.steps || options.window_seconds || options.trials || options.warmup_steps)
+      throw UsageError("a run to a target ends at the target: leave out --steps, --window, --trials and --warmup");
+    if (planned && !request.target) throw UsageError("this suite trains for a time: leave out --target");
+    if (!request.target) request.target.emplace();
+    if (!options.target.empty()) request.target->value = parse_target("--target", options.target);
+    if (!options.seeds.empty()) set_seeds(*request.target, "--seeds", options.seeds, options.seeds.size() > 1);
+    changed = changed || !options.target.empty() || !options.seeds.empty();
+  } else if (!options.seeds.empty()) {
+    throw UsageError("--seeds is for runs to a target: give --target, or --seed for the one seed of all points");
+  }
   changed = changed || options.seed || options.steps || options.window_seconds || options.trials || options.warmup_steps;
   if (planned && changed) request.suite += changed_suite;
   return request;

@@ -15,6 +15,8 @@ struct Options {
   // How long, how: what was given explicitly, over a suite's or config's own.
   std::optional<double> window_seconds;
   std::optional<std::int64_t> steps, trials, warmup_steps, seed;
+  std::string target;              ///< "default" or a number; empty: train for a time
+  std::vector<std::int64_t> seeds; ///< one value: how many
   bool recompute = false;
   std::string site;                ///< file of a site's own commands for knobs; empty: none
   bool force = false;              ///< set clocks where a lock is evident; resume a run that is not the same

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -47,6 +49,48 @@ std::vector<std::optional<T>> values_or_none(const std::vector<T>& values) {
   return {values.begin(), values.end()};
 }
 
+/// The task that a point is trained to, in place of a window: its shape is the default.
+TaskDescription task_for(const std::string& model, const std::optional<int>& layers, const TargetRequest& target) {
+  std::optional<TaskDescription> task = layers ? std::nullopt : task_of(model);
+  if (!task) {
+    std::vector<std::string> known;
+    for (const TaskDescription& one : tasks()) known.push_back(one.model);
+    throw UsageError(fmt::format("--target: {} has no task whose target is known to be reached; {} have one: choose of them, or leave "
+                                 "--target out", layers ? model + " with --layers" : model, fmt::join(known, ", ")));
+  }
+  if (target.value) task->target = *target.value;
+  return *task;
+}
+
+/// Every rank evaluates its part of the held-out samples, in whole micro-batches.
+void check_evaluation(const Point& point) {
+  const std::int64_t pass = point.micro_batch * point.ranks;
+  if (point.task->held_out_samples % pass != 0)
+    throw UsageError(fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}: choose a micro-batch "
+                                 "that does", point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name));
+}
+
+/// Seeds for all runs, dealt out in the order that was asked for: no two runs of a report share one.
+void deal_seeds(RunPlan& plan, const TargetRequest& target) {
+  if (!target.seeds.empty()) {
+    const std::size_t points = plan.points.size();
+    if (target.seeds.size() % points != 0)
+      throw UsageError(fmt::format("--seeds lists {} seeds for {} points: give as many for each, or a count", target.seeds.size(), points));
+    const auto each = static_cast<std::ptrdiff_t>(target.seeds.size() / points);
+    for (std::size_t i = 0; i < points; ++i) {
+      const auto first = target.seeds.begin() + static_cast<std::ptrdiff_t>(i) * each;
+      plan.points[i].seeds.assign(first, first + each);
+    }
+    return;
+  }
+  const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
+  if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
+    throw UsageError(fmt::format("--seed {}: {} runs count on from it, which passes the largest seed", plan.seed, runs));
+  std::uint64_t next = plan.seed;
+  for (Point& point : plan.points)
+    for (int i = 0; i < target.seed_count; ++i) point.seeds.push_back(next++);
+}
+
 std::string point_id(const Point& point) {
   std::string id = point.network.name;
   if (point.layers) id += fmt::format("-l{}", *point.layers);
@@ -56,6 +100,7 @@ std::string point_id(const Point& point) {
   for (const SettingAxis& axis : setting_axes())
     if (const auto value = point.setting.find(axis.kind); value != point.setting.end())
       id += fmt::format("/{}={}", axis.key, set_point_text(axis.kind, value->second));
+  if (point.task) id += fmt::format("/to{}", point.task->target);
   return id;
 }
 
@@ -151,6 +196,30 @@ std::int64_t check_range(const std::string& what, std::int64_t value, std::int64
   return value;
 }
 
+std::optional<double> parse_target(const std::string& name, const std::string& text) {
+  if (text == "default") return std::nullopt;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || !std::isfinite(value))
+    throw UsageError(fmt::format("{} {}: must be a number above 0, or 'default' for the task's own", name, text));
+  return value;
+}
+
+void set_seeds(TargetRequest& target, const std::string& name, const std::vector<std::int64_t>& values, bool is_list) {
+  if (!is_list) {
+    target.seed_count = static_cast<int>(check_range(name, values.front(), 1, most_trials));
+    return;
+  }
+  target.seeds.clear();
+  std::set<std::int64_t> seen;
+  for (const std::int64_t value : values) {
+    check_range(name, value, 0, largest_seed);
+    if (!seen.insert(value).second) throw UsageError(fmt::format("{}: {} stands there twice, and no seed is used again", name, value));
+    target.seeds.push_back(static_cast<std::uint64_t>(value));
+  }
+  if (target.seeds.empty()) throw UsageError(fmt::format("{}: the list is empty: give seeds, or a count", name));
+}
+
 const std::vector<std::string>& precision_names() {
   static const std::vector<std::string> names = {"float32", "tf32", "bf16", "fp16", "fp8"};
   return names;
@@ -188,8 +257,9 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
                     point.precision = precision;
                     point.ranks = ranks;
                     point.setting = setting;
+                    if (request.target) point.task = task_for(model, layers, *request.target);
                     if (point.network.is_tokens()) {
-                      point.seq_len = seq_len.value_or(point.network.default_seq_len);
+                      point.seq_len = seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
                       check_positive(point.seq_len, "--seq-len");
                       const std::int64_t longest = point.network.gpt2().max_seq;
                       if (point.seq_len > longest)
@@ -198,16 +268,24 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
                     } else if (seq_len) {
                       throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
                     }
-                    solve_batch(point, micro, accumulate, global);
+                    if (point.task && !(micro && accumulate) && !global)
+                      solve_batch(point, micro, micro || accumulate ? accumulate : 1, point.task->global_batch);
+                    else
+                      solve_batch(point, micro, accumulate, global);
                     check_range(point.micro_batch, most_micro_batch, "micro-batch");
                     check_range(point.accumulate, most_accumulate, "accumulation");
                     check_range(point.global_batch(), most_global_batch, "global batch");
+                    if (point.task) check_evaluation(point);
                     point.id = point_id(point);
                     if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
                     plan.points.push_back(std::move(point));
                   }
   }
   if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
+  if (request.target) {
+    deal_seeds(plan, *request.target);
+    plan.measurement.trials = static_cast<int>(plan.points.front().seeds.size());
+  }
   order_points(plan.points, plan.seed);
   return plan;
 }
@@ -218,9 +296,10 @@ std::string RunPlan::canonical_json() const {
   json["device"] = device;
   json["seed"] = seed;
   json["recompute"] = recompute;
-  json["window_s"] = measurement.window_seconds;
+  const bool to_target = !points.empty() && points.front().task;
+  json["window_s"] = to_target ? Json() : Json(measurement.window_seconds);
   json["trials"] = measurement.trials;
-  json["warmup_steps"] = measurement.warmup_steps;
+  json["warmup_steps"] = to_target ? 0 : measurement.warmup_steps;
   json["steps"] = measurement.steps ? Json(*measurement.steps) : Json();
   json["points"] = Json::array();
   for (const Point& point : points) {
@@ -228,6 +307,15 @@ std::string RunPlan::canonical_json() const {
                   {"ranks", point.ranks},     {"micro_batch", point.micro_batch}, {"accumulate", point.accumulate},
                   {"layers", point.layers ? Json(*point.layers) : Json()}};
     if (point.network.is_tokens()) entry["seq_len"] = point.seq_len;
+    if (point.task) {
+      entry["target"] = {{"task", point.task->name},
+                         {"metric", to_string(point.task->metric)},
+                         {"value", point.task->target},
+                         {"held_out_samples", point.task->held_out_samples},
+                         {"evaluation_interval", point.task->evaluation_interval},
+                         {"most_steps", point.task->most_steps}};
+      entry["seeds"] = point.seeds;
+    }
     for (const auto& [kind, value] : point.setting)
       entry["setting"][to_string(kind)] = names_of(kind).empty() ? Json(value) : Json(set_point_text(kind, value));
     json["points"].push_back(std::move(entry));

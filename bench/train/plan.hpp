@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/catalog/description.hpp"
+#include "models/catalog/tasks.hpp"
 #include "power/knob.hpp"
 
 namespace tw {
@@ -32,11 +33,22 @@ struct Measurement {
   double ceiling_seconds = 4;               ///< for timing the products alone, before and after together
 };
 
+/// What --seeds N means where it is left out.
+inline constexpr int default_seed_count = 5;
+
+/// Training until each network's task reaches its target, once for each seed, instead of for a time.
+struct TargetRequest {
+  std::optional<double> value;              ///< nullopt: the task's own
+  int seed_count = default_seed_count;
+  std::vector<std::uint64_t> seeds;         ///< one for each run of the plan; empty: from the request's seed on
+};
+
 /// Everything asked for, before the number of ranks is known.
 struct Request {
   std::string suite = "command-line";
   std::vector<Axes> axes;                   ///< each entry is a grid; the plan has the points of all
   Measurement measurement;
+  std::optional<TargetRequest> target;      ///< of the measurement nothing else counts then
   std::uint64_t seed = 1;
   bool recompute = false;
 };
@@ -50,6 +62,8 @@ struct Point {
   std::int64_t micro_batch = 0, accumulate = 0, seq_len = 0;
   int ranks = 1;
   std::map<KnobKind, double> setting;       ///< what is not in it stays as found
+  std::optional<TaskDescription> task;      ///< trained to its target, once with each of the seeds
+  std::vector<std::uint64_t> seeds;         ///< those of this point alone
   std::int64_t global_batch() const { return micro_batch * accumulate * ranks; }
 };
 
@@ -86,6 +100,10 @@ const std::vector<std::string>& precision_names();
 const std::vector<std::string>& suite_names();
 /// Throws UsageError with the nearest name.
 Request suite_request(const std::string& name);
+/// "default" (nullopt: the task's own) or a number above 0. Throws UsageError that names `name`.
+std::optional<double> parse_target(const std::string& name, const std::string& text);
+/// A count, or a list of seeds that differ. Throws UsageError that names `name`.
+void set_seeds(TargetRequest& target, const std::string& name, const std::vector<std::int64_t>& values, bool is_list);
 /// Understands a config file's text (keys as the long options, with underscores; "grids" is a list of objects with axes, and
 /// axes beside it are the defaults of each grid). Throws UsageError that names file, place and key, and suggests the nearest
 /// known key.

@@ -12,10 +12,12 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/steady.hpp"
+#include "bench/train/target_run.hpp"
 #include "comm/bucketer.hpp"
 #include "results/report_io.hpp"
 #include "results/statistics.hpp"
 #include "results/text.hpp"
+#include "results/to_target.hpp"
 #include "results/verdict.hpp"
 
 namespace tw {
@@ -63,8 +65,10 @@ class PointRun {
   PointRun(RunContext& context, const Point& point) : context_(context), point_(point), stream_(context.device.create_stream()) {}
 
   /// Everything that may fail for want of memory or support; no collectives inside.
-  void set_up() {
-    steps_ = context_.steps(context_.device, trainer_config(point_, context_.plan, context_.job.rank()));
+  void set_up(std::uint64_t seed) {
+    TrainerConfig config = trainer_config(point_, context_.plan, context_.job.rank());
+    config.seed = seed;
+    steps_ = context_.steps(context_.device, config);
   }
   /// Collective.
   void connect() {
@@ -103,35 +107,43 @@ class PointRun {
   }
   bool is_steady_at_start() const { return is_steady_; }
 
-  /// Barrier, synchronise, read meters, barrier, steps, synchronise, barrier, read meters, barrier (DESIGN §5.5).
   Samples window(double step_estimate_seconds, int trial) {
     const Measurement& measurement = context_.plan.measurement;
-    Samples samples;
     // The ranks look up together about once a second: for the window's end and for signals.
     const std::int64_t stride = step_estimate_seconds > 0
         ? std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(1.0, measurement.window_seconds / 8) / step_estimate_seconds), 1, 10000) : 1;
     const std::int64_t limit = measurement.steps.value_or(std::numeric_limits<std::int64_t>::max());
-    communicator_->barrier(*stream_);
-    stream_->synchronize();
-    context_.energy.begin();
-    samples.node_before = read_cpu_times();
-    samples.cpu_seconds = -process_cpu_seconds();
-    const auto start = Clock::now();
-    std::int64_t done = 0;
-    while (done < limit) {
-      for (std::int64_t i = 0; i < stride && done < limit; ++i, ++done) step(samples);
-      const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0});
-      if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
-      if (!measurement.steps && now[0] >= measurement.window_seconds) break;
-      context_.progress.stage(measurement.steps ? fmt::format("step {}/{}", done, limit)
-                                                : fmt::format("trial {}/{}", trial + 1, measurement.trials));
-    }
-    stream_->synchronize();
-    samples.window_seconds = seconds_since(start);
-    samples.cpu_seconds += process_cpu_seconds();
-    samples.node_after = read_cpu_times();
-    context_.energy.end();
-    return samples;
+    return measured([&](Samples& samples, Clock::time_point start) {
+      std::int64_t done = 0;
+      while (done < limit) {
+        for (std::int64_t i = 0; i < stride && done < limit; ++i, ++done) step(samples);
+        const auto now = context_.job.maximum({seconds_since(start), interruption ? 1.0 : 0.0});
+        if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+        if (!measurement.steps && now[0] >= measurement.window_seconds) break;
+        context_.progress.stage(measurement.steps ? fmt::format("step {}/{}", done, limit)
+                                                  : fmt::format("trial {}/{}", trial + 1, measurement.trials));
+      }
+    });
+  }
+
+  /// From the first step's data to the first evaluation at or under the target, inside one window; or to the last step, or
+  /// to a loss that is no number any more.
+  Samples to_target(const Target& target, TargetRun& run) {
+    return measured([&](Samples& samples, Clock::time_point start) {
+      for (bool ended = false; !ended;) {
+        step(samples);
+        const auto done = static_cast<std::int64_t>(samples.step_seconds.size());
+        if (done % target.evaluation_interval != 0 && done != target.most_steps) continue;
+        const double before = seconds_since(start);
+        Evaluation& now = run.evaluations.emplace_back(evaluate_held_out(context_.job, *steps_, point_));
+        now.step = done;
+        now.time_s = seconds_since(start);
+        run.evaluation_s += now.time_s - before;
+        const double metric = metric_of(target, now);
+        ended = !std::isfinite(metric) || reaches(target, now) || done == target.most_steps;
+        context_.progress.stage(fmt::format("seed {}: step {}, {:.4g} of {:.4g}", run.seed, done, metric, target.value));
+      }
+    });
   }
 
   /// Shares of the operators in one step, measured apart because timing each costs time.
@@ -152,6 +164,24 @@ class PointRun {
   std::uint64_t planned_bytes() const { return steps_->planned_bytes(); }
 
  private:
+  /// Barrier, synchronise, read meters, barrier, work, synchronise, barrier, read meters, barrier (DESIGN §5.5).
+  template <class Work>
+  Samples measured(Work work) {
+    Samples samples;
+    communicator_->barrier(*stream_);
+    stream_->synchronize();
+    context_.energy.begin();
+    samples.node_before = read_cpu_times();
+    samples.cpu_seconds = -process_cpu_seconds();
+    const auto start = Clock::now();
+    work(samples, start);
+    stream_->synchronize();
+    samples.window_seconds = seconds_since(start);
+    samples.cpu_seconds += process_cpu_seconds();
+    samples.node_after = read_cpu_times();
+    context_.energy.end();
+    return samples;
+  }
   void step(Samples& samples) {
     const auto start = Clock::now();
     const StepResult result = steps_->step(sync_);
@@ -193,6 +223,16 @@ Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
   return trial;
 }
 
+/// The slowest rank's times of an evaluation that all shared (collective).
+TargetRun merge(Job& job, TargetRun run) {
+  std::vector<double> seconds = {run.evaluation_s};
+  for (const Evaluation& evaluation : run.evaluations) seconds.push_back(evaluation.time_s);
+  seconds = job.maximum(std::move(seconds));
+  run.evaluation_s = seconds[0];
+  for (std::size_t i = 0; i < run.evaluations.size(); ++i) run.evaluations[i].time_s = seconds[i + 1];
+  return run;
+}
+
 Workload workload_of(const Point& point, const RunContext& context) {
   Workload workload;
   workload.model = point.network.name;
@@ -212,6 +252,21 @@ Workload workload_of(const Point& point, const RunContext& context) {
   return workload;
 }
 
+/// The largest rank's memory since it was last reset (collective).
+void note_peak(Job& job, Summary& summary) {
+  summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(job.maximum({static_cast<double>(peak_resident_bytes())}).front());
+}
+
+/// A record with all its trials: what the settings showed along them, and what follows (collective).
+Record finished(RunContext& context, Record record) {
+  record.verdict.flags.insert(record.verdict.flags.begin(), context.flags.begin(), context.flags.end());
+  record.summary.energy_reason = context.energy_reason;
+  if (context.settings) context.settings->observe(record.setting);
+  observe_settings(record.setting, record.trials, context.gpus);
+  summarise(record);
+  return record;
+}
+
 Record not_run(Record record, const char* status, const std::string& reason) {
   record.verdict = Verdict{status, {}, {reason}};
   summarise(record);  // why each figure is absent
@@ -222,13 +277,36 @@ class TrainerSteps : public StepSource {
  public:
   TrainerSteps(Device& device, const TrainerConfig& config) : trainer_(device, config) {}
   StepResult step(const GradientSync& sync) override { return trainer_.step(sync); }
+  EvaluationResult evaluate(std::uint64_t batch_index) override { return trainer_.evaluate(batch_index); }
   std::uint64_t planned_bytes() const override { return trainer_.memory().total(); }
 
  private:
   Trainer trainer_;
 };
 
+/// Trains the point to its target with each of its seeds, from new weights each time (collective). Throws Stop on all ranks
+/// where a network does not fit.
+void run_to_target(RunContext& context, const Point& point, Record& record) {
+  Job& job = context.job;
+  for (const std::uint64_t seed : point.seeds) {
+    context.progress.stage("building plans and weights");
+    PointRun run(context, point);
+    together(job, [&] { run.set_up(seed); });
+    run.connect();
+    TargetRun target_run;
+    target_run.seed = seed;
+    const Samples samples = run.to_target(*record.target, target_run);
+    record.trials.push_back(merge(job, context.energy, samples));
+    record.trials.back().target_run = merge(job, std::move(target_run));
+    record.summary.planned_bytes_per_rank = run.planned_bytes();
+  }
+  note_peak(job, record.summary);
+  record.summary.of_ceiling_reason = "not measured in runs to a target";
+}
+
 }  // namespace
+
+EvaluationResult StepSource::evaluate(std::uint64_t) { throw Error(Failure::internal, "these steps have nothing to evaluate"); }
 
 std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& config) {
   return std::make_unique<TrainerSteps>(device, config);
@@ -250,6 +328,12 @@ TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) 
   config.seq_len = point.seq_len;
   config.accumulate = point.accumulate;
   config.optimizer = default_optimizer(point.network);
+  if (point.task) {
+    config.optimizer.learning_rate = point.task->learning_rate;
+    config.optimizer.final_learning_rate_share = point.task->final_learning_rate_share;
+    config.optimizer.warmup_steps = point.task->warmup_steps;
+    config.optimizer.decay_steps = point.task->decay_steps;
+  }
   config.seed = plan.seed;
   config.recompute = plan.recompute;
   config.rank = rank;
@@ -297,6 +381,7 @@ Record run_point(RunContext& context, const Point& point) {
   Record record;
   record.id = point.id;
   record.workload = workload_of(point, context);
+  if (point.task) record.target = target_of(point, record.workload);
   Summary& summary = record.summary;
   summary.model_flops_per_sample = model_flops_per_sample(point.network, point.seq_len);
   summary.flops_rule = flops_rule();
@@ -318,6 +403,17 @@ Record run_point(RunContext& context, const Point& point) {
     }
   }
   note_found(record.setting, context.found);
+  if (point.task) {
+    reset_peak_resident_bytes();
+    try {
+      run_to_target(context, point, record);
+    } catch (const Stop& stop) {
+      if (stop.code() == exit_interrupted) throw;
+      record.trials.clear();
+      return not_run(std::move(record), "failed", stop.what());
+    }
+    return finished(context, std::move(record));
+  }
 
   const DType dtype = dtype_of(point.precision);
   summary.of_ceiling_reason = job.agree(why_no_ceiling(point, job, context.device.info().threads));
@@ -336,7 +432,7 @@ Record run_point(RunContext& context, const Point& point) {
     stop_if_interrupted(job);
     context.progress.stage("building plans and weights");
     reset_peak_resident_bytes();  // the network's, not that of the ceiling's operands
-    together(job, [&] { run->set_up(); });
+    together(job, [&] { run->set_up(context.plan.seed); });
   } catch (const Stop& stop) {
     if (stop.code() == exit_interrupted) throw;
     return not_run(std::move(record), "failed", stop.what());
@@ -356,8 +452,8 @@ Record run_point(RunContext& context, const Point& point) {
     steps_done += static_cast<std::int64_t>(samples.step_seconds.size());
   }
   summary.op_share = run->profile();
-  summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(job.maximum({static_cast<double>(peak_resident_bytes())}).front());
   summary.planned_bytes_per_rank = run->planned_bytes();
+  note_peak(job, summary);
   // Without the network, whose memory the plans for timing would come on top of.
   run.reset();
   try {
@@ -368,13 +464,8 @@ Record run_point(RunContext& context, const Point& point) {
   }
   // The better of the two timings: a ceiling that is too low would flatter the step.
   if (has_ceiling) summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
-  record.verdict.flags.insert(record.verdict.flags.begin(), context.flags.begin(), context.flags.end());
-  summary.energy_reason = context.energy_reason;
-  if (context.settings) context.settings->observe(record.setting);
-  observe_settings(record.setting, record.trials, context.gpus);
   if (context.plan.measurement.steps) record.verdict.flags.push_back("steps_given");
-  summarise(record);
-  return record;
+  return finished(context, std::move(record));
 }
 
 }  // namespace tw

@@ -21,6 +21,8 @@ class StepSource {
   virtual ~StepSource() = default;
   /// Collective by way of `sync`.
   virtual StepResult step(const GradientSync& sync) = 0;
+  /// A held-out micro-batch (Trainer::evaluate), for runs to a target.
+  virtual EvaluationResult evaluate(std::uint64_t batch_index);
   virtual std::uint64_t planned_bytes() const = 0;
 };
 /// Allocates all that a point's steps need; no collectives.

@@ -32,6 +32,19 @@ Request quick() {
   return request;
 }
 
+/// All tasks to their targets, both precisions, accumulation 1 and 4 at the tasks' global batch.
+Request convergence() {
+  Request request;
+  request.suite = "convergence";
+  Axes axes;
+  for (const TaskDescription& task : tasks()) axes.model.push_back(task.model);
+  axes.precision = {"float32", "bf16"};
+  axes.accumulate = {1, 4};
+  request.axes.push_back(std::move(axes));
+  request.target = TargetRequest{.value = {}, .seed_count = 3, .seeds = {}};
+  return request;
+}
+
 [[noreturn]] void fail(const std::string& path, const std::string& what) { throw UsageError(fmt::format("{}: {}", path, what)); }
 
 /// One handler for each known key, so that the list of keys and what they do cannot drift apart.
@@ -110,12 +123,13 @@ Handlers axes_handlers(Axes& axes) {
 }  // namespace
 
 const std::vector<std::string>& suite_names() {
-  static const std::vector<std::string> names = {"quick"};
+  static const std::vector<std::string> names = {"quick", "convergence"};
   return names;
 }
 
 Request suite_request(const std::string& name) {
   if (name == "quick") return quick();
+  if (name == "convergence") return convergence();
   const std::string close = nearest(name, suite_names());
   throw UsageError(fmt::format("unknown --suite '{}': {}", name,
                                close.empty() ? fmt::format("known: {}", fmt::join(suite_names(), ", "))
@@ -175,6 +189,18 @@ Request read_config(const std::string& path, const std::string& text) {
     request.seed = static_cast<std::uint64_t>(check_range("/seed", read_integer<std::int64_t>(v), 0, largest_seed));
   };
   handlers["recompute"] = [&](const Json& v) { request.recompute = v.get<bool>(); };
+  std::optional<std::optional<double>> target;
+  handlers["target"] = [&](const Json& v) {
+    target = parse_target("/target", v.is_string() ? v.get<std::string>() : fmt::format("{}", v.get<double>()));
+  };
+  TargetRequest runs;
+  bool seeds_given = false;
+  handlers["seeds"] = [&](const Json& v) {
+    std::vector<std::int64_t> values;
+    read_list(values, v);
+    set_seeds(runs, "/seeds", values, v.is_array());
+    seeds_given = true;
+  };
   std::optional<std::vector<Axes>> grids;
   handlers["grids"] = [&](const Json& v) {
     if (!v.is_array()) fail(path, "/grids must be a list of objects");
@@ -187,6 +213,14 @@ Request read_config(const std::string& path, const std::string& text) {
     }
   };
   read_object(path, "", json, handlers);
+  if (target) {
+    for (const char* key : {"steps", "window_s", "trials", "warmup_steps"})
+      if (json.contains(key)) fail(path, fmt::format("/{} and /target exclude each other: a run to a target ends there", key));
+    runs.value = *target;
+    request.target = std::move(runs);
+  } else if (seeds_given) {
+    fail(path, "/seeds is for runs to a target: add \"target\", or write \"seed\"");
+  }
   if (request.measurement.steps && window_given) fail(path, "/steps and /window_s exclude each other: give one");
   if (request.measurement.steps && !trials_given) request.measurement.trials = 1;
   if (!grids) {

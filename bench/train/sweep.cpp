@@ -46,10 +46,10 @@ bool is_colourful(const Job& job) {
   return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
-/// 0 where a number of steps was asked for.
+/// 0 where a number of steps, or a target, was asked for.
 double expected_point_seconds(const RunPlan& plan) {
   const Measurement& m = plan.measurement;
-  return m.steps ? 0 : m.window_seconds * (m.trials + 0.15) + m.ceiling_seconds + 1;
+  return m.steps || plan.points.front().task ? 0 : m.window_seconds * (m.trials + 0.15) + m.ceiling_seconds + 1;
 }
 
 std::string short_result(const Record& record) {
@@ -57,6 +57,10 @@ std::string short_result(const Record& record) {
     return record.verdict.status + ": " + (record.verdict.reasons.empty() ? "" : record.verdict.reasons.front());
   const Summary& s = record.summary;
   std::string text = record.verdict.status;
+  if (s.to_target && s.to_target->time_s)
+    text += fmt::format(" · target after {:.4g} steps, {:.4g} s", s.to_target->steps->value, s.to_target->time_s->value);
+  else if (s.to_target)
+    text += " · " + s.to_target->reason;
   const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
   if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
   if (s.of_ceiling) text += fmt::format(" · {:.2f} of ceiling", *s.of_ceiling);

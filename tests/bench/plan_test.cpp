@@ -154,6 +154,87 @@ TEST(Plan, TheCanonicalFormFollowsEveryAxis) {
   EXPECT_NE(plan_of(base, 4).canonical_json(), text) << "ranks";
 }
 
+TEST(PlanToTarget, ATaskGivesItsShapeAndItsBatch) {
+  const RunPlan plan = plan_of({"--model", "gpt2-tiny,resnet-tiny", "--target", "default", "--accumulate", "1,4"});
+  ASSERT_EQ(plan.points.size(), 4u);
+  for (const Point& point : plan.points) {
+    const TaskDescription task = task_of(point.network.name).value();
+    ASSERT_TRUE(point.task);
+    EXPECT_EQ(point.task->target, task.target);
+    EXPECT_EQ(point.seq_len, task.seq_len);
+    EXPECT_EQ(point.global_batch(), task.global_batch);
+    EXPECT_EQ(point.task->held_out_samples % (point.micro_batch * point.ranks), 0);
+  }
+  const RunPlan own = plan_of({"--model", "gpt2-tiny", "--target", "0.25", "--seq-len", "16", "--micro-batch", "2", "--accumulate", "3"});
+  EXPECT_EQ(own.points[0].task->target, 0.25);
+  EXPECT_EQ(own.points[0].seq_len, 16);
+  EXPECT_EQ(own.points[0].global_batch(), 12);
+  EXPECT_NE(own.points[0].id.find("/to0.25"), std::string::npos);
+}
+
+TEST(PlanToTarget, NoSeedIsUsedTwice) {
+  const auto all = [](const RunPlan& plan) {
+    std::vector<std::uint64_t> seeds;
+    for (const Point& point : plan.points) seeds.insert(seeds.end(), point.seeds.begin(), point.seeds.end());
+    return seeds;
+  };
+  const std::vector<std::string> base = {"--model", "gpt2-tiny", "--target", "default", "--accumulate", "1,4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), base.begin(), base.end());
+    return more;
+  };
+  EXPECT_EQ(all(plan_of(base)), (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(all(plan_of(with({"--seeds", "2", "--seed", "40"}))), (std::vector<std::uint64_t>{40, 41, 42, 43}));
+  EXPECT_EQ(all(plan_of(with({"--seeds", "9,5,3,7"}))), (std::vector<std::uint64_t>{9, 5, 3, 7}));
+  EXPECT_EQ(plan_of(with({"--seeds", "9,5,3,7"})).measurement.trials, 2);
+  EXPECT_NE(refusal(with({"--seeds", "9,5,3"})).find("3 seeds for 2 points"), std::string::npos);
+  EXPECT_NE(refusal(with({"--seeds", "9,5,9,4"})).find("9 stands there twice"), std::string::npos);
+  EXPECT_NE(refusal(with({"--seeds", "0"})).find("at least 1"), std::string::npos);
+  EXPECT_NE(refusal(with({"--seed", std::to_string(largest_seed)})).find("passes the largest seed"), std::string::npos);
+}
+
+TEST(PlanToTarget, WhatCannotBeIsRefused) {
+  const auto says = [](const std::vector<std::string>& words, const std::string& what) {
+    const std::string text = refusal(words);
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+  };
+  says({"--model", "gpt2-124m", "--target", "default"}, "gpt2-124m has no task");
+  says({"--model", "gpt2-tiny", "--layers", "1", "--target", "default"}, "has no task");
+  says({"--model", "gpt2-tiny", "--target", "soon"}, "--target soon: must be a number above 0, or 'default'");
+  says({"--model", "gpt2-tiny", "--target", "0"}, "above 0");
+  says({"--model", "gpt2-tiny", "--target", "nan"}, "above 0");
+  says({"--model", "gpt2-tiny", "--target", "0.1", "--steps", "4"}, "leave out --steps");
+  says({"--model", "gpt2-tiny", "--target", "0.1", "--window", "4"}, "leave out --steps");
+  says({"--model", "gpt2-tiny", "--seeds", "4"}, "--seeds is for runs to a target");
+  says({"--suite", "quick", "--target", "0.1"}, "trains for a time");
+  says({"--model", "gpt2-tiny", "--target", "0.1", "--micro-batch", "3", "--accumulate", "1"}, "do not divide the");
+}
+
+TEST(PlanToTarget, TheConvergenceSuiteIsEveryTaskInBothPrecisionsAndAccumulations) {
+  const RunPlan plan = plan_of({"--suite", "convergence"});
+  EXPECT_EQ(plan.points.size(), 4 * tasks().size());
+  EXPECT_EQ(plan.suite, "convergence");
+  for (const Point& point : plan.points) {
+    EXPECT_EQ(point.seeds.size(), 3u);
+    EXPECT_EQ(point.global_batch(), task_of(point.network.name)->global_batch);
+  }
+  EXPECT_EQ(plan_of({"--suite", "convergence", "--seeds", "5"}).suite, "convergence (changed)");
+}
+
+TEST(PlanToTarget, TheCanonicalFormFollowsTargetAndSeeds) {
+  const auto text = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--model", "gpt2-tiny", "--accumulate", "1"});
+    return plan_of(more).canonical_json();
+  };
+  const std::string base = text({"--target", "default"});
+  EXPECT_NE(text({}), base);
+  EXPECT_NE(text({"--target", "0.2"}), base);
+  EXPECT_NE(text({"--target", "default", "--seeds", "4"}), base);
+  EXPECT_NE(text({"--target", "default", "--seed", "2"}), base);
+  EXPECT_EQ(text({"--target", "default", "--seeds", "5"}), base);
+  EXPECT_EQ(text({}).find("seeds"), std::string::npos) << "plans for a time keep their hash";
+}
+
 class Config : public testing::Test {
  protected:
   std::string refusal_of(const std::string& text) {
@@ -296,6 +377,18 @@ TEST(OptionsParsing, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(parse({"--help"}).exit_code, 0);
   EXPECT_NE(parse({"--help"}).text.find("--model"), std::string::npos);
   EXPECT_EQ(parse({"--version"}).exit_code, 0);
+}
+
+TEST_F(Config, RunsToATarget) {
+  const auto plan = [&](const std::string& text) { return make_plan(read_config(path_, text), 2, "cpu"); };
+  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": "default"})").points[0].seeds.size(), 5u);
+  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": 4})").points[0].task->target, 0.3);
+  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7]})").points[0].seeds, (std::vector<std::uint64_t>{7}));
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": "never"})").find("/target never"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 7]})").find("/seeds: 7 stands there twice"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})").find("the list is empty"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})").find("exclude each other"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "seeds": 4})").find("/seeds is for runs to a target"), std::string::npos);
 }
 
 }  // namespace

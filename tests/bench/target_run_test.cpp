@@ -1,0 +1,163 @@
+// Runs to a target, with scripted losses and with real training: where they end, what they record, and that an
+// optimizer that does not learn is found out.
+#include "bench/train/target_run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "bench/train/run_point.hpp"
+#include "models/compute/registry.hpp"
+#include "models/data/synthetic_data.hpp"
+#include "results/convergence.hpp"
+#include "results/report_io.hpp"
+#include "results/to_target.hpp"
+
+namespace tw {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// No training: the loss over the floor after so many steps, and which images are wrong.
+class ScriptedSteps : public StepSource {
+ public:
+  ScriptedSteps(const TrainerConfig& config, std::function<double(std::uint64_t seed, int step)> metric)
+      : config_(config), metric_(std::move(metric)) {}
+  StepResult step(const GradientSync&) override { return {4 - 1e-3 * ++steps_, 1, {}}; }
+  EvaluationResult evaluate(std::uint64_t) override {
+    const double metric = metric_(config_.seed, steps_);
+    if (config_.network.is_tokens()) {
+      const std::int64_t tokens = config_.micro_batch * config_.seq_len;
+      return {exact_floor(config_.network, config_.seq_len) + metric, 0, tokens};
+    }
+    const auto right = static_cast<std::int64_t>(std::lround((1 - metric) * static_cast<double>(config_.micro_batch)));
+    return {0.5, right, config_.micro_batch};
+  }
+  std::uint64_t planned_bytes() const override { return 0; }
+
+ private:
+  TrainerConfig config_;
+  std::function<double(std::uint64_t, int)> metric_;
+  int steps_ = 0;
+};
+
+class TargetRunTest : public testing::Test {
+ protected:
+  /// Runs the first point of a request, its task changed by `change`.
+  Record run(const std::string& model, const std::function<void(TaskDescription&)>& change,
+             const StepSourceFactory& steps, int seeds = 3) {
+    static Job job(nullptr, nullptr);  // one for each process
+    Request request;
+    request.axes.emplace_back().model = {model};
+    request.target = TargetRequest{.value = {}, .seed_count = seeds, .seeds = {}};
+    request.seed = 11;
+    RunPlan plan = make_plan(request, 1, "cpu");
+    change(*plan.points[0].task);
+    const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
+    const Machines machines(job);
+    EnergyWindow energy(job, machines);
+    Progress progress(false, 1, 0);
+    RunContext context{job, *device, plan, energy, progress, 25, "none asked for", {}, nullptr, {}, {}, steps};
+    Record record = run_point(context, plan.points[0]);
+    const Validation found = validate_record_lines(to_json_line(record) + "\n");
+    EXPECT_TRUE(found.violations.empty()) << found.violations.front();
+    return record;
+  }
+  static StepSourceFactory scripted(std::function<double(std::uint64_t, int)> metric) {
+    return [metric](Device&, const TrainerConfig& config) { return std::make_unique<ScriptedSteps>(config, metric); };
+  }
+  static bool has(const Record& record, const char* flag) {
+    return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+  }
+  static void short_intervals(TaskDescription& task) {
+    task.evaluation_interval = 10;
+    task.most_steps = 45;
+    task.target = 0.125;
+  }
+};
+
+TEST_F(TargetRunTest, EndsAtTheFirstEvaluationUnderTheTargetWithEachSeed) {
+  // Seed 11 arrives at step 20, 12 at 40, 13 at 30; what would have come later is not looked at.
+  const std::vector<int> arrives = {20, 40, 30};
+  const Record record =
+      run("gpt2-tiny", short_intervals,
+          scripted([&](std::uint64_t seed, int step) { return step < arrives[seed - 11] ? 0.25 : 0.0625; }));
+  ASSERT_EQ(record.trials.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Trial& trial = record.trials[i];
+    const TargetRun& target_run = trial.target_run.value();
+    EXPECT_EQ(target_run.seed, 11 + i);
+    EXPECT_EQ(trial.step_time_s.size(), static_cast<std::size_t>(arrives[i]));
+    EXPECT_EQ(target_run.evaluations.size(), static_cast<std::size_t>(arrives[i] / 10));
+    EXPECT_EQ(target_run.evaluations.back().step, arrives[i]);
+    EXPECT_NEAR(metric_of(*record.target, target_run.evaluations.back()), 0.0625, 1e-12);
+    EXPECT_LE(target_run.evaluations.back().time_s, trial.window_s);
+    EXPECT_FALSE(target_run.evaluations.back().error);
+  }
+  EXPECT_DOUBLE_EQ(record.summary.to_target->steps->value, 30);
+  EXPECT_DOUBLE_EQ(record.summary.to_target->samples->value, 30 * 32);
+  EXPECT_FALSE(has(record, "target_missed"));
+}
+
+TEST_F(TargetRunTest, AnErrorIsTheShareOfAllHeldOutImages) {
+  const Record record =
+      run("resnet-tiny", short_intervals, scripted([](std::uint64_t, int step) { return step < 20 ? 0.25 : 0.125; }));
+  const TargetRun& target_run = record.trials.at(0).target_run.value();
+  ASSERT_EQ(target_run.evaluations.size(), 2u);
+  EXPECT_EQ(target_run.evaluations[0].error, 0.25);
+  EXPECT_EQ(target_run.evaluations[1].error, 0.125);
+}
+
+TEST_F(TargetRunTest, TheLastStepIsEvaluatedAndEndsARunThatDoesNotConverge) {
+  const Record record =
+      run("gpt2-tiny", short_intervals, scripted([](std::uint64_t seed, int) { return seed == 12 ? 0.5 : 0.1; }));
+  ASSERT_EQ(record.trials.size(), 3u);
+  const std::vector<Evaluation>& evaluations = record.trials[1].target_run->evaluations;
+  ASSERT_EQ(evaluations.size(), 5u);
+  EXPECT_EQ(evaluations.back().step, 45) << "between two intervals";
+  EXPECT_TRUE(has(record, "target_missed"));
+  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_FALSE(record.summary.to_target->time_s);
+  EXPECT_NE(record.summary.to_target->reason.find("seed 12 did not reach"), std::string::npos);
+}
+
+TEST_F(TargetRunTest, ALossThatIsNoNumberEndsTheRun) {
+  const Record record =
+      run("gpt2-tiny", short_intervals, scripted([](std::uint64_t, int step) { return step < 20 ? 1.0 : nan; }));
+  EXPECT_EQ(record.trials.at(0).step_time_s.size(), 20u);
+  EXPECT_TRUE(has(record, "target_missed"));
+}
+
+// Real training, from here on; a target that is reached early, so that the tests are short.
+void early(TaskDescription& task) {
+  task.evaluation_interval = 5;
+  task.most_steps = 60;
+  task.target = 2.5;
+  task.held_out_samples = 32;
+}
+
+TEST_F(TargetRunTest, ARealRunReachesAnEarlyTarget) {
+  const Record record = run("gpt2-tiny", early, trainer_steps, 1);
+  EXPECT_FALSE(has(record, "target_missed")) << record.summary.to_target->reason;
+  EXPECT_GT(record.trials[0].target_run->evaluations.size(), 1u)
+      << "a target that untrained weights reach shows nothing";
+}
+
+TEST_F(TargetRunTest, AnOptimizerThatDoesNotLearnIsFoundOut) {
+  const Record record = run(
+      "gpt2-tiny", early,
+      [](Device& device, const TrainerConfig& config) {
+        TrainerConfig broken = config;
+        broken.optimizer.learning_rate = 1e-9f;
+        return trainer_steps(device, broken);
+      },
+      1);
+  EXPECT_TRUE(has(record, "target_missed"));
+  EXPECT_EQ(record.verdict.status, "invalid");
+}
+
+}  // namespace
+}  // namespace tw
