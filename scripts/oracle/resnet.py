@@ -42,7 +42,7 @@ def max_pool(x):
 def loss(weights, batch, shape, arithmetic):
     """Mean label-smoothed cross-entropy, and what else a step leaves (training mode):
 
-    "losses": of each image. "statistics": running means and variances after the batch. "margin": least |x| that entered any ReLU. With
+    "losses", "logits": of each image. "statistics": running means and variances after the batch. "margin": least |x| that entered any ReLU. With
     batch["relu"] (name → whether the exported output is positive, NHWC) the derivative of each ReLU follows the exported
     side, and "strays" says for each ReLU how many units lie on the other side here, and how far the farthest of them.
     """
@@ -98,4 +98,5 @@ def loss(weights, batch, shape, arithmetic):
     hit = jnp.take_along_axis(log_p, batch["labels"][:, None], axis=-1)[:, 0]
     smoothing = shape["label_smoothing"]
     losses = -((1 - smoothing) * hit + smoothing * log_p.mean(-1))
-    return losses.mean(), {"losses": losses, "statistics": statistics, "margin": jnp.stack(margins).min(), "strays": strays}
+    return losses.mean(), {"losses": losses, "logits": logits, "statistics": statistics, "margin": jnp.stack(margins).min(),
+                           "strays": strays}

@@ -1,0 +1,71 @@
+"""The tasks' data, drawn with NumPy from the distributions that the C++ sources document (models/data/*_source.hpp)."""
+
+import math
+
+import numpy as np
+
+SHARES = np.array([0.5, 0.25, 0.125, 0.125])
+
+
+def entropy(p):
+    return float(-(p[p > 0] * np.log(p[p > 0])).sum())
+
+
+class Tokens:
+    """next = (permutation[s₋₁] + offset[(k + group(s₋₂)) mod 4]) mod V, k ~ SHARES; the first token is uniform, the second
+    follows a hidden uniform one."""
+
+    def __init__(self, vocabulary, seq_len):
+        self.vocabulary, self.seq_len = vocabulary, seq_len
+
+    def drawn(self, rng):
+        v = self.vocabulary
+        self.permutation = rng.permutation(v)
+        self.group = rng.permutation(np.arange(v) % 4)
+        self.offset = rng.permutation(v)[:4]
+        # Groups are equally large, within one: what one visible token leaves open.
+        mixture = sum(np.roll(SHARES, g) * (self.group == g).mean() for g in range(4))
+        self.floor = ((self.seq_len - 1) * entropy(SHARES) + entropy(mixture)) / self.seq_len
+        return self
+
+    def batch(self, rng, count):
+        tokens = np.empty((count, self.seq_len + 2), np.int64)
+        tokens[:, :2] = rng.integers(self.vocabulary, size=(count, 2))  # the hidden one, the first
+        for t in range(2, self.seq_len + 2):
+            k = rng.choice(4, size=count, p=SHARES)
+            slot = (k + self.group[tokens[:, t - 2]]) % 4
+            tokens[:, t] = (self.permutation[tokens[:, t - 1]] + self.offset[slot]) % self.vocabulary
+        return {"input_ids": tokens[:, 1:-1], "labels": tokens[:, 2:]}
+
+
+class Gratings:
+    """cos(2π(fx·column + fy·row)/S + phase) in standard normal noise, equal in all channels; a tenth of the labels is drawn
+    anew. One frequency pair a class, on the coarsest grid of the open half plane below Nyquist that has enough."""
+
+    LABEL_NOISE = 0.1
+
+    def __init__(self, size, channels, classes):
+        self.size, self.channels, self.classes = size, channels, classes
+        limit = (size - 1) // 2
+        for spacing in range(limit, 0, -1):
+            most = limit // spacing
+            pairs = [(x * spacing, y * spacing) for y in range(most + 1) for x in range(1 if y == 0 else -most, most + 1)]
+            if len(pairs) >= classes:
+                break
+        self.pairs = sorted(pairs, key=lambda pair: pair[0] ** 2 + pair[1] ** 2)[:classes]
+        gamma = size * size * channels / 4
+        wrong = sum((-1) ** (k + 1) * math.comb(classes - 1, k) / (k + 1) * math.exp(-gamma * k / (k + 1)) for k in range(1, classes))
+        self.floor = 1 - (1 - self.LABEL_NOISE) * (1 - wrong) - self.LABEL_NOISE / classes
+
+    def drawn(self, rng):
+        return self  # nothing of it is random
+
+    def batch(self, rng, count):
+        label = rng.integers(self.classes, size=count)
+        row, column = np.mgrid[: self.size, : self.size]
+        x, y = np.array(self.pairs)[label].T[:, :, None, None]
+        phase = rng.uniform(0, 2 * math.pi, (count, 1, 1))
+        wave = np.cos(2 * math.pi * (x * column + y * row) / self.size + phase)
+        images = wave[:, None] + rng.normal(size=(count, self.channels, self.size, self.size))
+        noisy = np.where(rng.uniform(size=count) < self.LABEL_NOISE, rng.integers(self.classes, size=count), label)
+        return {"images": images.astype(np.float32), "labels": noisy}
