@@ -9,7 +9,7 @@
 
 namespace tw {
 
-/// Owns MPI_Init_thread … MPI_Finalize. One per process. Runs alone (size 1) when not started by a launcher.
+/// Owns MPI_Init_thread … MPI_Finalize. One per process, and those that first() makes. Runs alone (size 1) when not started by a launcher.
 /// `barrier` and all functions after it are collective over all ranks of the job, but for `abort`.
 /// MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the other
 /// ranks would be waited for: the process then has to end non-zero (or through `abort`) and the launcher ends the
@@ -33,7 +33,13 @@ class Job {
   std::string library() const;   ///< "Open MPI 4.1.4"
   std::string launcher() const;  ///< "mpirun", "srun", "none"
 
+  /// The first `ranks` ranks as a job of their own, with places on its nodes as these ranks have them; null on the others.
+  /// Ends before this one.
+  std::unique_ptr<Job> first(int ranks);
+
   void barrier();
+  /// Likewise, but those that wait sleep, up to 10 ms too long, instead of spinning: their power would count.
+  void meet();
   std::vector<std::string> gather(const std::string& mine);  ///< everybody gets everybody's, by rank
   std::string broadcast(const std::string& text, int root = 0);
   std::vector<double> sum(std::vector<double> values);  ///< element-wise over ranks
@@ -50,6 +56,7 @@ class Job {
 
  private:
   friend struct JobAccess;
+  Job();
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/plan/plan_options.hpp"
+
 namespace tw::tool {
 
 /// Bad usage or an unreadable file: main prints the text as one line and ends with exit code 2.
@@ -24,18 +26,27 @@ struct ShowOptions {
 };
 int show(const ShowOptions& options);
 
-/// All networks of the catalog.
-int models(bool json);
-
-struct PlanOptions {
-  std::string model, precision = "float32";
+struct ModelsOptions {
+  std::string model;                ///< empty: all networks of the catalog
+  std::string precision = "float32";
   std::optional<int> layers;
   std::optional<long long> micro_batch, seq_len;
   long long accumulate = 1, ranks = 1;
   bool json = false;
 };
-/// What a training step of one network computes, without running it.
-int plan(const PlanOptions& options);
+/// All networks of the catalog; or what a training step of one computes, without running it.
+int models(const ModelsOptions& options);
+
+struct PlanCommand {
+  PlanOptions options;
+  std::string device = "auto";
+  int nodes = 1;
+  std::string on;          ///< what `trainwatt probe --json` wrote on the node that the plan is for; empty: this one
+  std::string site;        ///< a site's own commands for knobs; empty: none
+  bool json = false;
+};
+/// The points of a plan, those that the node cannot do with the reason, and the time, node-hours and energy they take.
+int plan(const PlanCommand& command);
 
 struct ProbeOptions {
   std::string site;        ///< a site's own commands for knobs; empty: none

@@ -77,22 +77,31 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(60, 400));
   show->add_flag("--ascii", show_options.ascii, "no Unicode in bars and curves");
 
-  bool models_json = false;
-  CLI::App* models = app.add_subcommand("models", "List the networks with parameters and FLOPs");
-  models->add_flag("--json", models_json, "as JSON");
-
-  tool::PlanOptions plan_options;
-  CLI::App* plan = app.add_subcommand("plan", "Print what a training step of a network computes");
-  plan->add_option("--model", plan_options.model, "network (see trainwatt models)")->required();
-  plan->add_option("--layers", plan_options.layers, "cut the network to this many layers");
-  plan->add_option("--precision", plan_options.precision, "float32 or bf16")->capture_default_str();
-  plan->add_option("--micro-batch", plan_options.micro_batch, "samples per rank and pass")->check(CLI::PositiveNumber);
-  plan->add_option("--accumulate", plan_options.accumulate, "micro-batches per optimizer step")
+  tool::ModelsOptions models_options;
+  CLI::App* models = app.add_subcommand("models", "List the networks, or print what a training step of one computes");
+  models->add_option("MODEL", models_options.model, "network; all of them without one");
+  models->add_option("--layers", models_options.layers, "cut the network to this many layers");
+  models->add_option("--precision", models_options.precision, "float32 or bf16")->capture_default_str();
+  models->add_option("--micro-batch", models_options.micro_batch, "samples per rank and pass")->check(CLI::PositiveNumber);
+  models->add_option("--accumulate", models_options.accumulate, "micro-batches per optimizer step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  plan->add_option("--seq-len", plan_options.seq_len, "tokens of a sample")->check(CLI::PositiveNumber);
-  plan->add_option("--ranks", plan_options.ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
-  plan->add_flag("--json", plan_options.json, "as JSON");
+  models->add_option("--seq-len", models_options.seq_len, "tokens of a sample")->check(CLI::PositiveNumber);
+  models->add_option("--ranks", models_options.ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
+  models->add_flag("--json", models_options.json, "as JSON");
+
+  tool::PlanCommand plan_command;
+  CLI::App* plan = app.add_subcommand(
+      "plan", "List what trainwatt-train would measure, what this node cannot do, and time and energy of it all");
+  add_plan_options(*plan, plan_command.options);
+  plan->add_option("--device", plan_command.device, "auto (default), cpu, cuda, reference")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "reference"}))->group("Where");
+  plan->add_option("--nodes", plan_command.nodes, "nodes that the ranks are spread over (default 1)")
+      ->check(CLI::Range(1, 1'000'000))->group("Where");
+  plan->add_option("--on", plan_command.on, "what trainwatt probe --json wrote on the node that the plan\nis for (default: this node)")
+      ->group("Where");
+  plan->add_option("--site", plan_command.site, "JSON of a site's own commands for knobs")->group(settings_group);
+  plan->add_flag("--json", plan_command.json, "as JSON");
 
   tool::ProbeOptions probe_options;
   CLI::App* probe = app.add_subcommand("probe", "List this node's energy meters and knobs, and what would make more available");
@@ -131,8 +140,8 @@ int main(int argc, char** argv) {
     if (!extras.empty()) return fail(unknown_word(app, extras.front()), *meter ? tool::meter_failure : exit_usage);
     if (*validate) return finish(tool::validate(reports));
     if (*show) return finish(tool::show(show_options));
-    if (*models) return finish(tool::models(models_json));
-    if (*plan) return finish(tool::plan(plan_options));
+    if (*models) return finish(tool::models(models_options));
+    if (*plan) return finish(tool::plan(plan_command));
     if (*probe) return finish(tool::probe(probe_options));
     if (*meter) return tool::meter(meter_options);  // the command's own code
     if (*restore) return finish(tool::restore(restore_all));

@@ -1,4 +1,4 @@
-// `trainwatt models` and `trainwatt plan`: what the catalog knows, by arithmetic alone.
+// `trainwatt models`: what the catalog knows, by arithmetic alone.
 #include <fmt/format.h>
 
 #include <array>
@@ -103,9 +103,7 @@ void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
   }
 }
 
-}  // namespace
-
-int models(bool json) {
+int all_models(bool json) {
   Json all = Json::array();
   std::vector<Row> rows = {{{"model", "shape", "parameters", "FLOP/sample", "at"}}};
   for (const NetworkDescription& network : catalog()) {
@@ -138,7 +136,7 @@ int models(bool json) {
   return 0;
 }
 
-int plan(const PlanOptions& options) {
+int one_model(const ModelsOptions& options) {
   std::vector<std::string> names;
   const Precision* precision = nullptr;
   for (const Precision& p : precisions) {
@@ -213,5 +211,9 @@ int plan(const PlanOptions& options) {
   print_table(rows, 2);
   return 0;
 }
+
+}  // namespace
+
+int models(const ModelsOptions& options) { return options.model.empty() ? all_models(options.json) : one_model(options); }
 
 }  // namespace tw::tool

@@ -1,12 +1,11 @@
 // `trainwatt probe`: what this node can be measured and set by, and the smallest grant for what is missing.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/abilities.hpp"
 #include "bench/tool/commands.hpp"
 #include "power/energy_meter.hpp"
 #include "power/knob.hpp"
@@ -18,11 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr std::size_t width = 100, name_width = 22, state_width = 13;
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
 
 /// What it takes to make something available, with what it is for. Equal grants stand once.
 class Grants {
@@ -81,53 +75,71 @@ std::string now_of(Knob& knob) {
   }
 }
 
+struct Findings {
+  std::vector<MeterFinding> meters;
+  std::vector<TelemetryFinding> telemetry;
+  std::vector<KnobFinding> knobs;
+};
+
+Findings look(const ProbeOptions& options) {
+  MeterOptions meter_options;
+  if (!options.energy_csv.empty()) meter_options.external_csv = options.energy_csv;
+  return {find_meters(meter_options), find_telemetry(), find_knobs({options.site})};
+}
+
+std::string json_of(const Findings& findings) {
+  const auto& [meters, telemetry, knobs] = findings;
+  const Abilities node = abilities_here(meters, knobs);
+  Json json = {{"host", node.host}};
+  json["cpu"]["bf16"] = node.cpu_bf16 ? Json(*node.cpu_bf16) : Json();
+  json["memory"]["total_bytes"] = node.memory_bytes ? Json(*node.memory_bytes) : Json();
+  json["meters"] = json["telemetry"] = json["knobs"] = Json::array();
+  for (const MeterFinding& m : meters) {
+    Json one = {{"domain", m.domain},
+                {"scope", m.scope ? Json(to_string(*m.scope)) : Json()},
+                {"available", m.meter != nullptr},
+                {"counted", m.counted},
+                {"method", m.meter ? Json(to_string(m.meter->method())) : Json()},
+                {"update_period_s", m.meter ? Json(m.meter->update_period_seconds()) : Json()},
+                {"maximum_power_w", m.meter ? Json(m.meter->maximum_power_watts()) : Json()},
+                {"reason", m.reason},
+                {"detail", m.detail},
+                {"grant", m.grant}};
+    json["meters"].push_back(std::move(one));
+  }
+  for (const TelemetryFinding& t : telemetry) {
+    Json channels = Json::array();
+    if (t.telemetry)
+      for (const Channel& channel : t.telemetry->channels()) channels.push_back(channel.quantity);
+    json["telemetry"].push_back(
+        {{"domain", t.domain}, {"channels", channels}, {"reason", t.reason}, {"detail", t.detail}});
+  }
+  for (const KnobFinding& k : knobs) {
+    Json one = {{"kind", to_string(k.kind)}, {"domain", k.domain}, {"writable", k.knob && k.reason.empty()}};
+    const bool numbers = k.knob && names_of(k.kind).empty();
+    one["minimum"] = numbers ? Json(k.knob->range().minimum) : Json();
+    one["maximum"] = numbers ? Json(k.knob->range().maximum) : Json();
+    one["values"] = Json::array();
+    if (k.knob)
+      for (const double value : k.knob->range().values) one["values"].push_back(set_point(k.kind, value));
+    one["reason"] = k.reason, one["detail"] = k.detail, one["grant"] = k.grant;
+    json["knobs"].push_back(std::move(one));
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 int probe(const ProbeOptions& options) {
-  MeterOptions meter_options;
-  if (!options.energy_csv.empty()) meter_options.external_csv = options.energy_csv;
-  const std::vector<MeterFinding> meters = find_meters(meter_options);
-  const std::vector<TelemetryFinding> telemetry = find_telemetry();
-  const std::vector<KnobFinding> knobs = find_knobs({options.site});
-
+  const Findings findings = look(options);
   if (options.json) {
-    Json json = {{"host", host_name()}, {"meters", Json::array()}, {"telemetry", Json::array()}, {"knobs", Json::array()}};
-    for (const MeterFinding& m : meters) {
-      Json one = {{"domain", m.domain},
-                  {"scope", m.scope ? Json(to_string(*m.scope)) : Json()},
-                  {"available", m.meter != nullptr},
-                  {"counted", m.counted},
-                  {"method", m.meter ? Json(to_string(m.meter->method())) : Json()},
-                  {"update_period_s", m.meter ? Json(m.meter->update_period_seconds()) : Json()},
-                  {"reason", m.reason},
-                  {"detail", m.detail},
-                  {"grant", m.grant}};
-      json["meters"].push_back(std::move(one));
-    }
-    for (const TelemetryFinding& t : telemetry) {
-      Json channels = Json::array();
-      if (t.telemetry)
-        for (const Channel& channel : t.telemetry->channels()) channels.push_back(channel.quantity);
-      json["telemetry"].push_back({{"domain", t.domain}, {"channels", channels}, {"reason", t.reason}, {"detail", t.detail}});
-    }
-    for (const KnobFinding& k : knobs) {
-      Json one = {{"kind", to_string(k.kind)}, {"domain", k.domain}, {"writable", k.knob && k.reason.empty()}};
-      const bool numbers = k.knob && names_of(k.kind).empty();
-      one["minimum"] = numbers ? Json(k.knob->range().minimum) : Json();
-      one["maximum"] = numbers ? Json(k.knob->range().maximum) : Json();
-      one["values"] = Json::array();
-      if (k.knob)
-        for (const double value : k.knob->range().values) one["values"].push_back(set_point(k.kind, value));
-      one["reason"] = k.reason, one["detail"] = k.detail, one["grant"] = k.grant;
-      json["knobs"].push_back(std::move(one));
-    }
-    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_of(findings));
     return 0;
   }
-
+  const auto& [meters, telemetry, knobs] = findings;
   Grants grants;
   bool any = false;
-  fmt::print("Energy meters of {}\n", host_name());
+  fmt::print("Energy meters of {}\n", abilities_here(meters, knobs).host);
   for (const MeterFinding& m : meters) {
     grants.add(m.grant, m.domain);
     if (!m.meter) {
@@ -144,7 +156,8 @@ int probe(const ProbeOptions& options) {
   for (const TelemetryFinding& t : telemetry) {
     std::string channels;
     if (t.telemetry)
-      for (const Channel& channel : t.telemetry->channels()) channels += (channels.empty() ? "" : ", ") + channel.quantity;
+      for (const Channel& channel : t.telemetry->channels())
+        channels += (channels.empty() ? "" : ", ") + channel.quantity;
     line(t.domain, t.telemetry ? "readable" : "absent", t.telemetry ? channels : why(t.reason, t.detail));
   }
   fmt::print("\nKnobs\n");
@@ -165,10 +178,11 @@ int probe(const ProbeOptions& options) {
     line(to_string(k.kind), k.knob && k.reason.empty() ? "writable" : k.knob ? "readable" : "absent", text);
   }
   grants.print();
-  fmt::print("\n{}\n",
-             text::wrap(any ? "Reports from this node will have joules."
-                            : "No meter answers here: reports will have speed, and joules that are null with these reasons.",
-                        width, 0));
+  fmt::print(
+      "\n{}\n",
+      text::wrap(any ? "Reports from this node will have joules."
+                     : "No meter answers here: reports will have speed, and joules that are null with these reasons.",
+                 width, 0));
   return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "bench/train/run_point.hpp"
+#include "bench/train/interruption.hpp"
 
 namespace tw {
 

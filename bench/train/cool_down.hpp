@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "bench/train/energy_window.hpp"
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/train/progress.hpp"
 #include "comm/job.hpp"
 #include "results/record.hpp"

@@ -1,3 +1,4 @@
+#include "bench/train/point_config.hpp"
 #include "bench/train/export_step.hpp"
 
 #include "bench/train/folders.hpp"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/train/resume.hpp"
 #include "comm/job.hpp"
 

@@ -5,19 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan_options.hpp"
 
 namespace tw {
 
-struct Options {
-  Axes axes;                       ///< from the options; empty with a suite or config
-  std::string suite, config;       ///< at most one is given
-  // How long, how: what was given explicitly, over a suite's or config's own.
-  std::optional<double> window_seconds;
-  std::optional<std::int64_t> steps, trials, warmup_steps, seed;
-  std::string target;              ///< "default" or a number; empty: train for a time
-  std::vector<std::int64_t> seeds; ///< one value: how many
-  bool recompute = false;
+struct Options : PlanOptions {
   std::string site;                ///< file of a site's own commands for knobs; empty: none
   bool force = false;              ///< set clocks where a lock is evident; resume a run that is not the same
   std::string energy_csv;          ///< empty: none
@@ -38,8 +30,5 @@ struct ParseResult {
   std::string text;                ///< help, version, or one line of error
 };
 ParseResult parse_options(int argc, char** argv);
-
-/// What the options ask for. `config_text`: of the file --config names. Throws UsageError.
-Request request_of(const Options& options, const std::string& config_text);
 
 }  // namespace tw

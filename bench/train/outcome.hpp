@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "comm/job.hpp"
 #include "models/compute/error.hpp"
 

@@ -4,10 +4,11 @@
 #include <functional>
 #include <memory>
 
+#include "bench/plan/plan.hpp"
 #include "bench/train/energy_window.hpp"
-#include "bench/train/plan.hpp"
 #include "bench/train/progress.hpp"
 #include "bench/train/settings.hpp"
+#include "bench/train/team.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"
 #include "models/trainer.hpp"
@@ -42,22 +43,14 @@ struct RunContext {
   std::map<KnobKind, FoundSetting> found = {};  ///< who had asked for the state that the run found
   std::set<std::string> gpus = {};  ///< that the job may use
   StepSourceFactory steps = trainer_steps;
+  Teams* teams = nullptr;           ///< null: every point takes all ranks
+  /// The same for the first ranks of the job.
+  RunContext of(Team& team) const;
 };
 
-/// The trainer's configuration of a point on this rank.
-TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank);
-/// Why this point cannot run on this device ("" = it can): precision, operators.
-std::string why_unsupported(const Point& point, const Device& device);
-/// Why it does not fit ("" = it does): bytes needed on this node against bytes there. Nothing is allocated.
-std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, int threads);
-
-/// Runs the point on all ranks (collective). Unsupported and failed points come back as such. Throws Stop{exit_interrupted}
+/// Runs the point on all ranks, or on as many of the first as it says, while the others sleep (collective). Unsupported and failed points come back as such. Throws Stop{exit_interrupted}
 /// on all ranks when a signal asked for the end; other exceptions mean that this rank failed inside a step, where the
 /// others cannot be told: the caller aborts the job.
 Record run_point(RunContext& context, const Point& point);
-
-/// Set by the signal handler (SIGINT, SIGTERM, SIGUSR1); looked at between steps.
-bool interruption_requested();
-void install_signal_handlers();
 
 }  // namespace tw

@@ -1,3 +1,4 @@
+#include "bench/train/point_config.hpp"
 #include "bench/train/sweep.hpp"
 
 #include <fmt/chrono.h>
@@ -19,6 +20,7 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/preflight.hpp"
+#include "bench/plan/forecast.hpp"
 #include "bench/train/cool_down.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
@@ -48,8 +50,7 @@ bool is_colourful(const Job& job) {
 
 /// 0 where a number of steps, or a target, was asked for.
 double expected_point_seconds(const RunPlan& plan) {
-  const Measurement& m = plan.measurement;
-  return m.steps || plan.points.front().task ? 0 : m.window_seconds * (m.trials + 0.15) + m.ceiling_seconds + 1;
+  return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
 }
 
 std::string short_result(const Record& record) {
@@ -161,7 +162,8 @@ class Run {
         plan_(sweep.plan),
         out_(sweep.folder.path()),
         machines_(job_),
-        energy_(job_, machines_, meter_options(sweep)) {}
+        energy_(job_, machines_, meter_options(sweep)),
+        teams_(job_, meter_options(sweep)) {}
 
   int operator()(std::optional<Guardian>& guardian) {
     report_.program = program_info("trainwatt-train");
@@ -183,6 +185,7 @@ class Run {
                        flags_};
     context.found = found_settings(report_.context.hosts);
     context.gpus = machines_.visible_anywhere();
+    context.teams = &teams_;
     if (const std::string& unclear = machines_.unclear_anywhere(); !unclear.empty()) {
       for (const KnobKind kind : kinds_of(plan_))
         if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, unclear);
@@ -381,6 +384,7 @@ class Run {
   const fs::path out_;
   const Machines machines_;
   EnergyWindow energy_;
+  Teams teams_;
   Progress progress_{false, 0, 0};
   std::optional<JobSettings> settings_;
   Report report_;                         // root has the records of earlier launches too

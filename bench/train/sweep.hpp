@@ -7,7 +7,7 @@
 
 #include "bench/train/folders.hpp"
 #include "bench/train/options.hpp"
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/train/resume.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"

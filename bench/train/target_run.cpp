@@ -1,5 +1,6 @@
 #include "bench/train/target_run.hpp"
 
+#include "bench/train/interruption.hpp"
 #include "bench/train/outcome.hpp"
 #include "models/data/synthetic_data.hpp"
 #include "results/convergence.hpp"
@@ -30,7 +31,7 @@ Evaluation evaluate_held_out(Job& job, StepSource& steps, const Point& point) {
     predictions += static_cast<double>(result.predictions);
   }
   const std::vector<double> all = job.sum({loss, correct, predictions, interruption_requested() ? 1.0 : 0.0});
-  if (all[3] > 0) throw Stop(exit_interrupted, "interrupted by a signal");
+  if (all[3] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
   Evaluation evaluation;
   evaluation.loss = all[0] / static_cast<double>(batches);
   if (point.task->metric == TaskDescription::Metric::error) evaluation.error = 1 - all[1] / all[2];

@@ -1,7 +1,7 @@
 // Training until a target is reached: what is asked of a run, and evaluation shared by all ranks.
 #pragma once
 
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/train/run_point.hpp"
 #include "comm/job.hpp"
 #include "results/record.hpp"

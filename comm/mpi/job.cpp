@@ -1,9 +1,11 @@
 #include "comm/job.hpp"
 
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 
 #include "comm/layout.hpp"
 #include "comm/mpi/check.hpp"
@@ -41,11 +43,25 @@ struct Job::Impl {
   NodePlace place;
   std::string host, launcher;
   int exceptions_at_start = 0;
+  bool owns_mpi = false;
 
   std::vector<double> reduce(std::vector<double> values, MPI_Op operation) const {
     if (values.size() > INT_MAX) throw Error(Failure::usage, "more than 2^31-1 values in one host-side exchange");
     TW_MPI(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, operation, world));
     return values;
+  }
+  /// Everything that follows from `world`.
+  void look() {
+    TW_MPI(MPI_Comm_rank(world, &rank));
+    TW_MPI(MPI_Comm_size(world, &size));
+    MPI_Comm node = MPI_COMM_NULL;
+    TW_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node));
+    int leader = rank;
+    TW_MPI(MPI_Bcast(&leader, 1, MPI_INT, 0, node));
+    TW_MPI(MPI_Comm_free(&node));
+    std::vector<int> leader_of(static_cast<std::size_t>(size));
+    TW_MPI(MPI_Allgather(&leader, 1, MPI_INT, leader_of.data(), 1, MPI_INT, world));
+    place = place_on_node(leader_of, rank);
   }
 };
 
@@ -56,6 +72,7 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   TW_MPI(MPI_Initialized(&initialised));
   if (initialised) throw Error(Failure::internal, "one process has one Job: MPI has been initialised before");
   impl_->exceptions_at_start = std::uncaught_exceptions();
+  impl_->owns_mpi = true;
   impl_->launcher = launcher_from_environment();
   int provided = MPI_THREAD_SINGLE;
   TW_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
@@ -65,22 +82,27 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
                 "this MPI lets only its main thread communicate (MPI_THREAD_SERIALIZED is needed): use an "
                 "MPI built with thread support");
   TW_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &impl_->world));
-  TW_MPI(MPI_Comm_rank(impl_->world, &impl_->rank));
-  TW_MPI(MPI_Comm_size(impl_->world, &impl_->size));
 
   char name[MPI_MAX_PROCESSOR_NAME] = {};
   int length = 0;
   TW_MPI(MPI_Get_processor_name(name, &length));
   impl_->host.assign(name, static_cast<std::size_t>(length));
+  impl_->look();
+}
 
-  MPI_Comm node = MPI_COMM_NULL;
-  TW_MPI(MPI_Comm_split_type(impl_->world, MPI_COMM_TYPE_SHARED, impl_->rank, MPI_INFO_NULL, &node));
-  int leader = impl_->rank;
-  TW_MPI(MPI_Bcast(&leader, 1, MPI_INT, 0, node));
-  TW_MPI(MPI_Comm_free(&node));
-  std::vector<int> leader_of(static_cast<std::size_t>(impl_->size));
-  TW_MPI(MPI_Allgather(&leader, 1, MPI_INT, leader_of.data(), 1, MPI_INT, impl_->world));
-  impl_->place = place_on_node(leader_of, impl_->rank);
+Job::Job() : impl_(std::make_unique<Impl>()) {}
+
+std::unique_ptr<Job> Job::first(int ranks) {
+  if (ranks < 1 || ranks > size())
+    throw Error(Failure::usage, "a job of " + std::to_string(ranks) + " ranks out of " + std::to_string(size()));
+  std::unique_ptr<Job> part(new Job());
+  part->impl_->exceptions_at_start = std::uncaught_exceptions();
+  part->impl_->launcher = impl_->launcher;
+  part->impl_->host = impl_->host;
+  TW_MPI(MPI_Comm_split(impl_->world, rank() < ranks ? 0 : MPI_UNDEFINED, rank(), &part->impl_->world));
+  if (part->impl_->world == MPI_COMM_NULL) return nullptr;
+  part->impl_->look();
+  return part;
 }
 
 Job::~Job() {
@@ -88,8 +110,8 @@ Job::~Job() {
   int finalised = 0;
   TW_MPI_NOTHROW(MPI_Finalized(&finalised));
   if (finalised) return;
-  TW_MPI_NOTHROW(MPI_Comm_free(&impl_->world));
-  TW_MPI_NOTHROW(MPI_Finalize());
+  if (impl_->world != MPI_COMM_NULL) TW_MPI_NOTHROW(MPI_Comm_free(&impl_->world));
+  if (impl_->owns_mpi) TW_MPI_NOTHROW(MPI_Finalize());
 }
 
 int Job::rank() const { return impl_->rank; }
@@ -114,6 +136,16 @@ std::string Job::library() const {
 }
 
 void Job::barrier() { TW_MPI(MPI_Barrier(impl_->world)); }
+
+void Job::meet() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  TW_MPI(MPI_Ibarrier(impl_->world, &request));
+  for (int all_here = 0;;) {
+    TW_MPI(MPI_Test(&request, &all_here, MPI_STATUS_IGNORE));
+    if (all_here) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
 
 std::vector<std::string> Job::gather(const std::string& mine) {
   const auto ranks = static_cast<std::size_t>(size());
@@ -162,7 +194,9 @@ std::unique_ptr<Communicator> Job::communicator(Device& device) {
 
 void Job::abort(int exit_code) noexcept {
   std::fflush(nullptr);
-  if (size() > 1) MPI_Abort(impl_->world, exit_code);  // also where a peer is in the middle of a collective
+  int all = 1;
+  if (MPI_Comm_size(MPI_COMM_WORLD, &all) != MPI_SUCCESS) all = size();
+  if (all > 1) MPI_Abort(MPI_COMM_WORLD, exit_code);  // also where a peer is in the middle of a collective
   // Alone nobody waits, and MPI_Abort would add a banner to an error that has been told already.
   int finalised = 0;
   if (MPI_Finalized(&finalised) == MPI_SUCCESS && !finalised) MPI_Finalize();

@@ -1,5 +1,5 @@
 // What options, suites and config files come to.
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 #include <gtest/gtest.h>
 

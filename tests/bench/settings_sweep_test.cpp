@@ -14,7 +14,7 @@
 
 #include "bench/train/cool_down.hpp"
 #include "bench/train/run_point.hpp"
-#include "bench/train/set_points.hpp"
+#include "bench/plan/set_points.hpp"
 #include "models/compute/registry.hpp"
 #include "power/journal.hpp"
 #include "power/powercap/cap_knob.hpp"

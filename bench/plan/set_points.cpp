@@ -1,4 +1,4 @@
-#include "bench/train/set_points.hpp"
+#include "bench/plan/set_points.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {

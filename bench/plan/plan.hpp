@@ -21,7 +21,8 @@ struct Axes {
   std::vector<int> layers;
   std::vector<std::string> precision;
   std::vector<std::int64_t> micro_batch, accumulate, global_batch, seq_len;
-  std::map<KnobKind, std::vector<std::string>> setting;  ///< set points as written (bench/train/set_points.hpp)
+  std::vector<int> ranks;                                ///< of the job's; the others sleep meanwhile
+  std::map<KnobKind, std::vector<std::string>> setting;  ///< set points as written (bench/plan/set_points.hpp)
 };
 
 /// How each point is measured.
@@ -108,10 +109,10 @@ void set_seeds(TargetRequest& target, const std::string& name, const std::vector
 /// axes beside it are the defaults of each grid). Throws UsageError that names file, place and key, and suggests the nearest
 /// known key.
 Request read_config(const std::string& path, const std::string& text);
-/// The text of a config file or pipe, of 1 MiB at most. Throws UsageError.
-std::string read_config_text(const std::string& path);
+/// The text of a file or pipe that an option names, of 1 MiB at most. Throws UsageError.
+std::string read_config_text(const std::string& path, const std::string& option = "--config");
 
-/// Determines every point for `ranks` ranks on `device`, in the order in which they are run: settings outermost, those first
+/// Determines every point for `ranks` ranks, or as many of them as the axes say, on `device`, in the order in which they are run: settings outermost, those first
 /// that take longest to change, with values as written; under one setting an order drawn from the seed. Throws UsageError:
 /// unknown network or precision, over-determined or indivisible batch, a sequence longer than the network's.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);

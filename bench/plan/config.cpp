@@ -1,4 +1,4 @@
-// The built-in suites and the config file: two ways to write a Request down.
+// The config file: a request as a user writes it down.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,39 +11,14 @@
 #include <set>
 #include <utility>
 
-#include "bench/train/plan.hpp"
-#include "bench/train/set_points.hpp"
+#include "bench/plan/plan.hpp"
+#include "bench/plan/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
 namespace {
 
 using Json = nlohmann::json;
-
-/// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores.
-Request quick() {
-  Request request;
-  request.suite = "quick";
-  request.axes.push_back(Axes{.model = {"gpt2-tiny", "resnet-tiny"}, .layers = {}, .precision = {"float32", "bf16"},
-                              .micro_batch = {}, .accumulate = {1, 4}, .global_batch = {}, .seq_len = {}, .setting = {}});
-  request.measurement.window_seconds = 2.0;
-  request.measurement.trials = 3;
-  request.measurement.ceiling_seconds = 2.0;
-  return request;
-}
-
-/// All tasks to their targets, both precisions, accumulation 1 and 4 at the tasks' global batch.
-Request convergence() {
-  Request request;
-  request.suite = "convergence";
-  Axes axes;
-  for (const TaskDescription& task : tasks()) axes.model.push_back(task.model);
-  axes.precision = {"float32", "bf16"};
-  axes.accumulate = {1, 4};
-  request.axes.push_back(std::move(axes));
-  request.target = TargetRequest{.value = {}, .seed_count = 3, .seeds = {}};
-  return request;
-}
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) { throw UsageError(fmt::format("{}: {}", path, what)); }
 
@@ -114,6 +89,7 @@ Handlers axes_handlers(Axes& axes) {
           {"micro_batch", [&](const Json& v) { read_list(axes.micro_batch, v); }},
           {"accumulate", [&](const Json& v) { read_list(axes.accumulate, v); }},
           {"global_batch", [&](const Json& v) { read_list(axes.global_batch, v); }},
+          {"ranks", [&](const Json& v) { read_list(axes.ranks, v); }},
           {"seq_len", [&](const Json& v) { read_list(axes.seq_len, v); }}};
   for (const SettingAxis& axis : setting_axes())
     handlers[axis.key] = [&](const Json& v) { read_set_points(axis.kind, axis.key, axes.setting[axis.kind], v); };
@@ -122,30 +98,16 @@ Handlers axes_handlers(Axes& axes) {
 
 }  // namespace
 
-const std::vector<std::string>& suite_names() {
-  static const std::vector<std::string> names = {"quick", "convergence"};
-  return names;
-}
-
-Request suite_request(const std::string& name) {
-  if (name == "quick") return quick();
-  if (name == "convergence") return convergence();
-  const std::string close = nearest(name, suite_names());
-  throw UsageError(fmt::format("unknown --suite '{}': {}", name,
-                               close.empty() ? fmt::format("known: {}", fmt::join(suite_names(), ", "))
-                                             : fmt::format("did you mean '{}'?", close)));
-}
-
-std::string read_config_text(const std::string& path) {
+std::string read_config_text(const std::string& path, const std::string& option) {
   constexpr std::size_t largest = std::size_t{1} << 20;
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail(path, "is a folder: give --config a file");
+  if (std::filesystem::is_directory(path, ignored)) fail(path, "is a folder: give " + option + " a file");
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path, "cannot be read: check the path given to --config");
+  if (!file) fail(path, "cannot be read: check the path given to " + option);
   std::string text(largest + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > largest) fail(path, "is larger than 1 MiB: is it a config file?");
+  if (text.size() > largest) fail(path, "is larger than 1 MiB: is it the file that " + option + " takes?");
   return text;
 }
 
@@ -245,6 +207,7 @@ Request read_config(const std::string& path, const std::string& text) {
     inherit("accumulate", &Axes::accumulate);
     inherit("global_batch", &Axes::global_batch);
     inherit("seq_len", &Axes::seq_len);
+    inherit("ranks", &Axes::ranks);
     for (const auto& [kind, values] : common.setting) {
       bool used = false;
       for (Axes& grid : request.axes) used = grid.setting.emplace(kind, values).second || used;

@@ -1,4 +1,4 @@
-#include "bench/train/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/train/set_points.hpp"
+#include "bench/plan/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
@@ -188,6 +188,51 @@ void check_range(std::int64_t value, std::int64_t most, const char* option) {
   if (value > most) throw UsageError(fmt::format("{} {}: must be at most {}", option, value, most));
 }
 
+/// One value of each axis.
+struct Choice {
+  const std::map<KnobKind, double>& setting;
+  const std::string &model, &precision;
+  std::optional<int> layers;
+  std::optional<std::int64_t> seq_len, micro_batch, accumulate, global_batch;
+  std::optional<int> ranks;
+};
+
+Point make_point(const Choice& choice, const std::optional<TargetRequest>& target, int job_ranks) {
+  const auto& [setting, model, precision, layers, seq_len, micro, accumulate, global, ranks] = choice;
+  if (micro) check_range(*micro, most_micro_batch, "--micro-batch");
+  if (accumulate) check_range(*accumulate, most_accumulate, "--accumulate");
+  if (global) check_range(*global, most_global_batch, "--global-batch");
+  Point point;
+  point.network = network_of(model, layers);
+  point.layers = layers;
+  point.precision = precision;
+  point.ranks = ranks.value_or(job_ranks);
+  check_positive(point.ranks, "--ranks");
+  if (point.ranks > job_ranks)
+    throw UsageError(fmt::format("--ranks {}: the job has {}: launch it with as many, or choose fewer", point.ranks, job_ranks));
+  point.setting = setting;
+  if (target) point.task = task_for(model, layers, *target);
+  if (point.network.is_tokens()) {
+    point.seq_len = seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
+    check_positive(point.seq_len, "--seq-len");
+    const std::int64_t longest = point.network.gpt2().max_seq;
+    if (point.seq_len > longest)
+      throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model, longest, longest));
+  } else if (seq_len) {
+    throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
+  }
+  if (point.task && !(micro && accumulate) && !global)
+    solve_batch(point, micro, micro || accumulate ? accumulate : 1, point.task->global_batch);
+  else
+    solve_batch(point, micro, accumulate, global);
+  check_range(point.micro_batch, most_micro_batch, "micro-batch");
+  check_range(point.accumulate, most_accumulate, "accumulation");
+  check_range(point.global_batch(), most_global_batch, "global batch");
+  if (point.task) check_evaluation(point);
+  point.id = point_id(point);
+  return point;
+}
+
 }  // namespace
 
 std::int64_t check_range(const std::string& what, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -240,6 +285,11 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
       if (std::ranges::find(precision_names(), precision) == precision_names().end())
         throw UsageError(fmt::format("unknown --precision '{}': {}", precision, did_you_mean(precision, precision_names())));
     const std::vector<std::string> precisions = axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
+    const auto add = [&](const Choice& choice) {
+      Point point = make_point(choice, request.target, ranks);
+      if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
+      plan.points.push_back(std::move(point));
+    };
     for (const auto& setting : settings_of(axes))
       for (const std::string& model : axes.model)
         for (const auto layers : values_or_none(axes.layers))
@@ -247,39 +297,9 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
             for (const std::string& precision : precisions)
               for (const auto micro : values_or_none(axes.micro_batch))
                 for (const auto accumulate : values_or_none(axes.accumulate))
-                  for (const auto global : values_or_none(axes.global_batch)) {
-                    if (micro) check_range(*micro, most_micro_batch, "--micro-batch");
-                    if (accumulate) check_range(*accumulate, most_accumulate, "--accumulate");
-                    if (global) check_range(*global, most_global_batch, "--global-batch");
-                    Point point;
-                    point.network = network_of(model, layers);
-                    point.layers = layers;
-                    point.precision = precision;
-                    point.ranks = ranks;
-                    point.setting = setting;
-                    if (request.target) point.task = task_for(model, layers, *request.target);
-                    if (point.network.is_tokens()) {
-                      point.seq_len = seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
-                      check_positive(point.seq_len, "--seq-len");
-                      const std::int64_t longest = point.network.gpt2().max_seq;
-                      if (point.seq_len > longest)
-                        throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model,
-                                                     longest, longest));
-                    } else if (seq_len) {
-                      throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
-                    }
-                    if (point.task && !(micro && accumulate) && !global)
-                      solve_batch(point, micro, micro || accumulate ? accumulate : 1, point.task->global_batch);
-                    else
-                      solve_batch(point, micro, accumulate, global);
-                    check_range(point.micro_batch, most_micro_batch, "micro-batch");
-                    check_range(point.accumulate, most_accumulate, "accumulation");
-                    check_range(point.global_batch(), most_global_batch, "global batch");
-                    if (point.task) check_evaluation(point);
-                    point.id = point_id(point);
-                    if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
-                    plan.points.push_back(std::move(point));
-                  }
+                  for (const auto global : values_or_none(axes.global_batch))
+                    for (const auto some : values_or_none(axes.ranks))
+                      add({setting, model, precision, layers, seq_len, micro, accumulate, global, some});
   }
   if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
   if (request.target) {

@@ -1,0 +1,150 @@
+#include "bench/plan/abilities.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::json;
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+template <class T>
+std::optional<T> optional_of(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  return value.is_null() ? std::nullopt : std::optional(value.get<T>());
+}
+
+KnobAbility knob_of(const Json& json) {
+  const std::string kind = json.at("kind");
+  const std::optional<KnobKind> known = knob_kind_from_string(kind);
+  if (!known) throw UsageError(fmt::format("knows a knob '{}' that this version does not", kind));
+  KnobAbility knob;
+  knob.kind = *known;
+  knob.domain = json.at("domain");
+  knob.writable = json.at("writable");
+  knob.minimum = optional_of<double>(json, "minimum").value_or(0);
+  knob.maximum = optional_of<double>(json, "maximum").value_or(0);
+  for (const Json& value : json.at("values"))
+    if (const auto point = value.is_string() ? set_point_of_name(*known, value.get<std::string>()) : value.get<double>())
+      knob.values.push_back(*point);
+  knob.reason = json.at("reason");
+  knob.detail = json.at("detail");
+  return knob;
+}
+
+std::string why_no_setting(KnobKind kind, double value, const Abilities& node) {
+  const std::string asked = fmt::format("{} {}", to_string(kind), set_point_text(kind, value));
+  bool any = false;
+  std::string missing;
+  for (const KnobAbility& knob : node.knobs) {
+    if (knob.kind != kind) continue;
+    if (!knob.writable) {
+      if (missing.empty())
+        missing = fmt::format("{}: {} is not writable: {}{}", asked, knob.domain, knob.reason,
+                              knob.detail.empty() ? "" : ": " + knob.detail);
+      continue;
+    }
+    any = true;
+    const bool is_name = !names_of(kind).empty();
+    if (is_name ? std::ranges::find(knob.values, value) == knob.values.end() : value < knob.minimum || value > knob.maximum)
+      return is_name ? fmt::format("{}: {} has none of that name", asked, knob.domain)
+                     : fmt::format("{}: {} takes {} to {}", asked, knob.domain, knob.minimum, knob.maximum);
+  }
+  if (any) return {};
+  return missing.empty() ? fmt::format("{}: no device has this knob", asked) : missing;
+}
+
+std::string why_no_precision(const Point& point, const std::string& device, const Abilities& node) {
+  if (device == "cuda") return "the cuda device cannot train yet";
+  if (point.precision != "float32" && point.precision != "bf16")
+    return fmt::format("{} has no {} yet: choose float32 or bf16", device, point.precision);
+  if (point.precision == "bf16" && device == "cpu" && node.cpu_bf16 == false)
+    return "bf16: the CPU has neither AVX512-BF16 nor AMX";
+  return {};
+}
+
+/// Whether the CPU multiplies bf16, as the kernel tells its flags; nullopt where it tells none.
+std::optional<bool> has_bf16() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string row; std::getline(file, row);) {
+    if (!row.starts_with("flags") && !row.starts_with("Features")) continue;
+    std::istringstream words(row.substr(row.find(':') + 1));
+    for (std::string word; words >> word;)
+      if (word == "avx512_bf16" || word == "amx_bf16" || word == "bf16") return true;
+    return false;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vector<KnobFinding>& knobs) {
+  Abilities node;
+  char name[HOST_NAME_MAX + 1] = {};
+  if (gethostname(name, sizeof name - 1) == 0) node.host = name;
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page_bytes > 0)
+    node.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+  node.cpu_bf16 = has_bf16();
+  for (const KnobFinding& finding : knobs) {
+    KnobAbility& knob = node.knobs.emplace_back();
+    knob.kind = finding.kind;
+    knob.domain = finding.domain;
+    knob.writable = finding.knob && finding.reason.empty();
+    knob.reason = finding.reason;
+    knob.detail = finding.detail;
+    if (!finding.knob) continue;
+    const KnobRange range = finding.knob->range();
+    knob.minimum = range.minimum, knob.maximum = range.maximum, knob.values = range.values;
+  }
+  for (const MeterFinding& finding : meters)
+    if (finding.counted) node.maximum_power_w[to_string(finding.meter->scope())] += finding.meter->maximum_power_watts();
+  return node;
+}
+
+Abilities abilities_from_json(const std::string& path, const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    Abilities node;
+    node.host = json.at("host");
+    node.memory_bytes = optional_of<std::uint64_t>(json.at("memory"), "total_bytes");
+    node.cpu_bf16 = optional_of<bool>(json.at("cpu"), "bf16");
+    for (const Json& knob : json.at("knobs")) node.knobs.push_back(knob_of(knob));
+    for (const Json& meter : json.at("meters"))
+      if (meter.at("counted").get<bool>())
+        node.maximum_power_w[meter.at("scope")] += optional_of<double>(meter, "maximum_power_w").value_or(0);
+    return node;
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", path, error.what()));
+  } catch (const Json::exception&) {
+    throw UsageError(fmt::format("{}: is not what `trainwatt probe --json` of this version writes: make it anew on that node", path));
+  }
+}
+
+std::string setting_obstacle(const Point& point, const Abilities& node) {
+  for (const auto& [kind, value] : point.setting)
+    if (std::string why = why_no_setting(kind, value, node); !why.empty()) return why;
+  return {};
+}
+
+std::string obstacle(const Point& point, const std::string& device, const Abilities& node, int ranks_per_node) {
+  if (std::string why = why_no_precision(point, device, node); !why.empty()) return why;
+  if (std::string why = setting_obstacle(point, node); !why.empty()) return why;
+  if (!node.memory_bytes) return {};
+  // Weights as computed with, float32 masters of bf16, float32 gradients, one or two float32 moments.
+  const double weight_bytes = (point.precision == "bf16" ? 6.0 : 4.0) + 4 + (point.network.is_tokens() ? 8 : 4);
+  const double needed = ranks_per_node * weight_bytes * static_cast<double>(count_parameters(point.network));
+  if (needed <= static_cast<double>(*node.memory_bytes)) return {};
+  return fmt::format("needs more than {:.1f} GiB on a node ({} ranks, without activations), {} has {:.1f} GiB: use fewer ranks "
+                     "on a node or a smaller network", needed / gib, ranks_per_node, node.host,
+                     static_cast<double>(*node.memory_bytes) / gib);
+}
+
+}  // namespace tw

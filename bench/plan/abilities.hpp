@@ -1,0 +1,45 @@
+// What a node can do, as far as a plan needs to know it: seen here, or read from what `trainwatt probe --json` wrote there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/plan/plan.hpp"
+#include "power/energy_meter.hpp"
+#include "power/knob.hpp"
+
+namespace tw {
+
+struct KnobAbility {
+  KnobKind kind = KnobKind::gpu_clock;
+  std::string domain;
+  bool writable = false;
+  double minimum = 0, maximum = 0;  ///< of numbers
+  std::vector<double> values;       ///< ascending; empty where anything between the two is taken
+  std::string reason, detail;       ///< why it is not writable
+};
+
+struct Abilities {
+  std::string host;
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<bool> cpu_bf16;                ///< whether the CPU multiplies bf16; nullopt: not known
+  std::vector<KnobAbility> knobs;
+  /// The most that the counted meters' parts are held able to draw, by scope, in W; empty: no meter.
+  std::map<std::string, double> maximum_power_w;
+};
+
+/// This node's.
+Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vector<KnobFinding>& knobs);
+/// Of what `trainwatt probe --json` writes. Throws UsageError that names `path`.
+Abilities abilities_from_json(const std::string& path, const std::string& text);
+
+/// Why the node cannot set the point's settings; empty where it can, and where it has none.
+std::string setting_obstacle(const Point& point, const Abilities& node);
+/// Why the node cannot do the point, with what would help; empty where nothing is known that speaks against it. Of the
+/// memory only what weights, gradients and the optimizer's state of `ranks_per_node` ranks take is counted.
+std::string obstacle(const Point& point, const std::string& device, const Abilities& node, int ranks_per_node);
+
+}  // namespace tw

@@ -1,0 +1,136 @@
+#include "bench/plan/forecast.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "results/text.hpp"
+
+namespace tw {
+namespace {
+
+// Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes where
+// the step time is soon flat (bench/train/steady.hpp); it may take a whole one.
+constexpr double set_up_seconds = 1, warm_up_share = 0.15;
+
+std::string time_of(const PointForecast& point) {
+  if (!point.obstacle.empty()) return "-";
+  if (!point.seconds) return "?";
+  return (point.is_most ? "<= " : "") + text::duration(*point.seconds);
+}
+
+std::string count(std::size_t n, const std::string& one) { return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s"); }
+
+}  // namespace
+
+int Forecast::runs() const {
+  return static_cast<int>(std::ranges::count_if(points, [](const auto& point) { return point.obstacle.empty(); }));
+}
+int Forecast::unknown() const {
+  return static_cast<int>(
+      std::ranges::count_if(points, [](const auto& point) { return point.obstacle.empty() && !point.seconds; }));
+}
+double Forecast::seconds() const {
+  double all = 0;
+  for (const PointForecast& point : points)
+    if (point.obstacle.empty()) all += point.seconds.value_or(0);
+  return all;
+}
+bool Forecast::is_most() const {
+  return std::ranges::any_of(points, [](const auto& point) { return point.obstacle.empty() && point.is_most; });
+}
+
+std::optional<double> window_seconds_of(const Measurement& measurement) {
+  if (measurement.steps) return std::nullopt;
+  return measurement.window_seconds * (measurement.trials + warm_up_share) + measurement.ceiling_seconds + set_up_seconds;
+}
+
+Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
+                  const StepSeconds& step_seconds) {
+  Forecast all;
+  all.nodes = nodes;
+  const Measurement& measurement = plan.measurement;
+  for (const Point& point : plan.points) {
+    PointForecast& one = all.points.emplace_back(PointForecast{point.id, why_not(point), {}, false});
+    if (!one.obstacle.empty()) continue;
+    if (!point.task) one.seconds = window_seconds_of(measurement);
+    if (one.seconds) continue;
+    const std::optional<double> step = step_seconds(point);
+    if (!step) continue;
+    if (point.task) {
+      one.seconds = *step * static_cast<double>(point.task->most_steps) * static_cast<double>(point.seeds.size());
+      one.is_most = true;
+    } else {
+      const auto steps = static_cast<double>(*measurement.steps) * measurement.trials + measurement.warmup_steps;
+      one.seconds = *step * steps + measurement.ceiling_seconds + set_up_seconds;
+    }
+  }
+  return all;
+}
+
+std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
+  const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
+  std::string out = fmt::format("{}: {}, {} on {}, device {}\n\n", text::printable(plan.suite), count(plan.points.size(), "point"),
+                                count(static_cast<std::size_t>(ranks), "rank"),
+                                count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device);
+  std::size_t id_width = 0, time_width = 4;
+  for (const PointForecast& point : forecast.points) {
+    id_width = std::max(id_width, text::columns(point.id));
+    time_width = std::max(time_width, text::columns(time_of(point)));
+  }
+  out += fmt::format("  {}  {}\n", text::pad_right("point", id_width), text::pad_left("time", time_width));
+  for (const PointForecast& point : forecast.points) {
+    out += fmt::format("  {}  {}", text::pad_right(point.id, id_width), text::pad_left(time_of(point), time_width));
+    if (!point.obstacle.empty())
+      out += "\n" + std::string(6, ' ') + text::wrap("not here: " + text::printable(point.obstacle), width, 6);
+    out += "\n";
+  }
+  out += "\n";
+  const auto line = [&](const char* label, const std::string& value) {
+    out += fmt::format("  {:<8}{}\n", label, text::wrap(value, width, 10));
+  };
+  const int not_here = static_cast<int>(forecast.points.size()) - forecast.runs();
+  if (not_here > 0)
+    line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
+                               forecast.runs(), forecast.points.size()));
+  const double seconds = forecast.seconds();
+  const std::string bound = forecast.is_most() ? "at most " : "about ";
+  std::string time;
+  if (forecast.runs() > forecast.unknown())
+    time = fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds),
+                       text::significant(seconds / 3600 * forecast.nodes, 2), count(static_cast<std::size_t>(forecast.nodes), "node"));
+  if (forecast.unknown() > 0)
+    time += fmt::format("{}{} until a step or a target, at a pace that only the machine itself tells: trainwatt-train --dry-run "
+                        "measures it", time.empty() ? "" : "; and ", count(static_cast<std::size_t>(forecast.unknown()), "point"));
+  line("time", time.empty() ? "none: no point can run" : time);
+  std::string energy;
+  for (const auto& [scope, watts] : forecast.maximum_power_w)
+    energy += fmt::format("{}{}: at most {} ({} W a node)", energy.empty() ? "" : "; ", scope,
+                          text::si(watts * seconds * forecast.nodes, "J"), text::significant(watts));
+  line("energy", forecast.maximum_power_w.empty() ? "not known: " + forecast.power_reason : energy);
+  return out;
+}
+
+std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
+  nlohmann::ordered_json json = {{"suite", plan.suite}, {"device", plan.device}, {"nodes", forecast.nodes}};
+  json["points"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < forecast.points.size(); ++i) {
+    const PointForecast& point = forecast.points[i];
+    nlohmann::ordered_json one = {{"id", point.id}, {"ranks", plan.points[i].ranks}, {"runs", point.obstacle.empty()},
+                                  {"reason", point.obstacle}};
+    one["seconds"] = point.seconds ? nlohmann::ordered_json(*point.seconds) : nlohmann::ordered_json();
+    one["seconds_are_most"] = point.is_most;
+    json["points"].push_back(std::move(one));
+  }
+  json["seconds"] = forecast.seconds();
+  json["node_hours"] = forecast.seconds() / 3600 * forecast.nodes;
+  json["points_of_unknown_time"] = forecast.unknown();
+  json["energy_at_most_j"] = nlohmann::ordered_json::object();
+  for (const auto& [scope, watts] : forecast.maximum_power_w)
+    json["energy_at_most_j"][scope] = watts * forecast.seconds() * forecast.nodes;
+  json["energy_reason"] = forecast.maximum_power_w.empty() ? forecast.power_reason : "";
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace tw

@@ -1,0 +1,48 @@
+// What a plan will take, before anything runs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/plan/plan.hpp"
+
+namespace tw {
+
+/// How long one optimizer step of a point takes, in seconds; nullopt where nobody knows.
+using StepSeconds = std::function<std::optional<double>(const Point&)>;
+
+struct PointForecast {
+  std::string id;
+  std::string obstacle;           ///< why it cannot run here; empty: nothing is known that speaks against it
+  std::optional<double> seconds;  ///< of one that runs; nullopt: it ends at a step or a target, whose pace nobody knows
+  bool is_most = false;           ///< the seconds are those of a run that misses its target
+};
+
+struct Forecast {
+  std::vector<PointForecast> points;          ///< in the order of the plan
+  int nodes = 1;
+  std::map<std::string, double> maximum_power_w;  ///< of one node's counted meters, by scope; empty: no meter
+  std::string power_reason;                   ///< why there is none
+
+  int runs() const;                           ///< points without an obstacle
+  int unknown() const;                        ///< of these those whose time is not known
+  double seconds() const;                     ///< of those whose time is known
+  bool is_most() const;                       ///< some of them are upper bounds
+};
+
+/// Time of one point that is measured in windows: set-up, the products timed alone, warm-up, trials. nullopt where steps or
+/// a target end it.
+std::optional<double> window_seconds_of(const Measurement& measurement);
+
+/// `why_not`: an obstacle of a point, or nothing. `step_seconds` is asked for points that steps or a target end.
+Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
+                  const StepSeconds& step_seconds);
+
+/// The points as a table, then what they take together; `width` columns.
+std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width);
+std::string forecast_json(const RunPlan& plan, const Forecast& forecast);
+
+}  // namespace tw

@@ -1,0 +1,146 @@
+#include "bench/plan/plan_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "bench/plan/set_points.hpp"
+#include "models/catalog/nearest.hpp"
+
+namespace tw {
+namespace {
+
+/// CLI11's message for an unknown option, with the nearest known one.
+std::string unknown_option(const CLI::App& app, const CLI::ExtrasError& error) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (const std::string& word : app.remaining()) {
+    const std::string close = nearest(word.substr(0, word.find('=')), known);
+    if (!close.empty()) return fmt::format("unknown option {}: did you mean {}?", word, close);
+    return fmt::format("unknown {} {}: see --help", word.starts_with("-") ? "option" : "argument", word);
+  }
+  return error.what();
+}
+
+bool has_settings(const Axes& axes) {
+  return std::ranges::any_of(axes.setting, [](const auto& axis) { return !axis.second.empty(); });
+}
+
+bool names_no_workload(const Axes& axes) {
+  return axes.model.empty() && axes.layers.empty() && axes.precision.empty() && axes.micro_batch.empty() &&
+         axes.accumulate.empty() && axes.global_batch.empty() && axes.seq_len.empty();
+}
+
+}  // namespace
+
+void add_plan_options(CLI::App& app, PlanOptions& options) {
+  Axes& axes = options.axes;
+  const auto axis = [&](const char* group, const char* name, auto& values, const std::string& help) {
+    app.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->group(group);
+  };
+  const auto one = [&](const char* group, const char* name, auto& value, const std::string& help) {
+    app.add_option(name, value, help)->group(group);
+  };
+  constexpr const char *what = "What", *how_long = "How long";
+  axis(what, "--model", axes.model, "network(s); `trainwatt models` lists them");
+  axis(what, "--layers", axes.layers, "keep only the first N layers");
+  axis(what, "--precision", axes.precision,
+       "float32 (default), bf16, …; beside points that can run, what the\ndevice lacks is recorded as unsupported");
+  axis(what, "--micro-batch", axes.micro_batch, "samples a rank computes at once");
+  axis(what, "--accumulate", axes.accumulate, "micro-batches for each optimizer step (default 1)");
+  axis(what, "--global-batch", axes.global_batch, "samples of an optimizer step over all ranks, instead of\none of the two");
+  axis(what, "--seq-len", axes.seq_len, "tokens of a sample");
+  axis(what, "--ranks", axes.ranks, "how many of the job's ranks train (default: all); the\nothers sleep meanwhile");
+  for (const SettingAxis& setting : setting_axes())
+    axis(settings_group, setting.option, axes.setting[setting.kind], setting.help);
+  one(what, "--suite", options.suite, fmt::format("a built-in plan: {}", fmt::join(suite_names(), ", ")));
+  one(what, "--config", options.config, "a plan as JSON; keys as the options, with underscores");
+  one(what, "--seed", options.seed, "of weights and data (default 1)");
+  app.add_flag("--recompute", options.recompute, "keep layer inputs only and recompute the rest in backward")->group(what);
+  one(how_long, "--window", options.window_seconds, "seconds of a trial (default 60)");
+  one(how_long, "--trials", options.trials, "trials of a point (default 3; 1 with --steps)");
+  one(how_long, "--steps", options.steps, "steps of a trial instead of a window; energy is then marked\nshort");
+  one(how_long, "--warmup", options.warmup_steps, "steps before the first trial, at least (default 3)");
+  one(how_long, "--target", options.target,
+      "train until the network's task reaches its target:\n'default', or nats over the floor (tokens), or\nheld-out error (images)");
+  axis(how_long, "--seeds", options.seeds,
+       "runs of each point to its target (default 5), or a list\nof seeds, one for each run");
+}
+
+void check_plan_options(const PlanOptions& options) {
+  if (!options.suite.empty() && !options.config.empty()) throw UsageError("--suite and --config exclude each other: give one");
+  const bool planned = !options.suite.empty() || !options.config.empty();
+  if (planned && !names_no_workload(options.axes))
+    throw UsageError("a suite or config is frozen: leave out --model, --precision and the like");
+  if (!options.config.empty() && has_settings(options.axes))
+    throw UsageError("a config is frozen: leave out --gpu-clock and the like, or write gpu_clock into the file");
+  if (!options.config.empty() && !options.axes.ranks.empty())
+    throw UsageError("a config is frozen: leave out --ranks, or write ranks into the file");
+  if (!options.target.empty()) {
+    parse_target("--target", options.target);
+    if (!options.config.empty()) throw UsageError("a config is frozen: leave out --target, or write target into the file");
+  }
+  if (options.steps && options.window_seconds) throw UsageError("--steps and --window exclude each other: give one");
+}
+
+std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
+  if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error)) return unknown_option(app, *extras);
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
+    return fmt::format("{}: give a whole number, or a list of them", error.what());
+  return error.what();
+}
+
+Request request_of(const PlanOptions& options, const std::string& config_text) {
+  Request request;
+  if (!options.suite.empty())
+    request = suite_request(options.suite);
+  else if (!options.config.empty())
+    request = read_config(options.config, config_text);
+  else
+    request.axes.push_back(options.axes);
+  const bool planned = !options.suite.empty() || !options.config.empty();
+  Measurement& measurement = request.measurement;
+  bool changed = options.recompute;
+  // Around a built-in suite settings and ranks are axes of their own; it is then no longer what others have run under its
+  // name.
+  if (!options.suite.empty()) {
+    for (const auto& [kind, values] : options.axes.setting) {
+      for (Axes& grid : request.axes) grid.setting[kind] = values;
+      changed = changed || std::ranges::any_of(values, [](const std::string& value) { return value != "found"; });
+    }
+    for (Axes& grid : request.axes) grid.ranks = options.axes.ranks;
+    changed = changed || !options.axes.ranks.empty();
+  }
+  if (options.seed) request.seed = static_cast<std::uint64_t>(check_range("--seed", *options.seed, 0, largest_seed));
+  if (options.recompute) request.recompute = true;
+  if (options.steps) {
+    measurement.steps = *options.steps;
+    measurement.trials = 1;
+  }
+  if (options.window_seconds) {
+    measurement.window_seconds = *options.window_seconds;
+    measurement.steps.reset();
+  }
+  if (options.trials) measurement.trials = static_cast<int>(check_range("--trials", *options.trials, 1, most_trials));
+  if (options.warmup_steps)
+    measurement.warmup_steps = static_cast<int>(check_range("--warmup", *options.warmup_steps, 0, most_steps));
+  if (request.target || !options.target.empty()) {
+    if (options.steps || options.window_seconds || options.trials || options.warmup_steps)
+      throw UsageError("a run to a target ends at the target: leave out --steps, --window, --trials and --warmup");
+    if (planned && !request.target) throw UsageError("this suite trains for a time: leave out --target");
+    if (!request.target) request.target.emplace();
+    if (!options.target.empty()) request.target->value = parse_target("--target", options.target);
+    if (!options.seeds.empty()) set_seeds(*request.target, "--seeds", options.seeds, options.seeds.size() > 1);
+    changed = changed || !options.target.empty() || !options.seeds.empty();
+  } else if (!options.seeds.empty()) {
+    throw UsageError("--seeds is for runs to a target: give --target, or --seed for the one seed of all points");
+  }
+  changed = changed || options.seed || options.steps || options.window_seconds || options.trials || options.warmup_steps;
+  if (planned && changed) request.suite += changed_suite;
+  return request;
+}
+
+}  // namespace tw

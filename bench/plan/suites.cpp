@@ -1,0 +1,79 @@
+// The built-in suites.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "bench/plan/plan.hpp"
+#include "models/catalog/nearest.hpp"
+
+namespace tw {
+namespace {
+
+/// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores.
+Request quick() {
+  Request request;
+  request.suite = "quick";
+  Axes& axes = request.axes.emplace_back();
+  axes.model = {"gpt2-tiny", "resnet-tiny"};
+  axes.precision = {"float32", "bf16"};
+  axes.accumulate = {1, 4};
+  request.measurement.window_seconds = 2.0;
+  request.measurement.trials = 3;
+  request.measurement.ceiling_seconds = 2.0;
+  return request;
+}
+
+/// Networks of the size that people train on one node, in windows that figures are published with: 8 points of about 3 minutes.
+Request standard() {
+  Request request;
+  request.suite = "standard";
+  Axes& axes = request.axes.emplace_back();
+  axes.model = {"gpt2-124m", "resnet-50"};
+  axes.precision = {"float32", "bf16"};
+  axes.accumulate = {1, 4};
+  return request;
+}
+
+/// The same in every precision, with as many trials as a claim about two machines takes; what a device lacks is recorded as
+/// unsupported. At most 20 points of about 5 minutes.
+Request procurement() {
+  Request request;
+  request.suite = "procurement";
+  Axes& axes = request.axes.emplace_back();
+  axes.model = {"gpt2-124m", "resnet-50"};
+  axes.precision = precision_names();
+  axes.accumulate = {1, 8};
+  request.measurement.trials = 5;
+  return request;
+}
+
+/// All tasks to their targets, both precisions, accumulation 1 and 4 at the tasks' global batch.
+Request convergence() {
+  Request request;
+  request.suite = "convergence";
+  Axes& axes = request.axes.emplace_back();
+  for (const TaskDescription& task : tasks()) axes.model.push_back(task.model);
+  axes.precision = {"float32", "bf16"};
+  axes.accumulate = {1, 4};
+  request.target = TargetRequest{.value = {}, .seed_count = 3, .seeds = {}};
+  return request;
+}
+
+}  // namespace
+
+const std::vector<std::string>& suite_names() {
+  static const std::vector<std::string> names = {"quick", "standard", "procurement", "convergence"};
+  return names;
+}
+
+Request suite_request(const std::string& name) {
+  if (name == "quick") return quick();
+  if (name == "standard") return standard();
+  if (name == "procurement") return procurement();
+  if (name == "convergence") return convergence();
+  const std::string close = nearest(name, suite_names());
+  throw UsageError(fmt::format("unknown --suite '{}': {}", name,
+                               close.empty() ? fmt::format("known: {}", fmt::join(suite_names(), ", "))
+                                             : fmt::format("did you mean '{}'?", close)));
+}
+
+}  // namespace tw

@@ -1,0 +1,35 @@
+// `trainwatt plan`: what a run would do, before anything runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/plan/abilities.hpp"
+#include "bench/plan/forecast.hpp"
+#include "bench/tool/commands.hpp"
+
+namespace tw::tool {
+
+int plan(const PlanCommand& command) {
+  check_plan_options(command.options);
+  const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
+  const Request request = request_of(command.options, config);
+  int ranks = command.nodes;
+  for (const Axes& axes : request.axes)
+    for (const int some : axes.ranks) ranks = std::max(ranks, some);
+  const std::string device = command.device == "auto" ? "cpu" : command.device;
+  const RunPlan plan = make_plan(request, ranks, device);
+
+  const Abilities node = command.on.empty() ? abilities_here(find_meters(), find_knobs({command.site}))
+                                            : abilities_from_json(command.on, read_config_text(command.on, "--on"));
+  const auto why_not = [&](const Point& point) {
+    return obstacle(point, device, node, (point.ranks + command.nodes - 1) / command.nodes);
+  };
+  Forecast made = forecast(plan, command.nodes, why_not, [](const Point&) { return std::nullopt; });
+  made.maximum_power_w = node.maximum_power_w;
+  made.power_reason = fmt::format("no energy meter answers on {}: `trainwatt probe` says why", node.host);
+  constexpr std::size_t width = 100;
+  fmt::print("{}", command.json ? forecast_json(plan, made) + "\n" : forecast_text(plan, made, width));
+  return 0;
+}
+
+}  // namespace tw::tool

@@ -1,0 +1,187 @@
+#include "bench/train/point_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bench/train/interruption.hpp"
+#include "bench/train/outcome.hpp"
+#include "bench/train/point_config.hpp"
+#include "bench/train/steady.hpp"
+#include "bench/train/target_run.hpp"
+#include "results/to_target.hpp"
+
+namespace tw {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void take(Samples& samples, const StepResult& result, double seconds) {
+  samples.step_seconds.push_back(seconds);
+  samples.loss.push_back(result.loss);
+  samples.gradient_norm.push_back(result.gradient_norm);
+  samples.phases.data += result.phases.data;
+  samples.phases.forward += result.phases.forward;
+  samples.phases.backward += result.phases.backward;
+  samples.phases.communication += result.phases.communication;
+  samples.phases.optimizer += result.phases.optimizer;
+}
+
+}  // namespace
+
+PointRun::PointRun(RunContext& context, const Point& point)
+    : context_(context), point_(point), stream_(context.device.create_stream()) {}
+
+void PointRun::set_up(std::uint64_t seed) {
+  TrainerConfig config = trainer_config(point_, context_.plan, context_.job.rank());
+  config.seed = seed;
+  steps_ = context_.steps(context_.device, config);
+}
+
+void PointRun::connect() {
+  communicator_ = context_.job.communicator(context_.device);
+  bucketer_ = std::make_unique<Bucketer>(*communicator_, static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
+  sync_.ready = [this](Stream& stream, Tensor gradients, GradientRange range) {
+    bucketer_->ready(stream, gradients, range.begin, range.end);
+  };
+  sync_.finish = [this](Stream& stream, Tensor gradients) { bucketer_->finish(stream, gradients); };
+}
+
+Samples PointRun::warm_up() {
+  Samples samples;
+  const Measurement& measurement = context_.plan.measurement;
+  const double least = 0.1 * measurement.window_seconds, most = measurement.window_seconds;
+  const auto start = Clock::now();
+  context_.progress.stage("warm-up");
+  const bool judges = !measurement.steps && measurement.warmup_steps > 0;
+  bool changes = judges;
+  int next_look = 0;  // each tenth of the steps: a look takes longer the more there are
+  while (true) {
+    const auto count = static_cast<int>(samples.step_seconds.size());
+    const bool looks = count >= next_look;
+    if (looks && judges) changes = !is_steady(samples.step_seconds);
+    if (looks) next_look = count + count / 10 + 1;
+    const auto now = context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0, changes ? 1.0 : 0.0});
+    if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+    is_steady_ = now[2] == 0;
+    const bool may_end = !judges || (looks && is_steady_ && now[0] >= least) || now[0] >= most;
+    if (count >= measurement.warmup_steps && may_end) break;
+    step(samples);
+  }
+  return samples;
+}
+
+Samples PointRun::window(double step_estimate_seconds, int trial) {
+  const Measurement& measurement = context_.plan.measurement;
+  // The ranks look up together about once a second: for the window's end and for signals.
+  const std::int64_t stride = step_estimate_seconds > 0
+      ? std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(1.0, measurement.window_seconds / 8) / step_estimate_seconds), 1, 10000) : 1;
+  const std::int64_t limit = measurement.steps.value_or(std::numeric_limits<std::int64_t>::max());
+  return measured([&](Samples& samples, Clock::time_point start) {
+    std::int64_t done = 0;
+    while (done < limit) {
+      for (std::int64_t i = 0; i < stride && done < limit; ++i, ++done) step(samples);
+      const auto now = context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0});
+      if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+      if (!measurement.steps && now[0] >= measurement.window_seconds) break;
+      context_.progress.stage(measurement.steps ? fmt::format("step {}/{}", done, limit)
+                                                : fmt::format("trial {}/{}", trial + 1, measurement.trials));
+    }
+  });
+}
+
+Samples PointRun::to_target(const Target& target, TargetRun& run) {
+  return measured([&](Samples& samples, Clock::time_point start) {
+    for (bool ended = false; !ended;) {
+      step(samples);
+      const auto done = static_cast<std::int64_t>(samples.step_seconds.size());
+      if (done % target.evaluation_interval != 0 && done != target.most_steps) continue;
+      const double before = seconds_since(start);
+      Evaluation& now = run.evaluations.emplace_back(evaluate_held_out(context_.job, *steps_, point_));
+      now.step = done;
+      now.time_s = seconds_since(start);
+      run.evaluation_s += now.time_s - before;
+      const double metric = metric_of(target, now);
+      ended = !std::isfinite(metric) || reaches(target, now) || done == target.most_steps;
+      context_.progress.stage(fmt::format("seed {}: step {}, {:.4g} of {:.4g}", run.seed, done, metric, target.value));
+    }
+  });
+}
+
+std::map<std::string, double> PointRun::profile() {
+  Device& device = context_.device;
+  device.profile() = OpProfile{};
+  device.set_profiling(true);
+  Samples samples;
+  step(samples);
+  device.set_profiling(false);
+  std::map<std::string, double> shares;
+  const OpProfile& profile = device.profile();
+  for (std::size_t op = 0; op < profile.seconds.size(); ++op)
+    if (profile.calls[op] > 0) shares[to_string(static_cast<Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
+  return shares;
+}
+
+Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point start)>& work) {
+  Samples samples;
+  communicator_->barrier(*stream_);
+  stream_->synchronize();
+  context_.energy.begin();
+  samples.node_before = read_cpu_times();
+  samples.cpu_seconds = -process_cpu_seconds();
+  const auto start = Clock::now();
+  work(samples, start);
+  stream_->synchronize();
+  samples.window_seconds = seconds_since(start);
+  samples.cpu_seconds += process_cpu_seconds();
+  samples.node_after = read_cpu_times();
+  context_.energy.end();
+  return samples;
+}
+
+void PointRun::step(Samples& samples) {
+  const auto start = Clock::now();
+  const StepResult result = steps_->step(sync_);
+  take(samples, result, seconds_since(start));
+}
+
+/// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
+Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
+  Trial trial;
+  trial.step_time_s = job.maximum(mine.step_seconds);
+  trial.loss = job.sum(mine.loss);
+  for (double& loss : trial.loss) loss /= job.size();
+  trial.gradient_norm = mine.gradient_norm;  // of the reduced gradient: equal on all ranks
+  const PhaseSeconds& p = mine.phases;
+  const std::vector<double> phases = job.sum({p.data, p.forward, p.backward, p.communication, p.optimizer});
+  const double steps = static_cast<double>(mine.step_seconds.size()) * job.size();
+  const char* names[] = {"data", "forward", "backward", "communication", "optimizer"};
+  for (std::size_t i = 0; i < phases.size(); ++i) trial.phase_s[names[i]] = steps > 0 ? phases[i] / steps : 0;
+  trial.window_s = job.maximum({mine.window_seconds}).front();
+  // Of one machine: its clock of CPU time runs for all of its containers and pods.
+  const double own_seconds = energy.machines().sum_here(job, mine.cpu_seconds);
+  // The report names the worst node's shares. -1: nobody could read them.
+  const std::vector<double> worst =
+      job.maximum({steal_share(mine.node_before, mine.node_after).value_or(-1.0),
+                   foreign_share(mine.node_before, mine.node_after, own_seconds).value_or(-1.0)});
+  if (worst[0] >= 0) trial.steal_share = worst[0];
+  if (worst[1] >= 0) trial.foreign_share = std::min(worst[1], 1.0);
+  energy.collect(trial);
+  return trial;
+}
+
+/// The slowest rank's times of an evaluation that all shared (collective).
+TargetRun merge(Job& job, TargetRun run) {
+  std::vector<double> seconds = {run.evaluation_s};
+  for (const Evaluation& evaluation : run.evaluations) seconds.push_back(evaluation.time_s);
+  seconds = job.maximum(std::move(seconds));
+  run.evaluation_s = seconds[0];
+  for (std::size_t i = 0; i < run.evaluations.size(); ++i) run.evaluations[i].time_s = seconds[i + 1];
+  return run;
+}
+
+}  // namespace tw

@@ -1,0 +1,37 @@
+// The first ranks of a job, for points that take fewer than all.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "bench/train/energy_window.hpp"
+#include "bench/train/machines.hpp"
+#include "comm/job.hpp"
+
+namespace tw {
+
+/// A job of these ranks, with the machines and the meters that are theirs: joules of nodes on which nobody trains are not
+/// counted.
+struct Team {
+  Team(std::unique_ptr<Job> its_job, const MeterOptions& meters);
+  std::unique_ptr<Job> job;
+  std::set<std::string> hosts;
+  Machines machines;
+  EnergyWindow energy;
+};
+
+class Teams {
+ public:
+  Teams(Job& job, MeterOptions meters) : job_(job), meters_(std::move(meters)) {}
+  /// The first `ranks` ranks; null on the others (collective over the job). Opens meters at the first call for a number.
+  Team* first(int ranks);
+
+ private:
+  Job& job_;
+  MeterOptions meters_;
+  std::map<int, std::unique_ptr<Team>> teams_;
+};
+
+}  // namespace tw
