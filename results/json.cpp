@@ -161,9 +161,17 @@ void describe(Archive& a, Like<RunPart> auto& p) {
   a("program", p.program), a("points", p.points), a("forced_over", p.forced_over), a("context", p.context);
 }
 template <class Archive>
+void describe(Archive& a, Like<SearchOutcome> auto& s) {
+  a("workload", s.workload), a("merit", s.merit), a("scope", s.scope), a("max_slowdown", s.max_slowdown);
+  a("hour_price", s.hour_price), a("kwh_price", s.kwh_price), a("points", s.points), a("measured", s.measured);
+  a("found", s.found), a("best", s.best), a("merit_ratio", s.merit_ratio), a("speed_ratio", s.speed_ratio);
+  a("reason", s.reason);
+}
+template <class Archive>
 void describe(Archive& a, Like<Report> auto& r) {
   a.derived("schema_version", schema_version);
   a("program", r.program), a("context", r.context), a("plan", r.plan), a("parts", r.parts), a("records", r.records);
+  a("search", r.search);
 }
 template <class Archive>
 void describe(Archive& a, Like<RunStart> auto& r) {

@@ -266,12 +266,25 @@ struct RunPart {
   /// As at its end; where it was killed, as at its start, without finished_at. Absent of the last part: the report's own.
   std::optional<Context> context;
 };
+/// What a search over the settings of one workload came to (results/search.hpp).
+struct SearchOutcome {
+  std::string workload;                     ///< id of its point at the found settings
+  std::string merit, scope;                 ///< "energy", "edp", "cost"; of these joules
+  double max_slowdown = 0, hour_price = 0, kwh_price = 0;
+  int points = 0;                           ///< of the grid
+  int measured = 0;                         ///< of these, for the search; the others were not looked at
+  std::string found, best;                  ///< ids of the two that were measured once more; empty with a reason
+  std::optional<Estimate> merit_ratio;      ///< best ÷ found: below 1 is saved
+  std::optional<Estimate> speed_ratio;      ///< of their samples/s
+  std::string reason;                       ///< why there is no better setting, or no ratio
+};
 struct Report {
   Program program;
   Context context;
   PlanInfo plan;
   std::optional<std::vector<RunPart>> parts;    ///< in order of time; absent where nothing was resumed
   std::vector<Record> records;
+  std::optional<std::vector<SearchOutcome>> search;     ///< one for each workload; absent where the plan has no search
 };
 
 /// What a run leaves in its folder before its first point (run.json), so that it can be resumed.

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "results/choice.hpp"
 #include "results/paint.hpp"
 #include "results/report_io.hpp"
 #include "results/tables.hpp"
@@ -101,6 +102,14 @@ class Shower {
                        (missing == 1 ? "has" : "have") + " no record",
                    width(), 4) +
               "\n";
+    if (const std::string text = search_text(report_, style_); !text.empty()) {
+      title("Search");
+      out_ += text;
+    }
+    if (const std::string text = front_text(report_, style_); !text.empty()) {
+      title("Pareto front");
+      out_ += text;
+    }
     for (const Record& r : report_.records)
       if (r.summary.samples_per_s) point(r);
   }

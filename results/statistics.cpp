@@ -82,6 +82,19 @@ Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed) 
   return result;
 }
 
+Estimate ratio(const Estimate& a, const Estimate& b) {
+  Estimate result;
+  result.value = a.value / b.value;
+  result.statistic = "derived";
+  result.count = std::min(a.count, b.count);
+  if (!a.low || !a.high || !b.low || !b.high) return result;
+  const double half = std::abs(result.value) *
+                      std::hypot((*a.high - *a.low) / 2 / a.value, (*b.high - *b.low) / 2 / b.value);
+  result.low = result.value - half;
+  result.high = result.value + half;
+  return result;
+}
+
 double quantile(std::span<const double> values, double q) {
   if (values.empty()) throw std::invalid_argument("quantile: no values");
   if (!(q >= 0 && q <= 1)) throw std::invalid_argument("quantile: q must lie in [0, 1]");

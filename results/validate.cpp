@@ -1,5 +1,6 @@
 // The schema, and what a schema cannot say. The only unit that includes valijson.
 #include <algorithm>
+#include <cstring>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -12,6 +13,7 @@
 #include <valijson/validation_results.hpp>
 #include <valijson/validator.hpp>
 
+#include "results/search.hpp"
 #include "results/report_io.hpp"
 #include "results/to_target.hpp"
 #include "results/verdict.hpp"
@@ -163,6 +165,10 @@ class Invariants {
     }
     if (plan.contains("suite") && plan["suite"] != report.plan.suite)
       broken("/plan/suite", "is not that of canonical_json");
+    const bool is_search = plan.contains("search");
+    if (report.search && !is_search) broken("/search", "is not in the plan");
+    if (report.search && is_search)
+      for (const std::string& fault : search_faults(report, goal_of(plan["search"]))) found_.violations.push_back(fault);
     std::map<std::string, const Json*> points;
     for (const Json& point : plan["points"])
       if (!points.emplace(point["id"].get<std::string>(), &point).second)
@@ -170,7 +176,9 @@ class Invariants {
     for (std::size_t i = 0; i < report.records.size(); ++i) {
       const Record& record = report.records[i];
       const std::string at = "/records/" + std::to_string(i);
-      if (const auto point = points.find(record.id); point == points.end())
+      std::string id = record.id;
+      if (is_search && id.ends_with(again_suffix)) id.resize(id.size() - std::strlen(again_suffix));
+      if (const auto point = points.find(id); point == points.end())
         broken(at + "/id", "\"" + record.id + "\" is no point of the plan");
       else
         check_point(record, document_["records"][i]["workload"], plan, *point->second, at);
@@ -248,6 +256,14 @@ class Invariants {
       if (run && (!seeds.is_array() || t >= seeds.size() || seeds[t] != run->seed))
         broken(at + "/trials/" + std::to_string(t) + "/target_run/seed", "is not the plan's");
     }
+  }
+
+  static SearchGoal goal_of(const Json& search) {
+    SearchGoal goal;
+    goal.merit = merit_from_string(search.value("merit", "")).value_or(Merit::energy);
+    goal.max_slowdown = search.value("max_slowdown", 0.0);
+    goal.hour_price = search.value("hour_price", 0.0), goal.kwh_price = search.value("kwh_price", 0.0);
+    return goal;
   }
 
   static bool has_run(const Record& record) {
@@ -416,6 +432,7 @@ std::vector<std::string> missing_points(const Report& report) {
   std::set<std::string> ids;
   for (const Record& record : report.records) ids.insert(record.id);
   std::vector<std::string> missing;
+  if (report.search) return missing;  // it chose what to measure
   if (const Json plan = read_plan(report.plan.canonical_json); !plan.is_null())
     for (const Json& point : plan["points"])
       if (const std::string id = point["id"]; !ids.contains(id)) missing.push_back(id);

@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/plan_options.hpp"
 #include "bench/plan/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
@@ -155,6 +155,14 @@ Request read_config(const std::string& path, const std::string& text) {
   handlers["target"] = [&](const Json& v) {
     target = parse_target("/target", v.is_string() ? v.get<std::string>() : fmt::format("{}", v.get<double>()));
   };
+  // The same words and checks as on the command line.
+  PlanOptions search;
+  handlers["search"] = [&](const Json& v) { search.search = v.get<std::string>(); };
+  handlers["max_slowdown"] = [&](const Json& v) {
+    search.max_slowdown = v.is_string() ? v.get<std::string>() : fmt::format("{}", v.get<double>());
+  };
+  handlers["hour_price"] = [&](const Json& v) { search.hour_price = v.get<double>(); };
+  handlers["kwh_price"] = [&](const Json& v) { search.kwh_price = v.get<double>(); };
   TargetRequest runs;
   bool seeds_given = false;
   handlers["seeds"] = [&](const Json& v) {
@@ -182,6 +190,12 @@ Request read_config(const std::string& path, const std::string& text) {
     request.target = std::move(runs);
   } else if (seeds_given) {
     fail(path, "/seeds is for runs to a target: add \"target\", or write \"seed\"");
+  }
+  try {
+    check_plan_options(search);
+    if (!search.search.empty()) request.search = search_of(search);
+  } catch (const UsageError& error) {
+    fail(path, error.what());
   }
   if (request.measurement.steps && window_given) fail(path, "/steps and /window_s exclude each other: give one");
   if (request.measurement.steps && !trials_given) request.measurement.trials = 1;

@@ -59,7 +59,12 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
     const std::optional<double> step = step_seconds(point);
     if (!step) continue;
     if (point.task) {
-      one.seconds = *step * static_cast<double>(point.task->most_steps) * static_cast<double>(point.seeds.size());
+      // An evaluation passes forward only: a third of a step for as many samples.
+      const TaskDescription& task = *point.task;
+      const double evaluations = static_cast<double>(task.most_steps) / static_cast<double>(task.evaluation_interval);
+      const double steps = static_cast<double>(task.most_steps) + evaluations * static_cast<double>(task.held_out_samples) /
+                                                                      static_cast<double>(3 * point.global_batch());
+      one.seconds = *step * steps * static_cast<double>(point.seeds.size());
       one.is_most = true;
     } else {
       const auto steps = static_cast<double>(*measurement.steps) * measurement.trials + measurement.warmup_steps;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/plan/search.hpp"
 #include "bench/plan/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
@@ -105,7 +106,7 @@ std::string point_id(const Point& point) {
 }
 
 /// All combinations of the set points of one grid; one without any where it names none.
-std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes) {
+std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes, bool with_found) {
   std::vector<std::map<KnobKind, double>> all = {{}};
   for (const SettingAxis& axis : setting_axes()) {
     const auto written = axes.setting.find(axis.kind);
@@ -119,13 +120,9 @@ std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes) {
         }
     all = std::move(longer);
   }
+  if (with_found) all.emplace_back();
   return all;
 }
-
-/// Kinds by what a change costs: a memory clock has the driver train the memory anew, a clock or a limit of a GPU passes
-/// through the driver and settles over some of its own control steps, the CPU's are single writes.
-constexpr KnobKind by_cost[] = {KnobKind::gpu_memory_clock, KnobKind::gpu_clock,     KnobKind::gpu_power_limit,
-                                KnobKind::cpu_governor,     KnobKind::cpu_frequency, KnobKind::cpu_power_limit};
 
 /// Settings outermost, the costliest to change first and each kind's values as written, so that none is changed more often
 /// than it must; under one setting the points of all grids in an order drawn from the seed, so that a machine that slowly
@@ -137,13 +134,13 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
     return found == point.setting.end() ? std::nullopt : std::optional(found->second);
   };
   std::map<KnobKind, Values> written;
-  for (const KnobKind kind : by_cost)
+  for (const KnobKind kind : settings_by_cost)
     for (const Point& point : points)
       if (Values& values = written[kind]; std::ranges::find(values, value_of(point, kind)) == values.end())
         values.push_back(value_of(point, kind));
   const auto place_of = [&](const Point& point) {
     std::vector<std::ptrdiff_t> places;
-    for (const KnobKind kind : by_cost)
+    for (const KnobKind kind : settings_by_cost)
       places.push_back(std::ranges::find(written[kind], value_of(point, kind)) - written[kind].begin());
     return places;
   };
@@ -186,6 +183,21 @@ constexpr std::int64_t most_micro_batch = 1 << 24, most_accumulate = 1 << 16, mo
 void check_range(std::int64_t value, std::int64_t most, const char* option) {
   check_positive(value, option);
   if (value > most) throw UsageError(fmt::format("{} {}: must be at most {}", option, value, most));
+}
+
+void check_search(const Request& request, const Axes& axes) {
+  if (request.target) throw UsageError("--search and --target exclude each other: give one");
+  bool any = false;
+  for (const SettingAxis& axis : setting_axes()) {
+    const auto written = axes.setting.find(axis.kind);
+    if (written == axes.setting.end() || written->second.empty()) continue;
+    any = true;
+    if (!names_of(axis.kind).empty())
+      throw UsageError(fmt::format("--search goes along numbers, which {} has none of: leave it out", axis.option));
+    for (const std::string& text : written->second)
+      if (text == "found") throw UsageError(fmt::format("{} found: --search measures the found settings in any case: leave it out", axis.option));
+  }
+  if (!any) throw UsageError("--search has nothing to choose from: add --gpu-clock 600:1980:60, --cpu-power-limit or the like");
 }
 
 /// One value of each axis.
@@ -271,7 +283,7 @@ const std::vector<std::string>& precision_names() {
 }
 
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
-  RunPlan plan{request.suite, {}, request.measurement, request.seed, request.recompute, device};
+  RunPlan plan{request.suite, {}, request.measurement, request.seed, request.recompute, device, request.search};
   check_range("trials", plan.measurement.trials, 1, most_trials);
   check_range("warmup", plan.measurement.warmup_steps, 0, most_steps);
   if (plan.measurement.steps) check_range("steps", *plan.measurement.steps, 1, most_steps);
@@ -280,6 +292,7 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
                                  plan.measurement.window_seconds, longest_window_seconds));
   std::set<std::string> ids;
   for (const Axes& axes : request.axes) {
+    if (request.search) check_search(request, axes);
     if (axes.model.empty()) throw UsageError("no --model given: choose one (`trainwatt models` lists them) or a --suite");
     for (const std::string& precision : axes.precision)
       if (std::ranges::find(precision_names(), precision) == precision_names().end())
@@ -290,7 +303,7 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
       if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
       plan.points.push_back(std::move(point));
     };
-    for (const auto& setting : settings_of(axes))
+    for (const auto& setting : settings_of(axes, request.search.has_value()))
       for (const std::string& model : axes.model)
         for (const auto layers : values_or_none(axes.layers))
           for (const auto seq_len : values_or_none(axes.seq_len))
@@ -307,6 +320,7 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
     plan.measurement.trials = static_cast<int>(plan.points.front().seeds.size());
   }
   order_points(plan.points, plan.seed);
+  if (plan.search) search_spaces(plan);  // throws where there is no grid
   return plan;
 }
 
@@ -321,6 +335,9 @@ std::string RunPlan::canonical_json() const {
   json["trials"] = measurement.trials;
   json["warmup_steps"] = to_target ? 0 : measurement.warmup_steps;
   json["steps"] = measurement.steps ? Json(*measurement.steps) : Json();
+  if (search)
+    json["search"] = {{"merit", search->merit}, {"max_slowdown", search->max_slowdown},
+                      {"hour_price", search->hour_price}, {"kwh_price", search->kwh_price}};
   json["points"] = Json::array();
   for (const Point& point : points) {
     Json entry = {{"id", point.id},           {"model", point.network.name},     {"precision", point.precision},

@@ -44,12 +44,20 @@ struct TargetRequest {
   std::vector<std::uint64_t> seeds;         ///< one for each run of the plan; empty: from the request's seed on
 };
 
+/// Looking for the best setting with few of the grid's points, instead of measuring them all.
+struct SearchRequest {
+  std::string merit;                        ///< "energy", "edp", "cost" (results/search.hpp)
+  double max_slowdown = 0.05;               ///< share of the speed at the found settings
+  double hour_price = 0, kwh_price = 0;     ///< for "cost"
+};
+
 /// Everything asked for, before the number of ranks is known.
 struct Request {
   std::string suite = "command-line";
   std::vector<Axes> axes;                   ///< each entry is a grid; the plan has the points of all
   Measurement measurement;
   std::optional<TargetRequest> target;      ///< of the measurement nothing else counts then
+  std::optional<SearchRequest> search;
   std::uint64_t seed = 1;
   bool recompute = false;
 };
@@ -75,6 +83,7 @@ struct RunPlan {
   std::uint64_t seed = 1;
   bool recompute = false;
   std::string device;                       ///< resolved: "cpu"
+  std::optional<SearchRequest> search;      ///< the points are then a grid of which few are measured, and each workload's found settings
   /// The plan as JSON with sorted keys: what its hash is taken of.
   std::string canonical_json() const;
 };

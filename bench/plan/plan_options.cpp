@@ -5,9 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "bench/plan/set_points.hpp"
 #include "models/catalog/nearest.hpp"
+#include "results/search.hpp"
 
 namespace tw {
 namespace {
@@ -32,6 +35,18 @@ bool has_settings(const Axes& axes) {
 bool names_no_workload(const Axes& axes) {
   return axes.model.empty() && axes.layers.empty() && axes.precision.empty() && axes.micro_batch.empty() &&
          axes.accumulate.empty() && axes.global_batch.empty() && axes.seq_len.empty();
+}
+
+/// "5%" or "0.05".
+double parse_share(const std::string& name, std::string text) {
+  const bool is_percent = text.ends_with('%');
+  const std::string_view digits(text.data(), text.size() - (is_percent ? 1 : 0));
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  value /= is_percent ? 100 : 1;
+  if (error != std::errc() || end != digits.data() + digits.size() || !(value >= 0 && value < 1))
+    throw UsageError(fmt::format("{} {}: must be a share below 1, as 5% or 0.05", name, text));
+  return value;
 }
 
 }  // namespace
@@ -60,6 +75,12 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
   one(what, "--config", options.config, "a plan as JSON; keys as the options, with underscores");
   one(what, "--seed", options.seed, "of weights and data (default 1)");
   app.add_flag("--recompute", options.recompute, "keep layer inputs only and recompute the rest in backward")->group(what);
+  constexpr const char* search = "Search";
+  one(search, "--search", options.search,
+      fmt::format("look for the best setting with few of the grid's points: the least\n{} a sample", fmt::join(merit_names(), ", ")));
+  one(search, "--max-slowdown", options.max_slowdown, "against the found settings (default 5%)");
+  one(search, "--hour-price", options.hour_price, "of the job's nodes, for cost");
+  one(search, "--kwh-price", options.kwh_price, "of their energy, for cost");
   one(how_long, "--window", options.window_seconds, "seconds of a trial (default 60)");
   one(how_long, "--trials", options.trials, "trials of a point (default 3; 1 with --steps)");
   one(how_long, "--steps", options.steps, "steps of a trial instead of a window; energy is then marked\nshort");
@@ -68,6 +89,30 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
       "train until the network's task reaches its target:\n'default', or nats over the floor (tokens), or\nheld-out error (images)");
   axis(how_long, "--seeds", options.seeds,
        "runs of each point to its target (default 5), or a list\nof seeds, one for each run");
+}
+
+SearchRequest search_of(const PlanOptions& options) {
+  SearchRequest search;
+  search.merit = options.search;
+  if (!merit_from_string(search.merit)) {
+    const std::string close = nearest(search.merit, merit_names());
+    throw UsageError(fmt::format("unknown --search '{}': {}", search.merit,
+                                 close.empty() ? fmt::format("known: {}", fmt::join(merit_names(), ", "))
+                                               : fmt::format("did you mean '{}'?", close)));
+  }
+  if (!options.max_slowdown.empty()) search.max_slowdown = parse_share("--max-slowdown", options.max_slowdown);
+  const auto price = [](const char* name, const std::optional<double>& value) {
+    if (value && !(*value >= 0 && std::isfinite(*value))) throw UsageError(fmt::format("{} {}: must not be below 0", name, *value));
+    return value.value_or(0);
+  };
+  search.hour_price = price("--hour-price", options.hour_price);
+  search.kwh_price = price("--kwh-price", options.kwh_price);
+  const bool is_cost = search.merit == "cost";
+  if (is_cost && search.hour_price == 0 && search.kwh_price == 0)
+    throw UsageError("--search cost: give --hour-price of the job's nodes, --kwh-price of their energy, or both");
+  if (!is_cost && (options.hour_price || options.kwh_price))
+    throw UsageError(fmt::format("--hour-price and --kwh-price are for --search cost: leave them out with {}", search.merit));
+  return search;
 }
 
 void check_plan_options(const PlanOptions& options) {
@@ -82,6 +127,12 @@ void check_plan_options(const PlanOptions& options) {
   if (!options.target.empty()) {
     parse_target("--target", options.target);
     if (!options.config.empty()) throw UsageError("a config is frozen: leave out --target, or write target into the file");
+  }
+  if (!options.search.empty()) {
+    search_of(options);
+    if (!options.config.empty()) throw UsageError("a config is frozen: leave out --search, or write search into the file");
+  } else if (!options.max_slowdown.empty() || options.hour_price || options.kwh_price) {
+    throw UsageError("--max-slowdown, --hour-price and --kwh-price are for --search: add it, or leave them out");
   }
   if (options.steps && options.window_seconds) throw UsageError("--steps and --window exclude each other: give one");
 }
@@ -116,6 +167,10 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
   }
   if (options.seed) request.seed = static_cast<std::uint64_t>(check_range("--seed", *options.seed, 0, largest_seed));
   if (options.recompute) request.recompute = true;
+  if (!options.search.empty()) {
+    request.search = search_of(options);
+    changed = true;
+  }
   if (options.steps) {
     measurement.steps = *options.steps;
     measurement.trials = 1;

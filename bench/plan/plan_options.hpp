@@ -27,12 +27,16 @@ struct PlanOptions {
   std::string target;               ///< "default" or a number; empty: train for a time
   std::vector<std::int64_t> seeds;  ///< one value: how many
   bool recompute = false;
+  std::string search, max_slowdown; ///< merit; "5%" or "0.05"; empty: none, or the default
+  std::optional<double> hour_price, kwh_price;
 };
 
 /// Adds the options to a program or one of its commands; `options` has to outlive its parsing.
 void add_plan_options(CLI::App& app, PlanOptions& options);
 /// Throws UsageError where options exclude each other.
 void check_plan_options(const PlanOptions& options);
+/// Of the four options of a search. Throws UsageError.
+SearchRequest search_of(const PlanOptions& options);
 /// What was wrong with a command line, with the nearest known option.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);
 

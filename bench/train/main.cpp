@@ -11,6 +11,7 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/train/interruption.hpp"
+#include "bench/train/dry_run.hpp"
 #include "bench/train/export_step.hpp"
 #include "bench/train/options.hpp"
 #include "bench/train/outcome.hpp"
@@ -160,6 +161,10 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   std::unique_ptr<Device> device;
   together(job, [&] { device = create_device(choice.name, DeviceOptions{job.local_rank(), threads}); });
   if (!choice.note.empty()) say(job, choice.note);
+  if (options.dry_run) {
+    dry_run(job, *device, plan, options);
+    return exit_good;
+  }
   if (options.export_step.empty())
     return run_sweep({job, *device, plan, options, requested_threads, choice.note, {argv, argv + argc}, folder, command,
                       config_text, changed, given->force},

@@ -47,6 +47,8 @@ ParseResult parse_options(int argc, char** argv) {
                                                "the CPUs it may use)")
       ->group("Where");
   app.add_option("--bucket-mib", options.bucket_mib, "gradient bucket (default 25)")->group("Where");
+  app.add_flag("--dry-run", options.dry_run, "list the points, what cannot run here and why, time and energy\nof it all; then end")
+      ->group("Result");
   app.add_option("--out", options.out, "folder for report.json; must not exist\n(default out/<what>-<time>)")
       ->group("Result");
   app.add_option("--resume", options.resume,
@@ -76,10 +78,13 @@ ParseResult parse_options(int argc, char** argv) {
     const bool planned = !options.suite.empty() || !options.config.empty();
     if (!options.target.empty() && !options.export_step.empty())
       throw UsageError("--export-step and --target exclude each other: give one");
+    if (options.dry_run && !options.export_step.empty())
+      throw UsageError("--export-step and --dry-run exclude each other: give one");
     if (app.count("--resume") > 0) {
       if (options.resume.empty()) throw UsageError("--resume: give the folder of a run");
       if (!options.out.empty()) throw UsageError("--out and --resume exclude each other: give one");
       if (!options.export_step.empty()) throw UsageError("--export-step has no run to resume: leave out --resume");
+      if (options.dry_run) throw UsageError("--dry-run writes and resumes nothing: leave out --resume");
       options.resumes_alone = std::ranges::all_of(app.get_options(), [](const CLI::Option* option) {
         return option->count() == 0 || option->check_lname("resume") || option->check_lname("force");
       });

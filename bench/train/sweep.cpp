@@ -24,10 +24,13 @@
 #include "bench/train/cool_down.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
+#include "bench/train/search_run.hpp"
 #include "bench/train/settings.hpp"
 #include "bench/train/slurm.hpp"
+#include "results/choice.hpp"
 #include "results/conditions.hpp"
 #include "results/report_io.hpp"
+#include "results/search.hpp"
 #include "results/tables.hpp"
 #include "results/verdict.hpp"
 #include "results/version.hpp"
@@ -136,7 +139,8 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
   int code = -1;
   together(sweep.job, [&] {
     const fs::path path = sweep.folder.path() / report_file;
-    if (!sweep.job.is_root() || earlier->records.size() != sweep.plan.points.size() || !fs::exists(path)) return;
+    const bool is_whole = sweep.plan.search || earlier->records.size() == sweep.plan.points.size();
+    if (!sweep.job.is_root() || !is_whole || !fs::exists(path)) return;
     std::ostringstream text;
     text << std::ifstream(path, std::ios::binary).rdbuf();
     const Validation found = validate_report(text.str());
@@ -170,6 +174,8 @@ class Run {
     report_.plan.suite = plan_.suite;
     report_.plan.canonical_json = plan_.canonical_json();
     gather_context();
+    if (const std::string why = why_no_energy(report_.context.meters); plan_.search && !why.empty())
+      throw Stop(exit_environment, fmt::format("--search needs joules, and no meter answers: {}", why));
     take_over();
     together(job_, [&] { keep_start(); });
     progress_ = Progress(job_.is_root(), static_cast<int>(plan_.points.size()), expected_point_seconds(plan_),
@@ -330,28 +336,41 @@ class Run {
   /// What ended the run before its last point, if anything: what was finished until then is reported all the same.
   std::optional<Stop> run_points(RunContext& context) {
     CoolDown cool_down(job_, energy_, progress_, most_cool_down_seconds(plan_), reference_c_);
-    for (const Point& point : plan_.points) {
-      if (finished_.count(point.id) > 0) continue;
-      progress_.begin_point(point.id);
-      try {
-        const std::optional<StartTemperature> start = cool_down.before(point);
-        report_.records.push_back(run_point(context, point));
-        report_.records.back().start = start;
-        progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
-        const bool earlier_changed = flag_unstable(report_);
-        // On disk before the next point starts: a kill loses at most the point in flight.
-        together(job_, [&] {
-          if (job_.is_root()) keep_last_record(out_ / records_file, report_.records, earlier_changed);
-        });
-      } catch (const Stop& stop) {
-        report_.context.warnings.push_back(
-            fmt::format("interrupted {} in {}: {} of {} points are complete",
-                        stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()), point.id,
-                        report_.records.size(), plan_.points.size()));
-        return stop;
+    try {
+      if (plan_.search) {
+        report_.search = run_search(job_, plan_, [&](const Point& point) -> const Record& { return measured(context, cool_down, point); });
+        for (SearchOutcome& outcome : *report_.search) conclude(outcome, report_.records);
+      } else {
+        for (const Point& point : plan_.points) measured(context, cool_down, point);
       }
+    } catch (const Stop& stop) {
+      report_.context.warnings.push_back(
+          fmt::format("interrupted {} in {}: {} of {} points are complete",
+                      stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()), in_flight_,
+                      report_.records.size(), plan_.points.size()));
+      return stop;
     }
     return std::nullopt;
+  }
+
+  /// The point's record, of this launch or of an earlier one; on other ranks than root of an earlier one an empty one.
+  const Record& measured(RunContext& context, CoolDown& cool_down, const Point& point) {
+    if (finished_.count(point.id) > 0) {
+      const auto known = std::ranges::find(report_.records, point.id, &Record::id);
+      return known == report_.records.end() ? elsewhere_ : *known;
+    }
+    in_flight_ = point.id;
+    progress_.begin_point(point.id);
+    const std::optional<StartTemperature> start = cool_down.before(point);
+    report_.records.push_back(run_point(context, point));
+    report_.records.back().start = start;
+    progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
+    const bool earlier_changed = flag_unstable(report_);
+    // On disk before the next point starts: a kill loses at most the point in flight.
+    together(job_, [&] {
+      if (job_.is_root()) keep_last_record(out_ / records_file, report_.records, earlier_changed);
+    });
+    return report_.records.back();
   }
 
   void restore_settings() {
@@ -366,7 +385,7 @@ class Run {
     if (!parts_.empty()) report_.parts = parts_so_far();
     const fs::path path = out_ / report_file;
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
-      std::printf("\n%s\n", summary_table(report_, {is_colourful(job_), 100}).c_str());
+      std::printf("\n%s\n%s", summary_table(report_, {is_colourful(job_), 100}).c_str(), search_text(report_, {is_colourful(job_), 100}).c_str());
     together(job_, [&] {
       if (!job_.is_root()) return;
       if (!report_.records.empty()) {
@@ -392,6 +411,8 @@ class Run {
   std::vector<RunPart> parts_;            // the launches before
   std::vector<std::string> forced_over_;  // differences to the last of them
   std::set<std::string> finished_;        // their points
+  std::string in_flight_;                 // the point that is measured
+  const Record elsewhere_;                // stands for a record that root has
   std::optional<double> reference_c_;     // at which the first of them began
 };
 

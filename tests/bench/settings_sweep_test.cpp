@@ -13,13 +13,15 @@
 #include <thread>
 
 #include "bench/train/cool_down.hpp"
-#include "bench/train/run_point.hpp"
 #include "bench/plan/set_points.hpp"
+#include "bench/train/run_point.hpp"
+#include "bench/train/search_run.hpp"
 #include "models/compute/registry.hpp"
 #include "power/journal.hpp"
 #include "power/powercap/cap_knob.hpp"
 #include "results/conditions.hpp"
 #include "results/report_io.hpp"
+#include "results/search.hpp"
 #include "results/verdict.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
@@ -111,6 +113,31 @@ class Sweep : public testing::Test {
     flag_unstable(report);
     return report;
   }
+  /// What a search over graphics clocks measures and comes to.
+  Report search(const std::string& clocks, double max_slowdown) {
+    Request request;
+    request.axes.emplace_back().model = {"resnet-tiny"};
+    request.axes.front().setting = {{KnobKind::gpu_clock, {clocks}}};
+    request.measurement = measurement_;
+    request.search = SearchRequest{"energy", max_slowdown, 0, 0};
+    const RunPlan plan = make_plan(request, 1, "cpu");
+    const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
+    const Machines machines(job());
+    EnergyWindow energy(job(), machines);
+    Progress progress(false, 1, 0);
+    JobSettings settings(job(), machines, options_);
+    RunContext context{job(), *device, plan, energy, progress, 25, "", {}, &settings,
+                       {}, machines.visible_anywhere(), [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
+    Report report;
+    report.plan.canonical_json = plan.canonical_json();
+    report.search = run_search(job(), plan, [&](const Point& point) -> const Record& {
+      report.records.push_back(run_point(context, point));
+      return report.records.back();
+    });
+    for (SearchOutcome& outcome : *report.search) conclude(outcome, report.records);
+    EXPECT_EQ(settings.restore(), std::vector<std::string>());
+    return report;
+  }
   static bool has(const Record& record, const char* flag) {
     return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
   }
@@ -153,6 +180,38 @@ TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
   EXPECT_TRUE(journalled) << "while a clock was locked";
   EXPECT_FALSE(has_journal());
+}
+
+TEST_F(Sweep, ASearchFindsTheOptimumWithFewOfTheGridsPoints) {
+  measurement_.trials = 3;
+  measurement_.window_seconds = 0.3;
+  const Report report = search("600:1980:30", 0.9);
+  const SearchOutcome& outcome = report.search->at(0);
+  ASSERT_FALSE(outcome.best.empty()) << outcome.reason;
+  double least = 1e300, best_mhz = 0;
+  for (double mhz = 600; mhz <= 1980; mhz += 30)
+    if (const double joules = expected_joules_per_step(gpus_.gpu(0), mhz); joules < least) least = joules, best_mhz = mhz;
+  const auto best = std::ranges::find(report.records, outcome.best, &Record::id);
+  ASSERT_NE(best, report.records.end());
+  EXPECT_NEAR(best->setting.at("gpu_clock_mhz").requested->number, best_mhz, 30);
+  EXPECT_EQ(outcome.points, 47);
+  EXPECT_EQ(report.records.size(), static_cast<std::size_t>(outcome.measured) + 3) << "the found settings, and the two once more";
+  EXPECT_LE(report.records.size(), 0.4 * outcome.points);
+  ASSERT_TRUE(outcome.merit_ratio);
+  const double expected = least / expected_joules_per_step(gpus_.gpu(0), full_mhz);
+  EXPECT_NEAR(outcome.merit_ratio->value, expected, 0.1 * expected);
+  EXPECT_LT(outcome.speed_ratio->value, 1);
+  EXPECT_EQ(search_faults(report, {Merit::energy, 0.9}), std::vector<std::string>());
+  EXPECT_EQ(gpus_.gpu(0).lock_mhz, 0u);
+}
+
+TEST_F(Sweep, ASearchKeepsToTheSlowdownThatIsAllowed) {
+  const Report report = search("600:1980:30", 0.05);
+  const SearchOutcome& outcome = report.search->at(0);
+  ASSERT_FALSE(outcome.best.empty()) << outcome.reason;
+  const auto best = std::ranges::find(report.records, outcome.best, &Record::id);
+  // (a + b) / (a + b / f) > 0.95: 1861 MHz, well above the least energy.
+  EXPECT_NEAR(best->setting.at("gpu_clock_mhz").requested->number, 1860, 30);
 }
 
 // Two ranks of a machine, and only the second can address the GPU: none is to speak for a kind that is the other's.

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
+#include <ctime>
+#include <thread>
 
 #include "comm/layout.hpp"
 #include "models/compute/error.hpp"
@@ -70,6 +73,36 @@ TEST(Job, AgreesOnTheFirstFailure) {
   else
     EXPECT_EQ(agreed, "rank 1 (" + job.host() + "): no room on 1");
   EXPECT_EQ(job.agree("all"), "rank 0 (" + job.gather(job.host())[0] + "): all");
+}
+
+TEST(Job, ItsFirstRanksAreAJobOfTheirOwn) {
+  Job& job = test_job();
+  for (int ranks = 1; ranks <= job.size(); ++ranks) {
+    const std::unique_ptr<Job> part = job.first(ranks);
+    ASSERT_EQ(part != nullptr, job.rank() < ranks);
+    if (part) {
+      EXPECT_EQ(part->size(), ranks);
+      EXPECT_EQ(part->rank(), job.rank());
+      EXPECT_EQ(part->local_size(), ranks);
+      EXPECT_EQ(part->host(), job.host());
+      EXPECT_EQ(part->launcher(), job.launcher());
+      EXPECT_EQ(part->sum({1}), std::vector<double>{static_cast<double>(ranks)});
+    }
+    job.meet();
+  }
+  EXPECT_THROW(job.first(0), Error);
+  EXPECT_THROW(job.first(job.size() + 1), Error);
+}
+
+TEST(Job, RanksThatMeetSleepUntilTheLastOneComes) {
+  Job& job = test_job();
+  job.barrier();
+  const std::clock_t before = std::clock();
+  if (job.rank() == job.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  job.meet();
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 10) << "CPU time: one that spins takes all of it";
+  // All have been here: what the last one says now is heard by everybody.
+  EXPECT_EQ(job.sum({1}), std::vector<double>{static_cast<double>(job.size())});
 }
 
 TEST(Layout, CountsNodesByTheirLowestRank) {

@@ -93,14 +93,18 @@ TEST(Tool, BadUsage) {
   expect_refused(run({"valdate", "x.json"}), "did you mean validate?");
   expect_refused(run({"frobnicate"}), "frobnicate: unknown command; see trainwatt --help");
   expect_refused(run({"validate"}), "FILE is required");
-  expect_refused(run({"plan"}), "--model is required");
+  expect_refused(run({"models", "gtp2-tiny"}), "did you mean 'gpt2-tiny'?");
+  expect_refused(run({"models", "gpt2-tiny", "--precision", "bf61"}), "did you mean bf16?");
+  expect_refused(run({"models", "gpt2-tiny", "--layers", "99"}), "99");
+  expect_refused(run({"models", "gpt2-tiny", "--micro-batch", "0"}), "--micro-batch");
+  expect_refused(run({"models", "gpt2-tiny", "--seq-len", "100000"}), "positions");
+  expect_refused(run({"models", "resnet-50", "--seq-len", "128"}), "no sequence");
+  expect_refused(run({"plan"}), "no --model given");
   expect_refused(run({"plan", "--modle", "gpt2-tiny"}), "did you mean --model?");
-  expect_refused(run({"plan", "--model", "gtp2-tiny"}), "did you mean 'gpt2-tiny'?");
-  expect_refused(run({"plan", "--model", "gpt2-tiny", "--precision", "bf61"}), "did you mean bf16?");
-  expect_refused(run({"plan", "--model", "gpt2-tiny", "--layers", "99"}), "99");
-  expect_refused(run({"plan", "--model", "gpt2-tiny", "--micro-batch", "0"}), "--micro-batch");
-  expect_refused(run({"plan", "--model", "gpt2-tiny", "--seq-len", "100000"}), "positions");
-  expect_refused(run({"plan", "--model", "resnet-50", "--seq-len", "128"}), "no sequence");
+  expect_refused(run({"plan", "--suite", "qick"}), "did you mean 'quick'?");
+  expect_refused(run({"plan", "--suite", "quick", "--on", "nowhere.json"}), "check the path given to --on");
+  expect_refused(run({"plan", "--suite", "quick", "--on", fixtures + "/good.json"}), "is not what `trainwatt probe --json`");
+  expect_refused(run({"plan", "--suite", "quick", "--nodes", "0"}), "--nodes");
   expect_refused(run({"show", fixtures + "/good.json", "--width", "3"}), "--width");
 }
 
@@ -228,7 +232,7 @@ TEST(Tool, AFullDiskIsNoSuccess) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
   const std::string good = fixtures + "/good.json";
   const std::vector<std::vector<std::string>> commands = {
-      {"models"}, {"validate", good}, {"show", good}, {"plan", "--model", "gpt2-tiny"}, {"--help"}, {"--version"}};
+      {"models"}, {"validate", good}, {"show", good}, {"plan", "--model", "gpt2-tiny"}, {"models", "gpt2-tiny"}, {"--help"}, {"--version"}};
   for (const std::vector<std::string>& command : commands) {
     const Outcome o = run(command, {}, "/dev/full");
     EXPECT_EQ(o.code, 2) << command[0];
@@ -246,10 +250,9 @@ TEST(Tool, Models) {
   EXPECT_NE(json.out.find("\"parameters\": 124439808"), std::string::npos);  // of the published model
 }
 
-TEST(Tool, Plan) {
-  const std::vector<std::string> arguments = {"plan", "--model",   "gpt2-124m", "--precision",  "bf16", "--micro-batch",
-                                              "4",    "--seq-len", "256",       "--accumulate", "2",    "--ranks",
-                                              "2"};
+TEST(Tool, AStepOfOneModel) {
+  const std::vector<std::string> arguments = {"models", "gpt2-124m", "--precision", "bf16", "--micro-batch", "4",
+                                              "--seq-len", "256", "--accumulate", "2", "--ranks", "2"};
   const Outcome o = run(arguments);
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_NE(o.out.find("4 micro-batch x 2 accumulated x 2 ranks = 16 samples of 256 tokens"), std::string::npos)
@@ -258,6 +261,21 @@ TEST(Tool, Plan) {
   std::vector<std::string> as_json = arguments;
   as_json.push_back("--json");
   EXPECT_NE(run(as_json).out.find("\"global_batch\": 16"), std::string::npos);
+}
+
+TEST(Tool, APlanNamesItsPointsWhatCannotRunAndWhatItTakes) {
+  const Outcome o = run({"plan", "--suite", "procurement", "--nodes", "2"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  for (const char* text : {"procurement: 20 points, 2 ranks on 2 nodes", "not here: cpu has no tf32 yet", "node-hours on 2 nodes", "energy"})
+    EXPECT_NE(o.out.find(text), std::string::npos) << text << "\n" << o.out;
+  const Outcome json = run({"plan", "--suite", "procurement", "--json"});
+  EXPECT_NE(json.out.find("\"node_hours\": "), std::string::npos) << json.out;
+  // For another node, by what it said of itself.
+  const Outcome probe = run({"probe", "--json"});
+  ASSERT_EQ(probe.code, 0) << probe.err;
+  const std::string path = file_with(probe.out);
+  EXPECT_EQ(run({"plan", "--suite", "procurement", "--nodes", "2", "--on", path}).out, o.out);
+  std::remove(path.c_str());
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+#include "bench/train/search_run.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "bench/plan/search.hpp"
+#include "bench/train/outcome.hpp"
+#include "results/search.hpp"
+
+namespace tw {
+namespace {
+
+/// One workload's search.
+class Searching {
+ public:
+  Searching(Job& job, const RunPlan& plan, const SearchSpace& space, const MeasurePoint& measure)
+      : job_(job), plan_(plan), space_(space), measure_(measure) {
+    const SearchRequest& search = *plan.search;
+    goal_ = {*merit_from_string(search.merit), search.max_slowdown, search.hour_price, search.kwh_price};
+    outcome_.workload = plan.points[space.found].id;
+    outcome_.merit = search.merit;
+    outcome_.max_slowdown = search.max_slowdown;
+    outcome_.hour_price = search.hour_price, outcome_.kwh_price = search.kwh_price;
+    outcome_.points = static_cast<int>(space.points.size());
+  }
+
+  SearchOutcome operator()() {
+    std::optional<Look> at_found = look(space_.found);
+    if (!at_found) return without("the found settings have no valid joules to be held against");
+    const std::optional<std::size_t> best =
+        find_best(space_, goal_.max_slowdown, [&](std::size_t point) {
+          ++outcome_.measured;
+          return look(point);
+        });
+    if (!best) return without("no setting is both valid and fast enough");
+    if (looks_.at(*best).merit >= at_found->merit) return without("none measured is better than the found settings");
+    outcome_.found = again(space_.found);
+    outcome_.best = again(*best);
+    return outcome_;
+  }
+
+ private:
+  SearchOutcome without(const char* reason) {
+    outcome_.reason = reason;
+    return outcome_;
+  }
+  /// What root makes of the point's record, on all ranks (collective).
+  std::optional<Look> look(std::size_t point) {
+    const Record& record = measure_(plan_.points[point]);
+    std::string text;
+    if (job_.is_root()) {
+      if (point == space_.found) {
+        outcome_.scope = widest_scope(record);
+        if (record.summary.samples_per_s) found_speed_ = record.summary.samples_per_s->value;
+      }
+      if (const std::optional<Estimate> merit = merit_of(record, goal_, outcome_.scope))
+        text = fmt::format("{} {}", merit->value, 1 - record.summary.samples_per_s->value / found_speed_);
+    }
+    text = job_.broadcast(text);
+    if (text.empty()) return std::nullopt;
+    std::size_t digits = 0;
+    Look seen;
+    seen.merit = std::stod(text, &digits);
+    seen.slowdown = std::stod(text.substr(digits));
+    looks_[point] = seen;
+    return seen;
+  }
+  std::string again(std::size_t point) {
+    Point once_more = plan_.points[point];
+    once_more.id += again_suffix;
+    measure_(once_more);
+    return once_more.id;
+  }
+
+  Job& job_;
+  const RunPlan& plan_;
+  const SearchSpace& space_;
+  const MeasurePoint& measure_;
+  SearchGoal goal_;
+  SearchOutcome outcome_;
+  std::map<std::size_t, Look> looks_;
+  double found_speed_ = 0;
+};
+
+}  // namespace
+
+std::vector<SearchOutcome> run_search(Job& job, const RunPlan& plan, const MeasurePoint& measure) {
+  std::vector<SearchOutcome> outcomes;
+  for (const SearchSpace& space : search_spaces(plan)) outcomes.push_back(Searching(job, plan, space, measure)());
+  return outcomes;
+}
+
+}  // namespace tw

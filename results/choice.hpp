@@ -1,0 +1,16 @@
+// What a report says about which setting to choose, as text.
+#pragma once
+
+#include <string>
+
+#include "results/record.hpp"
+#include "results/tables.hpp"
+
+namespace tw {
+
+/// The fronts of speed against energy with their knees; empty where no two points can be held against each other.
+std::string front_text(const Report& report, const TableStyle& style);
+/// What each search came to; empty without one.
+std::string search_text(const Report& report, const TableStyle& style);
+
+}  // namespace tw

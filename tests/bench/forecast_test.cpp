@@ -1,0 +1,126 @@
+// What a plan takes, and what a node cannot do of it.
+#include "bench/plan/forecast.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bench/plan/abilities.hpp"
+
+namespace tw {
+namespace {
+
+RunPlan plan_of(const char* suite, int ranks = 2) { return make_plan(suite_request(suite), ranks, "cpu"); }
+const auto anywhere = [](const Point&) { return std::string(); };
+const auto nobody_knows = [](const Point&) { return std::optional<double>(); };
+
+TEST(Forecast, WindowsAddUp) {
+  RunPlan plan = plan_of("quick");
+  plan.measurement.window_seconds = 10;
+  plan.measurement.trials = 3;
+  plan.measurement.ceiling_seconds = 4;
+  const Forecast made = forecast(plan, 3, anywhere, nobody_knows);
+  ASSERT_EQ(made.points.size(), 8u);
+  EXPECT_EQ(made.runs(), 8);
+  EXPECT_EQ(made.unknown(), 0);
+  EXPECT_GE(made.seconds(), 8 * (3 * 10 + 4));
+  EXPECT_LE(made.seconds(), 8 * (4 * 10 + 4 + 2));
+  const std::string text = forecast_text(plan, made, 100);
+  EXPECT_NE(text.find("8 points, 2 ranks on 3 nodes"), std::string::npos) << text;
+  EXPECT_NE(text.find("node-hours on 3 nodes"), std::string::npos) << text;
+}
+
+TEST(Forecast, WhatCannotRunTakesNoTime) {
+  const RunPlan plan = plan_of("procurement");
+  const Forecast made = forecast(
+      plan, 1, [](const Point& point) { return point.precision == "fp8" ? std::string("no fp8") : std::string(); }, nobody_knows);
+  EXPECT_EQ(made.runs(), static_cast<int>(plan.points.size()) * 4 / 5);
+  EXPECT_NE(forecast_text(plan, made, 100).find("not here: no fp8"), std::string::npos);
+  const Forecast none = forecast(plan, 1, [](const Point&) { return std::string("x"); }, nobody_knows);
+  EXPECT_EQ(none.seconds(), 0);
+  EXPECT_NE(forecast_text(plan, none, 100).find("none: no point can run"), std::string::npos);
+}
+
+TEST(Forecast, TargetsAreBoundsWhereAPaceIsKnownAndOpenWhereNot) {
+  const RunPlan plan = plan_of("convergence");
+  const Forecast open = forecast(plan, 1, anywhere, nobody_knows);
+  EXPECT_EQ(open.unknown(), open.runs());
+  EXPECT_NE(forecast_text(plan, open, 100).find("--dry-run"), std::string::npos);
+  const Forecast known = forecast(plan, 1, anywhere, [](const Point&) { return 0.01; });
+  EXPECT_EQ(known.unknown(), 0);
+  EXPECT_TRUE(known.is_most());
+  EXPECT_NE(forecast_text(plan, known, 100).find("at most"), std::string::npos);
+  double steps = 0;
+  for (const Point& point : plan.points) steps += static_cast<double>(point.task->most_steps) * static_cast<double>(point.seeds.size());
+  EXPECT_GT(known.seconds(), 0.01 * steps) << "evaluations take time too";
+}
+
+TEST(Forecast, EnergyIsABoundByWhatThePartsCanDraw) {
+  const RunPlan plan = plan_of("quick");
+  Forecast made = forecast(plan, 2, anywhere, nobody_knows);
+  made.power_reason = "no meter";
+  EXPECT_NE(forecast_text(plan, made, 100).find("not known: no meter"), std::string::npos);
+  made.maximum_power_w["package"] = 500;
+  const std::string json = forecast_json(plan, made);
+  EXPECT_NE(json.find("\"package\": " + std::to_string(1000 * made.seconds()).substr(0, 5)), std::string::npos) << json;
+}
+
+const char* const probe = R"({"host": "n1", "cpu": {"bf16": false}, "memory": {"total_bytes": 8589934592},
+  "meters": [{"domain": "rapl:package-0", "scope": "package", "counted": true, "maximum_power_w": 375},
+             {"domain": "rapl:package-1", "scope": "package", "counted": true, "maximum_power_w": 375},
+             {"domain": "rapl:core", "scope": null, "counted": false, "maximum_power_w": null}],
+  "telemetry": [],
+  "knobs": [{"kind": "gpu_clock_mhz", "domain": "nvml:GPU-1", "writable": true, "minimum": 210, "maximum": 1980, "values": [210, 1980], "reason": "", "detail": "", "grant": ""},
+            {"kind": "cpu_governor", "domain": "cpu", "writable": true, "minimum": null, "maximum": null, "values": ["powersave"], "reason": "", "detail": "", "grant": ""},
+            {"kind": "cpu_power_limit_w", "domain": "rapl:package-0", "writable": false, "minimum": 100, "maximum": 350, "values": [], "reason": "permission", "detail": "root only", "grant": ""}]})";
+
+Point point_with(KnobKind kind, double value) {
+  Point point = plan_of("quick").points.front();
+  point.precision = "float32";
+  point.setting = {{kind, value}};
+  return point;
+}
+
+TEST(Abilities, OfAnotherNodeDecideWhatItCanDo) {
+  const Abilities node = abilities_from_json("probe.json", probe);
+  EXPECT_EQ(node.maximum_power_w, (std::map<std::string, double>{{"package", 750}}));
+  EXPECT_EQ(obstacle(point_with(KnobKind::gpu_clock, 1305), "cpu", node, 1), "");
+  EXPECT_EQ(obstacle(point_with(KnobKind::gpu_clock, 3000), "cpu", node, 1), "gpu_clock_mhz 3000: nvml:GPU-1 takes 210 to 1980");
+  EXPECT_EQ(obstacle(point_with(KnobKind::cpu_power_limit, 200), "cpu", node, 1),
+            "cpu_power_limit_w 200: rapl:package-0 is not writable: permission: root only");
+  EXPECT_EQ(obstacle(point_with(KnobKind::gpu_power_limit, 300), "cpu", node, 1), "gpu_power_limit_w 300: no device has this knob");
+  EXPECT_EQ(obstacle(point_with(KnobKind::cpu_governor, *set_point_of_name(KnobKind::cpu_governor, "powersave")), "cpu", node, 1), "");
+  EXPECT_NE(obstacle(point_with(KnobKind::cpu_governor, *set_point_of_name(KnobKind::cpu_governor, "performance")), "cpu", node, 1), "");
+
+  Point bf16 = point_with(KnobKind::gpu_clock, 1305);
+  bf16.precision = "bf16";
+  EXPECT_NE(obstacle(bf16, "cpu", node, 1).find("neither"), std::string::npos);
+  EXPECT_EQ(obstacle(bf16, "reference", node, 1), "");
+  bf16.precision = "fp8";
+  EXPECT_NE(obstacle(bf16, "cpu", node, 1), "");
+}
+
+TEST(Abilities, MoreParametersThanMemoryHoldsAreNamed) {
+  const Abilities node = abilities_from_json("probe.json", probe);
+  Point large = make_plan([] {
+    Request request;
+    request.axes.emplace_back().model = {"gpt2-1558m"};
+    return request;
+  }(), 1, "cpu").points.front();
+  // 1.56 G parameters, 16 bytes each.
+  const std::string why = obstacle(large, "cpu", node, 1);
+  EXPECT_NE(why.find("needs more than 23.2 GiB"), std::string::npos) << why;
+  EXPECT_NE(obstacle(large, "cpu", node, 4).find("4 ranks"), std::string::npos);
+}
+
+TEST(Abilities, WhatIsNoProbeIsNamed) {
+  for (const char* text : {"", "{}", "[]", "{\"host\": 1}", "nonsense"}) {
+    try {
+      abilities_from_json("other.json", text);
+      FAIL() << text;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()).rfind("other.json: ", 0), 0u) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tw
