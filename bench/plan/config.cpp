@@ -139,6 +139,7 @@ Request read_config(const std::string& path, const std::string& text) {
   Handlers handlers = axes_handlers(common);
   handlers["window_s"] = [&](const Json& v) {
     request.measurement.window_seconds = v.get<double>();
+    request.measurement.ceiling_seconds = std::clamp(request.measurement.window_seconds, 1.0, request.measurement.ceiling_seconds);
     window_given = true;
   };
   handlers["trials"] = [&](const Json& v) {

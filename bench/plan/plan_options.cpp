@@ -177,6 +177,7 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
   }
   if (options.window_seconds) {
     measurement.window_seconds = *options.window_seconds;
+    measurement.ceiling_seconds = std::clamp(measurement.window_seconds, 1.0, measurement.ceiling_seconds);  // a short look is short
     measurement.steps.reset();
   }
   if (options.trials) measurement.trials = static_cast<int>(check_range("--trials", *options.trials, 1, most_trials));

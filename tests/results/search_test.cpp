@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "results/choice.hpp"
 #include "results/pareto.hpp"
 
