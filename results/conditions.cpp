@@ -145,7 +145,7 @@ bool flag_unstable(Report& report) {
   for (Record& record : report.records) {
     const bool had = std::erase(record.verdict.flags, "unstable") > 0;
     const bool has = is_set(record) && !record.target && leaves_band(report, record);
-    if (has) record.verdict.flags.emplace_back("unstable");
+    if (has) record.verdict.flags.insert(record.verdict.flags.begin(), "unstable");  // before those that summarise() renews
     earlier_changed = earlier_changed || (had != has && &record != &report.records.back());
   }
   return earlier_changed;

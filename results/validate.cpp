@@ -1,8 +1,8 @@
 // The schema, and what a schema cannot say. The only unit that includes valijson.
 #include <algorithm>
-#include <cstring>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,8 +13,9 @@
 #include <valijson/validation_results.hpp>
 #include <valijson/validator.hpp>
 
-#include "results/search.hpp"
+#include "results/conditions.hpp"
 #include "results/report_io.hpp"
+#include "results/search.hpp"
 #include "results/to_target.hpp"
 #include "results/verdict.hpp"
 
@@ -90,6 +91,7 @@ class Invariants {
     check_context(report.context, "/context");
     check_plan(report);
     check_records(report.records);
+    check_stability(report);
     if (report.parts) check_parts(report);
     return std::move(found_);
   }
@@ -136,6 +138,16 @@ class Invariants {
       if (of_parts.erase(report.records[i].id) == 0)
         broken("/records/" + std::to_string(i) + "/id", "\"" + report.records[i].id + "\" is of no part");
     for (const std::string& id : of_parts) broken("/parts", "\"" + id + "\" has no record");
+  }
+
+  /// What follows from several records together.
+  void check_stability(const Report& report) {
+    Report again = report;
+    flag_unstable(again);
+    const auto is_unstable = [](const Record& record) { return std::ranges::count(record.verdict.flags, "unstable") > 0; };
+    for (std::size_t i = 0; i < report.records.size(); ++i)
+      if (is_unstable(report.records[i]) != is_unstable(again.records[i]))
+        broken("/records/" + std::to_string(i) + "/verdict/flags", "the losses say otherwise of \"unstable\"");
   }
 
   void check_records(const std::vector<Record>& records) {

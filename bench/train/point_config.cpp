@@ -2,21 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 
 namespace tw {
 namespace {
 
-/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty where they are.
-std::string why_no_memory(const Job& job, std::size_t rank_bytes) {
+/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty where they are. Of the job at most `most_ranks`
+/// ranks count.
+std::string why_no_memory(const Job& job, std::size_t rank_bytes, int most_ranks) {
   constexpr double gib = 1024.0 * 1024 * 1024;
-  const double each = static_cast<double>(rank_bytes) / gib, needed = each * job.local_size();
+  const int ranks = std::min(job.local_size(), most_ranks);
+  const double each = static_cast<double>(rank_bytes) / gib, needed = each * ranks;
   const auto available = memory_available_bytes();
   const double there = available ? static_cast<double>(*available) / gib : 0;
   if (!available || needed <= there) return {};
   return fmt::format("needs {:.1f} GiB on {} ({} ranks × {:.1f} GiB), {:.1f} GiB are available", needed, job.host(),
-                     job.local_size(), each, there);
+                     ranks, each, there);
 }
 
 }  // namespace
@@ -56,7 +60,8 @@ std::string why_unsupported(const Point& point, const Device& device) {
 }
 
 std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, int threads) {
-  const std::string why = why_no_memory(job, plan_memory(trainer_config(point, plan, job.rank()), threads).total());
+  if (job.rank() >= point.ranks) return {};  // it sleeps
+  const std::string why = why_no_memory(job, plan_memory(trainer_config(point, plan, job.rank()), threads).total(), point.ranks);
   if (why.empty()) return {};
   return fmt::format("{} {}: use a smaller --micro-batch, --recompute, fewer ranks per node or a smaller network",
                      point.id, why);
@@ -64,7 +69,7 @@ std::string why_too_large(const Point& point, const RunPlan& plan, const Job& jo
 
 std::string why_no_ceiling(const Point& point, const Job& job, int threads) {
   const std::string why = why_no_memory(
-      job, ceiling_bytes(point.network, dtype_of(point.precision), point.micro_batch, point.seq_len, threads));
+      job, ceiling_bytes(point.network, dtype_of(point.precision), point.micro_batch, point.seq_len, threads), point.ranks);
   return why.empty() ? why : "timing the products alone " + why;
 }
 

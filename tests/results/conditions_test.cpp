@@ -188,6 +188,9 @@ TEST(Conditions, LossesAreHeldAgainstTheFoundSetting) {
     EXPECT_TRUE(has(report.records[2], "unstable"));
     EXPECT_EQ(std::count(report.records[2].verdict.flags.begin(), report.records[2].verdict.flags.end(), "unstable"), 1);
   }
+  Record again = report.records[2];
+  summarise(again);
+  EXPECT_EQ(again.verdict.flags, report.records[2].verdict.flags) << "validate recomputes them, in their order";
   report.records[1].trials[0].loss[3] = std::nan("");
   report.records[2].workload.seed = 9;
   flag_unstable(report);
