@@ -155,6 +155,7 @@ TEST(Conditions, TheFoundSettingMayComeLast) {
   report.records[0].setting["gpu_clock_mhz"] = {600, 600, 600, {}};
   for (Trial& trial : report.records[0].trials)
     for (double& loss : trial.loss) loss *= 1.03;
+  for (Record& record : report.records) summarise(record);
   EXPECT_FALSE(flag_unstable(report));
   EXPECT_FALSE(has(report.records[0], "unstable")) << "there is nothing to hold it against yet";
   report.records.push_back(sample_record());
