@@ -206,11 +206,13 @@ TEST_F(Sweep, ASearchFindsTheOptimumWithFewOfTheGridsPoints) {
 }
 
 TEST_F(Sweep, ASearchKeepsToTheSlowdownThatIsAllowed) {
-  const Report report = search("600:1980:30", 0.05);
+  measurement_.trials = 3;
+  measurement_.window_seconds = 0.3;
+  const Report report = search("600:1980:30", 0.055);
   const SearchOutcome& outcome = report.search->at(0);
   ASSERT_FALSE(outcome.best.empty()) << outcome.reason;
   const auto best = std::ranges::find(report.records, outcome.best, &Record::id);
-  // (a + b) / (a + b / f) > 0.95: 1861 MHz, well above the least energy.
+  // 1 - (a + b) / (a + b / f): 4.9 % at 1860 MHz, 6.1 % at 1830; the least energy lies well below.
   EXPECT_NEAR(best->setting.at("gpu_clock_mhz").requested->number, 1860, 30);
 }
 

@@ -155,7 +155,6 @@ TEST(Conditions, TheFoundSettingMayComeLast) {
   report.records[0].setting["gpu_clock_mhz"] = {600, 600, 600, {}};
   for (Trial& trial : report.records[0].trials)
     for (double& loss : trial.loss) loss *= 1.03;
-  for (Record& record : report.records) summarise(record);
   EXPECT_FALSE(flag_unstable(report));
   EXPECT_FALSE(has(report.records[0], "unstable")) << "there is nothing to hold it against yet";
   report.records.push_back(sample_record());
@@ -182,6 +181,7 @@ TEST(Conditions, LossesAreHeldAgainstTheFoundSetting) {
   for (std::size_t i = 1; i < 3; ++i) report.records[i].setting["gpu_clock_mhz"] = {1305, 1305, 1305, {}};
   for (Trial& trial : report.records[2].trials)
     for (double& loss : trial.loss) loss *= 1.03;
+  for (Record& record : report.records) summarise(record);
   for (int twice = 0; twice < 2; ++twice) {
     flag_unstable(report);
     EXPECT_FALSE(has(report.records[0], "unstable"));
