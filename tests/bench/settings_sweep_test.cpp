@@ -32,10 +32,18 @@ namespace fs = std::filesystem;
 
 constexpr double fixed_seconds = 0.002, clocked_seconds = 0.008, full_mhz = 1980;
 
-/// A step of a + b/f seconds at the clock that the stand-in runs at.
+/// A step of a + b/f seconds at the clock that the stand-in runs at. The GPU's own time, and with it its joules, goes on by
+/// exactly that much where it is `paced`, whatever the sleep came to.
 class ClockedSteps : public StepSource {
  public:
-  ClockedSteps(const standin::StandIn& gpus, std::function<void(int)> during) : gpus_(gpus), during_(std::move(during)) {}
+  ClockedSteps(standin::StandIn& gpus, std::function<void(int)> during, bool paced = false)
+      : gpus_(gpus), during_(std::move(during)), paced_(paced) {
+    if (!paced) return;
+    gpus_.edit_all([](standin::State& state) {
+      if (!state.frozen) state.frozen_ns = state.now_ns();
+      state.frozen = 1;
+    });
+  }
   StepResult step(const GradientSync&) override {
     const double mhz = static_cast<double>(gpus_.effective_clock_mhz(0));
     if (during_) during_(steps_);
@@ -43,13 +51,18 @@ class ClockedSteps : public StepSource {
     next_ = std::max(next_, std::chrono::steady_clock::now()) +
             std::chrono::duration_cast<std::chrono::steady_clock::duration>(duration);
     std::this_thread::sleep_until(next_);
+    if (paced_)
+      gpus_.edit_all([&](standin::State& state) {
+        state.frozen_ns += static_cast<standin::Count>(std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+      });
     return StepResult{4 - 1e-3 * ++steps_, 1, {}};
   }
   std::uint64_t planned_bytes() const override { return 0; }
 
  private:
-  const standin::StandIn& gpus_;
+  standin::StandIn& gpus_;
   std::function<void(int)> during_;
+  const bool paced_;
   std::chrono::steady_clock::time_point next_;
   int steps_ = 0;
 };
@@ -127,7 +140,7 @@ class Sweep : public testing::Test {
     Progress progress(false, 1, 0);
     JobSettings settings(job(), machines, options_);
     RunContext context{job(), *device, plan, energy, progress, 25, "", {}, &settings,
-                       {}, machines.visible_anywhere(), [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
+                       {}, machines.visible_anywhere(), [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_, true); }};
     Report report;
     report.plan.canonical_json = plan.canonical_json();
     report.search = run_search(job(), plan, [&](const Point& point) -> const Record& {
