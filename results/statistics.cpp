@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <numbers>
 #include <numeric>
 #include <stdexcept>
 
@@ -10,9 +12,9 @@ namespace tw {
 namespace {
 
 /// Student's t, two-sided 95 % (quantile 0.975), for 2 … 8 degrees of freedom.
-constexpr std::array<double, 7> student_t_975 = {4.302652729749464,  3.182446305284263,  2.7764451051977934,
-                                                 2.5705818366147395, 2.4469118511449692, 2.3646242515927849,
-                                                 2.3060041352041662};
+constexpr std::array<double, 7> student_t_975 = {4.302652729696142, 3.182446305284263,  2.7764451051977987,
+                                                 2.570581835636314, 2.4469118511449692, 2.3646242515927844,
+                                                 2.306004135204166};
 constexpr int bootstrap_resamples = 4000;
 
 double mean(std::span<const double> values) {
@@ -27,6 +29,12 @@ double olympic_mean(std::span<const double> values) {
     largest = std::max(largest, v);
   }
   return (sum - smallest - largest) / static_cast<double>(values.size() - 2);
+}
+
+/// Sum of squared deviations of 0 … count − 1 from their mean.
+double index_spread(std::size_t count) {
+  const double n = static_cast<double>(count);
+  return n * (n * n - 1) / 12;
 }
 
 /// splitmix64 (Steele, Lea, Flood 2014): the same numbers with every standard library, unlike
@@ -108,12 +116,128 @@ double quantile(std::span<const double> values, double q) {
 
 double slope(std::span<const double> values) {
   if (values.size() < 2) throw std::invalid_argument("slope: needs 2 values");
-  const double n = static_cast<double>(values.size());
-  const double mean_index = (n - 1) / 2, mean_value = mean(values);
+  const double middle = (static_cast<double>(values.size()) - 1) / 2, mean_value = mean(values);
   double product = 0;
   for (std::size_t i = 0; i < values.size(); ++i)
-    product += (static_cast<double>(i) - mean_index) * (values[i] - mean_value);
-  return product / (n * (n * n - 1) / 12);  // sum of squared index deviations
+    product += (static_cast<double>(i) - middle) * (values[i] - mean_value);
+  return product / index_spread(values.size());
+}
+
+double slope_error(std::span<const double> values) {
+  if (values.size() < 3) throw std::invalid_argument("slope_error: needs 3 values");
+  const double n = static_cast<double>(values.size());
+  const double middle = (n - 1) / 2, mean_value = mean(values), b = slope(values);
+  double residual = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    residual += std::pow(values[i] - mean_value - b * (static_cast<double>(i) - middle), 2);
+  return std::sqrt(residual / (n - 2) / index_spread(values.size()));
+}
+
+double student_t_tail(double t, int degrees_of_freedom) {
+  if (!(t >= 0) || degrees_of_freedom < 1)
+    throw std::invalid_argument("student_t_tail: needs t >= 0 and a degree of freedom");
+  if (std::isinf(t)) return 0;
+  const double freedom = degrees_of_freedom;
+  const double cosine_squared = freedom / (freedom + t * t), sine = t / std::sqrt(freedom + t * t);
+  // Terms of the series: each is the one before times cos² (k − 1) / k.
+  const bool odd = degrees_of_freedom % 2 == 1;
+  double term = odd ? std::sqrt(cosine_squared) : 1, sum = degrees_of_freedom == 1 ? 0 : term;
+  for (int k = odd ? 3 : 2; k <= degrees_of_freedom - 2; k += 2) {
+    term *= cosine_squared * (k - 1) / k;
+    sum += term;
+  }
+  const double inside = odd ? 2 / std::numbers::pi * (std::atan(t / std::sqrt(freedom)) + sine * sum) : sine * sum;
+  return std::max(0.0, 1 - inside);
+}
+
+double robust_slope(std::span<const double> values) {
+  if (values.size() < 2) throw std::invalid_argument("robust_slope: needs 2 values");
+  std::vector<double> slopes;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = i + 1; j < values.size(); ++j)
+      slopes.push_back((values[j] - values[i]) / static_cast<double>(j - i));
+  return quantile(slopes, 0.5);
+}
+
+double trend_probability(std::span<const double> values) {
+  if (values.size() < 2) throw std::invalid_argument("trend_probability: needs 2 values");
+  std::ptrdiff_t rising = 0, falling = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = i + 1; j < values.size(); ++j) {
+      rising += values[j] > values[i];
+      falling += values[j] < values[i];
+    }
+  // Of random orders: the share that has i falling pairs. A next value falls below 0 … k of the k before it, all alike.
+  std::vector<double> share = {1};
+  for (std::size_t k = 1; k < values.size(); ++k) {
+    std::vector<double> longer(share.size() + k, 0);
+    for (std::size_t i = 0; i < share.size(); ++i)
+      for (std::size_t below = 0; below <= k; ++below) longer[i + below] += share[i] / static_cast<double>(k + 1);
+    share = std::move(longer);
+  }
+  const auto pairs = static_cast<std::ptrdiff_t>(share.size()) - 1, strength = std::abs(rising - falling);
+  double probability = 0;
+  for (std::ptrdiff_t i = 0; i <= pairs; ++i)
+    if (std::abs(pairs - 2 * i) >= strength) probability += share[static_cast<std::size_t>(i)];
+  return std::min(1.0, probability);
+}
+
+std::vector<std::size_t> outliers(std::span<const double> values) {
+  std::vector<std::size_t> left(values.size()), removed;
+  std::iota(left.begin(), left.end(), std::size_t{0});
+  const std::size_t most = std::max<std::size_t>(1, values.size() / 4);
+  std::size_t found = 0;
+  double mean_left = 0;  // of those that stay where the first `found` are removed
+  while (left.size() >= 3 && removed.size() < most) {
+    const double n = static_cast<double>(left.size());
+    double center = 0, squares = 0;
+    for (const std::size_t i : left) center += values[i] / n;
+    for (const std::size_t i : left) squares += (values[i] - center) * (values[i] - center);
+    const auto far = std::ranges::max_element(left, {}, [&](std::size_t i) { return std::abs(values[i] - center); });
+    const double off = std::abs(values[*far] - center), deviation = std::sqrt(squares / (n - 1));
+    if (!(off > 0)) break;
+    // The deviate R as a Student's t: R = (n − 1) t / √((n − 2 + t²) n); as far as one value alone can be off:
+    // infinite.
+    const double r = off / deviation, room = (n - 1) * (n - 1) - n * r * r;
+    const double t = room > 0 ? r * std::sqrt(n * (n - 2) / room) : std::numeric_limits<double>::infinity();
+    const double others = center - (values[*far] - center) / (n - 1);  // their mean
+    removed.push_back(*far);
+    left.erase(far);
+    if (n * student_t_tail(t, static_cast<int>(left.size()) - 1) < false_alarm) {
+      found = removed.size();
+      mean_left = others;
+    }
+  }
+  removed.resize(found);
+  std::erase_if(removed, [&](std::size_t i) {
+    return !(std::abs(values[i] - mean_left) > noteworthy_share * std::abs(mean_left));
+  });
+  std::ranges::sort(removed);
+  return removed;
+}
+
+std::optional<double> drift(std::span<const double> values) {
+  constexpr std::size_t most_stretches = 10;
+  const std::size_t count = std::min(values.size(), most_stretches);
+  if (count < 2) return std::nullopt;
+  std::vector<double> stretches;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t begin = i * values.size() / count, end = (i + 1) * values.size() / count;
+    stretches.push_back(quantile(values.subspan(begin, end - begin), 0.5));
+  }
+  const double change = robust_slope(stretches) * static_cast<double>(count - 1) / quantile(stretches, 0.5);
+  if (!(std::abs(change) > noteworthy_share) || trend_probability(stretches) >= false_alarm) return std::nullopt;
+  return change;
+}
+
+bool is_steady(std::span<const double> step_seconds) {
+  constexpr std::size_t least = 5;
+  constexpr double flat_share = 0.01, standard_errors = 2;
+  if (step_seconds.size() <= least) return false;
+  const std::span<const double> later = step_seconds.last(std::max(least, step_seconds.size() / 2));
+  const double b = std::abs(slope(later));
+  return b <= standard_errors * slope_error(later) ||
+         b * static_cast<double>(later.size() - 1) <= flat_share * mean(later);
 }
 
 }  // namespace tw

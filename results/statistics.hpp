@@ -1,8 +1,11 @@
-// Statistics of DESIGN §8.2.
+// Statistics of DESIGN §8.2, and what tells whether figures belong together.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "results/record.hpp"
 
@@ -18,5 +21,37 @@ Estimate ratio(const Estimate& a, const Estimate& b);
 double quantile(std::span<const double> values, double q);
 /// Least-squares slope of values against 0, 1, 2, …; needs 2 values.
 double slope(std::span<const double> values);
+/// Its standard error; needs 3 values.
+double slope_error(std::span<const double> values);
+/// P(|T| > t) of Student's t with whole degrees of freedom, t ≥ 0 (Abramowitz and Stegun 26.7.3 and 26.7.4).
+double student_t_tail(double t, int degrees_of_freedom);
+
+/// Median of the slopes between all pairs of values against 0, 1, 2, … (Theil 1950, Sen 1968); needs 2 values.
+double robust_slope(std::span<const double> values);
+/// How likely a series without a trend rises or falls in at least as many pairs as this one: the exact two-sided
+/// probability of Kendall's S (Mann 1945, Kendall 1970). Equal values count for neither, which errs to the side of no
+/// trend. Needs 2 values; takes their third power of time.
+double trend_probability(std::span<const double> values);
+
+/// The error that outliers() and drift() make on purpose: in such a share of normal series that have neither they see one.
+inline constexpr double false_alarm = 0.01;
+/// What stands out or drifts by less than this share is not worth a word, however sure.
+inline constexpr double noteworthy_share = 0.02;
+
+/// Which values do not belong to the others, in ascending order: the generalised extreme studentised deviate test (Rosner
+/// 1983; for one value Grubbs 1969) for up to a quarter of the values, one at least, each more than noteworthy_share off
+/// the mean of those that stay. Its error is false_alarm from 3 values on, and 1.3 to 1.6 times that from 8 to 16, where two
+/// to four may be out. Of 3 only one passes that is over 160 times as far from the nearer of the others as these are from
+/// each other, of fewer none.
+std::vector<std::size_t> outliers(std::span<const double> values);
+/// How far positive values drift from the first to the last, as a share of their median; nullopt where they do not, or by
+/// less than noteworthy_share. Of 10 or more the medians of ten equal stretches are looked at, so that what lasts for a
+/// shorter time is noise; their trend must be less likely than false_alarm (trend_probability), which takes 6 values.
+std::optional<double> drift(std::span<const double> values);
+
+/// Whether a warm-up may end. True where the later half of these step times, 5 at least, is flat: a straight line through
+/// them falls or rises by no more than 1 %, or by no more than its own noise explains (two standard errors of the
+/// least-squares slope). False where there are fewer than 6: the first one is never looked at.
+bool is_steady(std::span<const double> step_seconds);
 
 }  // namespace tw

@@ -11,7 +11,7 @@ namespace tw {
 namespace {
 
 // Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes where
-// the step time is soon flat (bench/train/steady.hpp); it may take a whole one.
+// the step time is soon flat (results/statistics.hpp); it may take a whole one.
 constexpr double set_up_seconds = 1, warm_up_share = 0.15;
 
 std::string time_of(const PointForecast& point) {

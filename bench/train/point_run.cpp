@@ -9,8 +9,8 @@
 #include "bench/train/interruption.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/point_config.hpp"
-#include "bench/train/steady.hpp"
 #include "bench/train/target_run.hpp"
+#include "results/statistics.hpp"
 #include "results/to_target.hpp"
 
 namespace tw {

@@ -237,7 +237,7 @@ Report sample_target_report() {
     if (i == 1) {  // the second goes on to the last step and never gets there
       const Trial made = sample_trial(30, 0.475, 15.3);
       trial.step_time_s = made.step_time_s, trial.loss = made.loss, trial.gradient_norm = made.gradient_norm;
-      for (EnergyRow& row : trial.energy) row.window_s = 15.3;
+      for (EnergyRow& row : trial.energy) *row.energy_j *= 15.3 / trial.window_s, row.window_s = 15.3;
       trial.window_s = 15.3;
       trial.target_run->evaluations.push_back({30, 15.25, 0.6, 0.125});
     }

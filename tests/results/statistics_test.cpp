@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
 #include <random>
 #include <stdexcept>
 
@@ -53,6 +55,17 @@ TEST(Statistics, StudentInterval) {
   EXPECT_NEAR(*nine.high, 7.105084138, 1e-8);
 }
 
+TEST(Statistics, StudentIntervalsLeaveFivePercentOut) {
+  // ±1 around 0 has the deviation √(n/(n − 1)) of an even n: the half width is t/√(n − 1), t of n − 1 degrees of
+  // freedom.
+  for (const std::size_t n : {4, 6, 8}) {
+    std::vector<double> values(n, 1);
+    for (std::size_t i = 0; i < n; i += 2) values[i] = -1;
+    const int freedom = static_cast<int>(n) - 1;
+    EXPECT_NEAR(student_t_tail(*estimate(values).high * std::sqrt(freedom), freedom), 0.05, 1e-12) << n;
+  }
+}
+
 TEST(Statistics, OlympicMeanFromTen) {
   const std::vector<double> v = {100, 1, 2, 3, 4, 5, 6, 7, 8, -50};
   const Estimate e = estimate(v, 7);
@@ -69,6 +82,89 @@ TEST(Statistics, OlympicMeanFromTen) {
   EXPECT_DOUBLE_EQ(equal.value, 2);
   EXPECT_DOUBLE_EQ(*equal.low, 2);
   EXPECT_DOUBLE_EQ(*equal.high, 2);
+}
+
+TEST(Statistics, WhatCannotBeAsked) {
+  const std::vector<double> one = {1}, two = {1, 2};
+  EXPECT_THROW(slope_error(two), std::invalid_argument);
+  EXPECT_THROW(robust_slope(one), std::invalid_argument);
+  EXPECT_THROW(trend_probability(one), std::invalid_argument);
+  EXPECT_THROW(student_t_tail(-1, 3), std::invalid_argument);
+  EXPECT_THROW(student_t_tail(1, 0), std::invalid_argument);
+  EXPECT_THROW(student_t_tail(std::nan(""), 3), std::invalid_argument);
+  EXPECT_EQ(student_t_tail(HUGE_VAL, 3), 0);
+  EXPECT_TRUE(outliers({}).empty() && outliers(one).empty() && outliers(two).empty());
+  EXPECT_FALSE(drift({}) || drift(one) || drift(two));
+  EXPECT_FALSE(drift(std::vector<double>{1, 2, 3, 4, 5})) << "the surest order of 5 comes by chance in 1 of 60";
+}
+
+TEST(Statistics, EqualValuesAreNoTrend) {
+  EXPECT_DOUBLE_EQ(trend_probability(std::vector<double>{2, 2, 2, 2, 2, 2}), 1);
+  EXPECT_DOUBLE_EQ(trend_probability(std::vector<double>{1, 2, 3, 4}), 2.0 / 24);
+  // 5 of 6 pairs rise: of 24 orders 3 have one falling pair and 1 none, and as many the other way round.
+  EXPECT_DOUBLE_EQ(trend_probability(std::vector<double>{1, 2, 4, 3}), 8.0 / 24);
+  // 5 rise, one is level: no order without ties has that strength, the next stronger have 6.
+  EXPECT_DOUBLE_EQ(trend_probability(std::vector<double>{1, 2, 3, 3}), 2.0 / 24);
+}
+
+/// Of 3 values the law of the gaps is known: the greater is a share above q of the range in 1 − 6/π atan((2q − 1)/√3)
+/// of normal series (Dixon 1950), one in a hundred for q = 0.99396.
+TEST(Statistics, AnOutlierOfThreeIsFarOut) {
+  const double q = (1 + std::sqrt(3.0) * std::tan(0.99 * std::numbers::pi / 6)) / 2;
+  EXPECT_TRUE(outliers(std::vector<double>{100, 101, 101 + q / (1 - q) * 0.999}).empty());
+  EXPECT_EQ(outliers(std::vector<double>{100, 101, 101 + q / (1 - q) * 1.001}), std::vector<std::size_t>{2});
+  EXPECT_TRUE(outliers(std::vector<double>{40, 40.001, 38}).size() == 1);
+  EXPECT_TRUE(outliers(std::vector<double>{40, 40.001, 39.5}).empty()) << "no difference that matters";
+  EXPECT_TRUE(outliers(std::vector<double>{40, 41, 30}).empty()) << "three trials of a noisy machine";
+}
+
+TEST(Statistics, OneOutlierDoesNotHideAnother) {
+  EXPECT_EQ(outliers(std::vector<double>{40, 20, 40.2, 39.9, 40.1, 20.3, 39.8, 40}), (std::vector<std::size_t>{1, 5}));
+  EXPECT_EQ(outliers(std::vector<double>{-5, -5.01, -4.99, -5.02, -9}), std::vector<std::size_t>{4});
+}
+
+TEST(Statistics, WhatIsShorterThanATenthIsNoDrift) {
+  std::vector<double> steps(200, 1.0);
+  for (std::size_t i = 190; i < 200; ++i) steps[i] = 3;  // the end alone
+  EXPECT_FALSE(drift(steps));
+  for (std::size_t i = 0; i < 200; ++i) steps[i] = (i % 20 == 0 ? 5 : 1) + 0.0005 * static_cast<double>(i);
+  EXPECT_NEAR(drift(steps).value(), 0.09 / 1.05, 0.002) << "hiccups do not hide it";
+  for (double& step : steps) step = 1 / step;
+  EXPECT_LT(drift(steps).value(), 0);
+}
+
+/// Share of normal series without either in which `finds` sees something; 20 % noise, so that the share matters.
+template <class Finds>
+double false_alarms(int count, int experiments, Finds finds) {
+  std::mt19937_64 random(4711);
+  std::normal_distribution<double> normal(10, 2);
+  int found = 0;
+  for (int e = 0; e < experiments; ++e) {
+    std::vector<double> values(count);
+    for (double& v : values) v = normal(random);
+    found += finds(values);
+  }
+  return static_cast<double>(found) / experiments;
+}
+
+TEST(Statistics, FalseAlarmsAreAsRareAsPromised) {
+  // 20000 experiments: standard error 0.0007, bounds at four of them.
+  constexpr double slack = 0.0028;
+  for (int count : {3, 4, 5, 7}) {
+    const double alarms = false_alarms(count, 20000, [](const auto& v) { return !outliers(v).empty(); });
+    EXPECT_NEAR(alarms, false_alarm, slack) << count;
+  }
+  for (int count : {8, 10, 16, 30}) {
+    const double alarms = false_alarms(count, 20000, [](const auto& v) { return !outliers(v).empty(); });
+    EXPECT_LT(alarms, 1.6 * false_alarm + slack) << count;
+    EXPECT_GT(alarms, false_alarm - slack) << count;
+  }
+  for (int count : {3, 6, 10, 50}) {
+    const double alarms = false_alarms(count, 20000, [](const auto& v) { return drift(v).has_value(); });
+    EXPECT_LT(alarms, false_alarm + slack) << count;
+    if (count < 10) continue;
+    EXPECT_GT(alarms, false_alarm / 2) << count;
+  }
 }
 
 /// Share of simulated experiments whose interval contains the true mean.

@@ -1,4 +1,4 @@
-#include "bench/train/steady.hpp"
+#include "results/statistics.hpp"
 
 #include <gtest/gtest.h>
 
