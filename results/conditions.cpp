@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "results/text.hpp"
+#include "results/trials.hpp"
 
 namespace tw {
 namespace {
 
-constexpr double held_back_share = 0.01, clock_tolerance = 0.03, power_tolerance = 0.05, loss_band = 0.02;
-constexpr std::string_view thermal[] = {"throttle_thermal_s", "throttle_brake_s"};
+constexpr double capped_share = 0.01, clock_tolerance = 0.03, power_tolerance = 0.05, loss_band = 0.02;
 
 bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
 
@@ -81,15 +81,14 @@ void judge_conditions(Record& record) {
     const Trial& trial = record.trials[i];
     for (const CounterRow& counter : trial.counters) {
       const double share = trial.window_s > 0 ? counter.change / trial.window_s : 0;
-      const bool hot = std::find(std::begin(thermal), std::end(thermal), counter.quantity) != std::end(thermal);
-      if (hot && share > held_back_share) {
+      if (holds_back(trial, counter)) {
         flag("throttled");
         v.reasons.push_back("throttled: " + counter.domain + " on " + counter.host + " for " +
                             text::significant(100 * share) + " % of trial " + std::to_string(i + 1) + " (" +
                             counter.quantity + ")");
       } else if (counter.quantity == "throttle_thermal_events" && counter.change > 0) {
         flag("throttled");
-      } else if (counter.quantity == "throttle_power_cap_s" && share > held_back_share) {
+      } else if (counter.quantity == "throttle_power_cap_s" && share > capped_share) {
         flag("power_capped");
         capped.insert(counter.host + " " + counter.domain);
       } else if ((counter.quantity == "ecc_errors" || counter.quantity == "xid_errors") && counter.change > 0) {

@@ -9,6 +9,7 @@
 #include "results/choice.hpp"
 #include "results/paint.hpp"
 #include "results/report_io.hpp"
+#include "results/stability.hpp"
 #include "results/tables.hpp"
 #include "results/text.hpp"
 #include "results/to_target.hpp"
@@ -274,6 +275,9 @@ class Shower {
     for (const Trial& t : r.trials)
       windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
     line("trials", join(windows, ", "));
+    std::vector<std::string> unstable;
+    for (const Instability& one : find_instability(r)) unstable.push_back(one.flag + ": " + one.text);
+    line("stability", join(unstable, "; "));
     const auto rate = [](const std::optional<Estimate>& e, const char* unit) {
       return e ? interval(*e, unit) : std::string();
     };

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "results/ranking.hpp"
 #include "results/record.hpp"
 
 namespace tw {
@@ -12,10 +13,12 @@ struct TableStyle {
   bool color = false;
   int width = 100;                  ///< columns of the terminal; columns of the table are left out below what all need
   bool unicode = true;              ///< false: blocks and bars become ASCII
+  Order order = {};                 ///< of the table's rows
 };
 
-/// One row a record: id, samples/s (tokens/s), step time, GFLOP/s, of_ceiling, joules, verdict and flags; then notes that
-/// explain each flag that occurs, once.
+/// One row a record in style.order: figures with their intervals (results/columns.hpp), as many as find room, verdict and
+/// flags, the reasons of what does not count; then notes that explain each flag that occurs, once, and how far the machine
+/// moved along the run (run_drift).
 std::string summary_table(const Report& report, const TableStyle& style);
 /// The whole report, whatever is missing in it: context, meters with reasons, warnings, table, phases, loss.
 std::string show_report(const Report& report, const TableStyle& style);

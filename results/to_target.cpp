@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "results/statistics.hpp"
+#include "results/trials.hpp"
 
 namespace tw {
 namespace {
@@ -23,6 +24,11 @@ std::string why_missed(const Target& target, const TargetRun& run) {
   text += " in " + std::to_string(last.step) + " steps";
   return text +
          (std::isfinite(metric) ? " (" + fmt::format("{:.4g}", metric) + " at the end)" : ": its loss is not finite");
+}
+
+/// Of a trial of a record with this target.
+std::optional<std::size_t> passage_of(const Target& target, const Trial& trial) {
+  return trial.target_run ? first_passage(target, *trial.target_run) : std::nullopt;
 }
 
 }  // namespace
@@ -48,20 +54,22 @@ void summarise_target(Record& record) {
   record.summary.to_target.reset();
   if (!record.target) return;
   ToTarget& result = record.summary.to_target.emplace();
+  const auto missed =
+      std::ranges::find_if(record.trials, [&](const Trial& trial) { return !passage_of(*record.target, trial); });
+  if (missed != record.trials.end()) {
+    result.reason =
+        missed->target_run ? why_missed(*record.target, *missed->target_run) : "a trial without evaluations";
+    return;
+  }
   std::vector<double> seconds, steps, samples;
-  for (const Trial& trial : record.trials) {
-    const auto passage = trial.target_run ? first_passage(*record.target, *trial.target_run) : std::nullopt;
-    if (!passage) {
-      result.reason = trial.target_run ? why_missed(*record.target, *trial.target_run) : "a trial without evaluations";
-      return;
-    }
-    const Evaluation& first = trial.target_run->evaluations[*passage];
+  for (const Trial* trial : valid_trials(record)) {
+    const Evaluation& first = trial->target_run->evaluations[*passage_of(*record.target, *trial)];
     seconds.push_back(first.time_s);
     steps.push_back(static_cast<double>(first.step));
     samples.push_back(static_cast<double>(first.step) * static_cast<double>(record.workload.global_batch));
   }
   if (seconds.empty()) {
-    result.reason = "not run";
+    result.reason = record.trials.empty() ? "not run" : "no valid trial";
     return;
   }
   result.time_s = estimate(seconds);
@@ -76,6 +84,8 @@ void judge_target(Record& record) {
   const Target& target = *record.target;
   const ToTarget& result = *record.summary.to_target;
   if (!target.reference) verdict.flags.emplace_back("no_reference");
+  const auto arrives = [&](const Trial& trial) { return passage_of(target, trial).has_value(); };
+  if (!result.steps && !record.trials.empty() && std::ranges::all_of(record.trials, arrives)) return;  // none is valid
   if (!result.steps) {
     verdict.flags.emplace_back("target_missed");
     verdict.reasons.push_back("target_missed: " + result.reason);

@@ -16,7 +16,8 @@ bool reaches(const Target& target, const Evaluation& evaluation);
 std::optional<std::size_t> first_passage(const Target& target, const TargetRun& run);
 
 /// Fills summary.to_target of a record with a target from its trials; energy from summary.energy_j, which is of the
-/// same windows. One run that never got there is infinite, and with it the mean.
+/// same windows. One run that never got there is infinite, and with it the mean. Runs that are invalid for another cause
+/// (results/trials.hpp) enter none.
 void summarise_target(Record& record);
 
 /// Adds to record.verdict:

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "results/conditions.hpp"
+#include "results/stability.hpp"
 #include "results/statistics.hpp"
 #include "results/to_target.hpp"
+#include "results/trials.hpp"
 
 namespace tw {
 namespace {
@@ -32,7 +34,7 @@ constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "fe
                                           "steps_disagree", "throttled",     "power_capped",
                                           "device_errors", "not_applied",    "not_observed",
                                           "wrapped",       "target_missed",  "off_reference",
-                                          "no_reference"};
+                                          "no_reference",  "outlier",        "drift"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
                                             "no_trials: ",       "throttled: ", "not_applied: ",
                                             "target_missed: ",   "off_reference: "};
@@ -55,7 +57,6 @@ bool is_covered_elsewhere(const EnergyRow& row) {
 }
 bool is_implausible(const EnergyRow& row) { return row.reason == "implausible"; }
 
-bool has_window(const Trial& trial) { return trial.window_s > 0 && is_finite(trial.window_s); }
 /// A step time is the slowest rank's, so that their sum may pass the window where the ranks take turns to be slow; what
 /// lies between steps (evaluations, in a run to a target) is in the window alone.
 bool steps_disagree(const Trial& trial) {
@@ -149,11 +150,12 @@ bool has_wrapped_row(const Record& record) {
 }
 bool has_no_meter(const Record& record) {
   const auto& energy = record.summary.energy_j;
+  if (!energy.empty() && valid_trials(record).empty()) return false;  // nothing is known of the meters
   return !has_implausible_row(record) &&
          std::none_of(energy.begin(), energy.end(), [](const auto& scope) { return scope.second.has_value(); });
 }
 
-void summarise_energy(Record& record, const std::vector<double>& samples) {
+void summarise_energy(Record& record) {
   Summary& s = record.summary;
   s.energy_j.clear(), s.flops_per_w.clear(), s.samples_per_j.clear();
   std::set<std::string> scopes;
@@ -179,15 +181,16 @@ void summarise_energy(Record& record, const std::vector<double>& samples) {
   }
   s.energy_reason.clear();
   const std::set<std::string> readers = reading_hosts(record);
+  const std::vector<const Trial*> trials = valid_trials(record);
   for (const std::string& scope : scopes) {
     std::vector<double> energy, samples_per_j, relative;
-    std::string reason;
-    for (std::size_t i = 0; i < record.trials.size() && reason.empty(); ++i) {
-      const ScopeTotal total = scope_total(record.trials[i], scope, readers);
+    std::string reason = trials.empty() ? "no valid trial" : "";
+    for (const Trial* trial : trials) {
+      const ScopeTotal total = scope_total(*trial, scope, readers);
       reason = total.reason;
       if (!reason.empty()) break;
       energy.push_back(total.energy_j);
-      samples_per_j.push_back(samples[i] / total.energy_j);
+      samples_per_j.push_back(samples_of(record, *trial) / total.energy_j);
       relative.push_back(total.uncertainty_j / total.energy_j);
     }
     if (!reason.empty()) {
@@ -209,17 +212,15 @@ void summarise_energy(Record& record, const std::vector<double>& samples) {
   if (has_no_meter(record)) s.energy_reason = std::string(no_meter) + ": " + s.energy_reason;
 }
 
-void summarise_speed(Record& record, const std::vector<double>& samples) {
+void summarise_speed(Record& record) {
   Summary& s = record.summary;
   s.samples_per_s = s.tokens_per_s = s.flops_per_s = s.step_time_s = std::nullopt;
   s.step_time_p50_s = s.step_time_p90_s = s.step_time_p99_s = s.step_time_min_s = s.step_time_max_s = std::nullopt;
   std::vector<double> throughput, step_time, all;
-  for (std::size_t i = 0; i < record.trials.size(); ++i) {
-    const std::vector<double>& steps = record.trials[i].step_time_s;
-    const double seconds = sum(steps);
-    if (steps.empty() || !(seconds > 0) || !is_finite(seconds) || !has_window(record.trials[i])) continue;
-    if (is_finite(samples[i])) throughput.push_back(samples[i] / record.trials[i].samples_s.value_or(record.trials[i].window_s));
-    step_time.push_back(seconds / static_cast<double>(steps.size()));
+  for (const Trial* trial : valid_trials(record)) {
+    const std::vector<double>& steps = trial->step_time_s;
+    if (const double rate = throughput_of(record, *trial); is_finite(rate)) throughput.push_back(rate);
+    step_time.push_back(sum(steps) / static_cast<double>(steps.size()));
     all.insert(all.end(), steps.begin(), steps.end());
   }
   if (!throughput.empty()) s.samples_per_s = estimate(throughput);
@@ -285,7 +286,7 @@ void judge(Record& record, const std::vector<double>& losses) {
     const std::string trial = "trial " + std::to_string(i + 1);
     if (steps.empty())
       v.reasons.push_back("step_time: " + trial + " has no step");
-    else if (!std::all_of(steps.begin(), steps.end(), [](double t) { return is_finite(t) && t > 0; }))
+    else if (!has_steps(record.trials[i]))
       v.reasons.push_back("step_time: " + trial + " has a step that took no positive, finite time");
     if (!has_window(record.trials[i])) v.reasons.push_back("window: that of " + trial + " has no positive, finite length");
   }
@@ -310,6 +311,7 @@ void judge(Record& record, const std::vector<double>& losses) {
     if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");
   }
   judge_conditions(record);
+  judge_stability(record);
   judge_target(record);
   v.status = v.reasons.empty() ? "valid" : "invalid";
 }
@@ -317,14 +319,9 @@ void judge(Record& record, const std::vector<double>& losses) {
 }  // namespace
 
 void summarise(Record& record) {
-  std::vector<double> samples;  // of each trial; not a number where unknown
-  for (const Trial& t : record.trials)
-    samples.push_back(record.workload.device == "command"
-                          ? t.samples.value_or(std::nan(""))
-                          : static_cast<double>(record.workload.global_batch) * static_cast<double>(t.step_time_s.size()));
   const std::vector<double> losses = all_losses(record);
-  summarise_speed(record, samples);
-  summarise_energy(record, samples);
+  summarise_speed(record);
+  summarise_energy(record);
   summarise_loss(record.summary, losses);
   summarise_target(record);
   judge(record, losses);

@@ -6,7 +6,8 @@
 namespace tw {
 
 /// Fills record.summary (all that follows from trials, workload and the model FLOPs, ceiling and memory already set
-/// there) and record.verdict, from the raw samples alone. Calling it again changes nothing.
+/// there) and record.verdict, from the raw samples alone. Calling it again changes nothing. Trials that failed or are
+/// invalid (results/trials.hpp) enter no mean and no quantile.
 ///
 /// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record invalid),
 /// flags such as "narrow_affinity", "oversubscribed", "steps_given", "not_steady", summary.energy_reason where no meter exists,
@@ -25,7 +26,7 @@ namespace tw {
 ///   loss_not_finite  and the record is invalid
 ///   steps_disagree   the step times add up to more than 5 % more or less than the window that holds them
 ///   above_ceiling    faster than its own products alone: the ceiling is not one
-/// and those of results/conditions.hpp and results/to_target.hpp.
+/// and those of results/conditions.hpp, results/stability.hpp and results/to_target.hpp.
 ///
 /// A scope has joules only where every host that reads a machine's meters counts one of that scope in it, or has GPUs
 /// there that are not the job's: the samples are those of all hosts. The reason names the hosts without.

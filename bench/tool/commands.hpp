@@ -19,12 +19,27 @@ struct UsageError : std::runtime_error {
 /// be read. Takes reports, and the records.jsonl of unfinished runs.
 int validate(const std::vector<std::string>& paths);
 
+inline constexpr const char* run_order = "run";  ///< of --sort
+struct SortOptions {
+  std::string by;     ///< run_order, or a name of results/ranking.hpp; empty: run_order
+  std::string scope;  ///< of figures of joules; empty: the one that most points have
+};
+
 struct ShowOptions {
   std::string path;
+  SortOptions sort;                 ///< of the table
   std::optional<int> width;         ///< columns; the terminal's where absent, 100 where there is none
   bool ascii = false;
 };
 int show(const ShowOptions& options);
+
+struct ExportCommand {
+  std::string path, out;             ///< out: folder, made where it is not there
+  std::vector<std::string> formats;  ///< names of results/exports.def
+  SortOptions sort;
+};
+/// Writes a report in other formats, each file whole or not at all. None is written over one that is there.
+int export_report(const ExportCommand& options);
 
 struct ModelsOptions {
   std::string model;                ///< empty: all networks of the catalog

@@ -13,6 +13,8 @@
 
 #include "bench/tool/commands.hpp"
 #include "models/catalog/nearest.hpp"
+#include "results/export.hpp"
+#include "results/ranking.hpp"
 #include "results/text.hpp"
 #include "results/version.hpp"
 
@@ -76,6 +78,31 @@ int main(int argc, char** argv) {
   show->add_option("--width", show_options.width, "columns (the terminal's, from 80 to 120; 100 without one)")
       ->check(CLI::Range(60, 400));
   show->add_flag("--ascii", show_options.ascii, "no Unicode in bars and curves");
+  const auto add_sort = [](CLI::App* command, tool::SortOptions& sort) {
+    std::string names = tool::run_order;
+    for (const Merit& merit : merits()) names += " " + std::string(merit.name);
+    command->add_option("--sort", sort.by, "figure of merit of the table's rows, best first: " + names);
+    command->add_option("--scope", sort.scope,
+                        "of which joules (device, package, node, dram, facility); that of most points");
+  };
+  add_sort(show, show_options.sort);
+
+  tool::ExportCommand export_options;
+  CLI::App* export_command =
+      app.add_subcommand("export", "Write a report in other formats, each into a file of its own");
+  std::string formats;
+  for (const ExportFormat& format : export_formats())
+    formats += (formats.empty() ? "" : ", ") + std::string(format.name);
+  export_command->add_option("FILE", export_options.path, "report.json, or records.jsonl of an unfinished run")
+      ->required();
+  export_command->add_option("--to", export_options.formats, "a list of " + formats)
+      ->required()
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  export_command
+      ->add_option("-o,--out", export_options.out, "folder; a file that is there already is never overwritten")
+      ->required();
+  add_sort(export_command, export_options.sort);
 
   tool::ModelsOptions models_options;
   CLI::App* models = app.add_subcommand("models", "List the networks, or print what a training step of one computes");
@@ -123,7 +150,7 @@ int main(int argc, char** argv) {
   restore->add_flag("--all", restore_all, "also those of a run that still lives (in a job's epilog none should)");
 
   app.allow_extras();  // told apart below, with a suggestion
-  for (CLI::App* sub : {validate, show, models, plan, probe, restore}) sub->allow_extras();
+  for (CLI::App* sub : {validate, show, export_command, models, plan, probe, restore}) sub->allow_extras();
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -140,6 +167,7 @@ int main(int argc, char** argv) {
     if (!extras.empty()) return fail(unknown_word(app, extras.front()), *meter ? tool::meter_failure : exit_usage);
     if (*validate) return finish(tool::validate(reports));
     if (*show) return finish(tool::show(show_options));
+    if (*export_command) return finish(tool::export_report(export_options));
     if (*models) return finish(tool::models(models_options));
     if (*plan) return finish(tool::plan(plan_command));
     if (*probe) return finish(tool::probe(probe_options));

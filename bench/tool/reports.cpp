@@ -1,18 +1,15 @@
 // `trainwatt validate` and `trainwatt show`: of a report, or of the records.jsonl that a run leaves before it has one.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cctype>
+#include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <new>
 
 #include "bench/tool/commands.hpp"
+#include "bench/tool/report_file.hpp"
 #include "models/catalog/description.hpp"
 #include "results/report_io.hpp"
 #include "results/tables.hpp"
@@ -20,41 +17,6 @@
 
 namespace tw::tool {
 namespace {
-
-constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand steps a second has half of that
-
-std::string read_file(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw UsageError(path + ": " + std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) throw UsageError(path + ": is a folder; give the report.json inside it");
-  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
-    throw UsageError(path + ": is no file and no pipe; give a report.json");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(path + ": " + std::strerror(errno));
-  std::string text;
-  std::vector<char> block(std::size_t{1} << 20);
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
-    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > largest_mib << 20)
-      throw UsageError(fmt::format("{}: is larger than {} MiB, which no report is", path, largest_mib));
-  }
-  if (file.bad()) throw UsageError(path + ": cannot be read");
-  return text;
-}
-
-/// Does `work` on the text of a file; whatever goes wrong names the file.
-template <class Work>
-auto with_file(const std::string& path, Work work) {
-  try {
-    return work(read_file(path));
-  } catch (const UsageError&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw UsageError(path + ": does not fit into memory");
-  } catch (const std::runtime_error& error) {
-    throw UsageError(path + ": " + error.what());
-  }
-}
 
 /// What the networks of this version say about a record's parameters and FLOPs.
 void check_network(const Record& record, const std::string& at, Validation& found) {
@@ -123,7 +85,7 @@ int validate(const std::vector<std::string>& paths) {
   int code = 0;
   for (const std::string& path : paths) {
     try {
-      with_file(path, [&](const std::string& text) {
+      with_report_file(path, [&](const std::string& text) {
         const bool unfinished = holds_record_lines(text);
         const Validation found = check(text, unfinished);
         const std::string name = text::printable(path);
@@ -153,9 +115,14 @@ int show(const ShowOptions& options) {
     style.width = *options.width;
   else if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     style.width = std::clamp<int>(size.ws_col, 80, 120);
-  fmt::print("{}", with_file(options.path, [&](const std::string& text) {
-    if (!holds_record_lines(text)) return show_report(report_from_json(text), style);
+  fmt::print("{}", with_report_file(options.path, [&](const std::string& text) {
+    if (!holds_record_lines(text)) {
+      const Report report = report_from_json(text);
+      style.order = parse_order(options.sort, report.records);
+      return show_report(report, style);
+    }
     const RecordLines lines = record_lines(text);
+    style.order = parse_order(options.sort, lines.records);
     return fmt::format("An unfinished run: {} record{}{}; the context and the plan are not in this file.\n{}",
                        lines.records.size(), lines.records.size() == 1 ? "" : "s",
                        lines.torn ? ", and a last line that was cut off" : "", show_records(lines.records, style));

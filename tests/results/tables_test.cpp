@@ -8,6 +8,7 @@
 
 #include "results/report_io.hpp"
 #include "results/text.hpp"
+#include "results/verdict.hpp"
 #include "tests/results/golden.hpp"
 #include "tests/results/samples.hpp"
 
@@ -218,6 +219,43 @@ TEST(Tables, MissingPointsAreSaid) {
   EXPECT_EQ(show_report(report, {}).find("of the plan"), std::string::npos);
   report.records.pop_back();
   EXPECT_NE(show_report(report, {}).find("! 1 point of the plan has no record"), std::string::npos);
+}
+
+TEST(Tables, WhatIsUnstableIsSaid) {
+  Report report = sample_energy_report();
+  Record& r = report.records[0];
+  r.trials.resize(6, r.trials[0]);
+  for (double& t : r.trials[4].step_time_s) t *= 1.5;
+  r.trials[4].window_s *= 1.5;
+  summarise(r);
+  const std::string text = show_report(report, {false, 120});
+  EXPECT_NE(text.find("\n  stability    outlier: trial 5: 28.0 samples/s, 33 % below the others"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("outlier       "), std::string::npos) << "a note explains the flag";
+  EXPECT_EQ(text.find("!"), std::string::npos);
+
+  report.records.push_back(sample_energy_report().records[0]);
+  report.records[1].id = "later";
+  report.records[1].summary.ceiling_flops_per_s = 60e9;
+  EXPECT_NE(summary_table(report, {false, 80}).find("\n  ! later timed the same products alone as "),
+            std::string::npos);
+  EXPECT_LE(widest_line(summary_table(report, {false, 80})), 80u);
+}
+
+/// An interval without its figure would stand beside another's.
+TEST(Tables, AnIntervalStandsBesideItsFigure) {
+  Report report = sample_energy_report();
+  report.records.push_back(sample_target_record());
+  summarise(report.records[1]);
+  for (int width = 60; width <= 200; ++width) {
+    const std::string table = summary_table(report, {false, width, false});
+    std::istringstream head(std::regex_replace(table.substr(0, table.find('\n')), std::regex("  +"), "\n"));
+    std::string before;
+    for (std::string title; std::getline(head, title); before = title)
+      EXPECT_TRUE(title != "+-95 %" || before == "to target" || before == "samples/s" || before.ends_with("/J") ||
+                  before.ends_with(" J"))
+          << width << ": " << before;
+  }
 }
 
 TEST(Tables, NoRecords) { EXPECT_EQ(summary_table(Report{}, {}), "No points were run.\n"); }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -84,7 +85,8 @@ TEST(Tool, Version) {
 TEST(Tool, Help) {
   const Outcome o = run({"--help"});
   EXPECT_EQ(o.code, 0);
-  for (const char* command : {"validate", "show", "models", "plan"}) EXPECT_NE(o.out.find(command), std::string::npos);
+  for (const char* command : {"validate", "show", "export", "models", "plan"})
+    EXPECT_NE(o.out.find(command), std::string::npos);
   EXPECT_EQ(run({"plan", "--help"}).code, 0);
 }
 
@@ -147,6 +149,94 @@ TEST(Tool, Show) {
   expect_refused(run({"show", fixtures}), "is a folder; give the report.json inside it");
   const std::string path = file_with("{\"schema_version\": \"9.9\"}");
   expect_refused(run({"show", path}), "/schema_version: \"9.9\" is not \"1.0\"");
+  std::remove(path.c_str());
+}
+
+TEST(Tool, ShowSorts) {
+  const std::string good = fixtures + "/good.json", energy = fixtures + "/good_energy.json";
+  const Outcome o = run({"show", good, "--sort", "throughput"}, {"LANG=C.UTF-8"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const std::size_t table = o.out.find("  by samples/s, best first");
+  ASSERT_NE(table, std::string::npos) << o.out;
+  const auto place = [&](const char* id) { return o.out.find(id, table); };
+  EXPECT_LT(place("resnet-tiny/float32/acc1/np2"), place("gpt2-tiny/bf16/acc4/np2"));
+  EXPECT_LT(place("gpt2-tiny/bf16/acc4/np2"), place("gpt2-tiny/fp8/acc4/np2 "));
+  EXPECT_EQ(run({"show", good, "--sort", "run"}, {"LANG=C.UTF-8"}).out, contents(fixtures + "/show_100.txt"));
+  EXPECT_NE(run({"show", energy, "--sort", "efficiency"}).out.find("by package FLOP/J"), std::string::npos);
+  EXPECT_NE(run({"show", energy, "--sort", "efficiency", "--scope", "dram"}).out.find("by dram FLOP/J"),
+            std::string::npos);
+
+  expect_refused(run({"show", good, "--sort", "efficency"}), "--sort efficency: unknown; did you mean efficiency?");
+  expect_refused(run({"show", good, "--sort", "xyz"}), "known: run, throughput, flops, ");
+  expect_refused(run({"show", energy, "--sort", "efficiency", "--scope", "pakage"}), "did you mean package?");
+  expect_refused(run({"show", energy, "--sort", "throughput", "--scope", "package"}), "--scope says which joules");
+}
+
+class Export : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "trainwatt-export-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  int files() const { return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder_), {})); }
+  std::string folder_;
+};
+
+TEST_F(Export, WritesEachFormat) {
+  const std::string out = folder_ + "/a/b";
+  const Outcome o = run({"export", "--to", "markdown,csv", fixtures + "/good.json", "-o", out});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.out, out + "/report.md\n" + out + "/report.csv\n");
+  EXPECT_EQ(o.err, "");
+  EXPECT_EQ(contents(out + "/report.md"), contents(fixtures + "/report.md"));
+  EXPECT_EQ(contents(out + "/report.csv"), contents(fixtures + "/report.csv"));
+}
+
+TEST_F(Export, WritesOverNothing) {
+  std::ofstream(folder_ + "/report.csv") << "mine";
+  const std::string good = fixtures + "/good.json";
+  expect_refused(run({"export", good, "--to", "markdown", "--to", "csv", "-o", folder_}),
+                 folder_ + "/report.csv: exists already");
+  EXPECT_EQ(contents(folder_ + "/report.csv"), "mine");
+  EXPECT_EQ(files(), 1) << "looked at before any is written";
+  EXPECT_EQ(run({"export", good, "--to", "markdown,markdown", "-o", folder_}).code, 0) << "another format joins it";
+  EXPECT_EQ(files(), 2);
+  std::filesystem::remove(folder_ + "/report.csv");
+  std::filesystem::create_symlink(folder_ + "/nowhere", folder_ + "/report.csv");
+  expect_refused(run({"export", good, "--to", "csv", "-o", folder_}), "exists already");
+}
+
+TEST_F(Export, NamesWhatIsWrong) {
+  const std::string good = fixtures + "/good.json";
+  expect_refused(run({"export", good, "--to", "cvs", "-o", folder_ + "/x"}), "--to cvs: unknown; did you mean csv?");
+  expect_refused(run({"export", good, "--to", "docx", "-o", folder_ + "/x"}), "known: markdown, csv");
+  expect_refused(run({"export", good, "--to", "csv"}), "--out is required");
+  expect_refused(run({"export", good, "-o", folder_}), "--to is required");
+  expect_refused(run({"export", "/no/such.json", "--to", "csv", "-o", folder_}), "/no/such.json: No such file");
+  expect_refused(run({"export", good, "--to", "csv", "-o", folder_, "--sort", "troughput"}),
+                 "did you mean throughput?");
+  expect_refused(run({"export", good, "--to", "csv", "-o", "/dev/null/x"}), "/dev/null/x");
+  EXPECT_EQ(files(), 0);
+}
+
+TEST_F(Export, ABrokenReportSaysSo) {
+  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  report.records[0].summary.samples_per_s->value *= 2;
+  const std::string path = file_with(tw::to_json(report));
+  const Outcome o = run({"export", path, "--to", "csv", "-o", folder_, "--sort", "throughput"});
+  EXPECT_EQ(o.code, 0);
+  EXPECT_NE(o.err.find("warning: /records/0/summary/samples_per_s/value: is "), std::string::npos) << o.err;
+  std::remove(path.c_str());
+}
+
+TEST_F(Export, UnfinishedRuns) {
+  const tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  const std::string path = file_with(tw::to_json_line(report.records[0]) + "\n");
+  const Outcome o = run({"export", path, "--to", "markdown,csv", "-o", folder_});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(contents(folder_ + "/report.md").find("An unfinished run"), std::string::npos);
   std::remove(path.c_str());
 }
 

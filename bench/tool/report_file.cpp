@@ -1,0 +1,65 @@
+#include "bench/tool/report_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "models/catalog/nearest.hpp"
+
+namespace tw::tool {
+namespace {
+
+constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand steps a second has half of that
+
+/// "; did you mean throughput?" or what there is.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string close = nearest(word, known);
+  return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean {}?", close);
+}
+
+}  // namespace
+
+std::string read_report_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw UsageError(path + ": " + std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) throw UsageError(path + ": is a folder; give the report.json inside it");
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
+    throw UsageError(path + ": is no file and no pipe; give a report.json");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UsageError(path + ": " + std::strerror(errno));
+  std::string text;
+  std::vector<char> block(std::size_t{1} << 20);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > largest_mib << 20)
+      throw UsageError(fmt::format("{}: is larger than {} MiB, which no report is", path, largest_mib));
+  }
+  if (file.bad()) throw UsageError(path + ": cannot be read");
+  return text;
+}
+
+Order parse_order(const SortOptions& options, const std::vector<Record>& records) {
+  const bool by_run = options.by.empty() || options.by == run_order;
+  const Merit* merit = by_run ? nullptr : find_merit(options.by);
+  if (!by_run && merit == nullptr) {
+    std::vector<std::string> known = {run_order};
+    for (const Merit& one : merits()) known.emplace_back(one.name);
+    throw UsageError(fmt::format("--sort {}: unknown; {}", options.by, did_you_mean(options.by, known)));
+  }
+  if (!options.scope.empty()) {
+    const std::vector<std::string> known(std::begin(scope_names), std::end(scope_names));
+    if (std::ranges::find(known, options.scope) == known.end())
+      throw UsageError(fmt::format("--scope {}: unknown; {}", options.scope, did_you_mean(options.scope, known)));
+    if (merit == nullptr || !merit->by_scope)
+      throw UsageError(
+          "--scope says which joules --sort is about: give it with efficiency, samples-per-joule or energy-to-target");
+  }
+  return merit == nullptr ? Order{} : order_by(*merit, options.scope, records);
+}
+
+}  // namespace tw::tool

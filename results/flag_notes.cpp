@@ -1,0 +1,91 @@
+#include "results/flag_notes.hpp"
+
+#include <algorithm>
+
+namespace tw {
+namespace {
+
+struct FlagNote {
+  std::string_view flag, text;
+};
+/// What a flag means, and what to do.
+constexpr FlagNote flag_notes[] = {
+    {"short",
+     "a window is shorter than 60 s or than 100 update periods of its meter: good for a look, not for publication. "
+     "Give "
+     "--window 60 or more."},
+    {"few_trials",
+     "fewer than 3 trials: the figures have no interval and two reports cannot be told apart. Give --trials 3."},
+    {"no_energy_meter",
+     "no energy meter answered, so that joules are absent (never 0); the speed is not affected. `trainwatt "
+     "show` says why for each meter."},
+    {"implausible",
+     "a meter gave more than 1.5 x the power its part can draw: all joules of its scope are absent; the speed is not "
+     "affected."},
+    {"wrapped",
+     "a counter of energy started again at zero: its joules allow for it; or it was left unread for so long that it "
+     "may "
+     "have done so unseen: its joules are absent."},
+    {"busy_host", "other programs used more than 5 % of the node's CPU time: repeat when it is quiet."},
+    {"steal", "the hypervisor took more than 2 % of the CPU time. Repeat on a quiet host."},
+    {"narrow_affinity",
+     "a rank may use fewer CPUs than threads were asked for, or than its share of the node's cores. Launch with "
+     "--bind-to none, or --map-by slot:PE=N."},
+    {"oversubscribed", "there are more threads than CPUs: ranks wait for each other. Use fewer ranks or threads."},
+    {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},
+    {"not_steady",
+     "the step time was still changing when the warm-up had taken as long as a trial, or too few steps fitted into it "
+     "to "
+     "tell. Give a longer --window, or look for what changes."},
+    {"outlier",
+     "a trial does not belong to the others: `trainwatt show` says which and by how much. It is in the mean all the "
+     "same. Look "
+     "for what ran beside it, and repeat."},
+    {"drift",
+     "the step times rose or fell over the trials, or samples/J did, by more than 2 %: the interval is of a machine "
+     "that was "
+     "still changing. Look at temperature and neighbours, and give a longer warm-up (--warmup) and --window."},
+    {"loss_not_falling", "the loss did not fall over 20 or more steps: is it learning at all?"},
+    {"loss_not_finite", "a loss is not a number: the point does not count."},
+    {"throttled",
+     "heat or a power brake held a device back: `trainwatt show` says which and how long. Look at cooling."},
+    {"power_capped", "a power limit held a clock back: expected where limits are swept."},
+    {"device_errors", "an ECC or Xid counter moved along a window: look at the device before you trust it."},
+    {"not_applied", "a set point did not take effect: the figures are of another state than the one asked for."},
+    {"not_observed", "a set point was accepted, and nothing here can show whether it held under load."},
+    {"unstable", "the losses leave those of the same workload at the found setting by more than 2 %."},
+    {"target_missed",
+     "a run did not reach the target, which counts as infinite: no mean of time, steps or joules exists."},
+    {"off_reference",
+     "the runs needed more steps than the same task does in float32 in another framework, or unreasonably few: a speed "
+     "at "
+     "which training does not work as it should is none."},
+    {"no_reference",
+     "no independent framework has trained this task in this batch: whether the steps are as many as they should be is "
+     "not known."},
+    {"gpu_unused", "a GPU is visible, but the cuda device cannot train yet: these are figures of the CPU."},
+    {"ceiling_once",
+     "the network's own products could be timed before the trials only: of_ceiling rests on one timing instead of the "
+     "better of two."},
+    {"steps_disagree",
+     "the step times add up to more than 5 % more or less than their window: ranks take turns to be slow, or time "
+     "passes between steps. Throughput is that of the window."},
+    {"above_ceiling", "faster than its own products timed alone: that ceiling was disturbed. Repeat."}};
+
+}  // namespace
+
+std::string_view note_of(const std::string& flag) {
+  for (const FlagNote& note : flag_notes)
+    if (note.flag == flag) return note.text;
+  return "set by the program; this version has no explanation for it.";
+}
+
+std::vector<std::string> flags_of(const std::vector<Record>& records) {
+  std::vector<std::string> flags;
+  for (const Record& record : records)
+    for (const std::string& flag : record.verdict.flags)
+      if (std::ranges::find(flags, flag) == flags.end()) flags.push_back(flag);
+  return flags;
+}
+
+}  // namespace tw

@@ -1,0 +1,17 @@
+// What each flag of a verdict means, for people.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/record.hpp"
+
+namespace tw {
+
+/// What a flag means, and what to do.
+std::string_view note_of(const std::string& flag);
+/// The flags of all records, each once, in the order of appearance.
+std::vector<std::string> flags_of(const std::vector<Record>& records);
+
+}  // namespace tw

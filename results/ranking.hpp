@@ -1,0 +1,45 @@
+// By which figure points are sorted, and how.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/record.hpp"
+
+namespace tw {
+
+/// A figure of merit: what --sort names.
+struct Merit {
+  std::string_view name;  ///< "throughput", "efficiency"
+  std::string_view what;  ///< "samples/s", "FLOP/J"
+  bool more_is_better;
+  bool by_scope;  ///< of joules: of one scope, never of two in one order
+  /// Absent where a record has none, as where a run did not reach its target. `scope` counts where by_scope.
+  std::optional<double> (*of)(const Summary& summary, const std::string& scope);
+};
+std::span<const Merit> merits();
+/// Null where none has that name.
+const Merit* find_merit(const std::string& name);
+
+/// A figure of merit, of one scope where it is of joules.
+struct Order {
+  const Merit* merit = nullptr;  ///< null: the order of the run
+  std::string scope;             ///< "package"; empty where the figure has none
+};
+/// Of `scope`, or where that is empty of the scope for which most records have the figure (of several as many the first
+/// of device, package, node, dram, facility; of none device).
+Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records);
+/// "package FLOP/J"
+std::string text_of(const Order& order);
+
+/// Best first: valid records by the figure, then valid ones without it, then invalid ones, whose figures do not count,
+/// and last those that did not run; among equals the order of the run.
+void sort_records(std::vector<Record>& records, const Order& order);
+
+/// The scopes in the order in which they are looked at.
+inline constexpr std::string_view scope_names[] = {"device", "package", "node", "dram", "facility"};
+
+}  // namespace tw

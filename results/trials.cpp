@@ -1,0 +1,55 @@
+#include "results/trials.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <string_view>
+
+namespace tw {
+namespace {
+
+constexpr double held_back_share = 0.01;
+constexpr std::string_view thermal[] = {"throttle_thermal_s", "throttle_brake_s"};
+
+}  // namespace
+
+bool has_window(const Trial& trial) { return trial.window_s > 0 && std::isfinite(trial.window_s); }
+
+bool has_steps(const Trial& trial) {
+  return !trial.step_time_s.empty() &&
+         std::ranges::all_of(trial.step_time_s, [](double t) { return std::isfinite(t) && t > 0; });
+}
+
+bool has_finite_losses(const Trial& trial) {
+  return std::ranges::all_of(trial.loss, [](double loss) { return std::isfinite(loss); });
+}
+
+bool holds_back(const Trial& trial, const CounterRow& counter) {
+  return std::ranges::find(thermal, counter.quantity) != std::end(thermal) && trial.window_s > 0 &&
+         counter.change / trial.window_s > held_back_share;
+}
+
+bool is_valid(const Trial& trial) {
+  const auto hot = [&](const CounterRow& counter) { return holds_back(trial, counter); };
+  return has_window(trial) && has_steps(trial) && has_finite_losses(trial) && std::ranges::none_of(trial.counters, hot);
+}
+
+std::vector<const Trial*> valid_trials(const Record& record) {
+  std::vector<const Trial*> trials;
+  if (record.verdict.status == "unsupported" || record.verdict.status == "failed") return trials;
+  for (const Trial& trial : record.trials)
+    if (is_valid(trial)) trials.push_back(&trial);
+  return trials;
+}
+
+double samples_of(const Record& record, const Trial& trial) {
+  if (record.workload.device == "command") return trial.samples.value_or(std::numeric_limits<double>::quiet_NaN());
+  return static_cast<double>(record.workload.global_batch) * static_cast<double>(trial.step_time_s.size());
+}
+
+double throughput_of(const Record& record, const Trial& trial) {
+  return samples_of(record, trial) / trial.samples_s.value_or(trial.window_s);
+}
+
+}  // namespace tw
