@@ -113,7 +113,7 @@ std::string run_drift(const std::vector<Record>& records) {
     most = std::abs(change);
     text = pair.last->id + " timed the same products alone as " + pair.first->id + ", and they ran " + percent(change) +
            (change < 0 ? " slower" : " faster") +
-           ": the machine changed along the run, and points on either side of that differ by it too";
+           ": the machine changed along the run, and other points may differ by as much for no other cause";
   }
   return text;
 }
