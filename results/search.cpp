@@ -70,11 +70,11 @@ const std::vector<std::string>& merit_names() {
   static const std::vector<std::string> names = {"energy", "edp", "cost"};
   return names;
 }
-const char* to_string(Merit merit) { return merit_names()[static_cast<std::size_t>(merit)].c_str(); }
-std::optional<Merit> merit_from_string(const std::string& name) {
+const char* to_string(SearchMerit merit) { return merit_names()[static_cast<std::size_t>(merit)].c_str(); }
+std::optional<SearchMerit> merit_from_string(const std::string& name) {
   const auto found = std::ranges::find(merit_names(), name);
   if (found == merit_names().end()) return std::nullopt;
-  return static_cast<Merit>(found - merit_names().begin());
+  return static_cast<SearchMerit>(found - merit_names().begin());
 }
 
 std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope) {
@@ -87,8 +87,8 @@ std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, c
   // Seconds and joules of a sample, then each one's share of the merit and what a relative error of it makes.
   const double seconds = 1 / speed.value, joules = 1 / efficiency.value;
   double value = joules, by_speed = 0, by_efficiency = joules;
-  if (goal.merit == Merit::edp) value = by_speed = by_efficiency = joules * seconds;
-  if (goal.merit == Merit::cost) {
+  if (goal.merit == SearchMerit::edp) value = by_speed = by_efficiency = joules * seconds;
+  if (goal.merit == SearchMerit::cost) {
     by_speed = goal.hour_price * seconds / 3600;
     by_efficiency = goal.kwh_price * joules / 3.6e6;
     value = by_speed + by_efficiency;

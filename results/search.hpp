@@ -11,16 +11,16 @@ namespace tw {
 
 /// All are the less the better, of one sample: its joules; joules × seconds (energy-delay product, Gonzalez and Horowitz
 /// 1996); currency, for the time of all nodes and for the joules.
-enum class Merit { energy, edp, cost };
-const char* to_string(Merit merit);
+enum class SearchMerit { energy, edp, cost };
+const char* to_string(SearchMerit merit);
 /// Nullopt for an unknown name.
-std::optional<Merit> merit_from_string(const std::string& name);
+std::optional<SearchMerit> merit_from_string(const std::string& name);
 const std::vector<std::string>& merit_names();
 
 struct SearchGoal {
-  Merit merit = Merit::energy;
+  SearchMerit merit = SearchMerit::energy;
   double max_slowdown = 0.05;             ///< share of the samples/s at the found settings that may be lost
-  double hour_price = 0, kwh_price = 0;   ///< of the whole job, and of its energy; for Merit::cost
+  double hour_price = 0, kwh_price = 0;   ///< of the whole job, and of its energy; for SearchMerit::cost
 };
 
 /// Nullopt where the record is not valid or has no joules of that scope. The interval is that of speed and joules in

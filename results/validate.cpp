@@ -272,7 +272,7 @@ class Invariants {
 
   static SearchGoal goal_of(const Json& search) {
     SearchGoal goal;
-    goal.merit = merit_from_string(search.value("merit", "")).value_or(Merit::energy);
+    goal.merit = merit_from_string(search.value("merit", "")).value_or(SearchMerit::energy);
     goal.max_slowdown = search.value("max_slowdown", 0.0);
     goal.hour_price = search.value("hour_price", 0.0), goal.kwh_price = search.value("kwh_price", 0.0);
     return goal;

@@ -214,7 +214,7 @@ TEST_F(Sweep, ASearchFindsTheOptimumWithFewOfTheGridsPoints) {
   const double expected = least / expected_joules_per_step(gpus_.gpu(0), full_mhz);
   EXPECT_NEAR(outcome.merit_ratio->value, expected, 0.1 * expected);
   EXPECT_LT(outcome.speed_ratio->value, 1);
-  EXPECT_EQ(search_faults(report, {Merit::energy, 0.9}), std::vector<std::string>());
+  EXPECT_EQ(search_faults(report, {SearchMerit::energy, 0.9}), std::vector<std::string>());
   EXPECT_EQ(gpus_.gpu(0).lock_mhz, 0u);
 }
 

@@ -41,7 +41,7 @@ Report searched() {
   report.search.emplace().push_back(outcome);
   return report;
 }
-const SearchGoal goal{Merit::energy, 0.05};
+const SearchGoal goal{SearchMerit::energy, 0.05};
 
 TEST(SearchOutcome, ItsRatiosAreOfWhatWasMeasuredOnceMore) {
   const Report report = searched();
@@ -67,17 +67,17 @@ TEST(SearchOutcome, AClaimThatTheRecordsDoNotBearOutIsAFault) {
   EXPECT_EQ(faults_of([](Report& r) { r.search->front().best.clear(); }), 3u) << "a better setting was measured";
   EXPECT_EQ(faults_of([](Report& r) { r.records[2].verdict.status = "invalid"; }), 1u) << "what does not count is not the best";
   EXPECT_EQ(faults_of([](Report& r) { r.search->front().reason = "x"; }), 1u);
-  EXPECT_EQ(faults_of([](Report&) {}, {Merit::edp, 0.05}), 1u) << "another merit than the plan's";
-  EXPECT_EQ(faults_of([](Report&) {}, {Merit::energy, 0.5}), 1u) << "more slowdown than the plan allows";
+  EXPECT_EQ(faults_of([](Report&) {}, {SearchMerit::edp, 0.05}), 1u) << "another merit than the plan's";
+  EXPECT_EQ(faults_of([](Report&) {}, {SearchMerit::energy, 0.5}), 1u) << "more slowdown than the plan allows";
 }
 
 TEST(SearchOutcome, MeritsAreOfASample) {
   const Record r = record("w", 50, 0.25);
-  EXPECT_DOUBLE_EQ(merit_of(r, {Merit::energy}, "device")->value, 4);
-  EXPECT_DOUBLE_EQ(merit_of(r, {Merit::edp}, "device")->value, 4 * 0.02);
-  EXPECT_NEAR(*merit_of(r, {Merit::edp}, "device")->high, 0.08 * (1 + 0.05), 1e-12) << "3 % and 4 % in quadrature";
+  EXPECT_DOUBLE_EQ(merit_of(r, {SearchMerit::energy}, "device")->value, 4);
+  EXPECT_DOUBLE_EQ(merit_of(r, {SearchMerit::edp}, "device")->value, 4 * 0.02);
+  EXPECT_NEAR(*merit_of(r, {SearchMerit::edp}, "device")->high, 0.08 * (1 + 0.05), 1e-12) << "3 % and 4 % in quadrature";
   // 3600 an hour is 1 a second; 3.6e6 a kWh is 1 a joule.
-  EXPECT_DOUBLE_EQ(merit_of(r, {Merit::cost, 0, 3600, 3.6e6}, "device")->value, 0.02 + 4);
+  EXPECT_DOUBLE_EQ(merit_of(r, {SearchMerit::cost, 0, 3600, 3.6e6}, "device")->value, 0.02 + 4);
   EXPECT_FALSE(merit_of(r, goal, "package"));
   EXPECT_FALSE(merit_of(record("w", 50, 0.25, "invalid"), goal, "device"));
 }
