@@ -36,4 +36,12 @@ std::string launcher_from_environment() {
   return "none";
 }
 
+int ranks_from_environment() {
+  const std::string launcher = launcher_from_environment();
+  const char* text = launcher == "mpirun" ? std::getenv("OMPI_COMM_WORLD_SIZE")
+                     : launcher == "srun" ? std::getenv("SLURM_STEP_NUM_TASKS")
+                                          : nullptr;
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
 }  // namespace tw

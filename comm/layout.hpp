@@ -18,4 +18,7 @@ NodePlace place_on_node(const std::vector<int>& leader_of, int rank);
 /// "none".
 std::string launcher_from_environment();
 
+/// The ranks that it says it has started, from the environment as it was before MPI_Init; 0 where it does not say.
+int ranks_from_environment();
+
 }  // namespace tw

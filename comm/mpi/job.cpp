@@ -74,6 +74,7 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   impl_->exceptions_at_start = std::uncaught_exceptions();
   impl_->owns_mpi = true;
   impl_->launcher = launcher_from_environment();
+  const int started = ranks_from_environment();
   int provided = MPI_THREAD_SINGLE;
   TW_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
   TW_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -88,6 +89,11 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   TW_MPI(MPI_Get_processor_name(name, &length));
   impl_->host.assign(name, static_cast<std::size_t>(length));
   impl_->look();
+  if (size() == 1 && started > 1)
+    throw Error(Failure::environment, launcher() + " has started " + std::to_string(started) +
+                                          " ranks, but each is alone: it does not belong to the MPI of this program, " +
+                                          library() +
+                                          ": use that one's mpirun, or srun --mpi=pmix where it was built with PMIx");
 }
 
 Job::Job() : impl_(std::make_unique<Impl>()) {}

@@ -10,6 +10,9 @@ program_packages=(
 )
 # Besides these, to build and run the tests: bubblewrap shows the real libpowercap a fake tree, Python drives whole programs.
 test_packages=(libgtest-dev bubblewrap python3 shellcheck)
+# For the tests under Slurm. They are daemons: on a machine that boots they would be started, so that only CI, whose machines
+# are thrown away, installs them.
+ci_packages=(slurm-wlm munge iproute2)
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 

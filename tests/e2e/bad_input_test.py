@@ -114,6 +114,12 @@ class BadInput(Case):
         process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
         self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
 
+    def test_ranks_that_a_foreign_launcher_leaves_alone_are_refused(self):
+        """As where mpirun or srun belong to another MPI: each process would measure a run of one rank."""
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, SLURM_STEP_ID=0, SLURM_PROCID=1,
+                      SLURM_STEP_NUM_TASKS=2)
+        self.assert_one_line_error(process, ENVIRONMENT, "srun has started 2 ranks", "--mpi=pmix")
+
     def test_an_option_that_one_rank_does_not_know_ends_all(self):
         program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out)]
         command = [*mpirun(1), *program, "--steps", "3", ":", "-np", "1", *program, "--stepps", "3"]

@@ -119,9 +119,9 @@ def skip_program(why):
     os._exit(77)
 
 
-def only_root():
+def only_root(why="as the driver's settings do"):
     if os.geteuid() != 0:
-        skip_program("needs root, as the driver's settings do")
+        skip_program(f"needs root, {why}")
 
 
 class Case(unittest.TestCase):

@@ -58,6 +58,14 @@ for command in quickstart test; do
   expect 3 'cannot create the build folder' "$root/scripts/$command" --build /proc/none
 done
 
+# ---- the scripts for Slurm, outside of it; tests/e2e/slurm_test.py has those inside ----
+for name in train sweep; do
+  expect 1 'submit this file with sbatch' env -u SLURM_JOB_ID "$root/scripts/slurm/$name.sbatch"
+done
+expect 2 'launch once|requeue' "$root/scripts/slurm/launch" twice
+expect 3 'SLURM_JOB_ID is not set' env -u SLURM_JOB_ID "$root/scripts/slurm/launch" once --model gpt2-tiny
+expect 0 '' env TRAINWATT_BIN=/nowhere "$root/scripts/slurm/epilog.sh"
+
 # ---- the house checks find what is wrong ----
 includes="$here/check_includes.sh $here/fixtures/includes"
 # shellcheck disable=SC2086  # two words

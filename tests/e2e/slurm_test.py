@@ -1,0 +1,225 @@
+"""Jobs of scripts/slurm on a real Slurm of two nodes: one rank on each, launched by srun and by mpirun."""
+import json
+import os
+import pathlib
+import signal
+import unittest
+
+import slurm_cluster
+from slurm_cluster import Cluster
+from support import BIN, Case, FakeGpus, children_of, eventually, tool
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "slurm"
+TINY = ["--model", "gpt2-tiny", "--micro-batch", 1, "--seq-len", 16, "--threads", 1]
+POINTS = 4
+# Points of some seconds: a signal that comes after the first finds the run in one of the next.
+SWEEP = [*TINY, "--accumulate", ",".join(map(str, range(1, POINTS + 1))), "--window", 1, "--trials", 1]
+TWO_NODES = ["--nodes=2", "--ntasks-per-node=1"]
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+
+
+def setUpModule():
+    slurm_cluster.enter()
+
+
+class Slurm(Case):
+    def configuration(self):
+        """Lines for slurm.conf."""
+        return ""
+
+    def setUp(self):
+        super().setUp()
+        # Jobs write into the folder in which they were submitted: another one than that of the scripts.
+        self.work = self.folder / "a user's work"
+        self.work.mkdir()
+        self.out = self.work / "out" / "r1"
+        cluster = self.folder / "slurm"
+        cluster.mkdir()
+        self.cluster = Cluster(cluster, self.configuration())
+        self.cluster.environment["TRAINWATT_BIN"] = str(BIN)
+        self.enterContext(self.cluster)
+
+    def submit(self, script, *args, options=TWO_NODES, **env):
+        return self.cluster.submit(*options, "--output=log", script, *args, cwd=self.work, env=env)
+
+    def log(self):
+        log = self.work / "log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def wait(self, job, *states):
+        try:
+            return self.cluster.wait(job, *states)
+        except AssertionError as error:
+            self.fail(f"{error}\n---- the job's log\n{self.log()}")
+
+    def end(self, job, state):
+        """Waits for the end, which must be this one. Returns what Slurm says of the job."""
+        job = self.wait(job, *ENDED)
+        self.assertEqual(job["JobState"], state, self.log())
+        return job
+
+    def lines(self):
+        records = self.out / "records.jsonl"
+        return records.read_text().splitlines() if records.exists() else []
+
+    def signal_after_a_point(self, job):
+        """SIGUSR1 to the batch shell alone, as --signal=B:USR1@120 sends it when the time is nearly over."""
+        self.assertTrue(eventually(lambda: self.lines() or self.cluster.state(job) in ENDED, 40), self.log())
+        self.cluster.run("scancel", "--signal=USR1", "--batch", job)
+
+    def assert_valid(self):
+        found = tool("validate", self.out / "report.json")
+        self.assert_ran(found)
+        return found.stderr
+
+
+class Train(Slurm):
+    def two_nodes(self, launcher):
+        job = self.submit(SCRIPTS / "train.sbatch", *TINY, "--steps", 3, "--out", "out/r1", TRAINWATT_LAUNCHER=launcher)
+        self.end(job, "COMPLETED")
+        self.assertEqual(self.assert_valid(), "")
+        report = self.report()
+        context = report["context"]
+        self.assertEqual(context["launcher"], launcher)
+        self.assertEqual([host["name"] for host in context["hosts"]], ["node1", "node2"])
+        self.assertEqual([device["host"] for device in context["devices"]], ["node1", "node2"])
+        self.assertEqual([record["workload"]["ranks"] for record in report["records"]], [2])
+        recorded = context["environment"]
+        self.assertEqual(recorded["SLURM_JOB_ID"], str(job))
+        self.assertEqual(recorded["SLURM_JOB_NUM_NODES"], "2")
+        self.assertIn(f"job {job}, launch 1 on node[1-2]: {launcher} ", self.log())
+
+    def test_srun_over_two_nodes(self):
+        self.two_nodes("srun")
+
+    def test_mpirun_over_two_nodes(self):
+        self.two_nodes("mpirun")
+
+    def test_a_run_that_is_cut_short_waits_for_its_user(self):
+        job = self.submit(SCRIPTS / "train.sbatch", *SWEEP)
+        self.out = self.work / "out" / f"trainwatt-{job}"
+        self.signal_after_a_point(job)
+        ended = self.end(job, "FAILED")
+        self.assertEqual((ended["ExitCode"], ended["Restarts"]), ("5:0", "0"))
+        self.assertIn(f"submit it again with --resume out/trainwatt-{job}", self.log())
+        self.assertIn("the run was interrupted", self.assert_valid())
+
+    def test_what_is_wrong_is_said(self):
+        copy = self.work / "copy.sbatch"
+        copy.write_text((SCRIPTS / "train.sbatch").read_text())
+        taken = self.work / "taken"
+        taken.mkdir()
+        train, mpirun = SCRIPTS / "train.sbatch", {"TRAINWATT_LAUNCHER": "mpirun"}
+        for code, words, script, args, env in (
+                (3, ["no scripts/slurm/launch", "TRAINWATT_ROOT"], copy, [], {}),
+                (3, ["no trainwatt-train in /nowhere", "TRAINWATT_BIN"], train, [], {"TRAINWATT_BIN": "/nowhere"}),
+                (3, ["no --mpi=pmi9 here", "pmix", "TRAINWATT_LAUNCHER=mpirun"], train, [], {"SLURM_MPI_TYPE": "pmi9"}),
+                (2, ["TRAINWATT_LAUNCHER=slurm", "srun or mpirun"], train, [], {"TRAINWATT_LAUNCHER": "slurm"}),
+                (2, ["exclude each other"], train, ["--out", "a", "--resume=b"], {}),
+                (2, ["needs a folder"], train, ["--out"], {}),
+                (2, ["--stepps", "--steps"], train, [*TINY, "--stepps", 3, "--out", "x"], {}),
+                (2, ["exists already"], train, [*TINY, "--steps", 3, "--out", "taken"], mpirun),
+        ):
+            with self.subTest(words):
+                (self.work / "log").unlink(missing_ok=True)
+                ended = self.end(self.submit(script, *args, **env), "FAILED")
+                self.assertEqual(ended["ExitCode"], f"{code}:0", self.log())
+                for word in words:
+                    self.assertIn(word, self.log())
+        self.assertEqual(sorted(path.name for path in self.work.iterdir()), ["copy.sbatch", "log", "taken"])
+        job = self.submit(copy, *TINY, "--steps", 3, "--out", "out/r1", TRAINWATT_ROOT=SCRIPTS.parents[1])
+        self.end(job, "COMPLETED")
+        self.assert_valid()
+
+
+class Sweep(Slurm):
+    def queued_again(self, launcher):
+        job = self.submit(SCRIPTS / "sweep.sbatch", *SWEEP, "--out", "out/r1", TRAINWATT_LAUNCHER=launcher)
+        self.signal_after_a_point(job)
+        self.cluster.run("scancel", "--signal=USR1", "--batch", job)  # a second one does no harm
+        requeued = self.wait(job, "PENDING", *ENDED)
+        self.assertEqual((requeued["JobState"], requeued["Restarts"]), ("PENDING", "1"), self.log())
+        before = self.lines()
+        self.assertIn(len(before), range(1, POINTS))
+        self.assertIn("the run was interrupted", self.assert_valid())
+        partial = self.report()
+        self.assertEqual([json.loads(line) for line in before], partial["records"])
+        self.assertIn(f"interrupted after {len(before)} finished points in this launch: job {job} is queued again",
+                      self.log())
+        self.cluster.start_now(job)
+        self.assertEqual(self.end(job, "COMPLETED")["Restarts"], "1")
+        self.assertEqual(self.assert_valid(), "", "no point is missing")
+        self.assertEqual(self.lines()[:len(before)], before, "what was finished is kept byte for byte")
+        report = self.report()
+        self.assertEqual([json.loads(line) for line in self.lines()], report["records"])
+        self.assertEqual(len({record["id"] for record in report["records"]}), POINTS)
+        for line in before:
+            self.assertEqual(self.log().count(json.loads(line)["id"] + ": setting up"), 1, "measured once")
+        self.assertEqual([len(part["points"]) for part in report["parts"]], [len(before), POINTS - len(before)])
+        contexts = [report["parts"][0]["context"], report["context"]]
+        self.assertEqual([context["launcher"] for context in contexts], [launcher] * 2)
+        environments = [context["environment"] for context in contexts]
+        self.assertEqual([one["SLURM_JOB_ID"] for one in environments], [str(job)] * 2)
+        self.assertEqual([one.get("SLURM_RESTART_COUNT") for one in environments], [None, "1"])
+
+    def test_srun_is_queued_again_and_resumes(self):
+        self.queued_again("srun")
+
+    def test_mpirun_is_queued_again_and_resumes(self):
+        self.queued_again("mpirun")
+
+    def test_a_launch_that_finished_no_point_is_not_queued_again(self):
+        job = self.submit(SCRIPTS / "sweep.sbatch", *TINY, "--window", 50, "--out", "out/r1")
+        self.assertTrue(eventually((self.out / "run.json").exists, 40), self.log())
+        self.cluster.run("scancel", "--signal=USR1", "--batch", job)
+        ended = self.end(job, "FAILED")
+        self.assertEqual((ended["ExitCode"], ended["Restarts"]), ("5:0", "0"))
+        self.assertIn("no point was finished in this launch", self.log())
+        self.assertIn("--resume out/r1", self.log())
+
+    def test_a_cancelled_sweep_is_not_queued_again(self):
+        job = self.submit(SCRIPTS / "sweep.sbatch", *SWEEP, "--out", "out/r1")
+        self.assertTrue(eventually(self.lines, 40), self.log())
+        self.cluster.run("scancel", job)
+        self.assertEqual(self.end(job, "CANCELLED")["Restarts"], "0")
+        self.assertTrue(eventually(lambda: not slurm_cluster.processes("trainwatt-train")))
+        self.assert_ran(tool("validate", self.out / "records.jsonl"))
+        self.assertEqual(self.cluster.state(job), "CANCELLED")
+
+    def test_srun_that_launched_nothing_is_not_believed(self):
+        (self.work / "srun").write_text('#!/bin/sh\n[ "$1" = --mpi=list ] && echo pmix\nexit 0\n')
+        (self.work / "srun").chmod(0o755)
+        job = self.submit(SCRIPTS / "sweep.sbatch", *SWEEP, "--out", "out/r1", PATH=f"{self.work}:{os.environ['PATH']}")
+        self.assertEqual(self.end(job, "FAILED")["ExitCode"], "3:0")
+        self.assertIn("ended with 0, but", self.log())
+
+
+class Epilog(Slurm):
+    def configuration(self):
+        (self.folder / "nvml").mkdir()
+        (self.folder / "run").mkdir(mode=0o700)
+        self.gpus = FakeGpus(self.folder / "nvml", 1)
+        self.journal = self.folder / "run" / "trainwatt" / "settings.json"
+        self.env = {**self.gpus.environment, "TRAINWATT_RUN_DIR": self.journal.parent}
+        epilog = self.folder / "epilog"
+        lines = [f"export {name}='{value}'" for name, value in {**self.env, "TRAINWATT_BIN": BIN}.items()]
+        epilog.write_text("\n".join(["#!/bin/sh", *lines, f"exec '{SCRIPTS}/epilog.sh'", ""]))
+        epilog.chmod(0o755)
+        return f"Epilog={epilog}"
+
+    def test_what_run_and_guardian_have_left_is_put_back(self):
+        job = self.submit(SCRIPTS / "train.sbatch", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305,
+                          "--window", 50, "--out", "out/r1", options=["--nodes=1"], **self.env)
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [1305] or self.cluster.state(job) in ENDED))
+        self.assertTrue(self.journal.exists(), self.log())
+        both = slurm_cluster.processes("trainwatt-train")
+        guardians = [process for rank in both for process in children_of(rank, "trainwatt-train")]
+        self.assertEqual((len(both), len(guardians)), (2, 1))
+        for process in (*guardians, *set(both).difference(guardians)):
+            os.kill(process, signal.SIGKILL)
+        self.end(job, "FAILED")
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [0] and not self.journal.exists()))
+
+
+if __name__ == "__main__":
+    unittest.main()
