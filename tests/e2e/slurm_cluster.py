@@ -1,5 +1,6 @@
 """A real Slurm of two nodes on this machine: its controller, two slurmd and munge in namespaces of their own, which end
 with the test."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -93,7 +94,7 @@ class Cluster:
 
     def __init__(self, folder, more=""):
         self.folder = pathlib.Path(folder)
-        self.processes = []
+        self.undo = contextlib.ExitStack()
         hosts = "127.0.0.1 localhost\n10.77.0.1 head\n10.77.0.11 node1\n10.77.0.12 node2\n"
         (self.folder / "hosts").write_text(hosts)
         cpus = os.cpu_count()
@@ -112,10 +113,23 @@ class Cluster:
                                        OMPI_MCA_mpi_yield_when_idle=1)
 
     def __enter__(self):
-        command("mount", "--bind", self.folder / "hosts", "/etc/hosts")
+        try:
+            self.bring_up()
+        except BaseException:
+            self.undo.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.undo.close()
+
+    def bring_up(self):
         command("hostname", "head")
+        command("mount", "--bind", self.folder / "hosts", "/etc/hosts")
+        self.undo.callback(command, "umount", "/etc/hosts")
         command("ip", "link", "set", "lo", "up")
         command("ip", "link", "add", "net0", "type", "bridge")
+        self.undo.callback(command, "ip", "link", "delete", "net0")
         command("ip", "address", "add", "10.77.0.1/24", "dev", "net0")
         command("ip", "link", "set", "net0", "up")
         key = self.folder / "munge.key"
@@ -131,6 +145,7 @@ class Cluster:
             if not eventually(lambda: os.readlink(f"/proc/{process.pid}/ns/net") != outer):
                 raise RuntimeError(f"{node} has no network of its own")
             command("ip", "link", "add", f"to{i}", "type", "veth", "peer", "name", "eth0", "netns", process.pid)
+            self.undo.callback(command, "ip", "link", "delete", f"to{i}")
             command("ip", "link", "set", f"to{i}", "master", "net0", "up")
             process.stdin.write(b"\n")
             process.stdin.close()
@@ -139,25 +154,22 @@ class Cluster:
         self.start("slurmctld", "slurmctld", "-D")
         if not eventually(lambda: self.states() == ["idle"] * len(NODES), 30):
             raise RuntimeError(f"the nodes are {self.states()}\n" + self.logs())
-        return self
-
-    def __exit__(self, *_):
-        for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        command("umount", "/etc/hosts")
-        command("ip", "link", "delete", "net0")
 
     def start(self, name, *args, stdin=subprocess.DEVNULL):
         with open(self.folder / f"{name}.out", "wb") as output:
-            self.processes.append(subprocess.Popen([*map(str, args)], stdin=stdin, stdout=output,
-                                                   stderr=subprocess.STDOUT, env=self.environment))
-        return self.processes[-1]
+            process = subprocess.Popen([*map(str, args)], stdin=stdin, stdout=output, stderr=subprocess.STDOUT,
+                                       env=self.environment)
+        self.undo.callback(self.stop, process)
+        return process
+
+    @staticmethod
+    def stop(process):
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def run(self, *args, check=True, env=(), **kwargs):
         more = {name: str(value) for name, value in dict(env).items()}

@@ -64,7 +64,9 @@ for name in train sweep; do
 done
 expect 2 'launch once|requeue' "$root/scripts/slurm/launch" twice
 expect 3 'SLURM_JOB_ID is not set' env -u SLURM_JOB_ID "$root/scripts/slurm/launch" once --model gpt2-tiny
-expect 0 '' env TRAINWATT_BIN=/nowhere "$root/scripts/slurm/epilog.sh"
+stand_in trainwatt "echo \"\$*\" >$work/asked"
+TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
+expect 0 'restore --all' cat "$work/asked"
 
 # ---- the house checks find what is wrong ----
 includes="$here/check_includes.sh $here/fixtures/includes"
