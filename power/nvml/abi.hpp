@@ -42,10 +42,8 @@ inline constexpr unsigned long long reason_idle = 0x1, reason_applications_clock
                                     reason_hardware_slowdown = 0x8, reason_software_thermal = 0x20,
                                     reason_hardware_thermal = 0x40, reason_power_brake = 0x80;
 
-/// Field ids. Power in mW, throttle times in ns.
-inline constexpr unsigned field_throttle_power_cap = 74, field_power_instant = 186, field_power_requested_limit = 192,
-                          field_throttle_software_thermal = 269, field_throttle_hardware_thermal = 270,
-                          field_throttle_brake = 271;
+/// Field ids, of power in mW. Those of throttle times differ between drivers: throttle_fields.hpp.
+inline constexpr unsigned field_power_instant = 186, field_power_requested_limit = 192;
 
 /// nvmlValueType_t, nvmlValue_t, nvmlFieldValue_t
 enum ValueType : int {

@@ -82,6 +82,11 @@ Library::~Library() {
   if (handle_) dlclose(handle_);
 }
 
+std::string Library::driver_version() const {
+  char version[80] = {};
+  return call(nvmlSystemGetDriverVersion, version, static_cast<unsigned>(sizeof version)) == success ? version : "";
+}
+
 std::string Library::text(int code) const {
   const char* words = error_string_ ? error_string_(code) : nullptr;
   const std::string number = "NVML error " + std::to_string(code);

@@ -35,6 +35,8 @@ class Library {
 #include "power/nvml/functions.def"
 #undef TW_NVML
 
+  /// "580.82.07"; empty where the library does not tell.
+  std::string driver_version() const;
   /// "Insufficient Permissions (NVML error 4)".
   std::string text(int code) const;
   /// What an error of `function` means for a finding; it names the function, or the symbol that is missing.

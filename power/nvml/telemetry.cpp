@@ -10,6 +10,7 @@
 
 #include "power/nvml/library.hpp"
 #include "power/nvml/power_sensor.hpp"
+#include "power/nvml/throttle_fields.hpp"
 
 namespace tw {
 namespace {
@@ -121,7 +122,11 @@ class NvmlTelemetry : public Telemetry {
       : library_(std::move(library)), device_(std::move(device)), power_(library_, device_) {
     gpm_ = Gpm::open(library_, device_);
     xid_ = XidCounter::open(library_, device_);
+    const nvml::ThrottleFields ids = nvml::throttle_fields_of(library_->driver_version());
+    fields_ = {{{ids.power_cap}, {ids.software_thermal}, {ids.hardware_thermal}, {ids.brake}}};
+    for (ThrottleField& field : fields_) field.used = field.id != 0;
     read_fields();
+    for (ThrottleField& field : fields_) field.used = !std::isnan(field.seconds);
     // What answers now is a channel; the others are absent.
     for (const Quantity& quantity : quantities) {
       const bool is_gpm = quantity.read == &NvmlTelemetry::sm_active;
@@ -167,34 +172,45 @@ class NvmlTelemetry : public Telemetry {
     return code == nvml::success ? rates.gpu / 100.0 : unreadable;
   }
   double sm_active() { return gpm_ ? gpm_->read() : unreadable; }
-  /// All fields in one call.
+  /// A throttle time. Whether it is used is decided once, by whether it answers at first: the accounts of two sources
+  /// begin at different times, so that one must not stand in for the other later.
+  struct ThrottleField {
+    unsigned id = 0;
+    bool used = false;
+    double seconds = unreadable;
+  };
+  /// All fields that are used in one call.
   void read_fields() {
-    fields_ = {};
-    for (std::size_t i = 0; i < fields_.size(); ++i) fields_[i].field_id = throttle_fields[i];
-    fields_answer_ = call(library_->nvmlDeviceGetFieldValues, device_.handle, static_cast<int>(fields_.size()),
-                          fields_.data()) == nvml::success;
+    std::array<nvml::FieldValue, 4> asked{};
+    int count = 0;
+    for (const ThrottleField& field : fields_)
+      if (field.used) asked[static_cast<std::size_t>(count++)].field_id = field.id;
+    const bool answers =
+        count > 0 && call(library_->nvmlDeviceGetFieldValues, device_.handle, count, asked.data()) == nvml::success;
+    const nvml::FieldValue* next = asked.data();
+    for (ThrottleField& field : fields_) {
+      const auto nanoseconds = field.used && answers ? nvml::field_number(*next) : std::nullopt;
+      field.seconds = nanoseconds ? *nanoseconds * 1e-9 : unreadable;
+      next += field.used ? 1 : 0;
+    }
   }
-  std::optional<double> field_seconds(std::size_t index) const {
-    const auto nanoseconds = fields_answer_ ? nvml::field_number(fields_[index]) : std::nullopt;
-    return nanoseconds ? std::optional(*nanoseconds * 1e-9) : std::nullopt;
-  }
-  /// What drivers without the fields have.
+  /// What drivers without the fields have; of heat it counts what the driver's software has slowed down for.
   double violation_seconds(int policy) {
     nvml::ViolationTime time{};
     const int code = call(library_->nvmlDeviceGetViolationStatus, device_.handle, policy, &time);
     return code == nvml::success ? static_cast<double>(time.violation_nanoseconds) * 1e-9 : unreadable;
   }
   double throttle_power_cap() {
-    const auto seconds = field_seconds(0);
-    return seconds ? *seconds : violation_seconds(nvml::policy_power);
+    const ThrottleField& field = fields_[0];
+    return field.used ? field.seconds : violation_seconds(nvml::policy_power);
   }
   double throttle_thermal() {
-    const auto software = field_seconds(1), hardware = field_seconds(2);
-    if (!software && !hardware) return violation_seconds(nvml::policy_thermal);
+    const ThrottleField &software = fields_[1], &hardware = fields_[2];
+    if (!software.used && !hardware.used) return violation_seconds(nvml::policy_thermal);
     // Counted apart, and they may overlap: the sum is an upper bound.
-    return software.value_or(0) + hardware.value_or(0);
+    return (software.used ? software.seconds : 0) + (hardware.used ? hardware.seconds : 0);
   }
-  double throttle_brake() { return field_seconds(3).value_or(unreadable); }
+  double throttle_brake() { return fields_[3].seconds; }
   double ecc_errors() {
     double sum = 0;
     for (const int type : {nvml::ecc_corrected, nvml::ecc_uncorrected}) {
@@ -211,11 +227,7 @@ class NvmlTelemetry : public Telemetry {
   std::shared_ptr<const Library> library_;
   Device device_;
   nvml::PowerSensor power_;
-  static constexpr std::array<unsigned, 4> throttle_fields = {
-      nvml::field_throttle_power_cap, nvml::field_throttle_software_thermal, nvml::field_throttle_hardware_thermal,
-      nvml::field_throttle_brake};
-  std::array<nvml::FieldValue, 4> fields_{};
-  bool fields_answer_ = false;
+  std::array<ThrottleField, 4> fields_{};  // power cap, thermal by software and by hardware, brake
   std::unique_ptr<Gpm> gpm_;
   std::unique_ptr<XidCounter> xid_;
   std::vector<Channel> channels_;

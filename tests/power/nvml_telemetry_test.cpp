@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <string>
 #include <thread>
 
+#include "power/nvml/throttle_fields.hpp"
 #include "tests/power/nvml_finders.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
@@ -54,6 +56,69 @@ TEST(NvmlTelemetry, ReadsAllChannels) {
   EXPECT_DOUBLE_EQ(values.at("utilisation"), 0.5);
   EXPECT_EQ(values.at("ecc_errors"), 0);
   EXPECT_EQ(values.at("xid_errors"), 0);
+}
+
+TEST(NvmlTelemetry, CountsThrottleTimeUnderTheNumbersOfEachDriver) {
+  // 565 and 570 have no such fields, but an older function that tells of heat.
+  for (const std::string driver :
+       {"565.57.01", "570.211.01", "575.51.02", "580.65.06", "580.76.05", "580.82.07", "580.126.09", "610.43.02"}) {
+    SCOPED_TRACE(driver);
+    const bool has_fields = driver > "575";
+    standin::StandIn machine(1);
+    machine.edit_all([&](standin::State& state) { state.driver = driver; });
+    machine.freeze();
+    const auto findings = nvml_find_telemetry();
+    Telemetry& telemetry = *findings.at(0).telemetry;
+    const auto before = read(telemetry);
+    machine.edit(0, [](standin::Gpu& gpu) { gpu.hot = 1; });
+    machine.advance_milliseconds(250);
+    machine.edit(0, [](standin::Gpu& gpu) { gpu.hot = 0, gpu.brake = 1; });
+    machine.advance_milliseconds(125);
+    const auto after = read(telemetry);
+    EXPECT_DOUBLE_EQ(after.at("throttle_thermal_s") - before.at("throttle_thermal_s"), 0.25);
+    ASSERT_EQ(after.count("throttle_brake_s"), has_fields ? 1u : 0u);
+    if (has_fields) {
+      EXPECT_DOUBLE_EQ(after.at("throttle_brake_s") - before.at("throttle_brake_s"), 0.125);
+    }
+  }
+}
+
+TEST(NvmlTelemetry, ADriverWithoutAVersionIsAskedForNothingThatChanged) {
+  for (const char* text : {"", "580", "580.", "five.82", ".82"}) {
+    const nvml::ThrottleFields ids = nvml::throttle_fields_of(text);
+    EXPECT_EQ(ids.power_cap, 74u) << text;
+    EXPECT_EQ(ids.software_thermal + ids.hardware_thermal + ids.brake, 0u) << text;
+  }
+  standin::StandIn machine(1);
+  machine.edit_all([](standin::State& state) { state.driver.clear(); });
+  const auto values = read(*nvml_find_telemetry().at(0).telemetry);
+  EXPECT_EQ(values.count("throttle_brake_s"), 0u);
+  EXPECT_EQ(values.count("throttle_thermal_s"), 1u);  // by the older function
+}
+
+TEST(NvmlTelemetry, AThrottleTimeNeverChangesItsSource) {
+  standin::StandIn machine(1);
+  machine.freeze();
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.hot = 1; });
+  machine.advance_milliseconds(5000);  // so that the accounts of fields and of the older function would tell apart
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.hot = 0; });
+  const auto findings = nvml_find_telemetry();
+  Telemetry& telemetry = *findings.at(0).telemetry;
+  EXPECT_DOUBLE_EQ(read(telemetry).at("throttle_thermal_s"), 5);
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.no_fields = 1; });  // a reading that fails
+  EXPECT_TRUE(std::isnan(read(telemetry).at("throttle_power_cap_s")));
+  EXPECT_TRUE(std::isnan(read(telemetry).at("throttle_thermal_s")));
+  EXPECT_TRUE(std::isnan(read(telemetry).at("throttle_brake_s")));
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.no_fields = 0, gpu.no_field = 269; });  // one of the two that are added
+  EXPECT_TRUE(std::isnan(read(telemetry).at("throttle_thermal_s")));
+  EXPECT_DOUBLE_EQ(read(telemetry).at("throttle_brake_s"), 0);
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.no_field = 0; });
+  EXPECT_DOUBLE_EQ(read(telemetry).at("throttle_thermal_s"), 5);
+  // Nor is a source taken up that did not answer at first.
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.no_fields = 1; });
+  const auto later = nvml_find_telemetry();
+  machine.edit(0, [](standin::Gpu& gpu) { gpu.no_fields = 0, gpu.old_base_ns = 3'000'000'000; });
+  EXPECT_DOUBLE_EQ(read(*later.at(0).telemetry).at("throttle_thermal_s"), 8);
 }
 
 TEST(NvmlTelemetry, CountsThrottleTime) {

@@ -96,6 +96,16 @@ Code answer(T* to, Count value) {
   return success;
 }
 
+/// Under which ids the driver keeps the times of thermal (software, hardware) and brake slowdown: the first of three;
+/// 0: none. Written from nvml.h of these drivers, apart from the program's own table.
+Count first_throttle_field(const std::string& driver) {
+  for (const char* before : {"565.57.01", "570.211.01"})
+    if (driver == before) return 0;
+  for (const char* of_cuda_12_9_and_13_0 : {"575.51.02", "580.65.06", "580.76.05"})
+    if (driver == of_cuda_12_9_and_13_0) return 251;
+  return 269;
+}
+
 unsigned long long reasons_of(const Gpu& gpu) {
   unsigned long long reasons = 0;
   if (gpu.load_percent == 0) reasons |= reason_idle;
@@ -125,6 +135,10 @@ EXPORT const char* nvmlErrorString(int code) {
     default:
       return "Unknown Error";
   }
+}
+EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  return with_state(
+      [&](const State& state) { return state.driver.empty() ? not_supported : copy(state.driver, version, length); });
 }
 EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
   return with_state([&](const State& state) { return answer(count, addressable(state).size()); });
@@ -216,7 +230,7 @@ EXPORT int nvmlDeviceGetViolationStatus(DeviceHandle device, int policy, Violati
   return with_gpu(device, [&](const Gpu& gpu, Count now) {
     const Count capped = throttled_ns(gpu.capped_ns, operation(gpu).capped, gpu, now);
     const Count hot = throttled_ns(gpu.hot_ns, gpu.hot != 0, gpu, now);
-    return answer(&time->violation_nanoseconds, policy == policy_power ? capped : hot);
+    return answer(&time->violation_nanoseconds, gpu.old_base_ns + (policy == policy_power ? capped : hot));
   });
 }
 EXPORT int nvmlDeviceGetTotalEccErrors(DeviceHandle device, int type, int, unsigned long long* errors) {
@@ -269,6 +283,8 @@ EXPORT int nvmlDeviceGetTotalEnergyConsumption(DeviceHandle device, unsigned lon
   });
 }
 EXPORT int nvmlDeviceGetFieldValues(DeviceHandle device, int count, FieldValue* values) {
+  Count first_throttle = 0;
+  with_state([&](const State& state) { return first_throttle = first_throttle_field(state.driver), success; });
   return with_gpu(device, [&](const Gpu& gpu, Count now) {
     const Operation works = operation(gpu);
     for (int i = 0; i < count; ++i) {
@@ -283,16 +299,19 @@ EXPORT int nvmlDeviceGetFieldValues(DeviceHandle device, int count, FieldValue* 
         number(works.power_mw);
       else if (field.field_id == field_power_requested_limit)
         number(gpu.limit_mw);
-      else if (field.field_id == field_throttle_power_cap)
+      else if (field.field_id == 74)  // NVML_FI_DEV_PERF_POLICY_POWER
         field.value.ull = throttled_ns(gpu.capped_ns, works.capped, gpu, now);
-      else if (field.field_id == field_throttle_software_thermal)
+      else if (first_throttle != 0 && field.field_id == first_throttle)  // …_SW_THERM_SLOWDOWN
         field.value.ull = 0;
-      else if (field.field_id == field_throttle_hardware_thermal)
+      else if (first_throttle != 0 && field.field_id == first_throttle + 1)  // …_HW_THERM_SLOWDOWN
         field.value.ull = throttled_ns(gpu.hot_ns, gpu.hot != 0, gpu, now);
-      else if (field.field_id == field_throttle_brake)
+      else if (first_throttle != 0 && field.field_id == first_throttle + 2)  // …_HW_POWER_BRAKE_SLOWDOWN
         field.value.ull = throttled_ns(gpu.brake_ns, gpu.brake != 0, gpu, now);
+      else if (field.field_id >= 251 && field.field_id <= (first_throttle == 0 ? 268u : 273u))
+        number(field.field_id % 5);  // settings of power smoothing, which stand still
       else
         field.status = not_supported;
+      if (field.field_id == gpu.no_field) field.status = not_supported;
     }
     return success;
   });

@@ -27,7 +27,7 @@ Count monotonic_ns() {
 
 #define FIELD(name) visit(#name, one.name)
 void each_field(State& one, const auto& visit) {
-  FIELD(init_code), FIELD(reversed), FIELD(origin_ns), FIELD(frozen), FIELD(frozen_ns);
+  FIELD(init_code), FIELD(driver), FIELD(reversed), FIELD(origin_ns), FIELD(frozen), FIELD(frozen_ns);
 }
 void each_field(Gpu& one, const auto& visit) {
   FIELD(uuid), FIELD(name), FIELD(idle_mw), FIELD(dynamic_mw), FIELD(memory_mw);
@@ -38,7 +38,7 @@ void each_field(Gpu& one, const auto& visit) {
   FIELD(ecc_corrected), FIELD(ecc_uncorrected), FIELD(xid_count), FIELD(last_xid), FIELD(mig), FIELD(gpm);
   FIELD(pci_bus), FIELD(slow_ms);
   FIELD(deny_set), FIELD(ignore_lock), FIELD(clamp_limit_mw), FIELD(hidden), FIELD(lost);
-  FIELD(no_energy), FIELD(no_power), FIELD(no_fields), FIELD(no_ecc);
+  FIELD(no_energy), FIELD(no_power), FIELD(no_fields), FIELD(no_ecc), FIELD(no_field), FIELD(old_base_ns);
   FIELD(still), FIELD(went_back_mj), FIELD(secret_lock);
   FIELD(mark_ns), FIELD(energy_pj), FIELD(shown_pj), FIELD(capped_ns), FIELD(hot_ns), FIELD(brake_ns);
 }

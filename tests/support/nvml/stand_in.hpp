@@ -43,6 +43,8 @@ struct Gpu {
   Count hidden = 0;                                              // no handle: 4
   Count lost = 0;                                                // everything answers 15
   Count no_energy = 0, no_power = 0, no_fields = 0, no_ecc = 0;  // 3
+  Count no_field = 0;                                            // 3 of the field with this id alone
+  Count old_base_ns = 0;                                         // what the older function counts throttle times from
   Count still = 0;                                               // the energy counter stands
   Count went_back_mj = 0;                                        // taken off the counter
   Count secret_lock = 0;                                         // a lock shows in no event reason
@@ -52,6 +54,7 @@ struct Gpu {
 
 struct State {
   Count init_code = 0;  // of nvmlInit_v2
+  std::string driver = "580.95.05";  // its version, by which it numbers throttle times; empty: not told
   Count reversed = 0;   // the driver's numbers run backwards, against the PCI buses
   // Time is the system's monotonic clock less origin_ns, or frozen_ns where frozen.
   Count origin_ns = 0, frozen = 0, frozen_ns = 0;
