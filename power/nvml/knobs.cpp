@@ -175,7 +175,7 @@ class PowerLimitKnob : public Knob {
   KnobRange range() const override { return {minimum_mw_ * 1e-3, maximum_mw_ * 1e-3, {}}; }
   std::optional<double> get() override { return requested_mw() * 1e-3; }
   double set(double value) override {
-    write(std::round(value * 1e3), domain() + " gpu_power_limit_w = " + short_number(value));
+    write(std::round(value * 1e3), true, domain() + " gpu_power_limit_w = " + short_number(value));
     return requested_mw() * 1e-3;
   }
   std::optional<double> observe() override {
@@ -195,7 +195,8 @@ class PowerLimitKnob : public Knob {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
       throw NotApplied("out_of_range", what + ": not a number");
-    write(value, what);
+    // Another limit, the board's say, may have held the GPU lower when this was found, too.
+    write(value, false, what);
   }
 
  private:
@@ -210,8 +211,8 @@ class PowerLimitKnob : public Knob {
     if (code != nvml::success) library_->fail(code, "nvmlDeviceGetPowerManagementLimit", domain());
     return value;
   }
-  /// Writes, and reads back for a moment: drivers take it within milliseconds.
-  void write(double milliwatts, const std::string& what) {
+  /// Writes, and reads back for a moment: drivers take it within milliseconds. `binding`: no other limit may lie below.
+  void write(double milliwatts, bool binding, const std::string& what) {
     if (!(milliwatts >= minimum_mw_ && milliwatts <= maximum_mw_))
       throw NotApplied("out_of_range", what + ": the GPU takes " + short_number(minimum_mw_ * 1e-3) + " to " +
                                            short_number(maximum_mw_ * 1e-3) + " W");
@@ -225,7 +226,7 @@ class PowerLimitKnob : public Knob {
       unsigned value = 0;
       const int enforced_code = call(library_->nvmlDeviceGetEnforcedPowerLimit, device_.handle, &value);
       enforced = enforced_code == nvml::success ? value : accepted;
-      if (std::abs(accepted - milliwatts) < rounding_mw && enforced > accepted - rounding_mw) return;
+      if (std::abs(accepted - milliwatts) < rounding_mw && (!binding || enforced > accepted - rounding_mw)) return;
     }
     if (std::abs(accepted - milliwatts) >= rounding_mw)
       throw NotApplied("clamped", what + ": reads back as " + short_number(accepted * 1e-3) + " W");

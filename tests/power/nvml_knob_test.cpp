@@ -210,6 +210,18 @@ TEST_F(NvmlKnob, ALimitAboveTheBoardsIsNotApplied) {
   EXPECT_EQ(outcome(limit, 300), "applied");
 }
 
+TEST_F(NvmlKnob, ALimitAboveTheBoardsIsPutBackAsItWasFound) {
+  machine_.edit(0, [](standin::Gpu& gpu) { gpu.board_limit_mw = 350000; });  // 700 W are asked for, 350 enforced
+  Knob& limit = knob(KnobKind::gpu_power_limit);
+  const KnobState found = limit.save();
+  EXPECT_EQ(outcome(limit, 300), "applied");
+  EXPECT_NO_THROW(limit.restore(found));
+  EXPECT_EQ(machine_.gpu(0).limit_mw, 700000u);
+  // What does not read back is told all the same.
+  machine_.edit(0, [](standin::Gpu& gpu) { gpu.board_limit_mw = 0, gpu.clamp_limit_mw = 650000; });
+  EXPECT_THROW(limit.restore({{"requested_mw", "600000"}}), NotApplied);
+}
+
 TEST_F(NvmlKnob, RefusalsCarryTheirReason) {
   machine_.edit(0, [](standin::Gpu& gpu) { gpu.deny_set = 1; });
   std::string message;
