@@ -243,7 +243,7 @@ struct Context {
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;   ///< the variables that matter (OMP_*, OMPI_MCA_*, SLURM_*, …)
   std::map<std::string, std::string> versions;      ///< compiler, MPI, oneDNN, CUDA, hwloc, …
-  std::string launcher;             ///< "mpirun", "srun", "none"
+  std::string launcher;                             ///< "mpirun", "srun", "unknown", "none"
   std::vector<HostInfo> hosts;
   std::vector<DeviceEntry> devices;
   std::vector<MeterEntry> meters;

@@ -64,10 +64,31 @@ int slurm_local_tasks() {
   return 0;
 }
 
+/// The process that started this launch's processes of this node: the nearest one above us whose environment does not
+/// hold their `variable`, as a shell in between does.
+std::string launching_process(const std::string& variable) {
+  pid_t process = getppid();
+  while (process > 1) {
+    const std::string folder = "/proc/" + std::to_string(process);
+    std::ifstream environment(folder + "/environ");
+    bool has = false;
+    for (std::string entry; !has && std::getline(environment, entry, '\0');) has = entry.starts_with(variable + "=");
+    pid_t parent = 0;
+    std::ifstream status(folder + "/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("PPid:")) parent = std::atoi(line.c_str() + 5);
+    if (!has || parent <= 0) break;
+    process = parent;
+  }
+  return std::to_string(process);
+}
+
 /// Where this process stands among those that a launcher started with it, as far as the environment tells.
 struct Place {
   std::string job;  ///< names the launch; empty: started alone
-  int rank = 0, ranks = 1, local_rank = 0;
+  int rank = 0;
+  int ranks = 1;  ///< 0: not known
+  std::optional<int> local_rank = 0;
   int local_ranks = 1;  ///< 0: not known
   std::string launcher = "none";
 };
@@ -81,12 +102,18 @@ Place find_place() {
   if (!variable("OMPI_COMM_WORLD_RANK").empty()) {
     place = {variable("PMIX_NAMESPACE"), number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_SIZE", 1),
              number("OMPI_COMM_WORLD_LOCAL_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", 0), "mpirun"};
-    if (place.job.empty()) place.job = std::to_string(getppid());
+    if (place.job.empty()) place.job = launching_process("OMPI_COMM_WORLD_RANK");
+  } else if (!variable("MPI_LOCALRANKID").empty()) {  // Hydra, the mpirun of MPICH and Intel MPI
+    place = {launching_process("MPI_LOCALRANKID"), number("PMI_RANK", 0),        number("PMI_SIZE", 0),
+             number("MPI_LOCALRANKID", 0),         number("MPI_LOCALNRANKS", 0), "mpirun"};
   } else if (!variable("SLURM_PROCID").empty() && !variable("SLURM_STEP_ID").empty()) {
     place = {variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID"), number("SLURM_PROCID", 0),
              number("SLURM_NTASKS", 1), number("SLURM_LOCALID", 0), slurm_local_tasks(), "srun"};
+  } else if (!variable("PALS_LOCAL_RANKID").empty() && !variable("PALS_APID").empty()) {  // HPE Cray's mpiexec
+    place = {variable("PALS_APID"),          number("PALS_RANKID", 0),     number("PMI_SIZE", 0),
+             number("PALS_LOCAL_RANKID", 0), number("PALS_LOCAL_SIZE", 0), "mpirun"};
   } else if (number("PMI_SIZE", 1) > 1) {  // another launcher's: who else is on this node is not known
-    place = {"", number("PMI_RANK", 0), number("PMI_SIZE", 1), 0, 0, "unknown"};
+    place = {launching_process("PMI_RANK"), number("PMI_RANK", 0), number("PMI_SIZE", 1), std::nullopt, 0, "unknown"};
   }
   std::erase_if(place.job, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; });
   return place;
@@ -143,30 +170,46 @@ class Rendezvous {
       throw std::runtime_error(folder_.string() + ": is not a folder of this user's alone: remove it");
   }
   ~Rendezvous() {
-    if (lock_ >= 0) close(lock_);
+    for (const int lock : {lock_, reader_lock_})
+      if (lock >= 0) close(lock);
     std::error_code ignored;
     if (reads_) fs::remove_all(folder_, ignored);
   }
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
+  /// Whether this process is to read: the first of its node; where no process knows its place, the first to come here.
+  bool is_reader(const std::optional<int>& local_rank) {
+    if (local_rank) return *local_rank == 0;
+    const fs::path path = folder_ / reader_file;
+    reader_lock_ = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (reader_lock_ < 0) throw std::system_error(errno, std::generic_category(), path.string());
+    return flock(reader_lock_, LOCK_EX | LOCK_NB) == 0;
+  }
   /// Of one that does not read: it is here until its end, and may use these GPUs. False where the reader did not begin
   /// within a minute.
-  bool hold(int local_rank, const Gpus& visible) {
+  bool hold(const std::optional<int>& local_rank, const Gpus& visible) {
     std::string text = visible.unclear + "\n";
     for (const std::string& gpu : visible.names) text += gpu + "\n";
-    show(std::to_string(local_rank), text);
+    show(local_rank ? std::to_string(*local_rank) : fmt::format("process{}", getpid()), text);
     for (const auto until = Clock::now() + std::chrono::minutes(1); Clock::now() < until;
-         std::this_thread::sleep_for(std::chrono::milliseconds(2)))
-      if (is_held("go")) return true;
+         std::this_thread::sleep_for(pause))
+      if (is_held(go_file)) return true;
     return false;
   }
-  /// Of the reader: until all others are here; one that is later than ten seconds is not waited for. What each may use.
+  /// Of the reader: until all others are here, where it is not known how many until nobody has come for a second; one
+  /// that is later than ten seconds is not waited for. What each may use.
   std::vector<Gpus> gather(int local_ranks) {
     reads_ = true;
-    const std::size_t others = static_cast<std::size_t>(std::max(local_ranks, 1)) - 1;
-    for (const auto until = Clock::now() + std::chrono::seconds(10); Clock::now() < until && held().size() < others;)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::size_t here = 0;
+    auto last_came = Clock::now();
+    for (const auto until = last_came + std::chrono::seconds(10); Clock::now() < until;
+         std::this_thread::sleep_for(pause)) {
+      if (const std::size_t now = held().size(); now != here) here = now, last_came = Clock::now();
+      if (local_ranks > 0 ? here + 1 >= static_cast<std::size_t>(local_ranks)
+                          : Clock::now() - last_came > std::chrono::seconds(1))
+        break;
+    }
     std::vector<Gpus> all;
     for (const fs::path& file : held()) {
       std::ifstream lines(file);
@@ -177,17 +220,21 @@ class Rendezvous {
     return all;
   }
   /// Of the reader: the others may begin.
-  void go() { show("go", ""); }
+  void go() { show(go_file, ""); }
   /// Of the reader: until all others have ended, or this program is told to end; false then.
   bool wait() const {
     while (!held().empty()) {
       if (told_to_end()) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::this_thread::sleep_for(pause);
     }
     return true;
   }
 
  private:
+  static constexpr const char *go_file = "go", *reader_file = "reader";
+  /// Between two looks at the others' files. Each look is work inside a window, and each window is longer by up to one.
+  static constexpr auto pause = std::chrono::milliseconds(50);
+
   /// Makes a file that has its lock and its text from the moment it has its name.
   void show(const std::string& name, const std::string& text) {
     const fs::path unnamed = folder_ / fmt::format(".{}", getpid());
@@ -209,13 +256,13 @@ class Rendezvous {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
       const std::string name = entry.path().filename().string();
-      if (name != "go" && name.front() != '.' && is_held(name)) files.push_back(entry.path());
+      if (name != go_file && name != reader_file && name.front() != '.' && is_held(name)) files.push_back(entry.path());
     }
     return files;
   }
 
   fs::path folder_;
-  int lock_ = -1;
+  int lock_ = -1, reader_lock_ = -1;
   bool reads_ = false;
 };
 
@@ -242,7 +289,7 @@ int meter(const MeterCommand& options) {
   OutputParser* const parsing = options.parse ? &parser : nullptr;
   try {
     // What one process says may be the whole job's; the joules are this node's.
-    const bool all_here = place.ranks <= std::max(1, place.local_ranks);
+    const bool all_here = place.ranks > 0 && place.ranks <= std::max(1, place.local_ranks);
     MeterOptions meters;
     if (!options.energy_csv.empty()) {
       const std::string mark = "{host}";
@@ -257,15 +304,16 @@ int meter(const MeterCommand& options) {
     meters.estimate_watts = options.estimate_watts;
     const Sight sight = look();
     const Gpus visible{{sight.visible.begin(), sight.visible.end()}, sight.unclear};
-    if (place.local_rank > 0) {  // another process of this node reads
-      Rendezvous rendezvous(place);
-      if (!rendezvous.hold(place.local_rank, visible))
+    std::optional<Rendezvous> rendezvous;
+    if (!place.job.empty()) rendezvous.emplace(place);
+    if (rendezvous && !rendezvous->is_reader(place.local_rank)) {  // another process of this node reads
+      if (!rendezvous->hold(place.local_rank, visible))
         fmt::print(stderr, "trainwatt meter: the process that reads the meters has not begun: its report will miss joules\n");
       return run_command(options.command, nullptr);
     }
     fs::path out = options.out.empty() ? fs::path(utc_now("out/meter-{:%Y%m%dT%H%M%SZ}")) : fs::path(options.out);
-    if (place.ranks > 1 && !options.out.empty()) out /= host_name();  // a folder for each node's reader
-    if (place.ranks > 1 && options.out.empty()) out += "-" + host_name();
+    if (place.ranks != 1 && !options.out.empty()) out /= host_name();  // a folder for each node's reader
+    if (place.ranks != 1 && options.out.empty()) out += "-" + host_name();
     std::error_code code;
     if (fs::exists(out, code))
       throw UsageError(out.string() + ": exists already: choose another folder with --out, results are never overwritten");
@@ -280,12 +328,8 @@ int meter(const MeterCommand& options) {
     report.context.launcher = place.launcher;
     report.context.hosts.push_back(this_host());
 
-    std::optional<Rendezvous> rendezvous;
     std::vector<Gpus> others;
-    if (!place.job.empty()) {
-      rendezvous.emplace(place);
-      others = rendezvous->gather(place.local_ranks);
-    }
+    if (rendezvous) others = rendezvous->gather(place.local_ranks);
     const GpuChoice gpus = choose_gpus(place, sight.addressable, visible, others);
     for (const GpuChoice::Unread& gpu : gpus.unread)
       report.context.warnings.push_back(fmt::format("{}: no joules of this node's GPUs: {}", gpu.domain, gpu.detail));
@@ -314,7 +358,7 @@ int meter(const MeterCommand& options) {
       ended = run_command(options.command, parsing);
     } catch (...) {
       fs::remove(out, code);
-      if (place.ranks > 1) fs::remove(out.parent_path(), code);
+      if (place.ranks != 1) fs::remove(out.parent_path(), code);
       throw;
     }
     const bool all_ended = !rendezvous || rendezvous->wait();

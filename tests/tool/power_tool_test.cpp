@@ -192,6 +192,45 @@ TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
   }
 }
 
+TEST_F(PowerTool, OneProcessOfANodeReadsWhateverTheLauncher) {
+  standin::StandIn gpus(2);
+  struct Case {
+    std::string variables;  // %d: the rank
+    bool knows_the_tasks;
+  };
+  const std::string whole = " PMI_RANK=%d PMI_SIZE=2";
+  for (const Case& launcher :
+       {Case{"MPI_LOCALRANKID=%d MPI_LOCALNRANKS=2" + whole, true}, Case{whole, false},
+        Case{"PALS_APID=a-1 PALS_RANKID=%d PALS_LOCAL_RANKID=%d PALS_LOCAL_SIZE=2", true},
+        Case{"MPI_LOCALRANKID=%d MPI_LOCALNRANKS=2 SLURM_STEP_ID=0 SLURM_PROCID=0" + whole, true}}) {
+    SCOPED_TRACE(launcher.variables);
+    fs::remove_all(out());
+    // Each behind a shell of its own, as launchers' wrappers are.
+    std::string script = "#!/bin/sh\n";
+    for (const std::string rank : {"0", "1"}) {
+      std::string variables = launcher.variables;
+      for (std::size_t at; (at = variables.find("%d")) != std::string::npos;) variables.replace(at, 2, rank);
+      script += "env " + variables + " CUDA_VISIBLE_DEVICES=" + rank + " sh -c '\"" TRAINWATT_TOOL "\" meter --out \"" +
+                out() + "\" -- touch \"" + (folder_ / ("ran" + rank)).string() + "\"; exit $?' & p" + rank + "=$!\n";
+      fs::remove(folder_ / ("ran" + rank));
+    }
+    std::ofstream(folder_ / "launch") << script << "wait $p0 && wait $p1\n";
+    const int status = std::system(("env " + stand_in_ + " XDG_RUNTIME_DIR='" + folder_.string() + "' sh '" +
+                                    (folder_ / "launch").string() + "' 2> '" + (folder_ / "err.txt").string() + "'")
+                                       .c_str());
+    EXPECT_EQ(status, 0) << contents(folder_ / "err.txt");
+    EXPECT_TRUE(fs::exists(folder_ / "ran0"));
+    EXPECT_TRUE(fs::exists(folder_ / "ran1"));
+    std::vector<fs::path> reports;
+    for (const auto& entry : fs::recursive_directory_iterator(out()))
+      if (entry.path().filename() == "report.json") reports.push_back(entry.path());
+    ASSERT_EQ(reports.size(), 1u);
+    std::set<std::string> reasons;
+    EXPECT_EQ(counted_gpus(report_from_json(contents(reports[0])).records.at(0), reasons).size(), 2u);
+    EXPECT_EQ(reasons.count("tasks_unknown"), launcher.knows_the_tasks ? 0u : 1u);
+  }
+}
+
 TEST_F(PowerTool, ParsingEndsWithTheCommandNotWithWhatItLeavesBehind) {
   const std::string go = (folder_ / "go").string();
   const Outcome done = run("meter --parse --out '" + out() + "' -- sh -c '(while [ ! -e \"" + go +
