@@ -7,7 +7,8 @@ namespace tw {
 
 Sight look() {
   Sight all = nvml::look();
-  const Sight amd = amdgpu::look();
+  const Sight amd = amdgpu::look(!all.addressable.empty());
+  if (all.unclear.empty()) all.unclear = amd.unclear;
   all.addressable.insert(all.addressable.end(), amd.addressable.begin(), amd.addressable.end());
   all.visible.insert(all.visible.end(), amd.visible.begin(), amd.visible.end());
   return all;

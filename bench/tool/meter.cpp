@@ -142,11 +142,11 @@ GpuChoice choose_gpus(const Place& place, const std::vector<std::string>& addres
                                "only another task of this node can address the GPU (device cgroups): start the command "
                                "with one task of the node's GPUs, or let its tasks share them"});
   choice.visible = std::move(visible.names);
-  if (!visible.unclear.empty()) choice.unread.push_back({"nvml", "gpus_unclear", visible.unclear});
+  if (!visible.unclear.empty()) choice.unread.push_back({"gpu", "gpus_unclear", visible.unclear});
   const bool all_said = place.local_ranks > 0 && others.size() + 1 >= static_cast<std::size_t>(place.local_ranks);
   if (!all_said && !addressable.empty())
     choice.unread.push_back(
-        {"nvml", "tasks_unknown",
+        {"gpu", "tasks_unknown",
          place.local_ranks > 0
              ? fmt::format("{} of this node's {} tasks did not say in time which GPUs they may use",
                            static_cast<std::size_t>(place.local_ranks) - 1 - others.size(), place.local_ranks)

@@ -37,7 +37,7 @@ struct EnergyWindow::Impl {
     gpus.visible = machines.visible();
     if (!machines.is_reader()) gpus.only = machines.only_here();
     if (machines.is_reader() && !machines.unclear().empty())
-      gpus.unread.push_back({"nvml", "gpus_unclear", machines.unclear()});
+      gpus.unread.push_back({"gpu", "gpus_unclear", machines.unclear()});
     power = std::make_unique<NodePower>(job.host(), options, gpus);
   }
 

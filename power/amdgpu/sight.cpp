@@ -24,7 +24,12 @@ struct Agent {
   std::string card, uuid;  // "0000:c1:00.0", "GPU-00b1…"
 };
 
-std::vector<Agent> find_agents(const fs::path& topology) {
+struct Agents {
+  std::vector<Agent> all;
+  bool some_hidden = false;  // by a cgroup
+};
+
+Agents find_agents(const fs::path& topology) {
   std::map<std::uint64_t, fs::path> nodes;
   for (const fs::path& folder : sysfs::sorted_entries(topology)) {
     const std::string name = folder.filename().string();
@@ -32,19 +37,21 @@ std::vector<Agent> find_agents(const fs::path& topology) {
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     if (error == std::errc() && *end == '\0') nodes.emplace(number, folder);
   }
-  std::vector<Agent> agents;
+  Agents agents;
   for (const auto& [number, folder] : nodes) {
     std::map<std::string, std::uint64_t> properties;
-    std::istringstream lines(sysfs::text_or_empty(folder / "properties"));
+    const std::string text = sysfs::text_or_empty(folder / "properties");
+    if (text.empty()) agents.some_hidden = true;
+    std::istringstream lines(text);
     std::string name;
     for (std::uint64_t value = 0; lines >> name >> value;) properties[name] = value;
-    if (properties["simd_count"] == 0) continue;  // CPUs alone, or not to be read
+    if (properties["simd_count"] == 0) continue;  // CPUs alone, or hidden
     char card[24], uuid[24];
     const std::uint64_t location = properties["location_id"];  // the function may be a partition's number
     std::snprintf(card, sizeof card, "%04x:%02x:%02x.0", static_cast<unsigned>(properties["domain"] & 0xffff),
                   static_cast<unsigned>(location >> 8 & 0xff), static_cast<unsigned>(location >> 3 & 0x1f));
     std::snprintf(uuid, sizeof uuid, "GPU-%016llx", static_cast<unsigned long long>(properties["unique_id"]));
-    agents.push_back({card, uuid});
+    agents.all.push_back({card, uuid});
   }
   return agents;
 }
@@ -80,25 +87,35 @@ std::optional<std::string> variable(const char* name) {
 }  // namespace
 
 Sight amdgpu::look_in(const fs::path& driver, const fs::path& topology, const Hiding& hiding) {
-  const std::vector<Agent> all = find_agents(topology);
-  std::vector<Agent> left = hiding.rocr ? select(all, *hiding.rocr) : all;
-  if (hiding.hip && !hiding.hip->empty()) left = select(left, *hiding.hip);
-  const auto has = [](const std::vector<Agent>& agents, const std::string& card) {
-    return std::any_of(agents.begin(), agents.end(), [&](const Agent& agent) { return agent.card == card; });
+  const Agents agents = find_agents(topology);
+  const bool knows_none = agents.all.empty() && !agents.some_hidden;
+  std::vector<Agent> left = hiding.rocr ? select(agents.all, *hiding.rocr) : agents.all;
+  const auto has = [](const std::vector<Agent>& some, const std::string& card) {
+    return std::any_of(some.begin(), some.end(), [&](const Agent& agent) { return agent.card == card; });
   };
   Sight sight;
+  if (hiding.hip && !hiding.hip->empty()) {
+    left = select(left, *hiding.hip);
+  } else if (hiding.cuda && !hiding.cuda->empty()) {
+    const std::vector<Agent> earlier = select(left, *hiding.cuda);
+    if (!std::all_of(left.begin(), left.end(), [&](const Agent& agent) { return has(earlier, agent.card); }))
+      sight.unclear = "CUDA_VISIBLE_DEVICES=" + *hiding.cuda +
+                      ": whether it hides AMD GPUs depends on the version of HIP: set HIP_VISIBLE_DEVICES, or "
+                      "ROCR_VISIBLE_DEVICES";
+  }
   for (const fs::path& entry : sysfs::sorted_entries(driver)) {
     const std::string card = sysfs::pci_address(entry);
     if (card.empty()) continue;
     sight.addressable.push_back("amdgpu:" + card);
-    if (has(left, card) || !has(all, card)) sight.visible.push_back("amdgpu:" + card);
+    if (has(left, card) || knows_none) sight.visible.push_back("amdgpu:" + card);
   }
   return sight;
 }
 
-Sight amdgpu::look() {
+Sight amdgpu::look(bool beside_nvidia) {
   return look_in("/sys/bus/pci/drivers/amdgpu", "/sys/class/kfd/kfd/topology/nodes",
-                 {variable("ROCR_VISIBLE_DEVICES"), variable("HIP_VISIBLE_DEVICES")});
+                 {variable("ROCR_VISIBLE_DEVICES"), variable("HIP_VISIBLE_DEVICES"),
+                  beside_nvidia ? std::nullopt : variable("CUDA_VISIBLE_DEVICES")});
 }
 
 }  // namespace tw

@@ -121,7 +121,7 @@ TEST(GpuChoice, CraysAcceleratorsCountWhereAllGpusAreTheJobs) {
   GpuChoice gpus;
   gpus.visible = Names{"nvml:GPU-a", "nvml:GPU-b"};
   EXPECT_EQ(counted_on_cray(both, gpus), (Names{"cray:accel0", "cray:accel1"}));
-  gpus.unread.push_back({"nvml", "tasks_unknown", ""});
+  gpus.unread.push_back({"gpu", "tasks_unknown", ""});
   EXPECT_EQ(counted_on_cray(both, gpus), (Names{"nvml:GPU-a", "nvml:GPU-b"}))
       << "other tasks may have what is not known";
   gpus.unread.clear();

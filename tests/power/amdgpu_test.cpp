@@ -77,7 +77,8 @@ TEST(AmdGpu, AnApuThatShowsNothingTakesNoGpusJoules) {
   EXPECT_EQ(found[0].scope, EnergyScope::package) << "a device without joules would leave the device scope without";
 }
 
-/// Node 0 is a CPU; ROCm's number 0 is c1, 1 and 2 are partitions of 03 in another domain, 3 is 83. 99 has no node.
+/// Node 0 is a CPU; ROCm's number 0 is c1, 1 and 2 are partitions of 03 in another domain, 3 is 83. 99 has no node, so
+/// that no program can use it.
 class AmdSight : public testing::Test {
  protected:
   void SetUp() override {
@@ -99,39 +100,74 @@ class AmdSight : public testing::Test {
                "cpu_cores_count 0\nsimd_count 1216\nvendor_id 4098\nlocation_id " + std::to_string(location) +
                    "\ndomain " + std::to_string(domain) + "\nunique_id " + std::to_string(unique_id));
   }
-  std::string see(std::optional<std::string> rocr, std::optional<std::string> hip = std::nullopt) {
-    const Sight sight = amdgpu::look_in(tree.at("driver"), tree.at("nodes"), {std::move(rocr), std::move(hip)});
+  /// As the kernel answers for a node that a cgroup keeps away: its files are listed, but cannot be read.
+  void hide(int node) {
+    const std::string file = "nodes/" + std::to_string(node) + "/properties";
+    tree.remove(file);
+    std::filesystem::create_directories(tree.at(file));
+  }
+  std::string see(std::optional<std::string> rocr, std::optional<std::string> hip = std::nullopt,
+                  std::optional<std::string> cuda = std::nullopt) {
+    const Sight sight =
+        amdgpu::look_in(tree.at("driver"), tree.at("nodes"), {std::move(rocr), std::move(hip), std::move(cuda)});
     EXPECT_GE(sight.addressable.size(), sight.visible.size());
+    unclear = sight.unclear;
     std::string buses;
     for (const std::string& domain : sight.visible) buses += domain.substr(12, 2) + " ";
     return buses;
   }
   FakeTree tree;
+  std::string unclear;  // of the last look
 };
 
 TEST_F(AmdSight, FollowsRocmsVariables) {
-  EXPECT_EQ(see({}), "83 99 c1 03 ");
-  EXPECT_EQ(see("0"), "99 c1 ");
-  EXPECT_EQ(see("3, 2"), "83 99 03 ");
-  EXPECT_EQ(see("GPU-fedcba9876543210"), "83 99 ");
-  EXPECT_EQ(see("GPU-FEDC"), "83 99 ");
-  EXPECT_EQ(see("GPU-0000000000000abc,1"), "99 c1 03 ");
-  EXPECT_EQ(see("GPU-1111,0"), "99 ") << "two of that beginning: the list ends there";
-  EXPECT_EQ(see("0,4,3"), "99 c1 ") << "there is no 4: the list ends there";
-  EXPECT_EQ(see(""), "99 ") << "set, and empty";
-  EXPECT_EQ(see("3,0", "1"), "99 c1 ") << "a number among those left";
-  EXPECT_EQ(see({}, "3"), "83 99 ");
-  EXPECT_EQ(see("0", "-1"), "99 ");
-  EXPECT_EQ(see("0", ""), "99 c1 ") << "no restriction";
+  EXPECT_EQ(see({}), "83 c1 03 ");
+  EXPECT_EQ(see("0"), "c1 ");
+  EXPECT_EQ(see("3, 2"), "83 03 ");
+  EXPECT_EQ(see("GPU-fedcba9876543210"), "83 ");
+  EXPECT_EQ(see("GPU-FEDC"), "83 ");
+  EXPECT_EQ(see("GPU-0000000000000abc,1"), "c1 03 ");
+  EXPECT_EQ(see("GPU-1111,0"), "") << "two of that beginning: the list ends there";
+  EXPECT_EQ(see("0,4,3"), "c1 ") << "there is no 4: the list ends there";
+  EXPECT_EQ(see(""), "") << "set, and empty";
+  EXPECT_EQ(see("3,0", "1"), "c1 ") << "a number among those left";
+  EXPECT_EQ(see({}, "3"), "83 ");
+  EXPECT_EQ(see("0", "-1"), "");
+  EXPECT_EQ(see("0", ""), "c1 ") << "no restriction";
 }
 
-TEST_F(AmdSight, HidesNothingThatItCannotSee) {
-  tree.remove("nodes/1");  // as a cgroup does: 0 is then the next one
-  EXPECT_EQ(see("0"), "99 c1 03 ");
+TEST_F(AmdSight, WhatACgroupKeepsAwayIsNotVisible) {
+  hide(1);
+  EXPECT_EQ(see({}), "83 03 ");
+  EXPECT_EQ(see("0"), "03 ") << "0 is then the next one";
+  for (const int node : {2, 3, 10}) hide(node);
+  EXPECT_EQ(see({}), "") << "all of them";
+}
+
+TEST_F(AmdSight, HidesNothingWhereRocmKnowsNoGpu) {
+  for (const int node : {1, 2, 3, 10}) tree.remove("nodes/" + std::to_string(node));
+  EXPECT_EQ(see("0"), "83 99 c1 03 ") << "CPUs alone";
   tree.remove("nodes");
   EXPECT_EQ(see("0"), "83 99 c1 03 ");
   tree.remove("driver");
   EXPECT_EQ(see({}), "");
+}
+
+TEST_F(AmdSight, ACudaVariableThatSomeHipFollowsIsUnclear) {
+  see({}, {}, "0");
+  EXPECT_NE(unclear.find("CUDA_VISIBLE_DEVICES=0"), std::string::npos) << unclear;
+  see({}, "", "1");
+  EXPECT_NE(unclear, "") << "an empty HIP_VISIBLE_DEVICES does not count";
+  see({}, {}, "-1");
+  EXPECT_NE(unclear, "");
+  EXPECT_EQ(see({}, "0", "3"), "c1 ");
+  EXPECT_EQ(unclear, "") << "HIP's own has the word";
+  EXPECT_EQ(see({}, {}, "0,1,2,3"), "83 c1 03 ");
+  EXPECT_EQ(unclear, "") << "all, followed or not";
+  EXPECT_EQ(see("3,0", {}, "0,1"), "83 c1 ");
+  EXPECT_EQ(unclear, "") << "all that the runtime below leaves";
+  see({}, {}, "");
+  EXPECT_EQ(unclear, "");
 }
 
 TEST(AmdGpu, TelemetryHasWhatIsThere) {

@@ -166,7 +166,7 @@ TEST_F(PowerTool, NumbersThatMayNameAnyGpuLeaveNoJoules) {
   ASSERT_EQ(run(command, stand_in_ + " CUDA_VISIBLE_DEVICES=1").code, 0);
   expect_good_report();
   EXPECT_FALSE(report().records.at(0).summary.energy_j.at("device"));
-  EXPECT_NE(report().records[0].summary.energy_reason.find("nvml: gpus_unclear"), std::string::npos);
+  EXPECT_NE(report().records[0].summary.energy_reason.find("gpu: gpus_unclear"), std::string::npos);
   EXPECT_NE(report().context.warnings.at(0).find("CUDA_DEVICE_ORDER=PCI_BUS_ID"), std::string::npos);
   fs::remove_all(out());
   ASSERT_EQ(run(command, stand_in_ + " CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID").code, 0);
@@ -188,7 +188,7 @@ TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
       if (entry.path().filename() == "report.json") path = entry.path();
     const Summary summary = report_from_json(contents(path)).records.at(0).summary;
     EXPECT_FALSE(summary.energy_j.at("device") || summary.samples_per_j.at("device")) << launcher;
-    EXPECT_NE(summary.energy_reason.find("nvml: tasks_unknown"), std::string::npos) << summary.energy_reason;
+    EXPECT_NE(summary.energy_reason.find("gpu: tasks_unknown"), std::string::npos) << summary.energy_reason;
   }
 }
 
