@@ -85,6 +85,7 @@ struct MeterFinding {
   std::string detail;  ///< one line for people: path, errno text, and what to do
   std::string grant;  ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
   bool counted = false;  ///< whether the ledger adds it to its scope (DESIGN §8.3)
+  bool shared = false;   ///< other jobs' joules may be in it: a GPU that is cut into instances
 };
 
 /// What a site or a user adds to what is found.

@@ -49,6 +49,9 @@ constexpr FlagNote flag_notes[] = {
     {"loss_not_finite", "a loss is not a number: the point does not count."},
     {"throttled",
      "heat or a power brake held a device back: `trainwatt show` says which and how long. Look at cooling."},
+    {"shared_device",
+     "a GPU is cut into instances: its joules, and its clocks and limits, are those of all of them. Of use where "
+     "the job has the whole GPU."},
     {"power_capped", "a power limit held a clock back: expected where limits are swept."},
     {"device_errors", "an ECC or Xid counter moved along a window: look at the device before you trust it."},
     {"not_applied", "a set point did not take effect: the figures are of another state than the one asked for."},

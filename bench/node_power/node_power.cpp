@@ -112,6 +112,7 @@ std::vector<MeterEntry> NodePower::entries() const {
     entry.detail = finding.detail;
     entry.available = finding.meter != nullptr;
     entry.counted = finding.counted;
+    if (finding.counted && finding.shared) entry.reason = "shared";
     if (finding.meter) {
       entry.scope = to_string(finding.meter->scope());
       entry.method = to_string(finding.meter->method());
@@ -120,6 +121,14 @@ std::vector<MeterEntry> NodePower::entries() const {
     entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+std::vector<std::string> shared_devices(const std::vector<MeterEntry>& meters) {
+  std::vector<std::string> lines;
+  for (const MeterEntry& meter : meters)
+    if (meter.counted && meter.reason == "shared")
+      lines.push_back(meter.host + ": " + meter.domain + ": the joules may be those of others, too: " + meter.detail);
+  return lines;
 }
 
 bool NodePower::has_meter() const {

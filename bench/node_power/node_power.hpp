@@ -38,7 +38,7 @@ class NodePower {
   explicit NodePower(std::string host, const MeterOptions& options = {}, const GpuChoice& gpus = {});
   ~NodePower();
 
-  /// What was found, with reasons for what was not.
+  /// What was found, with reasons for what was not; of a counted meter that others' joules may be in: "shared".
   std::vector<MeterEntry> entries() const;
   /// Whether any meter is counted.
   bool has_meter() const;
@@ -60,5 +60,8 @@ class NodePower {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// A line for people on each counted meter that others' joules may be in, for the flag `shared_device`.
+std::vector<std::string> shared_devices(const std::vector<MeterEntry>& meters);
 
 }  // namespace tw

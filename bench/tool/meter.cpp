@@ -335,6 +335,8 @@ int meter(const MeterCommand& options) {
       report.context.warnings.push_back(fmt::format("{}: no joules of this node's GPUs: {}", gpu.domain, gpu.detail));
     NodePower power(host_name(), meters, gpus);
     report.context.meters = power.entries();
+    const std::vector<std::string> shared = shared_devices(report.context.meters);
+    report.context.warnings.insert(report.context.warnings.end(), shared.begin(), shared.end());
     const auto idle = [&](const char* when) {
       if (!power.has_meter()) return;
       power.begin();
@@ -392,6 +394,7 @@ int meter(const MeterCommand& options) {
       report.context.warnings.push_back("samples are left out: they may be the whole job's, the joules are this node's");
     else if (parsing && !parser.samples())
       report.context.warnings.push_back(parser.why_not());
+    if (!shared.empty()) record.verdict.flags.emplace_back("shared_device");
     summarise(record);
     report.plan.suite = "command";
     report.plan.canonical_json = fmt::format(

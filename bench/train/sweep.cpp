@@ -246,6 +246,7 @@ class Run {
     std::vector<Warning> warnings = preflight(context.devices, context.hosts, sweep_.threads_requested);
     for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
       warnings.push_back(std::move(warning));
+    for (std::string& line : shared_devices(context.meters)) warnings.push_back({"shared_device", std::move(line)});
     for (const Warning& warning : warnings) {
       if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
       context.warnings.push_back(warning.text);

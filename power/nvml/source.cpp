@@ -93,6 +93,7 @@ MeterFinding counter_finding(const std::shared_ptr<const Library>& library, cons
         [library, device = gpu.device] { return read_counter(*library, device); }, gpu.energy.last);
     finding.scope = EnergyScope::device;
     finding.counted = true;
+    finding.shared = gpu.device.mig;
     return finding;
   }
   const nvml::Unavailable why = gpu.energy.error
@@ -123,6 +124,7 @@ MeterFinding power_finding(const Gpu& gpu, const Library& library) {
     return unavailable(domain, {"lost", error.what()});
   }
   finding.scope = EnergyScope::device;
+  finding.shared = gpu.device.mig;
   finding.detail = std::string(gpu.sensor.function()) + " every " +
                    std::to_string(std::lround(interval_seconds * 1e3)) + " ms" +
                    (gpu.sensor.instant() ? "" : ", which Ampere and later average over 1 s");

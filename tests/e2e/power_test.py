@@ -83,6 +83,15 @@ class Power(Case):
         self.assert_ran(process)
         self.assertIsNone(self.report()["records"][0]["summary"]["energy_j"]["device"])
 
+    def test_a_gpu_cut_into_instances_is_flagged(self):
+        (self.folder / "nvml").mkdir()
+        gpus = FakeGpus(self.folder / "nvml", 1, mig=1)
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, **gpus.environment)
+        self.assert_ran(process)
+        report = self.report()
+        self.assertIn("shared_device", report["records"][0]["verdict"]["flags"])
+        self.assertTrue(any("MIG is on" in warning for warning in report["context"]["warnings"]))
+
     def test_an_export_sets_nothing_and_says_so(self):
         process = run("--model", "gpt2-tiny", "--gpu-clock", 1305, "--export-step", self.out)
         self.assert_one_line_error(process, 2, "--export-step", "--gpu-clock")

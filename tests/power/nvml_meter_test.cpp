@@ -162,6 +162,8 @@ TEST(NvmlMeter, TellsAModulesCounterAndMig) {
   EXPECT_TRUE(has(findings[0].detail, "module"));
   EXPECT_FALSE(has(findings[0].detail, "MIG"));
   EXPECT_TRUE(has(findings.at(2).detail, "MIG"));
+  EXPECT_FALSE(findings[0].shared);
+  EXPECT_TRUE(findings[2].shared && findings.at(3).shared);
   EXPECT_FALSE(has(findings[2].detail, "module"));
 }
 

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -157,6 +158,27 @@ TEST_F(PowerTool, MeterCountsTheGpusThatTheCommandMayUse) {
   EXPECT_EQ(counted_gpus(record, reasons), std::vector<std::string>{"nvml:" + gpus.gpu(1).uuid});
   EXPECT_TRUE(reasons.count("not_visible"));
   EXPECT_TRUE(record.summary.samples_per_j.at("device"));
+}
+
+TEST_F(PowerTool, AGpuThatIsCutIntoInstancesIsFlagged) {
+  standin::StandIn gpus(2);
+  for (standin::Count mig : {0, 1}) {
+    SCOPED_TRACE(mig);
+    fs::remove_all(out());
+    gpus.edit(0, [&](standin::Gpu& gpu) { gpu.mig = mig; });
+    ASSERT_EQ(
+        run("meter --out '" + out() + "' -- sleep 0.3", stand_in_ + " CUDA_VISIBLE_DEVICES=" + gpus.gpu(0).uuid).code,
+        0);
+    expect_good_report();
+    const Report read = report();
+    const std::vector<std::string>& flags = read.records.at(0).verdict.flags;
+    EXPECT_EQ(std::count(flags.begin(), flags.end(), "shared_device"), mig ? 1 : 0);
+    ASSERT_EQ(read.context.warnings.size(), mig ? 1u : 0u);
+    if (mig) {
+      EXPECT_NE(read.context.warnings[0].find("MIG is on"), std::string::npos) << read.context.warnings[0];
+    }
+    EXPECT_TRUE(read.records[0].summary.energy_j.at("device"));
+  }
 }
 
 TEST_F(PowerTool, NumbersThatMayNameAnyGpuLeaveNoJoules) {
