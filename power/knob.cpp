@@ -97,6 +97,18 @@ bool Attempt::has_left(const std::string& key, const std::string& value) const {
   return entry != refused.end() && entry->second == value;
 }
 
+std::string Knob::adopt(KnobState& found, const KnobState& ours, const KnobState& now) const {
+  std::string text;
+  for (const auto& [key, value] : now) {
+    const auto left = ours.find(key);
+    const auto was = found.find(key);
+    if (left == ours.end() || left->second == value || (was != found.end() && was->second == value)) continue;
+    found[key] = value;
+    text += (text.empty() ? "" : ", ") + key + " = " + value;
+  }
+  return text;
+}
+
 PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts) {
   PutBack result;
   const std::optional<double> now = get();

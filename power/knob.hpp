@@ -97,6 +97,10 @@ class Knob {
   /// and stays; without a getter all is ours. All that is as found already is not written. A knob of several values
   /// decides for each (this one for all together, by is_ours). Throws as restore().
   virtual PutBack put_back(const KnobState& found, std::span<const Attempt> attempts);
+  /// Before another set(): what somebody else has changed since the last one left the state `ours` counts as found from
+  /// now on. Puts it into `found`, and returns it for people; empty where nothing was changed, or back to what was
+  /// found.
+  virtual std::string adopt(KnobState& found, const KnobState& ours, const KnobState& now) const;
 };
 
 /// What was found: a knob, or the reason why there is none or why it cannot be turned.

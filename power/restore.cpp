@@ -16,6 +16,7 @@ const char* to_string(RestoredSetting::Outcome outcome) {
     case RestoredSetting::Outcome::left:
       return "left";
     case RestoredSetting::Outcome::absent:
+      return "absent";
     case RestoredSetting::Outcome::failed:
       return "failed";
   }
@@ -54,7 +55,23 @@ bool is_kept(const RestoredSetting& setting) {
 
 }  // namespace
 
-bool RestoreReport::complete() const { return std::none_of(settings.begin(), settings.end(), is_kept); }
+bool RestoreReport::complete() const { return first_kept() == nullptr; }
+
+const RestoredSetting* RestoreReport::first_kept() const {
+  const auto kept = std::find_if(settings.begin(), settings.end(), is_kept);
+  return kept == settings.end() ? nullptr : &*kept;
+}
+
+bool is_held_by_a_run(JournalFolder& folder) {
+  constexpr int looks = 2;
+  for (int look = 0; look < looks; ++look) {
+    if (look > 0 && folder.lock(std::chrono::milliseconds(50))) return false;
+    const std::optional<Owner> holder = folder.lock_owner();
+    const std::optional<Journal> journal = folder.read();
+    if (!holder || !journal || !(*holder == journal->owner)) return false;
+  }
+  return true;
+}
 
 bool RestoreSummary::complete() const {
   return problems.empty() &&
@@ -114,11 +131,11 @@ void restore_folder(const std::filesystem::path& path, const RestoreOptions& opt
     const std::optional<Journal> journal = folder->read();
     if (!journal || (options.only_of && !(*options.only_of == journal->owner))) return;
     if (folder->lock(std::chrono::milliseconds(0))) break;
-    const std::optional<Owner> holder = folder->lock_owner();
-    const bool alive = holder && *holder == journal->owner;
+    const bool alive = is_held_by_a_run(*folder);
     if (alive && options.even_if_held) break;
     // The guardian sees its run's end a moment before the run's lock is gone.
-    if ((alive && !options.only_of) || std::chrono::steady_clock::now() >= deadline) {
+    if ((alive && !options.only_of) || (!folder->locked() && std::chrono::steady_clock::now() >= deadline)) {
+      const std::optional<Owner> holder = folder->lock_owner();
       summary.problems.push_back(path.string() + ": settings are held by " +
                                  (holder ? describe(*holder) : std::string("another process")) + ", which still runs");
       return;

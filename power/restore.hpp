@@ -44,7 +44,13 @@ struct RestoreReport {
   bool discarded = false;                 ///< written before a reboot, which no setting survives
   std::vector<RestoredSetting> settings;  ///< last applied first
   bool complete() const;                  ///< nothing absent or failed: the journal is gone
+  const RestoredSetting* first_kept() const;  ///< the first that is absent or failed; null where none is
 };
+
+/// Whether a folder's lock is that of the run whose journal is in it, and that run is at work. Somebody who puts back
+/// what a dead run left has the lock a moment before its file says so: what it says is believed when it says so twice.
+/// In between the lock is tried: where this gets it, it is held, and the answer is false.
+bool is_held_by_a_run(JournalFolder& folder);
 
 /// The folder must be locked by the caller (or its owner be overruled). nullopt where it has no journal. What failed
 /// stays in it. Throws as JournalFolder's functions.

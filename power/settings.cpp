@@ -20,6 +20,15 @@ void close_refused(Knob& knob, Attempt& attempt) {
   }
 }
 
+/// nullopt where it cannot be read.
+std::optional<KnobState> state_of(Knob& knob) {
+  try {
+    return knob.save();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Settings::Settings(std::vector<KnobFinding> found, SettingsOptions options)
@@ -44,12 +53,8 @@ void Settings::acquire() {
   if (folder_) return;
   std::optional<JournalFolder> folder = JournalFolder::open(options_.folder, true);
   bool mine = folder->lock(std::chrono::milliseconds(0));
-  if (!mine) {
-    const std::optional<Owner> owner = folder->lock_owner();
-    const std::optional<Journal> journal = folder->read();
-    // A run at work is not waited for; somebody who puts back what a dead one left is.
-    if (!owner || !journal || !(*owner == journal->owner)) mine = folder->lock(options_.wait);
-  }
+  // A run at work is not waited for; somebody who puts back what a dead one left is.
+  if (!mine) mine = !is_held_by_a_run(*folder) && folder->lock(options_.wait);
   if (!mine) {
     const std::optional<Owner> owner = folder->lock_owner();
     throw SettingsHeld(options_.folder.string() + ": another run holds settings on this node: " +
@@ -58,9 +63,10 @@ void Settings::acquire() {
   }
   if (const auto report = restore_from(*folder, options_.find)) {
     recovered_.reports.push_back(*report);
-    if (!report->complete())
+    if (const RestoredSetting* kept = report->first_kept())
       throw JournalError(options_.folder.string() + ": settings of a run that is dead (" + describe(report->owner) +
-                         ") cannot be put back: " + report->settings.front().detail + "; see trainwatt restore");
+                         ") cannot be put back: " + to_string(kept->kind) + " of " + kept->domain + ": " +
+                         kept->detail + "; see trainwatt restore");
   }
   folder_.emplace(std::move(*folder));
 }
@@ -157,6 +163,8 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
       if (!one) {
         held_.push_back({step->first, {result.kind, result.domain, now, {}}});
         one = &held_.back();
+      } else if (one->ours) {
+        result.foreign = step->first->adopt(one->entry.found, *one->ours, now);
       }
       one->entry.attempts.push_back({result.requested, std::nullopt});
       ++step;
@@ -183,6 +191,8 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
       const RestoredSetting back = release(i);
       if (back.outcome == RestoredSetting::Outcome::failed)
         results.push_back({back.kind, back.domain, 0, std::nullopt, "not_restored", back.detail});
+      else if (!back.detail.empty())
+        results.push_back({back.kind, back.domain, 0, std::nullopt, "left", back.detail});
     }
   for (const auto& [knob, index] : plan) {
     AppliedSetting& result = results[index];
@@ -190,12 +200,14 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
     Attempt& attempt = one.entry.attempts.back();
     // A guardian is to know whose turn it is, and each value that is in force by now.
     attempt.before = std::move(before[knob]);
+    one.ours.reset();
     write_journal();
     const bool set_before = std::any_of(one.entry.attempts.begin(), one.entry.attempts.end(),
                                         [](const Attempt& earlier) { return earlier.accepted.has_value(); });
     try {
       result.accepted = knob->set(result.requested);
       one.entry.attempts = {{result.requested, result.accepted}};
+      one.ours = state_of(*knob);
       continue;
     } catch (const NotApplied& error) {
       result.reason = error.reason;

@@ -34,6 +34,8 @@ struct AppliedSetting {
   double requested = 0;
   std::optional<double> accepted;  ///< as it read back; absent: not applied, and put back as found
   std::string reason, detail;      ///< then why: NotApplied's and KnobFinding's reasons, and a line for people
+  std::string foreign =
+      {};  ///< what somebody else had set since the point before, for people: it is what will be put back
 };
 
 struct ObservedSetting {
@@ -62,9 +64,11 @@ class Settings {
   const RestoreSummary& recovered() const { return recovered_; }
 
   /// Brings all devices of each kind to its value, and what an earlier call has set and this one does not name back to
-  /// what was found. One entry for each device, or for each finding that says why there is none. Throws SettingsHeld
-  /// where another run holds settings in this folder, or one of these devices in another, JournalError or std::system_error where the journal cannot be kept: before
-  /// anything new was written to the hardware, or later, and then restore_all() puts back what was.
+  /// what was found. One entry for each device, or for each finding that says why there is none; and one for each that
+  /// is not named and is not as it was found again: "not_restored", or "left", since somebody else has changed it.
+  /// Throws SettingsHeld where another run holds settings in this folder, or one of these devices in another,
+  /// JournalError or std::system_error where the journal cannot be kept: before anything new was written to the
+  /// hardware, or later, and then restore_all() puts back what was.
   std::vector<AppliedSetting> apply(const std::map<KnobKind, double>& wanted);
 
   /// What the hardware does now, for each setting in force; under load. Up to 0.1 s for each power cap.
@@ -78,6 +82,7 @@ class Settings {
   struct Held {
     Knob* knob = nullptr;
     JournalEntry entry;
+    std::optional<KnobState> ours = {};  ///< as the last set point left it
   };
   void acquire();
   std::vector<std::filesystem::path> folders() const;

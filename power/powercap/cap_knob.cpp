@@ -120,6 +120,14 @@ class CapKnob : public Knob {
     return result;
   }
 
+  /// Whoever has taken the limit over has the switch, too.
+  std::string adopt(KnobState& found, const KnobState& ours, const KnobState& now) const override {
+    const std::string limit = found.at("limit_uw");
+    std::string text = Knob::adopt(found, ours, now);
+    if (found.at("limit_uw") != limit) found["enabled"] = now.at("enabled");
+    return text;
+  }
+
  private:
   struct State {
     std::uint64_t limit_uw = 0;

@@ -160,6 +160,24 @@ TEST_F(CapKnobTest, LeavesWhatSomebodyElseHasChanged) {
   EXPECT_EQ(zone.limit_uw, 90'000'000u);
 }
 
+// A limit that somebody else has set between two of ours is one that is to be in force.
+TEST_F(CapKnobTest, AdoptsAForeignLimitWithItsSwitch) {
+  zone.enabled = false;
+  KnobState found = knob->save();
+  const KnobState before = found;
+  knob->set(120);
+  const KnobState ours = knob->save();
+  EXPECT_EQ(knob->adopt(found, ours, knob->save()), "");
+  EXPECT_EQ(found, before);
+  zone.window_us = 1000;
+  EXPECT_EQ(knob->adopt(found, ours, knob->save()), "window_us = 1000");
+  EXPECT_EQ(found.at("enabled"), "0");
+  zone.limit_uw = 90'000'000;
+  EXPECT_EQ(knob->adopt(found, ours, knob->save()), "limit_uw = 90000000");
+  EXPECT_EQ(found, knob->save());
+  EXPECT_EQ(found.at("enabled"), "1");
+}
+
 TEST_F(CapKnobTest, ASwitchTurnedOffByOthersStaysOff) {
   const KnobState found = knob->save();
   const Attempt attempt{120, knob->set(120)};

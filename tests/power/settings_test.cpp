@@ -1,4 +1,7 @@
 // Settings, their journal and their guardian, over runs that end well, are told to end, and are killed.
+#include <sys/file.h>
+
+#include <algorithm>
 #include <fstream>
 
 #include "power/guardian.hpp"
@@ -88,6 +91,46 @@ TEST_F(SettingsTest, AForeignChangeIsLeft) {
   EXPECT_FALSE(journal());
 }
 
+// What somebody else sets between two points is told, and is what is put back in the end.
+TEST_F(SettingsTest, AForeignChangeBetweenTwoPointsIsLeftOrPutBackAndTold) {
+  Settings settings = make_settings();
+  settings.apply({{KnobKind::cpu_frequency, 1500}});
+  write_file_text(knobs / "cpu_frequency_mhz", "2000");
+  // A point that leaves the knob as it is.
+  auto applied = settings.apply({{KnobKind::gpu_clock, 900}});
+  ASSERT_EQ(applied.size(), 2u);
+  EXPECT_EQ(applied[0].accepted, 900);
+  EXPECT_EQ(applied[1].kind, KnobKind::cpu_frequency);
+  EXPECT_EQ(applied[1].reason, "left");
+  EXPECT_EQ(applied[1].detail, "cpu cpu_frequency_mhz = 2000");
+  EXPECT_EQ(cpu(), "2000");
+  // One that sets another value over it.
+  settings.apply({{KnobKind::cpu_frequency, 1500}});
+  write_file_text(knobs / "cpu_frequency_mhz", "2200");
+  applied = settings.apply({{KnobKind::cpu_frequency, 1600}});
+  ASSERT_EQ(applied.size(), 1u);
+  EXPECT_EQ(applied[0].accepted, 1600);
+  EXPECT_EQ(applied[0].foreign, "value = 2200");
+  const auto entries = JournalFolder::open(base / "run", false)->read()->entries;
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].found, (KnobState{{"value", "2200"}})) << "a guardian is to know it, too";
+  // Nobody has changed anything since: nothing is told.
+  EXPECT_EQ(settings.apply({{KnobKind::cpu_frequency, 1700}}).at(0).foreign, "");
+  const auto restored = settings.restore_all();
+  ASSERT_EQ(restored.size(), 1u);
+  EXPECT_EQ(restored[0].outcome, Outcome::put_back);
+  EXPECT_EQ(cpu(), "2200");
+}
+
+TEST_F(SettingsTest, WhatAnotherHasPutBackAlreadyIsNothingForeign) {
+  Settings settings = make_settings();
+  settings.apply({{KnobKind::cpu_frequency, 1500}});
+  write_file_text(knobs / "cpu_frequency_mhz", "2500");
+  EXPECT_EQ(settings.apply({{KnobKind::cpu_frequency, 1600}}).at(0).foreign, "");
+  settings.restore_all();
+  EXPECT_EQ(cpu(), "2500");
+}
+
 TEST_F(SettingsTest, ARunThatEndsPutsBackAndDismissesItsGuardian) {
   Process run(command("end"));
   const pid_t guardian = run.guardian();
@@ -137,6 +180,69 @@ TEST_F(SettingsTest, BothKilledIsForTheNextRun) {
   expect_put_back();
   ASSERT_EQ(settings.recovered().reports.size(), 1u);
   EXPECT_TRUE(settings.recovered().complete());
+}
+
+/// Somebody who puts back what a dead run left, and has the lock a while before its file names anybody else. Works from
+/// its making on.
+class SlowRestorer {
+ public:
+  SlowRestorer(const fs::path& folder, KnobFinder find) {
+    lock_ = open((folder / "lock").c_str(), O_RDWR | O_CLOEXEC);
+    EXPECT_EQ(flock(lock_, LOCK_EX | LOCK_NB), 0);
+    thread_ = std::thread([this, folder, find = std::move(find)] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const std::string text = R"({"pid": 1, "start_time": 1, "uid": 0, "program": "restorer"})";
+      EXPECT_EQ(ftruncate(lock_, 0), 0);
+      EXPECT_EQ(pwrite(lock_, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+      restore_from(*JournalFolder::open(folder, false), find);
+      close(lock_);
+    });
+  }
+  ~SlowRestorer() { thread_.join(); }
+
+ private:
+  int lock_ = -1;
+  std::thread thread_;
+};
+
+TEST_F(SettingsTest, ADeadRunIsNotSaidToLiveWhileAnotherPutsBackWhatItLeft) {
+  leave_behind();
+  {
+    const SlowRestorer other(base / "run", file_knobs(knobs));
+    const RestoreSummary summary = restore();
+    EXPECT_TRUE(summary.problems.empty()) << summary.problems.front();
+  }
+  expect_put_back();
+  // Nor is a run refused that wants to set. What was there when it began was put back then, so that it finds it later.
+  Settings settings = make_settings();
+  leave_behind();
+  {
+    const SlowRestorer other(base / "run", file_knobs(knobs));
+    EXPECT_EQ(settings.apply({{KnobKind::cpu_frequency, 1600}}).at(0).accepted, 1600);
+  }
+  settings.restore_all();
+  expect_put_back();
+}
+
+TEST_F(SettingsTest, ThatWhichCannotBePutBackIsNamed) {
+  Settings settings = make_settings();
+  leave_behind();
+  // The GPU's, which comes first, can be; the CPU's cannot.
+  const auto folder = JournalFolder::open(base / "run", false);
+  Journal journal = *folder->read();
+  std::reverse(journal.entries.begin(), journal.entries.end());  // the last is the first to be put back
+  ASSERT_EQ(journal.entries.back().kind, KnobKind::gpu_clock);
+  for (JournalEntry& entry : journal.entries)
+    if (entry.kind == KnobKind::cpu_frequency) entry.found = {{"value", "9999"}};
+  folder->write(journal);
+  try {
+    settings.apply({{KnobKind::cpu_frequency, 1600}});
+    FAIL() << "9999 is none of its values";
+  } catch (const JournalError& error) {
+    EXPECT_NE(std::string(error.what()).find("cpu_frequency_mhz of cpu: not a saved state of ours"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(gpu(), "reset");
 }
 
 TEST_F(SettingsTest, RestoreLeavesWhatSomebodyElseHasChanged) {

@@ -98,7 +98,7 @@ Code answer(T* to, Count value) {
 
 /// Under which ids the driver keeps the times of thermal (software, hardware) and brake slowdown: the first of three;
 /// 0: none. Written from nvml.h of these drivers, apart from the program's own table.
-Count first_throttle_field(const std::string& driver) {
+[[maybe_unused]] Count first_throttle_field(const std::string& driver) {
   for (const char* before : {"565.57.01", "570.211.01"})
     if (driver == before) return 0;
   for (const char* of_cuda_12_9_and_13_0 : {"575.51.02", "580.65.06", "580.76.05"})
