@@ -38,7 +38,7 @@ struct EnergyWindow::Impl {
     if (!machines.is_reader()) gpus.only = machines.only_here();
     if (machines.is_reader() && !machines.unclear().empty())
       gpus.unread.push_back({"gpu", "gpus_unclear", machines.unclear()});
-    power = std::make_unique<NodePower>(job.host(), options, gpus);
+    power = std::make_unique<NodePower>(machines.host(), options, gpus);
   }
 
   Job& job;
@@ -58,7 +58,7 @@ std::vector<MeterEntry> EnergyWindow::entries() {
   if (impl_->power) mine.meters = impl_->power->entries();
   if (impl_->job.is_node_leader() && !impl_->machines.has_part()) {
     MeterEntry entry;
-    entry.host = impl_->job.host();
+    entry.host = impl_->machines.host();
     entry.domain = "node";
     entry.reason = "duplicate";
     entry.detail = "the same machine as that of rank " + std::to_string(impl_->machines.reader()) + ", which reads its meters";

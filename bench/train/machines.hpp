@@ -15,6 +15,7 @@ struct Sighted {
   std::string machine;
   std::vector<std::string> addressable, visible;
   std::string unclear = {};  ///< why it may use others, too
+  std::string host = {};
 };
 
 /// A machine is told by its boot id. Its reader, the lowest rank on it, reads all meters and turns all knobs that it can
@@ -22,17 +23,23 @@ struct Sighted {
 /// device files apart, falls to the lowest of those. So each sensor has one reader, and each knob one hand.
 class Machines {
  public:
-  explicit Machines(Job& job);  ///< collective
+  explicit Machines(Job& job);               ///< collective
+  Machines(Job& job, const std::string& host_name);  ///< the same of a part of a job, whose hosts have their names
   Machines(const std::vector<Sighted>& ranks, int rank);
 
   bool is_reader() const { return reader_ == rank_; }
   /// The rank that reads this one's machine.
   int reader() const { return reader_; }
+  /// This rank's host, for rows that are told apart by it: with a number behind it where hosts on several machines
+  /// share a name, as containers may: "node#1" on the second of them.
+  const std::string& host() const { return host_; }
   /// GPUs ("nvml:GPU-…") that are this rank's though it is no reader.
   const std::set<std::string>& only_here() const { return only_here_; }
   /// Whether this rank reads or sets anything.
   bool has_part() const { return is_reader() || !only_here_.empty(); }
-  /// GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") that some rank may use: of this machine, and of all.
+  /// GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") of this machine that some rank can ask.
+  const std::set<std::string>& addressable() const { return addressable_; }
+  /// GPUs that some rank may use: of this machine, and of all.
   const std::set<std::string>& visible() const { return visible_; }
   const std::set<std::string>& visible_anywhere() const { return visible_anywhere_; }
   /// Why it is not known which GPUs the ranks may use: those of this machine, those of any. Empty where it is.
@@ -43,8 +50,8 @@ class Machines {
 
  private:
   int rank_ = 0, reader_ = 0;
-  std::set<std::string> only_here_, visible_, visible_anywhere_;
-  std::string unclear_, unclear_anywhere_;
+  std::set<std::string> only_here_, addressable_, visible_, visible_anywhere_;
+  std::string host_, unclear_, unclear_anywhere_;
 };
 
 }  // namespace tw

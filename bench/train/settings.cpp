@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "bench/train/outcome.hpp"
 #include "power/journal.hpp"
@@ -16,10 +17,10 @@
 namespace tw {
 namespace {
 
-/// Each text of all ranks, with its host before it.
+/// Each line of all ranks.
 std::vector<std::string> gather_lines(Job& job, const std::vector<std::string>& mine) {
   Report carrier;
-  for (const std::string& line : mine) carrier.context.warnings.push_back(job.host() + ": " + line);
+  carrier.context.warnings = mine;
   std::vector<std::string> all;
   for (const std::string& text : job.gather(mine.empty() ? std::string() : to_json(carrier)))
     if (!text.empty())
@@ -51,9 +52,12 @@ std::optional<double> power_of(const std::vector<Trial>& trials, const SettingRo
 }  // namespace
 
 struct JobSettings::Impl {
-  explicit Impl(Job& the_job) : job(the_job) {}
+  Impl(Job& the_job, const Machines& machines) : job(the_job), host(machines.host()) {}
   Job& job;
+  std::string host;
   std::optional<Settings> settings;  // on ranks with a part
+  std::vector<std::string> lines;    // not told yet
+  std::size_t reports_told = 0, problems_told = 0;  // of settings->recovered()
 };
 
 namespace {
@@ -64,7 +68,11 @@ std::vector<KnobFinding> choose(std::vector<KnobFinding> found, const Machines& 
   const std::set<std::string>&gpus = machines.visible(), &own = machines.only_here();
   const auto is_nvml = [](const std::string& domain) { return domain.starts_with("nvml"); };
   const bool any = std::ranges::any_of(gpus, is_nvml);
+  // A site's command for all GPUs has none to turn where there are some and no rank may use any.
+  const bool all_hidden = gpus.empty() && !machines.addressable().empty();
   std::erase_if(found, [&](const KnobFinding& one) {
+    if (one.domain == site::whole_node && all_hidden && std::string_view(to_string(one.kind)).starts_with("gpu_"))
+      return true;
     if (!machines.is_reader()) return own.count(one.domain) == 0 || gpus.count(one.domain) == 0;
     // Why there is none, or why one cannot be asked, matters where no rank may use any.
     return is_nvml(one.domain) && gpus.count(one.domain) == 0 && (one.knob || any);
@@ -88,7 +96,7 @@ SetPoint to_record(KnobKind kind, double value) {
 }  // namespace
 
 JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOptions& options)
-    : impl_(std::make_unique<Impl>(job)) {
+    : impl_(std::make_unique<Impl>(job, machines)) {
   together(job, [&] {
     if (!machines.has_part()) return;
     std::vector<KnobFinding> found = choose(options.find({options.site}), machines);
@@ -113,30 +121,44 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
 }
 JobSettings::~JobSettings() = default;
 
-std::vector<std::string> JobSettings::recovered() {
-  std::vector<std::string> lines, absent;
-  if (impl_->settings) {
-    const RestoreSummary& summary = impl_->settings->recovered();
-    for (const RestoreReport& report : summary.reports)
+std::vector<std::string> JobSettings::news() {
+  Impl& impl = *impl_;
+  std::vector<std::string> lines = std::exchange(impl.lines, {}), absent, held, restored;
+  if (impl.settings) {
+    const RestoreSummary& summary = impl.settings->recovered();
+    for (; impl.reports_told < summary.reports.size(); ++impl.reports_told) {
+      const RestoreReport& report = summary.reports[impl.reports_told];
+      restored.push_back(fmt::format("{}: {}: ", impl.host, report.folder.string()));
       for (const RestoredSetting& one : report.settings) {
-        std::string text = fmt::format("{} of {}, left by {}: {}", to_string(one.kind), one.domain,
-                                       describe(report.owner), to_string(one.outcome));
+        std::string text = fmt::format("put back: {}: {} of {}, left by {}: {}", impl.host, to_string(one.kind),
+                                       one.domain, describe(report.owner), to_string(one.outcome));
         if (!one.detail.empty()) text += " (" + one.detail + ")";
         if (!one.unread.empty()) text += " (it was killed while it set that, and left " + one.unread + ")";
         (one.outcome == RestoredSetting::Outcome::absent ? absent : lines).push_back(std::move(text));
       }
-    lines.insert(lines.end(), summary.problems.begin(), summary.problems.end());
+    }
+    for (; impl.problems_told < summary.problems.size(); ++impl.problems_told)
+      held.push_back(fmt::format("{}: {}", impl.host, summary.problems[impl.problems_told]));
   }
   std::vector<std::string> all;
-  for (std::string& line : gather_lines(impl_->job, lines))
+  const auto add = [&](std::string& line) {
     if (std::ranges::find(all, line) == all.end()) all.push_back(std::move(line));
+  };
+  for (std::string& line : gather_lines(impl.job, lines)) add(line);
   // What one rank finds no device for, since a cgroup keeps that from it, another may have put back.
-  for (std::string& line : gather_lines(impl_->job, absent)) {
-    const std::size_t what = line.find(": ") + 2;
-    const std::string_view named = std::string_view(line).substr(what, line.find(": ", what) - what);
+  for (std::string& line : gather_lines(impl.job, absent)) {
+    const std::size_t what = line.find(": ", line.find(": ") + 2) + 2;  // behind the host
+    const std::string_view named = std::string_view(line).substr(what, line.rfind(": absent") - what);
     if (std::ranges::none_of(all, [&](const std::string& other) { return other.find(named) != std::string::npos; }))
-      all.push_back(std::move(line));
+      add(line);
   }
+  // And what one takes for a run at work may be another that puts back.
+  restored = gather_lines(impl.job, restored);
+  for (std::string& line : gather_lines(impl.job, held))
+    if (std::ranges::none_of(restored, [&](const std::string& folder) { return line.starts_with(folder); })) {
+      line = "not put back: " + line;
+      add(line);
+    }
   return all;
 }
 
@@ -151,13 +173,23 @@ std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, doubl
                                   [&](const KnobFinding& finding) { return finding.kind == one.first; });
     });
     for (AppliedSetting& applied : impl_->settings->apply(here)) {
-      if (wanted.count(applied.kind) == 0)  // of an earlier point: the next would be measured under it
-        throw Stop(exit_environment, fmt::format("{} of {} could not be put back: {}", to_string(applied.kind),
-                                                 applied.domain, applied.detail));
+      if (wanted.count(applied.kind) == 0) {  // of an earlier point
+        if (applied.reason != "left")         // the next would be measured under it
+          throw Stop(exit_environment, fmt::format("{} of {} could not be put back: {}", to_string(applied.kind),
+                                                   applied.domain, applied.detail));
+        impl_->lines.push_back(fmt::format("left: {}: {} of {}: somebody else has set {} since, which is in force now",
+                                           impl_->host, to_string(applied.kind), applied.domain, applied.detail));
+        continue;
+      }
+      if (!applied.foreign.empty())
+        impl_->lines.push_back(
+            fmt::format("found: {}: {} of {}: somebody else has set {} since the last point, which is "
+                        "what will be put back",
+                        impl_->host, to_string(applied.kind), applied.domain, applied.foreign));
       std::optional<SetPoint> accepted;
       if (applied.accepted) accepted = to_record(applied.kind, *applied.accepted);
       mine.setting[to_string(applied.kind)].devices.push_back(
-          {impl_->job.host(), applied.domain, accepted, std::nullopt,
+          {impl_->host, applied.domain, accepted, std::nullopt,
            accepted ? "" : applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail)});
     }
   });
@@ -182,7 +214,7 @@ void JobSettings::observe(std::map<std::string, Setting>& settings) {
     for (const ObservedSetting& one : impl_->settings->observe())
       if (one.kind == KnobKind::cpu_governor && one.value)
         mine.setting[to_string(one.kind)].devices.push_back(
-            {impl_->job.host(), one.domain, std::nullopt, to_record(one.kind, *one.value), ""});
+            {impl_->host, one.domain, std::nullopt, to_record(one.kind, *one.value), ""});
   for (const std::string& text : impl_->job.gather(mine.setting.empty() ? std::string() : to_json_line(mine))) {
     if (text.empty()) continue;
     for (const auto& [name, seen] : record_from_json(text).setting)
@@ -192,18 +224,26 @@ void JobSettings::observe(std::map<std::string, Setting>& settings) {
   }
 }
 
-std::vector<std::string> JobSettings::restore() {
-  std::vector<std::string> lines;
+bool JobSettings::restore() {
+  using Outcome = RestoredSetting::Outcome;
+  bool failed = false;
   try {
     if (impl_->settings)
-      for (const RestoredSetting& one : impl_->settings->restore_all())
-        if (one.outcome == RestoredSetting::Outcome::failed || one.outcome == RestoredSetting::Outcome::left)
-          lines.push_back(
-              fmt::format("{} of {}: {}: {}", to_string(one.kind), one.domain, to_string(one.outcome), one.detail));
+      for (const RestoredSetting& one : impl_->settings->restore_all()) {
+        const bool kept = one.outcome == Outcome::failed || one.outcome == Outcome::absent;
+        failed = failed || kept;
+        if (kept)
+          impl_->lines.push_back(fmt::format("not put back: {}: {} of {}: {}; `trainwatt restore` tries again",
+                                             impl_->host, to_string(one.kind), one.domain, one.detail));
+        else if (!one.detail.empty())
+          impl_->lines.push_back(fmt::format("left: {}: {} of {}: somebody else has set {}", impl_->host,
+                                             to_string(one.kind), one.domain, one.detail));
+      }
   } catch (const std::exception& error) {  // of this node alone: the others are waiting below
-    lines.emplace_back(error.what());
+    failed = true;
+    impl_->lines.push_back(fmt::format("not put back: {}: {}", impl_->host, error.what()));
   }
-  return gather_lines(impl_->job, lines);
+  return impl_->job.maximum({failed ? 1.0 : 0.0}).front() == 0;
 }
 
 void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKind, FoundSetting>& found) {

@@ -30,16 +30,19 @@ class JobSettings {
   JobSettings(Job& job, const Machines& machines, const JobSettingsOptions& options);
   ~JobSettings();  ///< everything as found
 
-  /// Lines about what was put back at the start, from all nodes (collective).
-  std::vector<std::string> recovered();
+  /// Lines for people, from all nodes, about what has happened since the last call beside what was asked for: what dead
+  /// runs had left, at the start or later; what somebody else has set meanwhile; what could not be put back
+  /// (collective).
+  std::vector<std::string> news();
   /// Brings all nodes to these set points, and everything else back to what was found (collective). By name of the kind;
   /// a device that did not take its value has no `accepted` but a reason. Throws Stop on all ranks where settings are held by
   /// another run or cannot be journalled.
   std::map<std::string, Setting> apply(const std::map<KnobKind, double>& wanted);
   /// Fills `observed` of what is a state and shows in no series: the governors in force (collective).
   void observe(std::map<std::string, Setting>& settings);
-  /// Everything as found; lines about what could not be put back (collective).
-  std::vector<std::string> restore();
+  /// Everything as found (collective). False where something could not be put back on some node, so that it stays in a
+  /// journal there: that, and what was left since somebody else has changed it, is in news().
+  bool restore();
 
  private:
   struct Impl;

@@ -167,7 +167,7 @@ class Run {
         out_(sweep.folder.path()),
         machines_(job_),
         energy_(job_, machines_, meter_options(sweep)),
-        teams_(job_, meter_options(sweep)) {}
+        teams_(job_, machines_, meter_options(sweep)) {}
 
   int operator()(std::optional<Guardian>& guardian) {
     report_.program = program_info("trainwatt-train");
@@ -206,20 +206,24 @@ class Run {
       wanted.kinds = kinds;
       settings_.emplace(job_, machines_, wanted);
       context.settings = &*settings_;
-      for (const std::string& line : settings_->recovered()) progress_.line("put back: " + line);
+      tell_settings();
     } else {
       guardian.reset();
     }
     report_.context.idle_power = energy_.idle("before", idle_seconds);
     const std::optional<Stop> ended = run_points(context);
-    restore_settings();
+    const bool as_found = !settings_ || settings_->restore();
+    tell_settings();
     if (!ended)
       for (IdleRow& row : energy_.idle("after", idle_seconds)) report_.context.idle_power.push_back(std::move(row));
     report_.context.finished_at = rfc3339_now();
     hand_over();
-    if (!ended) return std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
+    if (!ended) {
+      const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
+      return code == exit_good && !as_found ? exit_environment : code;
+    }
     if (job_.is_root()) {
-      std::fprintf(stderr, "trainwatt-train: %s\n", report_.context.warnings.back().c_str());
+      std::fprintf(stderr, "trainwatt-train: %s\n", interrupted_.c_str());
       if (!report_.records.empty())
         std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", out_.c_str());
     }
@@ -345,10 +349,10 @@ class Run {
         for (const Point& point : plan_.points) measured(context, cool_down, point);
       }
     } catch (const Stop& stop) {
-      report_.context.warnings.push_back(
-          fmt::format("interrupted {} in {}: {} of {} points are complete",
-                      stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()), in_flight_,
-                      report_.records.size(), plan_.points.size()));
+      interrupted_ = fmt::format("interrupted {} in {}: {} of {} points are complete",
+                                 stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()),
+                                 in_flight_, report_.records.size(), plan_.points.size());
+      report_.context.warnings.push_back(interrupted_);
       return stop;
     }
     return std::nullopt;
@@ -364,6 +368,7 @@ class Run {
     progress_.begin_point(point.id);
     const std::optional<StartTemperature> start = cool_down.before(point);
     report_.records.push_back(run_point(context, point));
+    tell_settings();
     report_.records.back().start = start;
     progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
     const bool earlier_changed = flag_unstable(report_);
@@ -374,11 +379,12 @@ class Run {
     return report_.records.back();
   }
 
-  void restore_settings() {
+  /// What has happened to settings beside what the points asked for.
+  void tell_settings() {
     if (!settings_) return;
-    for (const std::string& line : settings_->restore()) {
-      report_.context.warnings.push_back("not put back: " + line);
-      progress_.line("warning: " + report_.context.warnings.back());
+    for (std::string& line : settings_->news()) {
+      progress_.line(line);
+      report_.context.warnings.push_back(std::move(line));
     }
   }
 
@@ -413,6 +419,7 @@ class Run {
   std::vector<std::string> forced_over_;  // differences to the last of them
   std::set<std::string> finished_;        // their points
   std::string in_flight_;                 // the point that is measured
+  std::string interrupted_;               // why the run ended in it
   const Record elsewhere_;                // stands for a record that root has
   std::optional<double> reference_c_;     // at which the first of them began
 };

@@ -15,7 +15,8 @@ namespace tw {
 /// A job of these ranks, with the machines and the meters that are theirs: joules of nodes on which nobody trains are not
 /// counted.
 struct Team {
-  Team(std::unique_ptr<Job> its_job, const MeterOptions& meters);
+  /// `host`: this rank's, as all the job's rows call it.
+  Team(std::unique_ptr<Job> its_job, const std::string& host, const MeterOptions& meters);
   std::unique_ptr<Job> job;
   std::set<std::string> hosts;
   Machines machines;
@@ -24,12 +25,14 @@ struct Team {
 
 class Teams {
  public:
-  Teams(Job& job, MeterOptions meters) : job_(job), meters_(std::move(meters)) {}
+  Teams(Job& job, const Machines& machines, MeterOptions meters)
+      : job_(job), machines_(machines), meters_(std::move(meters)) {}
   /// The first `ranks` ranks; null on the others (collective over the job). Opens meters at the first call for a number.
   Team* first(int ranks);
 
  private:
   Job& job_;
+  const Machines& machines_;
   MeterOptions meters_;
   std::map<int, std::unique_ptr<Team>> teams_;
 };

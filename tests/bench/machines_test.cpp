@@ -35,6 +35,15 @@ TEST(Machines, WhatOneRankCannotTellItsMachineCannot) {
   EXPECT_EQ(Machines(ranks, 2).unclear_anywhere(), "numbers");
 }
 
+TEST(Machines, HostsOfOneNameOnSeveralMachinesAreToldApart) {
+  const auto on = [](const char* machine, const char* host) { return Sighted{machine, {}, {}, "", host}; };
+  const std::vector<Sighted> ranks = {on("m", "node"), on("m", "node"), on("n", "node"), on("n", "other"),
+                                      on("o", "node")};
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < 5; ++rank) hosts.push_back(Machines(ranks, rank).host());
+  EXPECT_EQ(hosts, (std::vector<std::string>{"node#0", "node#0", "node#1", "other", "node#2"}));
+}
+
 TEST(Machines, NodesOfOneMachineShareAReaderAndOtherMachinesHaveTheirOwn) {
   // Two pods of one machine, each with its own GPU, and another machine.
   const std::vector<Sighted> ranks = {{"m", {"a"}, {"a"}}, {"m", {"b"}, {"b"}}, {"n", {"c"}, {"c"}}, {"n", {"c"}, {"c"}}};

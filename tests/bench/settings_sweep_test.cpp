@@ -122,7 +122,8 @@ class Sweep : public testing::Test {
     Report report;
     report.context.meters = energy.entries();
     for (const Point& point : plan.points) report.records.push_back(run_point(context, point));
-    EXPECT_EQ(settings.restore(), std::vector<std::string>());
+    EXPECT_TRUE(settings.restore());
+    EXPECT_EQ(settings.news(), std::vector<std::string>());
     flag_unstable(report);
     return report;
   }
@@ -148,7 +149,7 @@ class Sweep : public testing::Test {
       return report.records.back();
     });
     for (SearchOutcome& outcome : *report.search) conclude(outcome, report.records);
-    EXPECT_EQ(settings.restore(), std::vector<std::string>());
+    EXPECT_TRUE(settings.restore());
     return report;
   }
   static bool has(const Record& record, const char* flag) {
@@ -264,6 +265,93 @@ TEST_F(Sweep, ARankIsNotAskedForKnobsThatAreAnothers) {
   });
   JobSettings whole(job(), Machines(job()), {});
   EXPECT_EQ(whole.apply({{KnobKind::gpu_clock, 1305}}).at("gpu_clock_mhz").accepted, 1305);
+}
+
+/// The only line there is, or all of them.
+std::string only(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+TEST_F(Sweep, WhatSomebodyElseHasSetMeanwhileIsToldAndKept) {
+  const std::string what = job().host() + ": gpu_power_limit_w of nvml:" + gpus_.gpu(0).uuid;
+  const auto somebody_sets = [&](standin::Count mw) { gpus_.edit(0, [&](standin::Gpu& gpu) { gpu.limit_mw = mw; }); };
+  JobSettings settings(job(), Machines(job()), options_);
+  EXPECT_EQ(only(settings.news()), "");
+  settings.apply({{KnobKind::gpu_power_limit, 300}});
+  somebody_sets(500'000);
+  EXPECT_EQ(settings.apply({{KnobKind::gpu_power_limit, 350}}).at("gpu_power_limit_w").accepted, 350);
+  EXPECT_EQ(only(settings.news()), "found: " + what +
+                                       ": somebody else has set requested_mw = 500000 since the last "
+                                       "point, which is what will be put back");
+  EXPECT_EQ(only(settings.news()), "") << "told once";
+  somebody_sets(400'000);
+  settings.apply({});  // a point that leaves it as found
+  EXPECT_EQ(only(settings.news()).find("left: " + what + ": somebody else has set "), 0u);
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 400'000u);
+  settings.apply({{KnobKind::gpu_power_limit, 300}});
+  somebody_sets(450'000);
+  EXPECT_TRUE(settings.restore()) << "left is not failed";
+  EXPECT_EQ(only(settings.news()).find("left: " + what), 0u);
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 450'000u);
+}
+
+TEST_F(Sweep, WhatCannotBePutBackIsToldAndKeptInTheJournal) {
+  JobSettings settings(job(), Machines(job()), options_);
+  settings.apply({{KnobKind::gpu_clock, 990}});
+  gpus_.edit(0, [](standin::Gpu& gpu) { gpu.deny_set = 1; });
+  EXPECT_FALSE(settings.restore());
+  const std::string line = only(settings.news());
+  EXPECT_EQ(line.find("not put back: " + job().host() + ": gpu_clock_mhz of nvml:"), 0u) << line;
+  EXPECT_NE(line.find("nvmlDeviceResetGpuLockedClocks"), std::string::npos) << line;
+  EXPECT_TRUE(has_journal());
+  gpus_.edit(0, [](standin::Gpu& gpu) { gpu.deny_set = 0; });
+  EXPECT_TRUE(settings.restore());
+  EXPECT_FALSE(has_journal());
+}
+
+// A run that dies after ours has begun, and of which a set point of ours must put back what it left.
+TEST_F(Sweep, WhatADeadRunHasLeftIsToldWheneverItIsPutBack) {
+  const std::string gpu = "nvml:" + gpus_.gpu(0).uuid;
+  auto rank = JournalFolder::open(journal_folder_of_rank(0), true);
+  ASSERT_TRUE(rank->lock({}));
+  rank->write(
+      {boot_id(), this_process(), {}, {{KnobKind::gpu_power_limit, gpu, {{"requested_mw", "650000"}}, {{500, 500}}}}});
+  gpus_.edit(0, [](standin::Gpu& one) { one.limit_mw = 500'000; });
+  JobSettings settings(job(), Machines(job()), options_);
+  const std::string held = only(settings.news());
+  EXPECT_EQ(held.find("not put back: " + job().host() + ": "), 0u) << held;
+  EXPECT_NE(held.find("which still runs"), std::string::npos) << held;
+  rank.reset();
+  settings.apply({{KnobKind::gpu_power_limit, 300}});
+  const std::string told = only(settings.news());
+  EXPECT_EQ(told.find("put back: " + job().host() + ": gpu_power_limit_w of " + gpu + ", left by "), 0u) << told;
+  EXPECT_EQ(only(settings.news()), "") << "told once";
+  EXPECT_TRUE(settings.restore());
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
+}
+
+// Where there are GPUs and no rank may use any, a site's command for all of them is none of the job's either.
+TEST_F(Sweep, ASitesCommandForAllGpusIsNotRunForNone) {
+  const fs::path site = run_folder_ / "site.json", ran = run_folder_ / "ran";
+  std::ofstream(site) << R"({"knobs": [{"kind": "gpu_clock_mhz", "set": ["touch", ")" << ran.string()
+                      << R"({value}"], "reset": ["true"], "minimum": 210, "maximum": 1980}]})";
+  fs::permissions(site, fs::perms(0644));
+  options_.site = site;
+  const std::string gpu = "nvml:" + gpus_.gpu(0).uuid;
+  const std::vector<Sighted> hidden = {{"machine", {gpu}, {}}}, none = {{"machine", {}, {}}};
+  {
+    JobSettings settings(job(), Machines(hidden, 0), options_);
+    const auto refused = settings.apply({{KnobKind::gpu_clock, 1305}});
+    ASSERT_EQ(refused.at("gpu_clock_mhz").devices.size(), 1u);
+    EXPECT_EQ(refused.at("gpu_clock_mhz").devices[0].reason.rfind("not_visible: ", 0), 0u);
+    EXPECT_FALSE(fs::exists(ran.string() + "1305"));
+  }
+  // Of GPUs that nobody can ask it is the site that knows.
+  JobSettings settings(job(), Machines(none, 0), options_);
+  EXPECT_EQ(settings.apply({{KnobKind::gpu_clock, 1305}}).at("gpu_clock_mhz").accepted, 1305);
+  EXPECT_TRUE(fs::exists(ran.string() + "1305"));
 }
 
 TEST_F(Sweep, ALimitThatBindsIsNotedAndTheClockItHoldsBackIsNotShownAsSet) {

@@ -1,4 +1,5 @@
 """The fault table of the README, over the stand-in driver: what a user sees, what is kept, and that clocks are as found."""
+import json
 import os
 import signal
 import subprocess
@@ -142,6 +143,22 @@ class Faults(Case):
                        "--out", self.folder / "next", **self.env)
         self.assert_ran(restored)
         self.assertIn("put back", restored.stderr)
+        warnings = json.loads((self.folder / "next/report.json").read_text())["context"]["warnings"]
+        self.assertTrue(any(line.startswith("put back: ") and "gpu_clock_mhz" in line for line in warnings), warnings)
+        self.assert_put_back()
+
+    def test_a_clock_that_cannot_be_put_back(self):
+        process = self.start_sweep()
+        self.gpus.set("deny_set", 1)
+        out, err = process.communicate(timeout=40)
+        self.assertEqual(process.returncode, 3, out + err)
+        self.assertIn("not put back: ", err)
+        report = self.report()
+        self.assertEqual([record["verdict"]["status"] for record in report["records"]], ["valid", "valid"])
+        self.assertTrue(any(line.startswith("not put back: ") for line in report["context"]["warnings"]), report["context"])
+        self.assertTrue(self.journal_is_there())
+        self.gpus.set("deny_set", 0)
+        self.assert_ran(tool("restore", **self.env))
         self.assert_put_back()
 
     def test_two_runs_that_want_to_set(self):

@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -50,6 +51,17 @@ class FakeGpus:
     @property
     def environment(self):
         return {"LD_LIBRARY_PATH": STAND_IN, "TRAINWATT_STANDIN_NVML": self.folder}
+
+    def set(self, key, value):
+        """For each GPU, once anything has written the whole state."""
+        with open(self.folder / "state", "r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            text, count = re.subn(rf"^{key} = .*$", f"{key} = {value}", file.read(), flags=re.MULTILINE)
+            assert count == len(self.uuids), key
+            file.seek(0)
+            file.write(text)
+            file.truncate()
+            file.flush()
 
     def all(self, key):
         """What stands there for each GPU; read by rename-free writers under a lock."""
