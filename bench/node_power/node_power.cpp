@@ -7,6 +7,7 @@
 #include "power/ledger.hpp"
 #include "power/reader.hpp"
 #include "power/sampler.hpp"
+#include "power/sight.hpp"
 
 namespace tw {
 
@@ -82,11 +83,23 @@ std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, con
   return findings;
 }
 
+ChooseMeters choosing(GpuChoice gpus) {
+  return
+      [gpus = std::move(gpus)](std::vector<MeterFinding>& findings) { findings = choose(std::move(findings), gpus); };
+}
+
+GpuChoice choice_here() {
+  const Sight sight = look();
+  GpuChoice gpus;
+  gpus.visible.emplace(sight.visible.begin(), sight.visible.end());
+  if (!sight.unclear.empty()) gpus.unread.push_back({"gpu", "gpus_unclear", sight.unclear});
+  return gpus;
+}
+
 struct NodePower::Impl {
   Impl(std::string the_host, const MeterOptions& options, const GpuChoice& gpus)
       : host(std::move(the_host)),
-        reader(find_meters(options,
-                           [&](std::vector<MeterFinding>& findings) { findings = choose(std::move(findings), gpus); })),
+        reader(find_meters(options, choosing(gpus))),
         sampler(choose(find_telemetry(), gpus), &reader) {}
 
   std::string host;

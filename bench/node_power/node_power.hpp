@@ -31,6 +31,10 @@ struct GpuChoice {
 /// accelerators have no names that ranks know: they are the job's where all GPUs of the node are.
 std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus);
 std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus);
+/// The former for find_meters().
+ChooseMeters choosing(GpuChoice gpus);
+/// What a run of one process that is started here would choose.
+GpuChoice choice_here();
 
 class NodePower {
  public:

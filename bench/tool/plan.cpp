@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/tool/commands.hpp"
@@ -19,8 +20,9 @@ int plan(const PlanCommand& command) {
   const std::string device = command.device == "auto" ? "cpu" : command.device;
   const RunPlan plan = make_plan(request, ranks, device);
 
-  const Abilities node = command.on.empty() ? abilities_here(find_meters(), find_knobs({command.site}))
-                                            : abilities_from_json(command.on, read_config_text(command.on, "--on"));
+  const Abilities node = command.on.empty()
+                             ? abilities_here(find_meters({}, choosing(choice_here())), find_knobs({command.site}))
+                             : abilities_from_json(command.on, read_config_text(command.on, "--on"));
   const auto why_not = [&](const Point& point) {
     return obstacle(point, device, node, (point.ranks + command.nodes - 1) / command.nodes);
   };

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/tool/commands.hpp"
 #include "power/energy_meter.hpp"
@@ -84,7 +85,8 @@ struct Findings {
 Findings look(const ProbeOptions& options) {
   MeterOptions meter_options;
   if (!options.energy_csv.empty()) meter_options.external_csv = options.energy_csv;
-  return {find_meters(meter_options), find_telemetry(), find_knobs({options.site})};
+  const GpuChoice gpus = choice_here();
+  return {find_meters(meter_options, choosing(gpus)), choose(find_telemetry(), gpus), find_knobs({options.site})};
 }
 
 std::string json_of(const Findings& findings) {
@@ -146,7 +148,10 @@ int probe(const ProbeOptions& options) {
       line(m.domain, "absent", why(m.reason, m.detail));
       continue;
     }
-    any = any || m.counted;
+    const bool whole = std::none_of(meters.begin(), meters.end(), [&](const MeterFinding& other) {
+      return !other.meter && other.scope == m.meter->scope() && other.reason != "not_visible";
+    });
+    any = any || (m.counted && whole);
     std::string text = fmt::format("{} by {}", to_string(m.meter->scope()), to_string(m.meter->method()));
     std::replace(text.begin(), text.end(), '_', ' ');
     if (m.meter->update_period_seconds() > 0) text += ", each " + text::duration(m.meter->update_period_seconds());
@@ -160,7 +165,7 @@ int probe(const ProbeOptions& options) {
         channels += (channels.empty() ? "" : ", ") + channel.quantity;
     line(t.domain, t.telemetry ? "readable" : "absent", t.telemetry ? channels : why(t.reason, t.detail));
   }
-  fmt::print("\nKnobs\n");
+  fmt::print("\nKnobs of the node, whoever may use its GPUs\n");
   for (const KnobFinding& k : knobs) {
     grants.add(k.grant, std::string(to_string(k.kind)) + " of " + k.domain);
     std::string text = k.domain;

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/train/outcome.hpp"
@@ -39,7 +40,11 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
 
   Abilities node;
   together(job, [&] {
-    if (job.is_root()) node = abilities_here(find_meters({{}, options.estimate_watts}), find_knobs({options.site}));
+    if (!job.is_root()) return;
+    GpuChoice gpus;
+    gpus.visible = machines.visible();
+    node = abilities_here(find_meters({{}, options.estimate_watts}, choosing(std::move(gpus))),
+                          find_knobs({options.site}));
   });
   const auto why_not = [&](const Point& point) {
     std::string why = job.agree(why_unsupported(point, device));

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -85,6 +86,28 @@ TEST_F(PowerTool, ProbeIsAUsefulPageWhateverIsThere) {
   }
   EXPECT_EQ(counted, 2);
   EXPECT_EQ(clocks, 2);
+}
+
+TEST_F(PowerTool, ProbeCountsWhatARunStartedHereWould) {
+  standin::StandIn gpus(3);
+  const auto meters = [&](const std::string& environment) {
+    std::map<std::string, std::string> states;  // by domain: "counted" or the reason
+    const nlohmann::json json = nlohmann::json::parse(run("probe --json", stand_in_ + " " + environment).out);
+    for (const auto& meter : json.at("meters"))
+      states[meter.at("domain")] = meter.at("counted").get<bool>() ? "counted" : meter.at("reason").get<std::string>();
+    for (const auto& row : json.at("telemetry"))
+      if (row.at("domain").get<std::string>().starts_with("nvml:"))
+        states["seen"] += row.at("domain").get<std::string>();
+    return states;
+  };
+  auto states = meters("CUDA_VISIBLE_DEVICES=1");
+  EXPECT_EQ(states["nvml:" + gpus.gpu(0).uuid], "not_visible");
+  EXPECT_EQ(states["nvml:" + gpus.gpu(1).uuid], "counted");
+  EXPECT_EQ(states["seen"], "nvml:" + gpus.gpu(1).uuid);
+  gpus.edit(1, [](standin::Gpu& gpu) { gpu.name = "Stand-in T4"; });
+  states = meters("CUDA_VISIBLE_DEVICES=1");
+  EXPECT_EQ(states["gpu"], "gpus_unclear");
+  EXPECT_EQ(states["nvml:" + gpus.gpu(1).uuid], "not_visible");
 }
 
 TEST_F(PowerTool, MeterPassesTheCommandsCodeThrough) {
