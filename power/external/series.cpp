@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <system_error>
 
 namespace tw::external {
@@ -92,9 +93,34 @@ std::optional<double> parse_time(const std::string& text) {
   return days * 86400 + *hour * 3600 + (*minute - zone_minutes) * 60 + *second + fraction;
 }
 
-void Series::malformed(const std::string& what) const {
-  throw std::system_error(EINVAL, std::generic_category(),
-                          file_.string() + ":" + std::to_string(line_number_) + ": " + what);
+std::string Series::place() const { return file_.string() + ":" + std::to_string(line_number_); }
+
+/// From the last point until another comes; nothing where one is open already.
+void Series::open_hole(const std::string& cause) {
+  constexpr std::size_t most_holes = 256;  // what comes later widens the last one
+  constexpr double never = std::numeric_limits<double>::infinity();
+  if (!holes_.empty() && (holes_.back().end == never || holes_.size() == most_holes))
+    holes_.back().end = never;
+  else
+    holes_.push_back({last_time_.value_or(-never), never, cause});
+}
+
+std::optional<Point> Series::point_of(const std::vector<std::string>& fields, std::string* why) const {
+  if (fields.size() <= std::max(*time_column_, *watts_column_)) {
+    *why = "a line of " + std::to_string(fields.size()) + " columns";
+    return std::nullopt;
+  }
+  const std::string &time_text = fields[*time_column_], &watts_text = fields[*watts_column_];
+  const auto time = parse_time(time_text), watts = parse_number(watts_text);
+  if (!time)
+    *why = "\"" + time_text.substr(0, 40) + "\" is neither seconds since 1970 nor ISO 8601 with a zone (…Z, …+01:00)";
+  else if (!watts || *watts < 0)
+    *why = "\"" + watts_text.substr(0, 40) + "\" is no power in watts";
+  else if (last_time_ && *time <= *last_time_)
+    *why = "time does not ascend at \"" + time_text + "\"";
+  else
+    return Point{*time, *watts};
+  return std::nullopt;
 }
 
 void Series::take_line(std::string line) {
@@ -108,39 +134,34 @@ void Series::take_line(std::string line) {
       if (fields[i] == "time" && !time_column_) time_column_ = i;
       if (fields[i] == "watts" && !watts_column_) watts_column_ = i;
     }
-    if (!time_column_ || !watts_column_) {
-      time_column_.reset();
-      malformed("the header must name the columns time and watts, not \"" + line.substr(0, 80) + "\"");
-    }
-    return;
+    if (time_column_ && watts_column_) return;
+    failure_ = std::system_error(
+        EINVAL, std::generic_category(),
+        place() + ": the header must name the columns time and watts, not \"" + line.substr(0, 80) + "\"");
+    throw *failure_;
   }
-  if (fields.size() <= std::max(*time_column_, *watts_column_))
-    malformed("a line of " + std::to_string(fields.size()) + " columns");
-  const auto time = parse_time(fields[*time_column_]), watts = parse_number(fields[*watts_column_]);
-  if (!time)
-    malformed("\"" + fields[*time_column_].substr(0, 40) +
-              "\" is neither seconds since 1970 nor ISO 8601 with a zone (…Z, …+01:00)");
-  if (!watts || *watts < 0) malformed("\"" + fields[*watts_column_].substr(0, 40) + "\" is no power in watts");
-  if (last_time_ && *time <= *last_time_) malformed("time does not ascend at \"" + fields[*time_column_] + "\"");
-  last_time_ = time;
-  points_.push_back({*time, *watts});
+  std::string why;
+  const std::optional<Point> point = point_of(fields, &why);
+  if (!point) return open_hole(place() + ": " + why);
+  if (!holes_.empty()) holes_.back().end = std::min(holes_.back().end, point->time);
+  last_time_ = point->time;
+  points_.push_back(*point);
+}
+
+/// With the header, and with points later than those that are known.
+void Series::begin_anew() {
+  open_hole(file_.string() + ": the file got shorter");
+  offset_ = line_number_ = 0;
+  rest_.clear();
+  time_column_.reset(), watts_column_.reset();
 }
 
 void Series::refresh() {
   if (failure_) throw *failure_;
-  try {
-    take_what_was_added();
-  } catch (const std::system_error& failure) {
-    failure_ = failure;  // lines behind a malformed one are not to be trusted either
-    throw;
-  }
-}
-
-void Series::take_what_was_added() {
   std::error_code error;
   const std::uint64_t size = std::filesystem::file_size(file_, error);
   if (error) throw std::system_error(error, file_.string());
-  if (size < offset_) throw std::system_error(EIO, std::generic_category(), file_.string() + ": the file got shorter");
+  if (size < offset_) begin_anew();
   if (size == offset_) return;
   errno = 0;
   std::ifstream stream(file_, std::ios::binary);
@@ -161,6 +182,7 @@ void Series::forget_before(double time) {
   constexpr std::size_t kept = 100;
   const auto first = std::lower_bound(points_.begin(), points_.end(), time,
                                       [](const Point& point, double value) { return point.time < value; });
+  std::erase_if(holes_, [time](const Hole& hole) { return hole.end < time; });
   const auto before = static_cast<std::size_t>(first - points_.begin());
   if (before > kept) points_.erase(points_.begin(), first - static_cast<std::ptrdiff_t>(kept));
 }
@@ -190,6 +212,8 @@ double Series::joules(double from, double to) const {
 
 double Series::joules_of_window(double from, double to) const {
   const std::string name = file_.string();
+  for (const Hole& hole : holes_)
+    if (hole.begin < to && from < hole.end) throw WindowUnknown("lost", hole.cause);
   if (points_.size() < 2) throw WindowUnknown("not_covered", name + ": fewer than two points");
   if (from < points_.front().time)
     throw WindowUnknown(

@@ -2,7 +2,9 @@
 //
 // CSV with a header that names the columns `time` and `watts`, among others if need be. Time is in seconds since 1970
 // (UTC) or ISO 8601 with a zone: 2026-01-31T12:00:00.5Z, 2026-01-31T13:00:00+01:00. A time without a zone is refused.
-// Times ascend. A last line without its end is still being written and is left for later.
+// Times ascend. A last line without its end is still being written and is left for later. A line that says nothing, and
+// a file that begins anew (log rotation), leave a hole from the last good point to the next: windows that touch it are
+// lost.
 #pragma once
 
 #include <cstdint>
@@ -27,33 +29,43 @@ struct Point {
 class Series {
  public:
   explicit Series(std::filesystem::path file) : file_(std::move(file)) {}
-  /// Reads what was added. Throws std::system_error naming the file, and the line where one is malformed; also where
-  /// the file got shorter. Once it has thrown it always does.
+  /// Reads what was added. Throws std::system_error naming the file where it cannot be read, and for good where its
+  /// header is wrong.
   void refresh();
   /// Drops what ends before `time`, but for the last 100 points, by which the interval is known.
   void forget_before(double time);
   const std::vector<Point>& points() const { return points_; }
+  /// Why the latest hole is there, for people; empty where there is none.
+  std::string hole() const { return holes_.empty() ? std::string() : holes_.back().cause; }
   /// Median time between two points; 0 where there are fewer than two.
   double interval_seconds() const;
   /// Joules from `from` to `to` by trapezoids, the edges interpolated; where the series reaches no further, up to
   /// there.
   double joules(double from, double to) const;
-  /// The same of a window that the series must cover: throws WindowUnknown "not_covered", or "gap" where two points
-  /// that touch it are further apart than three intervals.
+  /// The same of a window that the series must cover: throws WindowUnknown "lost" where a hole touches it,
+  /// "not_covered", or "gap" where two points that touch it are further apart than three intervals.
   double joules_of_window(double from, double to) const;
 
  private:
-  void take_what_was_added();
+  struct Hole {
+    double begin, end;  // of the points beside it; infinite where there is none
+    std::string cause;
+  };
+  void begin_anew();
   void take_line(std::string line);
-  [[noreturn]] void malformed(const std::string& what) const;
+  /// The point of a line behind the header; else why there is none.
+  std::optional<Point> point_of(const std::vector<std::string>& fields, std::string* why) const;
+  void open_hole(const std::string& cause);
+  std::string place() const;  // file and line
 
   std::filesystem::path file_;
   std::uint64_t offset_ = 0, line_number_ = 0;
   std::string rest_;  // of a line without an end
   std::optional<std::size_t> time_column_, watts_column_;
   std::optional<double> last_time_;
-  std::optional<std::system_error> failure_;
+  std::optional<std::system_error> failure_;  // for good
   std::vector<Point> points_;
+  std::vector<Hole> holes_;
 };
 
 }  // namespace tw::external

@@ -30,9 +30,9 @@ class ExternalMeter : public SensorMeter {
       : SensorMeter({"external", EnergyScope::node, series.interval_seconds(), {}}),
         series_(std::move(series)),
         offset_seconds_(wall_offset_seconds()),
-        opened_(wall(Clock::now())),
+        summed_until_(wall(Clock::now())),
         wait_seconds_(wait_seconds) {
-    series_.forget_before(opened_);
+    series_.forget_before(summed_until_);
   }
   EnergyMethod method() const override { return EnergyMethod::integrated_power; }
   /// As far as the file has come; what belongs to a window is joules_between's business.
@@ -40,16 +40,24 @@ class ExternalMeter : public SensorMeter {
     const std::lock_guard lock(mutex_);
     series_.refresh();
     const auto now = Clock::now();
-    return {now, series_.joules(opened_, wall(now))};
+    // Only what has come since is added up. Later points lie behind the last one that is there.
+    const double until = std::min(wall(now), series_.points().empty() ? summed_until_ : series_.points().back().time);
+    if (until > summed_until_) {
+      joules_ += series_.joules(summed_until_, until);
+      summed_until_ = until;
+    }
+    return {now, joules_};
   }
   double joules_between(const EnergySample& from, const EnergySample& to) override {
-    constexpr double most_step_seconds = 0.5;
+    // What the clock is set by shifts the window's edges: its uncertainty holds an interval at each.
+    const double most_step_seconds = std::min(0.5, update_period_seconds());
     constexpr auto pause = std::chrono::milliseconds(50);
     const auto limit =
         Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_seconds_));
     while (true) {
       {
         const std::lock_guard lock(mutex_);
+        series_.forget_before(wall(from.time));  // windows follow each other
         try {
           series_.refresh();
         } catch (const std::system_error& error) {
@@ -73,7 +81,9 @@ class ExternalMeter : public SensorMeter {
 
   std::mutex mutex_;
   external::Series series_;
-  double offset_seconds_, opened_, wait_seconds_;
+  double offset_seconds_;
+  double joules_ = 0, summed_until_;  // since the opening, up to this wall time
+  double wait_seconds_;
 };
 
 }  // namespace
@@ -88,7 +98,8 @@ std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& 
     series.refresh();
     if (series.points().size() < 2) {
       finding.reason = "unsupported";
-      finding.detail = file.string() + " has fewer than two points: the meter must write before the run begins";
+      finding.detail = file.string() + " has fewer than two points: the meter must write before the run begins" +
+                       (series.hole().empty() ? "" : "; " + series.hole());
     } else {
       finding.meter = std::make_unique<ExternalMeter>(std::move(series), wait_seconds);
       finding.counted = true;

@@ -108,33 +108,67 @@ TEST_F(ExternalSeries, LeavesALineThatIsStillBeingWritten) {
   EXPECT_EQ(series.points().size(), 3u);
 }
 
-TEST_F(ExternalSeries, NamesTheLineThatIsMalformed) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"100,50\n", ":1: the header must name the columns time and watts"},
-      {"time;watts\n", ":1: the header"},
-      {"time,watts\n100,50\n100,60\n", ":3: time does not ascend at \"100\""},
-      {"time,watts\n100,50\n99,60\n", ":3: time does not ascend"},
-      {"time,watts\n100,-5\n", ":2: \"-5\" is no power"},
-      {"time,watts\n100,nan\n", ":2: \"nan\" is no power"},
-      {"time,watts\n100,\n", ":2: \"\" is no power"},
-      {"time,watts\n100\n", ":2: a line of 1 columns"},
-      {"time,watts\n2026-01-01T00:00:00,5\n",
-       ":2: \"2026-01-01T00:00:00\" is neither seconds since 1970 nor ISO 8601"}};
-  for (const auto& [text, message] : cases) {
+TEST_F(ExternalSeries, AWrongHeaderIsForGood) {
+  for (const char* text : {"100,50\n", "time;watts\n"}) {
     tree.remove("meter.csv");
     series = Series(tree.at("meter.csv"));
-    EXPECT_NE(refusal(text).find(message), std::string::npos) << refusal("");
-    EXPECT_NE(refusal("200,1\n"), "") << "what comes behind a malformed line is not to be trusted: " << text;
+    const std::string first = refusal(text);
+    EXPECT_NE(first.find(":1: the header must name the columns time and watts"), std::string::npos) << first;
+    EXPECT_EQ(refusal("200,1\n"), first);
   }
 }
 
-TEST_F(ExternalSeries, AFileThatGetsShorterOrGoesIsLost) {
-  take("time,watts\n100,50\n");
-  std::filesystem::resize_file(tree.at("meter.csv"), 3);
+TEST_F(ExternalSeries, ALineThatSaysNothingTakesTheWindowsThatTouchIt) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"102,60\n", ":4: time does not ascend at \"102\""},
+      {"99,60\n", ":4: time does not ascend"},
+      {"103,-5\n", ":4: \"-5\" is no power"},
+      {"103,nan\n", ":4: \"nan\" is no power"},
+      {"103,\n", ":4: \"\" is no power"},
+      {"103\n", ":4: a line of 1 columns"},
+      {"2026-01-01T00:00:00,5\n", ":4: \"2026-01-01T00:00:00\" is neither seconds since 1970 nor ISO 8601"}};
+  for (const auto& [text, cause] : cases) {
+    SCOPED_TRACE(text);
+    tree.remove("meter.csv");
+    series = Series(tree.at("meter.csv"));
+    take("time,watts\n101,50\n102,50\n");
+    EXPECT_EQ(refusal(text), "");
+    EXPECT_NE(series.hole().find(cause), std::string::npos) << series.hole();
+    EXPECT_EQ(window(101, 102), "50.000000") << "before it";
+    EXPECT_EQ(window(101, 102.5), "lost") << "whatever may come";
+    take("103.5,50\n104.5,50\n105.5,70\n");
+    EXPECT_EQ(window(101, 105), "lost");
+    EXPECT_EQ(window(103, 104), "lost");
+    EXPECT_EQ(window(103.5, 105.5), "110.000000") << "behind it";
+    EXPECT_EQ(window(101, 102), "50.000000");
+  }
+}
+
+TEST_F(ExternalSeries, AFileThatBeginsAnewLeavesAHole) {
+  take("time,watts\n100,50\n101,50\n");
+  write_in_place(tree.at("meter.csv"), "watts,time");
+  EXPECT_NO_THROW(series.refresh());
+  EXPECT_EQ(window(100, 101), "50.000000");
+  take("1,102\n3,103\n");  // in another order
+  EXPECT_EQ(window(100, 102), "lost");
+  EXPECT_EQ(window(102, 103), "2.000000");
+}
+
+TEST_F(ExternalSeries, AFileThatIsGoneForAMomentIsNotLostForGood) {
+  take("time,watts\n100,50\n101,50\n");
+  std::filesystem::rename(tree.at("meter.csv"), tree.at("away"));
   EXPECT_THROW(series.refresh(), std::system_error);
-  Series other(tree.at("meter.csv"));
-  tree.remove("meter.csv");
-  EXPECT_THROW(other.refresh(), std::system_error);
+  std::filesystem::rename(tree.at("away"), tree.at("meter.csv"));
+  take("102,50\n");
+  EXPECT_EQ(window(100, 102), "100.000000") << "nothing is missing";
+}
+
+TEST_F(ExternalSeries, HolesAreBounded) {
+  std::string text = "time,watts\n0,1\n";
+  for (int i = 1; i < 1000; ++i) text += "?,1\n" + std::to_string(i) + ",1\n";
+  take(text + "1000,1\n1001,1\n");
+  EXPECT_EQ(window(998, 999), "lost");
+  EXPECT_EQ(window(999, 1001), "2.000000");
 }
 
 TEST_F(ExternalSeries, ForgetsWhatIsLongPast) {
@@ -156,9 +190,13 @@ class ExternalMeter : public testing::Test {
     tree.append("meter.csv", line);
   }
   std::map<std::string, MeterFinding> find(double wait_seconds) {
-    return by_domain(external::find_meters_in(tree.at("meter.csv"), wait_seconds));
+    opened_before_ = wall_now();
+    auto found = by_domain(external::find_meters_in(tree.at("meter.csv"), wait_seconds));
+    opened_after_ = wall_now();
+    return found;
   }
   FakeTree tree;
+  double opened_before_ = 0, opened_after_ = 0;
 };
 
 TEST_F(ExternalMeter, AlignsTheSeriesWithTheWindow) {
@@ -176,6 +214,31 @@ TEST_F(ExternalMeter, AlignsTheSeriesWithTheWindow) {
   const double seconds = std::chrono::duration<double>(to.time - from.time).count();
   EXPECT_NEAR(meter.joules_between(from, to), 100 * seconds, 1e-4);  // the file's times end at a microsecond
   EXPECT_GE(to.joules, from.joules);
+}
+
+// Each reading adds what has come since the last one, also where the series lags and jumps.
+TEST_F(ExternalMeter, ReadingsAddUpToTheWhole) {
+  tree.append("meter.csv", "time,watts\n");
+  const double start = wall_now() - 1000;
+  for (int i = 0; i < 10; ++i) add(start + i, 100);
+  auto found = find(0);
+  EnergyMeter& meter = *found.at("external").meter;
+  EXPECT_EQ(meter.read().joules, 0) << "all of it lies before the opening";
+  double before = 0;
+  for (int i = 0; i < 20; ++i) {
+    add(wall_now() + 0.001, i % 2 == 0 ? 300 : 100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const double now = meter.read().joules;
+    EXPECT_GE(now, before);
+    before = now;
+  }
+  Series whole(tree.at("meter.csv"));
+  whole.refresh();
+  const double last = whole.points().back().time;
+  EXPECT_GT(before, 0);
+  // When it was opened is known as far as find() took.
+  EXPECT_NEAR(before, whole.joules(whole.points()[9].time, last) - whole.joules(whole.points()[9].time, opened_before_),
+              300 * (opened_after_ - opened_before_) + 1e-3);
 }
 
 TEST_F(ExternalMeter, WaitsForASeriesThatComesLate) {
