@@ -34,6 +34,8 @@ Socket socket_of(const Rail& rail) {
 
 bool is_system(const Rail& rail) { return rail.chip == "power_meter" && rail.label.empty() && !rail.battery; }
 
+bool is_module(const Rail& rail) { return socket_of(rail).rail == "module"; }
+
 /// slowPPT and fastPPT, limits of laptops' APUs, are not.
 bool is_gpu(const Rail& rail) {
   return rail.chip == "amdgpu" && !rail.pci.empty() && (rail.label.empty() || rail.label == "PPT");
@@ -79,6 +81,9 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
       use.reason = "unsupported";
       use.detail =
           rail.id + " is one of several system meters without a label: whether one contains another is unknown";
+    } else if (is_system(rail) && std::any_of(rails.begin(), rails.end(), is_module)) {
+      use.reason = "unsupported";
+      use.detail = rail.id + " has no label: whether it contains the modules, which are counted, is unknown";
     } else if (is_system(rail)) {
       use.domain = "hwmon:node";
       use.scope = EnergyScope::node;

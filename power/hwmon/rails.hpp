@@ -3,8 +3,9 @@
 //
 // NVIDIA Grace (ACPI power meters, told apart by power1_oem_info): Module Power Socket N contains Grace Power Socket N,
 // which contains CPU Power Socket N and SysIO Power Socket N. Source: NVIDIA Grace Performance Tuning Guide. An ACPI
-// power meter without such a label measures the system (ACPI specification, 10.4). The driver amdgpu's PPT is the power
-// of the card (Linux Documentation/gpu/amdgpu/thermal.rst); of an APU, that of the whole socket.
+// power meter without such a label measures the system (ACPI specification, 10.4); beside modules it does not count,
+// since it would hold theirs. The driver amdgpu's PPT is the power of the card (Linux
+// Documentation/gpu/amdgpu/thermal.rst); of an APU, that of the whole socket.
 #pragma once
 
 #include <optional>

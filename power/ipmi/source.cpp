@@ -106,23 +106,35 @@ std::string run_tool(double timeout_seconds, std::atomic<double>& cpu_seconds) {
 
 constexpr const char* dcmi_domain = "ipmi:dcmi";
 
-using Seconds = std::shared_ptr<std::atomic<double>>;
+/// Of the tool: the CPU time that it has taken, and the longest that it took to answer.
+struct ToolTimes {
+  std::atomic<double> cpu_seconds = 0, longest_seconds = 0;
+};
 
 class DcmiMeter : public IntegratedMeter {
  public:
-  DcmiMeter(const ipmi::Options& options, const Seconds& tool_seconds)
+  DcmiMeter(const ipmi::Options& options, const std::shared_ptr<ToolTimes>& times)
       : IntegratedMeter(
             SensorSpec{dcmi_domain, EnergyScope::node, options.period_seconds, {}},
-            [limit = options.timeout_seconds, tool_seconds] {
-              return ipmi::parse_reading(run_tool(limit, *tool_seconds));
+            [limit = options.timeout_seconds, times] {
+              const auto start = Clock::now();
+              const double watts = ipmi::parse_reading(run_tool(limit, times->cpu_seconds));
+              const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+              if (seconds > times->longest_seconds) times->longest_seconds = seconds;  // calls never overlap
+              return watts;
             },
             // Starting a program at a window's edge would hold all ranks up: the last power is held instead.
             IntegratorOptions{options.period_seconds, 10 * options.period_seconds + options.timeout_seconds, false}),
-        tool_seconds_(tool_seconds) {}
-  double cpu_seconds() override { return IntegratedMeter::cpu_seconds() + *tool_seconds_; }
+        times_(times) {}
+  double cpu_seconds() override { return IntegratedMeter::cpu_seconds() + times_->cpu_seconds; }
+  /// How old a power may be that is held: from the middle of one call to the end of the next.
+  double update_period_seconds() const override {
+    const double call_seconds = times_->longest_seconds;
+    return std::max(IntegratedMeter::update_period_seconds(), call_seconds) + call_seconds / 2;
+  }
 
  private:
-  Seconds tool_seconds_;
+  std::shared_ptr<ToolTimes> times_;
 };
 
 }  // namespace
@@ -173,7 +185,7 @@ std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
     finding.domain = dcmi_domain;
     finding.scope = EnergyScope::node;
     try {
-      finding.meter = std::make_unique<DcmiMeter>(options, std::make_shared<std::atomic<double>>(0));
+      finding.meter = std::make_unique<DcmiMeter>(options, std::make_shared<ToolTimes>());
       finding.counted = true;
     } catch (const std::system_error& error) {
       sysfs::explain(error, finding);

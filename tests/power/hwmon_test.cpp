@@ -40,6 +40,26 @@ TEST(Rails, KnowsASystemMeterByItsMissingLabel) {
   EXPECT_EQ(outcome(hwmon::classify({{"power_meter", "", "hwmon0/power1", true}})[0]), "unsupported");  // a battery
 }
 
+TEST(Rails, ASystemMeterBesideModulesIsNotAddedToThem) {
+  const auto uses = hwmon::classify({{"power_meter", "", "hwmon0/power1"},
+                                     {"power_meter", "Module Power Socket 0", "hwmon1/power1"},
+                                     {"power_meter", "Module Power Socket 1", "hwmon2/power1"}});
+  EXPECT_EQ(outcome(uses[0]), "unsupported");
+  EXPECT_NE(uses[0].detail.find("modules"), std::string::npos) << uses[0].detail;
+  EXPECT_EQ(outcome(uses[1]), "node");
+  EXPECT_EQ(outcome(uses[2]), "node");
+  FakeTree tree;
+  for (const char* meter : {"hwmon0", "hwmon1"}) {
+    tree.write(std::string(meter) + "/name", "power_meter");
+    tree.write(std::string(meter) + "/power1_average", "400000000");
+  }
+  EXPECT_FALSE(hwmon::reads_node(tree.root())) << "two without a label";
+  tree.write("hwmon1/power1_oem_info", "Module Power Socket 0");
+  EXPECT_FALSE(hwmon::reads_node(tree.root())) << "so that IPMI is asked";
+  tree.remove("hwmon1");
+  EXPECT_TRUE(hwmon::reads_node(tree.root()));
+}
+
 TEST(Rails, LeavesOutWhatItDoesNotKnow) {
   for (const Rail& rail : {Rail{"amdgpu", "PPT", "hwmon4/power1"}, Rail{"ina3221", "VDD_IN", "hwmon4/power1"},
                            Rail{"power_meter", "Moon Power Socket 0", "hwmon4/power1"},

@@ -75,6 +75,14 @@ TEST_F(Ipmi, IntegratesWhatTheToolPrints) {
   EXPECT_NEAR(meter.joules_between(from, to), expected, 1e-9 * expected);
 }
 
+// What is held at a window's edge is as old as the tool is slow: part of the uncertainty.
+TEST_F(Ipmi, ASlowToolMakesTheUpdatePeriodLonger) {
+  tool("sleep 0.2; echo 'Instantaneous power reading: 9 Watts'");
+  const auto found = find();
+  ASSERT_TRUE(found.at("ipmi:dcmi").meter) << found.at("ipmi:dcmi").detail;
+  EXPECT_GE(found.at("ipmi:dcmi").meter->update_period_seconds(), 0.3);
+}
+
 TEST_F(Ipmi, TheToolsTimeIsMeterings) {
   tool("echo 'Instantaneous power reading: 9 Watts'; i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); done");
   const auto children_seconds = [] {
