@@ -15,7 +15,7 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   row.wraps = to.wraps - from.wraps;
   row.energy_joules = meter.joules_between(from, to);
   row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, row.window_seconds,
-                                                     {row.update_period_seconds, clock_skew_seconds, 0});
+                                                     {row.update_period_seconds, clock_skew_seconds});
   row.counted = finding.counted;
   // What the counter showed late at the begin belongs to the window before: a period's worth is allowed on top.
   const double limit_watts = implausible_power_factor * meter.maximum_power_watts();

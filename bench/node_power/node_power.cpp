@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "power/ledger.hpp"
 #include "power/reader.hpp"
 #include "power/sampler.hpp"
 #include "power/sight.hpp"
@@ -96,6 +95,22 @@ GpuChoice choice_here() {
   return gpus;
 }
 
+EnergyRow energy_row(const LedgerRow& from, const std::string& host) {
+  EnergyRow row;
+  row.scope = from.scope;
+  row.domain = from.domain;
+  row.host = host;
+  row.method = from.method;
+  row.energy_j = from.energy_joules;
+  row.uncertainty_j = from.uncertainty_joules;
+  if (from.window_seconds > 0) row.window_s = from.window_seconds;
+  if (from.update_period_seconds > 0) row.update_period_s = from.update_period_seconds;
+  if (from.energy_joules) row.wraps = from.wraps;
+  row.counted = from.counted;
+  row.reason = from.reason;
+  return row;
+}
+
 struct NodePower::Impl {
   Impl(std::string the_host, const MeterOptions& options, const GpuChoice& gpus)
       : host(std::move(the_host)),
@@ -166,21 +181,8 @@ void NodePower::end() {
 void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
   const double skew_seconds = seconds_between(impl_->begin, first_step) + seconds_between(last_step, impl_->end);
   if (has_meter()) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), skew_seconds);
-  for (LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last, skew_seconds)) {
-    EnergyRow row;
-    row.scope = std::move(from.scope);
-    row.domain = std::move(from.domain);
-    row.host = impl_->host;
-    row.method = std::move(from.method);
-    row.energy_j = from.energy_joules;
-    row.uncertainty_j = from.uncertainty_joules;
-    if (from.window_seconds > 0) row.window_s = from.window_seconds;
-    if (from.update_period_seconds > 0) row.update_period_s = from.update_period_seconds;
-    if (from.energy_joules) row.wraps = from.wraps;
-    row.counted = from.counted;
-    row.reason = std::move(from.reason);
-    trial.energy.push_back(std::move(row));
-  }
+  for (const LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last, skew_seconds))
+    trial.energy.push_back(energy_row(from, impl_->host));
   for (const Series& series : impl_->sampled.series) {
     const Channel& channel = series.channel;
     if (series.change) trial.counters.push_back({impl_->host, channel.domain, channel.quantity, *series.change});

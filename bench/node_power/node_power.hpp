@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "power/energy_meter.hpp"
+#include "power/ledger.hpp"
 #include "power/telemetry.hpp"
 #include "results/record.hpp"
 
@@ -35,6 +36,9 @@ std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, con
 ChooseMeters choosing(GpuChoice gpus);
 /// What a run of one process that is started here would choose.
 GpuChoice choice_here();
+
+/// A sensor's window as it stands in a record.
+EnergyRow energy_row(const LedgerRow& from, const std::string& host);
 
 class NodePower {
  public:

@@ -134,6 +134,26 @@ TEST(GpuChoice, CraysAcceleratorsCountWhereAllGpusAreTheJobs) {
   EXPECT_EQ(counted_on_cray({}, gpus), Names{}) << "no driver answers: whose they are is not known";
 }
 
+TEST(EnergyRow, HasTheLedgersFiguresAndNoZeroForWhatIsNotKnown) {
+  LedgerRow from;
+  from.domain = "rapl:package-0", from.scope = "package", from.method = "counter";
+  from.energy_joules = 100, from.uncertainty_joules = 2;
+  from.window_seconds = 4, from.update_period_seconds = 0.001, from.wraps = 2, from.counted = true;
+  EnergyRow row = energy_row(from, "node1");
+  EXPECT_EQ(row.host, "node1");
+  EXPECT_EQ(row.domain + row.scope + row.method + row.reason, "rapl:package-0packagecounter");
+  EXPECT_EQ(row.energy_j, 100);
+  EXPECT_EQ(row.uncertainty_j, 2);
+  EXPECT_EQ(row.window_s, 4);
+  EXPECT_EQ(row.update_period_s, 0.001);
+  EXPECT_EQ(row.wraps, 2);
+  EXPECT_TRUE(row.counted);
+  from.energy_joules.reset(), from.window_seconds = from.update_period_seconds = 0, from.reason = "lost";
+  row = energy_row(from, "node1");
+  EXPECT_FALSE(row.energy_j || row.wraps || row.window_s || row.update_period_s);
+  EXPECT_EQ(row.reason, "lost");
+}
+
 TEST(GpuChoice, ARankThatIsNoReaderHasItsOwnAlone) {
   GpuChoice gpus;
   gpus.visible = gpus.only = Names{"nvml:GPU-b"};

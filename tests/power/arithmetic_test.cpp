@@ -28,9 +28,9 @@ TEST(WrapCounter, TakesTheFullRangeOf64Bits) {
 
 TEST(Uncertainty, AddsItsTerms) {
   // 1000 J in 10 s: 100 W. Edges 2·100·0.01 = 2 J, skew 100·0.003 = 0.3 J, class 1 % = 10 J.
-  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0, 0}), 2);
-  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0.003, 0.01}), 12.3);
-  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(0, 0, {0.01, 0, 0}), 0);
+  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0}), 2);
+  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0.003}), 2.3);
+  EXPECT_DOUBLE_EQ(energy_uncertainty_joules(0, 0, {0.01, 0}), 0);
 }
 
 EnergySnapshot snapshot_at(double seconds, double joules) {
