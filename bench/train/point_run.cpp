@@ -16,10 +16,6 @@
 namespace tw {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 void take(Samples& samples, const StepResult& result, double seconds) {
   samples.step_seconds.push_back(seconds);
   samples.loss.push_back(result.loss);
@@ -55,7 +51,7 @@ Samples PointRun::warm_up() {
   Samples samples;
   const Measurement& measurement = context_.plan.measurement;
   const double least = 0.1 * measurement.window_seconds, most = measurement.window_seconds;
-  const auto start = Clock::now();
+  const auto start = steps_->now();
   context_.progress.stage("warm-up");
   const bool judges = !measurement.steps && measurement.warmup_steps > 0;
   bool changes = judges;
@@ -65,7 +61,8 @@ Samples PointRun::warm_up() {
     const bool looks = count >= next_look;
     if (looks && judges) changes = !is_steady(samples.step_seconds);
     if (looks) next_look = count + count / 10 + 1;
-    const auto now = context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0, changes ? 1.0 : 0.0});
+    const auto now =
+        context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0, changes ? 1.0 : 0.0});
     if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
     is_steady_ = now[2] == 0;
     const bool may_end = !judges || (looks && is_steady_ && now[0] >= least) || now[0] >= most;
@@ -78,8 +75,12 @@ Samples PointRun::warm_up() {
 Samples PointRun::window(double step_estimate_seconds, int trial) {
   const Measurement& measurement = context_.plan.measurement;
   // The ranks look up together about once a second: for the window's end and for signals.
-  const std::int64_t stride = step_estimate_seconds > 0
-      ? std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(1.0, measurement.window_seconds / 8) / step_estimate_seconds), 1, 10000) : 1;
+  const std::int64_t stride =
+      step_estimate_seconds > 0
+          ? std::clamp<std::int64_t>(
+                static_cast<std::int64_t>(std::min(1.0, measurement.window_seconds / 8) / step_estimate_seconds), 1,
+                10000)
+          : 1;
   const std::int64_t limit = measurement.steps.value_or(std::numeric_limits<std::int64_t>::max());
   return measured([&](Samples& samples, Clock::time_point start) {
     std::int64_t done = 0;
@@ -122,7 +123,8 @@ std::map<std::string, double> PointRun::profile() {
   std::map<std::string, double> shares;
   const OpProfile& profile = device.profile();
   for (std::size_t op = 0; op < profile.seconds.size(); ++op)
-    if (profile.calls[op] > 0) shares[to_string(static_cast<Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
+    if (profile.calls[op] > 0)
+      shares[to_string(static_cast<Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
   return shares;
 }
 
@@ -133,7 +135,7 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
   context_.energy.begin();
   samples.node_before = read_cpu_times();
   samples.cpu_seconds = -process_cpu_seconds();
-  const auto start = Clock::now();
+  const auto start = steps_->now();
   work(samples, start);
   stream_->synchronize();
   samples.window_seconds = seconds_since(start);
@@ -143,8 +145,12 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
   return samples;
 }
 
+double PointRun::seconds_since(Clock::time_point start) const {
+  return std::chrono::duration<double>(steps_->now() - start).count();
+}
+
 void PointRun::step(Samples& samples) {
-  const auto start = Clock::now();
+  const auto start = steps_->now();
   const StepResult result = steps_->step(sync_);
   take(samples, result, seconds_since(start));
 }

@@ -19,7 +19,7 @@ namespace tw {
 /// What this rank saw of one window.
 struct Samples {
   std::vector<double> step_seconds, loss, gradient_norm;
-  PhaseSeconds phases;   // summed over steps
+  PhaseSeconds phases;  // summed over steps
   double window_seconds = 0;
   // Along the window: this rank's threads, and the whole node.
   double cpu_seconds = 0;
@@ -34,14 +34,14 @@ class PointRun {
   /// Everything that may fail for want of memory or support; no collectives inside.
   void set_up(std::uint64_t seed);
   void connect();
-  /// Until every rank's step time is flat, or a trial's length has passed; where a number of steps was asked for, that of
-  /// the warm-up is exact too.
+  /// Until every rank's step time is flat, or a trial's length has passed; where a number of steps was asked for, that
+  /// of the warm-up is exact too.
   Samples warm_up();
   bool is_steady_at_start() const { return is_steady_; }
   /// Throws Stop on all ranks when a signal asked for the end.
   Samples window(double step_estimate_seconds, int trial);
-  /// From the first step's data to the first evaluation at or under the target, inside one window; or to the last step, or
-  /// to a loss that is no number any more.
+  /// From the first step's data to the first evaluation at or under the target, inside one window; or to the last step,
+  /// or to a loss that is no number any more.
   Samples to_target(const Target& target, TargetRun& run);
   /// Shares of the operators in one step, measured apart because timing each costs time.
   std::map<std::string, double> profile();
@@ -51,6 +51,7 @@ class PointRun {
   using Clock = std::chrono::steady_clock;
   Samples measured(const std::function<void(Samples&, Clock::time_point start)>& work);
   void step(Samples& samples);
+  double seconds_since(Clock::time_point start) const;
 
   RunContext& context_;
   const Point& point_;

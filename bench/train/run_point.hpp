@@ -1,6 +1,7 @@
 // Measures one point of a plan.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -25,6 +26,8 @@ class StepSource {
   /// A held-out micro-batch (Trainer::evaluate), for runs to a target.
   virtual EvaluationResult evaluate(std::uint64_t batch_index);
   virtual std::uint64_t planned_bytes() const = 0;
+  /// The clock that steps and windows are timed by; a test's may go on by exactly what its steps take.
+  virtual std::chrono::steady_clock::time_point now() const { return std::chrono::steady_clock::now(); }
 };
 /// Allocates all that a point's steps need; no collectives.
 using StepSourceFactory = std::function<std::unique_ptr<StepSource>(Device&, const TrainerConfig&)>;
@@ -37,20 +40,21 @@ struct RunContext {
   EnergyWindow& energy;
   Progress& progress;
   double bucket_mib = 25;
-  std::string energy_reason;        ///< why there are no joules; empty where a meter answers
-  std::vector<std::string> flags;   ///< of the whole run: narrow_affinity, oversubscribed, …
-  JobSettings* settings = nullptr;  ///< null: the plan has none
+  std::string energy_reason;                    ///< why there are no joules; empty where a meter answers
+  std::vector<std::string> flags;               ///< of the whole run: narrow_affinity, oversubscribed, …
+  JobSettings* settings = nullptr;              ///< null: the plan has none
   std::map<KnobKind, FoundSetting> found = {};  ///< who had asked for the state that the run found
-  std::set<std::string> gpus = {};  ///< that the job may use
+  std::set<std::string> gpus = {};              ///< that the job may use
   StepSourceFactory steps = trainer_steps;
-  Teams* teams = nullptr;           ///< null: every point takes all ranks
+  Teams* teams = nullptr;  ///< null: every point takes all ranks
   /// The same for the first ranks of the job.
   RunContext of(Team& team) const;
 };
 
-/// Runs the point on all ranks, or on as many of the first as it says, while the others sleep (collective). Unsupported and failed points come back as such. Throws Stop{exit_interrupted}
-/// on all ranks when a signal asked for the end; other exceptions mean that this rank failed inside a step, where the
-/// others cannot be told: the caller aborts the job.
+/// Runs the point on all ranks, or on as many of the first as it says, while the others sleep (collective). Unsupported
+/// and failed points come back as such. Throws Stop{exit_interrupted} on all ranks when a signal asked for the end;
+/// other exceptions mean that this rank failed inside a step, where the others cannot be told: the caller aborts the
+/// job.
 Record run_point(RunContext& context, const Point& point);
 
 }  // namespace tw

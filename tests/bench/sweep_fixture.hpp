@@ -32,9 +32,11 @@ namespace fs = std::filesystem;
 
 inline constexpr double fixed_seconds = 0.002, clocked_seconds = 0.008, full_mhz = 1980;
 
-/// A step of a + b/f seconds at the clock that the stand-in runs at. The GPU's own time, and with it its joules, goes on by
-/// exactly that much where it is `paced`, whatever the sleep came to.
+/// A step of a + b/f seconds at the clock that the stand-in runs at. The clock that times it and the GPU's own, with it
+/// its joules, go on by exactly that much where it is `paced`, whatever the sleep came to.
 class ClockedSteps : public StepSource {
+  using Clock = std::chrono::steady_clock;
+
  public:
   ClockedSteps(standin::StandIn& gpus, std::function<void(int)> during, bool paced = false)
       : gpus_(gpus), during_(std::move(during)), paced_(paced) {
@@ -48,22 +50,23 @@ class ClockedSteps : public StepSource {
     const double mhz = static_cast<double>(gpus_.effective_clock_mhz(0));
     if (during_) during_(steps_);
     const auto duration = std::chrono::duration<double>(fixed_seconds + clocked_seconds * full_mhz / mhz);
-    next_ = std::max(next_, std::chrono::steady_clock::now()) +
-            std::chrono::duration_cast<std::chrono::steady_clock::duration>(duration);
+    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(duration);
+    next_ = std::max(next_, Clock::now()) + nanoseconds;
     std::this_thread::sleep_until(next_);
+    now_ += nanoseconds;
     if (paced_)
-      gpus_.edit_all([&](standin::State& state) {
-        state.frozen_ns += static_cast<standin::Count>(std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
-      });
+      gpus_.edit_all(
+          [&](standin::State& state) { state.frozen_ns += static_cast<standin::Count>(nanoseconds.count()); });
     return StepResult{4 - 1e-3 * ++steps_, 1, {}};
   }
   std::uint64_t planned_bytes() const override { return 0; }
+  Clock::time_point now() const override { return paced_ ? now_ : Clock::now(); }
 
  private:
   standin::StandIn& gpus_;
   std::function<void(int)> during_;
   const bool paced_;
-  std::chrono::steady_clock::time_point next_;
+  Clock::time_point next_, now_ = Clock::now();
   int steps_ = 0;
 };
 
@@ -117,8 +120,18 @@ class Sweep : public testing::Test {
     EnergyWindow energy(job, machines);
     Progress progress(false, 1, 0);
     JobSettings settings(job, machines, options_);
-    RunContext context{job, *device, plan, energy, progress, 25, "", {}, &settings,
-                       {}, machines.visible_anywhere(), [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
+    RunContext context{job,
+                       *device,
+                       plan,
+                       energy,
+                       progress,
+                       25,
+                       "",
+                       {},
+                       &settings,
+                       {},
+                       machines.visible_anywhere(),
+                       [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
     Report report;
     report.context.meters = energy.entries();
     for (const Point& point : plan.points) report.records.push_back(run_point(context, point));
@@ -140,8 +153,19 @@ class Sweep : public testing::Test {
     EnergyWindow energy(job(), machines);
     Progress progress(false, 1, 0);
     JobSettings settings(job(), machines, options_);
-    RunContext context{job(), *device, plan, energy, progress, 25, "", {}, &settings,
-                       {}, machines.visible_anywhere(), [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_, true); }};
+    RunContext context{
+        job(),
+        *device,
+        plan,
+        energy,
+        progress,
+        25,
+        "",
+        {},
+        &settings,
+        {},
+        machines.visible_anywhere(),
+        [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_, true); }};
     Report report;
     report.plan.canonical_json = plan.canonical_json();
     report.search = run_search(job(), plan, [&](const Point& point) -> const Record& {
