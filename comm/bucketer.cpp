@@ -17,6 +17,7 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 
 Bucketer::Bucketer(Communicator& communicator, std::int64_t bucket_bytes, Start start)
     : communicator_(communicator), bucket_bytes_(bucket_bytes), start_(start) {
+  if (start_ == Start::by_communicator) start_ = communicator.side_stream() ? Start::when_full : Start::at_finish;
   if (bucket_bytes < element_bytes)
     throw Error(Failure::usage, "a gradient bucket of " + text(bucket_bytes) + " bytes holds nothing; " +
                                     text(element_bytes) + " is the least");
@@ -48,20 +49,49 @@ void Bucketer::finish(Stream& stream, Tensor flat_gradients) {
   while (reduced_ < flat_gradients.count())
     reduce(stream, flat_gradients, std::min(reduced_ + bucket, flat_gradients.count()));
   announced_ = reduced_ = 0;
+  if (bucket_ > 0) stream.wait(*marks_[bucket_ - 1].done);  // the side stream keeps order: the last one ends last
+  bucket_ = 0;
 }
 
 void Bucketer::reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t end) {
-  const std::int64_t count = end - reduced_;
-  stream.synchronize();  // what is still being computed is not communication
-  const auto start = std::chrono::steady_clock::now();
-  communicator_.all_reduce(stream, flat_gradients.slice(reduced_, {count}), Reduction::sum);
-  stream.synchronize();
-  statistics_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  statistics_.bytes += count * element_bytes;
+  const Tensor bucket = flat_gradients.slice(reduced_, {end - reduced_});
+  if (communicator_.side_stream()) {
+    reduce_beside(stream, bucket);
+  } else {
+    stream.synchronize();  // what is still being computed is not communication
+    const auto start = std::chrono::steady_clock::now();
+    communicator_.all_reduce(stream, bucket, Reduction::sum);
+    stream.synchronize();
+    statistics_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  statistics_.bytes += bucket.count() * element_bytes;
   ++statistics_.collectives;
   reduced_ = end;
 }
 
-BucketStatistics Bucketer::take_statistics() { return std::exchange(statistics_, {}); }
+void Bucketer::reduce_beside(Stream& stream, const Tensor& bucket) {
+  Stream& side = *communicator_.side_stream();
+  if (bucket_ == marks_.size())
+    marks_.push_back({communicator_.create_event(), communicator_.create_event(), communicator_.create_event()});
+  Marks& marks = marks_[bucket_++];
+  take_time(marks);  // of the step before: it is over, or this waits for it
+  marks.ready->record(stream);
+  side.wait(*marks.ready);
+  marks.begun->record(side);
+  communicator_.all_reduce(side, bucket, Reduction::sum);
+  marks.done->record(side);
+  marks.is_pending = true;
+}
+
+void Bucketer::take_time(Marks& marks) {
+  if (!marks.is_pending) return;
+  statistics_.seconds += marks.done->seconds_since(*marks.begun);
+  marks.is_pending = false;
+}
+
+BucketStatistics Bucketer::take_statistics() {
+  for (Marks& marks : marks_) take_time(marks);
+  return std::exchange(statistics_, {});
+}
 
 }  // namespace tw

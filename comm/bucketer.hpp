@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "comm/communicator.hpp"
 
@@ -9,7 +11,7 @@ namespace tw {
 
 /// What the ranks exchanged since the last call of take_statistics().
 struct BucketStatistics {
-  double seconds = 0;      ///< steady clock, waiting for peers included
+  double seconds = 0;  ///< of the collectives, waiting for peers included; beside the computation where they run there
   std::int64_t bytes = 0;  ///< of gradients, once each
   std::int64_t collectives = 0;
 };
@@ -17,20 +19,23 @@ struct BucketStatistics {
 /// Sums one flat float32 gradient buffer over the ranks of a communicator, in buckets.
 ///
 /// During the last micro-batch of a step the parameters' ranges arrive through `ready`, ascending and adjacent (the
-/// buffer is laid out in reverse order of forward, a range takes its padding with it); `finish` reduces what is left
-/// and returns when the sums stand in the buffer. Buckets depend on the ranges alone, so that all ranks start the same
-/// collectives in the same order.
+/// buffer is laid out in reverse order of forward, a range takes its padding with it); `finish` reduces what is left;
+/// what the caller's stream does next finds the sums in the buffer. Buckets depend on the ranges alone, so that all
+/// ranks start the same collectives in the same order.
+///
+/// With a communicator that has a side stream, collectives run there while backward goes on, and the host never waits
+/// for them; else they are done when a call returns.
 class Bucketer {
  public:
   static constexpr std::int64_t default_bucket_bytes = std::int64_t{25} << 20;
 
-  /// When a full bucket starts. These collectives block: started inside backward each one waits for the slowest rank,
-  /// so that at_finish is the faster choice until a communicator runs beside the computation.
-  enum class Start : std::uint8_t { at_finish, when_full };
+  /// When a full bucket starts. Collectives that block wait for the slowest rank each time they are started inside
+  /// backward, so that at_finish is their faster choice; those beside the computation start when_full.
+  enum class Start : std::uint8_t { by_communicator, at_finish, when_full };
 
   /// Throws Error{usage} for a bucket size below one element. The communicator must outlive the bucketer.
   explicit Bucketer(Communicator& communicator, std::int64_t bucket_bytes = default_bucket_bytes,
-                    Start start = Start::at_finish);
+                    Start start = Start::by_communicator);
 
   /// Elements [begin, end) of the buffer are final on this rank. Throws Error{internal} where ranges skip, overlap,
   /// leave the buffer, or the buffer is another one than before.
@@ -39,17 +44,28 @@ class Bucketer {
   void finish(Stream& stream, Tensor flat_gradients);
 
   std::int64_t bucket_bytes() const { return bucket_bytes_; }
+  /// Waits for the collectives beside the computation.
   BucketStatistics take_statistics();
 
  private:
   void check_buffer(const Tensor& flat_gradients);
   void reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t end);
+  void reduce_beside(Stream& stream, const Tensor& bucket);
+
+  /// Of one bucket on the side stream.
+  struct Marks {
+    std::unique_ptr<Event> ready, begun, done;
+    bool is_pending = false;  // recorded, and not yet in the statistics
+  };
+  void take_time(Marks& marks);
 
   Communicator& communicator_;
   std::int64_t bucket_bytes_;
   Start start_;
   void* buffer_ = nullptr;
   std::int64_t announced_ = 0, reduced_ = 0;  ///< elements, from the buffer's begin
+  std::vector<Marks> marks_;                  // by bucket of a step
+  std::size_t bucket_ = 0;
   BucketStatistics statistics_;
 };
 

@@ -12,8 +12,9 @@ namespace tw {
 enum class Reduction : std::uint8_t { sum, maximum };
 
 /// Collectives over one group of ranks. All ranks call the same functions in the same order with equal counts.
-/// Tensors are contiguous and of equal dtype; float32 and bf16 (bf16 sums are accumulated in float32).
-/// A failing peer or library call throws ApiError on the rank that sees it; main then aborts the job.
+/// Tensors are contiguous and of equal dtype; float32 and bf16 (bf16 sums are accumulated in float32 over MPI; NCCL
+/// rounds at every hop). A failing peer or library call throws ApiError on the rank that sees it; main then aborts the
+/// job.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -21,6 +22,12 @@ class Communicator {
   virtual int size() const = 0;
   /// "self", "mpi", "nccl"
   virtual std::string name() const = 0;
+  /// How the data go, for the report: "host memory", "device memory, staged in host memory", "NCCL 2.28.9", …
+  virtual std::string route() const = 0;
+  /// A stream of its own, where collectives run beside the computation; null where they are done when a call returns.
+  virtual Stream* side_stream() { return nullptr; }
+  /// For side_stream() and whoever waits for it; null where there is none.
+  virtual std::unique_ptr<Event> create_event() { return nullptr; }
 
   virtual void all_reduce(Stream&, Tensor values, Reduction) = 0;                    // in place, (count)
   virtual void reduce_scatter(Stream&, Tensor input, Tensor output, Reduction) = 0;  // (size × n) → (n)

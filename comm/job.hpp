@@ -9,10 +9,10 @@
 
 namespace tw {
 
-/// Owns MPI_Init_thread … MPI_Finalize. One per process, and those that first() makes. Runs alone (size 1) when not started by a launcher.
-/// `barrier` and all functions after it are collective over all ranks of the job, but for `abort`.
-/// MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the other
-/// ranks would be waited for: the process then has to end non-zero (or through `abort`) and the launcher ends the
+/// Owns MPI_Init_thread … MPI_Finalize. One per process, and those that first() makes. Runs alone (size 1) when not
+/// started by a launcher. `barrier` and all functions after it are collective over all ranks of the job, but for
+/// `abort`. MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the
+/// other ranks would be waited for: the process then has to end non-zero (or through `abort`) and the launcher ends the
 /// others.
 class Job {
  public:
@@ -33,8 +33,8 @@ class Job {
   std::string library() const;   ///< "Open MPI 4.1.4"
   std::string launcher() const;  ///< "mpirun", "srun", "none"
 
-  /// The first `ranks` ranks as a job of their own, with places on its nodes as these ranks have them; null on the others.
-  /// Ends before this one.
+  /// The first `ranks` ranks as a job of their own, with places on its nodes as these ranks have them; null on the
+  /// others. Ends before this one.
   std::unique_ptr<Job> first(int ranks);
 
   void barrier();
@@ -48,10 +48,10 @@ class Job {
   /// ", or "".
   std::string agree(const std::string& failure);
 
-  /// The gradient communicator over all ranks: `self` for one rank, `mpi` otherwise.
+  /// The gradient communicator over all ranks: the first of communicators.def that serves.
   std::unique_ptr<Communicator> communicator(Device& device);
 
-  /// Ends all ranks with this exit code; never returns, never throws.
+  /// Ends all ranks with this exit code; never returns, never throws. From any thread.
   [[noreturn]] void abort(int exit_code) noexcept;
 
  private:

@@ -4,9 +4,9 @@
 
 namespace tw {
 
-#define TW_COMMUNICATOR(name, serves)          \
-  std::string name##_why_not(DeviceKind, int); \
-  std::unique_ptr<Communicator> name##_create(Job&);
+#define TW_COMMUNICATOR(name, serves)        \
+  std::string name##_why_not(Job&, Device&); \
+  std::unique_ptr<Communicator> name##_create(Job&, Device&);
 #include "comm/communicators.def"
 #undef TW_COMMUNICATOR
 
@@ -19,13 +19,13 @@ const std::vector<CommunicatorKind>& communicators() {
   return kinds;
 }
 
-std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, DeviceKind memory) {
+std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, Device& device) {
   std::string known, reasons;
   for (const CommunicatorKind& kind : communicators()) {
     known += (known.empty() ? "" : ", ") + std::string(kind.name);
     if (!name.empty() && name != kind.name) continue;
-    const std::string reason = kind.why_not(memory, job.size());
-    if (reason.empty()) return kind.create(job);
+    const std::string reason = job.agree(kind.why_not(job, device));
+    if (reason.empty()) return kind.create(job, device);
     reasons += (reasons.empty() ? "" : "; ") + std::string(kind.name) + ": " + reason;
   }
   if (reasons.empty()) throw Error(Failure::usage, "--comm " + name + " is not known; known are " + known);

@@ -13,16 +13,17 @@ namespace tw {
 struct CommunicatorKind {
   const char* name;    ///< the value of --comm
   const char* serves;  ///< one line for help and errors
-  /// Why it cannot serve memory of this kind over this many ranks; empty where it can.
-  std::string (*why_not)(DeviceKind memory, int ranks);
-  std::unique_ptr<Communicator> (*create)(Job& job);  ///< collective over the job
+  /// Why it cannot serve this device's memory over the job's ranks; empty where it can. Collective; ranks may differ.
+  std::string (*why_not)(Job& job, Device& device);
+  std::unique_ptr<Communicator> (*create)(Job& job, Device& device);  ///< collective over the job
 };
 
 /// All communicators compiled into this program, best first.
 const std::vector<CommunicatorKind>& communicators();
 
-/// The named one, or for "" the first that serves. Collective. Throws Error{usage} that lists the names known,
-/// Error{unsupported} with the reason where it cannot serve. The communicator must end before the job does.
-std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, DeviceKind memory);
+/// The named one, or for "" the first that serves all ranks. Collective. Throws Error{usage} that lists the names
+/// known, Error{unsupported} with the reason where it cannot serve, on all ranks alike. The communicator must end
+/// before the job and the device do.
+std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, Device& device);
 
 }  // namespace tw

@@ -194,9 +194,7 @@ std::string Job::agree(const std::string& failure) {
   return broadcast("rank " + std::to_string(first) + " (" + host() + "): " + failure, first);
 }
 
-std::unique_ptr<Communicator> Job::communicator(Device& device) {
-  return create_communicator("", *this, device.info().kind);
-}
+std::unique_ptr<Communicator> Job::communicator(Device& device) { return create_communicator("", *this, device); }
 
 void Job::abort(int exit_code) noexcept {
   std::fflush(nullptr);

@@ -4,6 +4,12 @@
 // 16 MiB and 2 GB/s from 64 MiB up; counts stay far from INT_MAX, and scratch memory stays small. bf16 sums are made in
 // float32: a piece is widened, reduced, and rounded once. The order of summation depends on rank count and element
 // count alone, so that repeated runs agree bit by bit; all ranks get the same bits.
+#if __has_include(<mpi-ext.h>)
+#include <mpi.h>
+// Needs mpi.h before it.
+#include <mpi-ext.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -12,6 +18,7 @@
 #include "comm/mpi/check.hpp"
 #include "comm/mpi/handle.hpp"
 #include "comm/mpi/pieces.hpp"
+#include "comm/mpi/staged_communicator.hpp"
 #include "comm/registry.hpp"
 
 namespace tw {
@@ -63,6 +70,7 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string name() const override { return "mpi"; }
+  std::string route() const override { return "host memory"; }
 
   void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
     check_values(values, "all_reduce");
@@ -185,12 +193,22 @@ class MpiCommunicator : public Communicator {
   std::vector<float> scratch_[2];
 };
 
+/// Whether this MPI was built to read device memory, and says at run time that it does (Open MPI's extension).
+DirectMemory direct_memory() {
+#if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
+  if (MPIX_Query_cuda_support() == 1) return DirectMemory::copies_and_float_reductions;
+#endif
+  return DirectMemory::none;
+}
+
 }  // namespace
 
-std::string mpi_why_not(DeviceKind memory, int) {
-  if (memory == DeviceKind::cuda) return "serves host memory, and this rank's tensors are on a GPU";
-  return {};
+std::string mpi_why_not(Job&, Device&) { return {}; }
+
+std::unique_ptr<Communicator> mpi_create(Job& job, Device& device) {
+  auto host = std::make_unique<MpiCommunicator>(JobAccess::world(job));
+  if (device.info().kind != DeviceKind::cuda) return host;
+  return make_staged_communicator(device, std::move(host), direct_memory());
 }
-std::unique_ptr<Communicator> mpi_create(Job& job) { return std::make_unique<MpiCommunicator>(JobAccess::world(job)); }
 
 }  // namespace tw

@@ -1,6 +1,4 @@
 // One rank alone: sums are what they are, and only what has another destination is copied.
-#include <cstring>
-
 #include "comm/checks.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
@@ -10,9 +8,11 @@ namespace {
 
 class SelfCommunicator : public Communicator {
  public:
+  explicit SelfCommunicator(Device& device) : device_(device) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string name() const override { return "self"; }
+  std::string route() const override { return "one rank"; }
 
   void all_reduce(Stream&, Tensor values, Reduction) override { check_values(values, "all_reduce"); }
   void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction) override {
@@ -36,19 +36,20 @@ class SelfCommunicator : public Communicator {
   void barrier(Stream& stream) override { stream.synchronize(); }
 
  private:
-  static void move(Stream& stream, const Tensor& input, const Tensor& output) {
+  void move(Stream& stream, const Tensor& input, const Tensor& output) {
     if (input.data == output.data || input.bytes() == 0) return;
-    stream.synchronize();
-    std::memcpy(output.data, input.data, input.bytes());
+    device_.copy(stream, output.data, input.data, input.bytes());
   }
   [[noreturn]] static void alone(const char* function) {
     throw Error(Failure::usage, std::string(function) + ": a job of one rank has no peer");
   }
+
+  Device& device_;
 };
 
 }  // namespace
 
-std::string self_why_not(DeviceKind, int ranks) { return ranks == 1 ? "" : "serves one rank"; }
-std::unique_ptr<Communicator> self_create(Job&) { return std::make_unique<SelfCommunicator>(); }
+std::string self_why_not(Job& job, Device&) { return job.size() == 1 ? "" : "serves one rank"; }
+std::unique_ptr<Communicator> self_create(Job&, Device& device) { return std::make_unique<SelfCommunicator>(device); }
 
 }  // namespace tw

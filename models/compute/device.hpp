@@ -20,12 +20,17 @@
 namespace tw {
 
 class Device;
+class Event;
 
 /// Ordered queue of work. On the CPU and the reference device work is done before the call returns.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual void synchronize() = 0;
+  /// What is enqueued from here on runs after the event, which has been recorded; the host does not wait.
+  virtual void wait(Event&) {}
+  /// The library's own handle (cudaStream_t), for libraries that enqueue by themselves; null where there is none.
+  virtual void* native() const { return nullptr; }
 };
 
 /// A point in a stream.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
 #include "tests/comm/support.hpp"
@@ -17,6 +20,7 @@ class Recorder : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 2; }
   std::string name() const override { return "recorder"; }
+  std::string route() const override { return "nowhere"; }
   void all_reduce(Stream&, Tensor values, Reduction reduction) override {
     EXPECT_EQ(reduction, Reduction::sum);
     ranges.emplace_back(values.as<float>() - base, values.count());
@@ -112,8 +116,75 @@ TEST_F(BucketerTest, BeginsAnewAfterFinish) {
   EXPECT_EQ(bucketer.take_statistics().bytes, 3 * count * 4);
 }
 
+/// A communicator with a stream of its own; streams and events write down in which order they are used.
+struct SideRecorder : Recorder {
+  struct Named : Stream {
+    Named(SideRecorder& owner, std::string what) : recorder(owner), name(std::move(what)) {}
+    void synchronize() override { recorder.log.push_back("the host waits for " + name); }
+    void wait(Event& event) override { recorder.log.push_back(name + " waits for " + static_cast<Mark&>(event).name); }
+    SideRecorder& recorder;
+    std::string name;
+  };
+  struct Mark : Event {
+    Mark(SideRecorder& owner, std::string what) : recorder(owner), name(std::move(what)) {}
+    void record(Stream& stream) override {
+      recorder.log.push_back(static_cast<Named&>(stream).name + " marks " + name);
+    }
+    void synchronize() override {}
+    double seconds_since(Event& earlier) override {
+      recorder.log.push_back("time from " + static_cast<Mark&>(earlier).name + " to " + name);
+      return 0.25;
+    }
+    SideRecorder& recorder;
+    std::string name;
+  };
+  Stream* side_stream() override { return &side; }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<Mark>(*this, std::to_string(events++)); }
+  void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
+    Recorder::all_reduce(stream, values, reduction);
+    log.push_back(static_cast<Named&>(stream).name + " reduces " + std::to_string(ranges.back().second));
+  }
+  std::vector<std::string> take() { return std::exchange(log, {}); }
+  std::vector<std::string> log;
+  Named side{*this, "side"}, compute{*this, "compute"};
+  int events = 0;
+};
+
+TEST(BucketerBeside, OrdersTheStreamsAndNeverMakesTheHostWait) {
+  using Log = std::vector<std::string>;
+  constexpr std::int64_t count = 500;
+  Guarded<float> values(count, 1);
+  SideRecorder recorder;
+  recorder.base = values.data();
+  Bucketer bucketer(recorder, 300 * 4);
+  for (int step = 0; step < 2; ++step) {
+    bucketer.ready(recorder.compute, values.tensor(), 0, 200);
+    EXPECT_EQ(recorder.take(), Log{});
+    bucketer.ready(recorder.compute, values.tensor(), 200, 400);
+    const Log times = step == 0 ? Log{} : Log{"time from 1 to 2"};  // of the step before
+    Log expected = times;
+    for (const char* line : {"compute marks 0", "side waits for 0", "side marks 1", "side reduces 400", "side marks 2"})
+      expected.emplace_back(line);
+    EXPECT_EQ(recorder.take(), expected) << "a full bucket starts during backward";
+    bucketer.ready(recorder.compute, values.tensor(), 400, 500);
+    bucketer.finish(recorder.compute, values.tensor());
+    expected = step == 0 ? Log{} : Log{"time from 4 to 5"};
+    for (const char* line : {"compute marks 3", "side waits for 3", "side marks 4", "side reduces 100", "side marks 5",
+                             "compute waits for 5"})
+      expected.emplace_back(line);
+    EXPECT_EQ(recorder.take(), expected);
+  }
+  const BucketStatistics statistics = bucketer.take_statistics();
+  EXPECT_EQ(statistics.collectives, 4);
+  EXPECT_EQ(statistics.bytes, 2 * count * 4);
+  EXPECT_EQ(statistics.seconds, 1.0);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < count; ++i) wrong += values[i] != 4;
+  EXPECT_EQ(wrong, 0) << "each element is summed once a step";
+}
+
 TEST(BucketerOverRanks, LeavesTheSumOnEveryRank) {
-  const auto comm = create_communicator("", test_job(), DeviceKind::cpu);
+  const auto comm = create_communicator("", test_job(), host_device());
   HostStream stream;
   for (const auto start : {Bucketer::Start::at_finish, Bucketer::Start::when_full}) {
     const std::int64_t count = 3 << 20;  // 12 MiB, several buckets, several pieces

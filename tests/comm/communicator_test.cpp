@@ -6,9 +6,11 @@
 #include <random>
 
 #include "comm/mpi/pieces.hpp"
+#include "comm/nccl/library.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/reference/reference_device.hpp"
+#include "tests/comm/fake_gpu.hpp"
 #include "tests/comm/support.hpp"
 
 namespace tw {
@@ -17,10 +19,17 @@ namespace {
 /// A small integer that bf16 holds exactly, also summed over 4 ranks (< 256).
 float fill(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 31); }
 
-/// The one that TW_TEST_COMM names, or the one that the job would choose.
+std::string own_uuid() { return "GPU-" + std::to_string(test_job().rank()); }
+
+/// The one that TW_TEST_COMM names, or the one that the job would choose, over the memory that TW_TEST_MEMORY says:
+/// the host's, a GPU's that only copies may touch (vault), or one that the stand-in NCCL reads (gpu).
 std::unique_ptr<Communicator> tested_communicator() {
-  const char* name = std::getenv("TW_TEST_COMM");
-  return create_communicator(name ? name : "", test_job(), DeviceKind::cpu);
+  const char *name = std::getenv("TW_TEST_COMM"), *memory = std::getenv("TW_TEST_MEMORY");
+  static const std::unique_ptr<FakeGpu> gpu =
+      memory ? std::make_unique<FakeGpu>(
+                   own_uuid(), std::string(memory) == "vault" ? FakeGpu::Memory::vault : FakeGpu::Memory::open)
+             : nullptr;
+  return create_communicator(name ? name : "", test_job(), gpu ? static_cast<Device&>(*gpu) : host_device());
 }
 
 template <class T>
@@ -189,7 +198,7 @@ TEST(Communicator, RepeatsBitByBitOnAllRanks) {
   std::vector<float> first;
   for (int repeat = 0; repeat < 5; ++repeat) {
     std::vector<float> values = start;
-    comm->all_reduce(stream, Tensor{values.data(), DType::float32, {count}}, Reduction::sum);
+    comm->all_reduce(stream, on_device({values.data(), DType::float32, {count}}), Reduction::sum);
     if (repeat == 0) first = values;
     EXPECT_EQ(std::memcmp(first.data(), values.data(), values.size() * sizeof(float)), 0);
   }
@@ -223,19 +232,58 @@ TEST(Registry, ChoosesByRanksAndMemory) {
   const bool alone = test_job().size() == 1;
   const auto device = make_reference_device({});
   EXPECT_EQ(test_job().communicator(*device)->name(), alone ? "self" : "mpi");
-  EXPECT_EQ(create_communicator("", test_job(), DeviceKind::cpu)->name(), alone ? "self" : "mpi");
-  EXPECT_EQ(create_communicator("mpi", test_job(), DeviceKind::reference)->name(), "mpi");
+  EXPECT_EQ(create_communicator("", test_job(), host_device())->route(), alone ? "one rank" : "host memory");
+  EXPECT_EQ(create_communicator("mpi", test_job(), host_device())->name(), "mpi");
   if (!alone) {
-    EXPECT_THROW(create_communicator("self", test_job(), DeviceKind::cpu), Error);
-    EXPECT_THROW(create_communicator("", test_job(), DeviceKind::cuda), Error);
+    EXPECT_THROW(create_communicator("self", test_job(), host_device()), Error);
   }
   try {
-    create_communicator("nickel", test_job(), DeviceKind::cpu);
+    create_communicator("nickel", test_job(), host_device());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.failure(), Failure::usage);
-    EXPECT_STREQ(error.what(), "--comm nickel is not known; known are self, mpi");
+    EXPECT_STREQ(error.what(), "--comm nickel is not known; known are self, nccl, mpi");
   }
+}
+
+TEST(Registry, TakesNcclForOneGpuARank) {
+  FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);
+  const auto chosen = create_communicator("", test_job(), gpu);
+  EXPECT_EQ(chosen->name(), test_job().size() == 1 ? "self" : "nccl");
+  EXPECT_EQ(create_communicator("nccl", test_job(), gpu)->route(), "NCCL 2.28.9");
+}
+
+TEST(Registry, TakesMpiWhereRanksShareAGpuAndNeverSilentlyNccl) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank shares nothing";
+  FakeGpu gpu(test_job().rank() == 1 ? "GPU-0" : own_uuid(), FakeGpu::Memory::vault);
+  const auto chosen = create_communicator("", test_job(), gpu);
+  EXPECT_EQ(chosen->name(), "mpi");
+  EXPECT_EQ(chosen->route(), "device memory, staged in host memory");
+  try {
+    create_communicator("nccl", test_job(), gpu);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::unsupported);
+    EXPECT_NE(std::string(error.what()).find("ranks 0 and 1 share a GPU"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Registry, RefusesOnAllRanksWhatOneCannot) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank is all";
+  FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);
+  Device& mine = test_job().rank() == 1 ? host_device() : static_cast<Device&>(gpu);
+  try {
+    create_communicator("nccl", test_job(), mine);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Nccl, ALibraryThatIsNotThereIsTold) {
+  std::string why;
+  EXPECT_EQ(nccl::Library::open(&why, "libnccl-nowhere.so.2"), nullptr);
+  EXPECT_NE(why.find("LD_LIBRARY_PATH"), std::string::npos) << why;
 }
 
 }  // namespace

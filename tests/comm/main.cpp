@@ -5,7 +5,11 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <thread>
 
+#include "comm/registry.hpp"
+#include "models/compute/reference/reference_device.hpp"
+#include "tests/comm/fake_gpu.hpp"
 #include "tests/comm/support.hpp"
 
 namespace tw {
@@ -40,6 +44,12 @@ int run_scenario(Job& job, const char* name) {
     if (job.is_root()) std::fprintf(stderr, "%s\n", failure.c_str());
     return failure.empty() ? 0 : 4;
   }
+  if (std::strcmp(name, "nccl_loses_a_peer") == 0) {  // TW_STANDIN_NCCL_LOSES_PEER is set
+    FakeGpu gpu("GPU-" + std::to_string(job.rank()), FakeGpu::Memory::open);
+    const auto communicator = create_communicator("nccl", job, gpu);
+    std::this_thread::sleep_for(std::chrono::minutes(1));  // as a host that waits for a stream
+    return 0;
+  }
   std::fprintf(stderr, "unknown scenario %s\n", name);
   return 99;
 }
@@ -47,6 +57,10 @@ int run_scenario(Job& job, const char* name) {
 }  // namespace
 
 Job& test_job() { return *the_job; }
+Device& host_device() {
+  static const std::unique_ptr<Device> device = make_reference_device({});
+  return *device;
+}
 
 }  // namespace tw
 

@@ -1,6 +1,7 @@
 // What the comm tests share: the one job of the process, and tensors in host memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -10,12 +11,24 @@
 namespace tw {
 
 Job& test_job();
+/// The reference device: its memory is the host's.
+Device& host_device();
 
 /// A stream whose work is done before a call returns, and that counts how often it was waited for.
 struct HostStream : Stream {
   int waits = 0;
   void synchronize() override { ++waits; }
+  void* native() const override { return const_cast<HostStream*>(this); }
 };
+
+/// From an address on the host to that on the device under test; 0 where they are the same.
+inline std::ptrdiff_t device_offset = 0;
+inline Tensor on_device(Tensor host) {
+  if (host.data)
+    host.data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host.data) +
+                                        static_cast<std::uintptr_t>(device_offset));
+  return host;
+}
 
 /// Host memory with guard elements on both sides.
 template <class T>
@@ -33,7 +46,7 @@ class Guarded {
         return false;
     return true;
   }
-  Tensor tensor() { return Tensor{data(), sizeof(T) == 2 ? DType::bf16 : DType::float32, Dims{count_}}; }
+  Tensor tensor() { return on_device({data(), sizeof(T) == 2 ? DType::bf16 : DType::float32, Dims{count_}}); }
 
  private:
   static constexpr std::int64_t guards = 32;

@@ -40,6 +40,8 @@ class CudaStream final : public Stream {
   CudaStream& operator=(const CudaStream&) = delete;
   ~CudaStream() override { TW_CUDA_NOTHROW(cudaStreamDestroy(stream_)); }
   void synchronize() override { TW_CUDA(cudaStreamSynchronize(stream_)); }
+  void wait(Event& event) override;
+  void* native() const override { return stream_; }
   cudaStream_t get() const { return stream_; }
 
  private:
@@ -69,8 +71,11 @@ class CudaEvent final : public Event {
   }
 
  private:
+  friend class CudaStream;
   cudaEvent_t event_ = nullptr;
 };
+
+void CudaStream::wait(Event& event) { TW_CUDA(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).event_)); }
 
 class CudaDevice final : public Device {
  public:

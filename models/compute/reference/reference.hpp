@@ -8,7 +8,7 @@
 
 namespace tw::reference {
 
-class ReferenceDevice final : public Device {
+class ReferenceDevice : public Device {
  public:
   explicit ReferenceDevice(int threads) : threads_(threads) {}
   ~ReferenceDevice() override;

@@ -1,0 +1,108 @@
+#include "comm/mpi/staged_communicator.hpp"
+
+#include <array>
+#include <vector>
+
+#include "comm/checks.hpp"
+
+namespace tw {
+namespace {
+
+class StagedCommunicator : public Communicator {
+ public:
+  StagedCommunicator(Device& device, std::unique_ptr<Communicator> host, DirectMemory direct)
+      : device_(device), host_(std::move(host)), direct_(direct) {}
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  std::string name() const override { return host_->name(); }
+  std::string route() const override {
+    return direct_ == DirectMemory::none ? "device memory, staged in host memory"
+                                         : "device memory, read by a CUDA-aware MPI";
+  }
+
+  void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
+    check_values(values, "all_reduce");
+    if (reduces_directly(values)) return host_->all_reduce(stream, values, reduction);
+    const Tensor staged = down(stream, 0, values);
+    host_->all_reduce(stream, staged, reduction);
+    up(stream, staged, values);
+  }
+  void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction reduction) override {
+    check_blocks(input, output, size(), 1, "reduce_scatter");
+    const Tensor staged = room(1, output);  // its blocks are lined up on the host in any case
+    host_->reduce_scatter(stream, down(stream, 0, input), staged, reduction);
+    up(stream, staged, output);
+  }
+  void all_gather(Stream& stream, Tensor input, Tensor output) override {
+    check_blocks(input, output, 1, size(), "all_gather");
+    if (copies_directly()) return host_->all_gather(stream, input, output);
+    const Tensor staged = room(1, output);
+    host_->all_gather(stream, down(stream, 0, input), staged);
+    up(stream, staged, output);
+  }
+  void broadcast(Stream& stream, Tensor values, int root) override {
+    check_values(values, "broadcast");
+    check_peer(root, size(), "broadcast");
+    if (copies_directly()) return host_->broadcast(stream, values, root);
+    const Tensor staged = rank() == root ? down(stream, 0, values) : room(0, values);
+    host_->broadcast(stream, staged, root);
+    if (rank() != root) up(stream, staged, values);
+  }
+  void all_to_all(Stream& stream, Tensor input, Tensor output) override {
+    check_blocks(input, output, size(), size(), "all_to_all");
+    if (copies_directly()) return host_->all_to_all(stream, input, output);
+    const Tensor staged = room(1, output);
+    host_->all_to_all(stream, down(stream, 0, input), staged);
+    up(stream, staged, output);
+  }
+  void send(Stream& stream, Tensor values, int peer) override {
+    check_values(values, "send");
+    check_peer(peer, size(), "send");
+    host_->send(stream, copies_directly() ? values : down(stream, 0, values), peer);
+  }
+  void receive(Stream& stream, Tensor values, int peer) override {
+    check_values(values, "receive");
+    check_peer(peer, size(), "receive");
+    if (copies_directly()) return host_->receive(stream, values, peer);
+    const Tensor staged = room(0, values);
+    host_->receive(stream, staged, peer);
+    up(stream, staged, values);
+  }
+  void barrier(Stream& stream) override { host_->barrier(stream); }
+
+ private:
+  bool copies_directly() const { return direct_ != DirectMemory::none; }
+  // bf16 is widened by the host.
+  bool reduces_directly(const Tensor& values) const { return copies_directly() && values.dtype == DType::float32; }
+
+  /// Host memory of the tensor's shape; grows on first use, then stays.
+  Tensor room(std::size_t which, const Tensor& like) {
+    std::vector<char>& memory = memory_[which];
+    if (memory.size() < like.bytes()) memory.resize(like.bytes());
+    return Tensor{memory.data(), like.dtype, like.dims};
+  }
+  Tensor down(Stream& stream, std::size_t which, const Tensor& from) {
+    const Tensor staged = room(which, from);
+    if (from.bytes() > 0) device_.copy_to_host(stream, staged.data, from.data, from.bytes());
+    stream.synchronize();
+    return staged;
+  }
+  void up(Stream& stream, const Tensor& staged, const Tensor& to) {
+    if (to.bytes() > 0) device_.copy_from_host(stream, to.data, staged.data, to.bytes());
+    stream.synchronize();  // the host's memory serves the next call
+  }
+
+  Device& device_;
+  std::unique_ptr<Communicator> host_;
+  DirectMemory direct_;
+  std::array<std::vector<char>, 2> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_staged_communicator(Device& device, std::unique_ptr<Communicator> host,
+                                                       DirectMemory direct) {
+  return std::make_unique<StagedCommunicator>(device, std::move(host), direct);
+}
+
+}  // namespace tw

@@ -1,0 +1,185 @@
+// Collectives between GPUs by NCCL, one rank for each GPU. All are enqueued on the caller's stream and return at once.
+//
+// A lost peer shows as an asynchronous error of the communicator, while the host waits for a stream that will never
+// end: a thread asks for it once a second, and ends the job with the reason.
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "comm/checks.hpp"
+#include "comm/nccl/library.hpp"
+#include "comm/registry.hpp"
+#include "models/compute/error.hpp"
+
+namespace tw {
+namespace {
+
+using nccl::Library;
+
+constexpr int lost_peer_exit = 3;  // environment (DESIGN §9)
+
+nccl::Type type_of(const Tensor& tensor) { return tensor.dtype == DType::bf16 ? nccl::bfloat16 : nccl::float32; }
+nccl::Operation operation(Reduction reduction) { return reduction == Reduction::sum ? nccl::sum : nccl::maximum; }
+std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.count()); }
+
+#define TW_NCCL_CALL(expression) check((expression), #expression, __FILE__, __LINE__)
+
+class NcclCommunicator : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<const Library> library, Job& job, Device& device)
+      : library_(std::move(library)), job_(job), device_(device), side_stream_(device.create_stream()) {
+    // Creating the stream has made the device the calling thread's current one, which NCCL takes.
+    nccl::UniqueId id{};
+    std::string failure;
+    if (job.is_root()) {
+      const int result = library_->ncclGetUniqueId(&id);
+      if (result != nccl::success) failure = library_->text(result);
+    }
+    failure = job.agree(failure);
+    if (!failure.empty()) throw Error(Failure::environment, "NCCL: no identity for this job: " + failure);
+    const std::string bytes = job.broadcast(std::string(id.internal, sizeof id.internal));
+    std::memcpy(id.internal, bytes.data(), sizeof id.internal);
+    TW_NCCL_CALL(library_->ncclCommInitRank(&comm_, job.size(), id, job.rank()));
+    watch_ = std::thread([this] { watch(); });
+  }
+  ~NcclCommunicator() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_all();
+    watch_.join();
+    if (const int result = library_->ncclCommDestroy(comm_); result != nccl::success)
+      std::fprintf(stderr, "NCCL: %s in ncclCommDestroy\n", library_->text(result).c_str());
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  int rank() const override { return job_.rank(); }
+  int size() const override { return job_.size(); }
+  std::string name() const override { return "nccl"; }
+  std::string route() const override { return "NCCL " + library_->version(); }
+  Stream* side_stream() override { return side_stream_.get(); }
+  std::unique_ptr<Event> create_event() override { return device_.create_event(); }
+
+  void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
+    check_values(values, "all_reduce");
+    if (values.count() == 0) return;
+    TW_NCCL_CALL(library_->ncclAllReduce(values.data, values.data, count_of(values), type_of(values),
+                                         operation(reduction), comm_, stream.native()));
+  }
+  void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction reduction) override {
+    check_blocks(input, output, size(), 1, "reduce_scatter");
+    if (output.count() == 0) return;
+    TW_NCCL_CALL(library_->ncclReduceScatter(input.data, output.data, count_of(output), type_of(output),
+                                             operation(reduction), comm_, stream.native()));
+  }
+  void all_gather(Stream& stream, Tensor input, Tensor output) override {
+    check_blocks(input, output, 1, size(), "all_gather");
+    if (input.count() == 0) return;
+    TW_NCCL_CALL(
+        library_->ncclAllGather(input.data, output.data, count_of(input), type_of(input), comm_, stream.native()));
+  }
+  void broadcast(Stream& stream, Tensor values, int root) override {
+    check_values(values, "broadcast");
+    check_peer(root, size(), "broadcast");
+    if (values.count() == 0) return;
+    TW_NCCL_CALL(library_->ncclBroadcast(values.data, values.data, count_of(values), type_of(values), root, comm_,
+                                         stream.native()));
+  }
+  void all_to_all(Stream& stream, Tensor input, Tensor output) override {
+    check_blocks(input, output, size(), size(), "all_to_all");
+    const std::int64_t n = input.count() / size();
+    if (n == 0) return;
+    TW_NCCL_CALL(library_->ncclGroupStart());
+    for (int peer = 0; peer < size(); ++peer) {
+      TW_NCCL_CALL(library_->ncclSend(input.slice(peer * n, {n}).data, static_cast<std::size_t>(n), type_of(input),
+                                      peer, comm_, stream.native()));
+      TW_NCCL_CALL(library_->ncclRecv(output.slice(peer * n, {n}).data, static_cast<std::size_t>(n), type_of(output),
+                                      peer, comm_, stream.native()));
+    }
+    TW_NCCL_CALL(library_->ncclGroupEnd());
+  }
+  void send(Stream& stream, Tensor values, int peer) override {
+    check_values(values, "send");
+    check_peer(peer, size(), "send");
+    if (values.count() == 0) return;
+    TW_NCCL_CALL(library_->ncclSend(values.data, count_of(values), type_of(values), peer, comm_, stream.native()));
+  }
+  void receive(Stream& stream, Tensor values, int peer) override {
+    check_values(values, "receive");
+    check_peer(peer, size(), "receive");
+    if (values.count() == 0) return;
+    TW_NCCL_CALL(library_->ncclRecv(values.data, count_of(values), type_of(values), peer, comm_, stream.native()));
+  }
+  void barrier(Stream& stream) override {
+    stream.synchronize();
+    job_.barrier();
+  }
+
+ private:
+  void check(int result, const char* expression, const char* file, int line) const {
+    if (result == nccl::success || result == nccl::in_progress) return;
+    throw ApiError("NCCL", result, library_->text(result), expression, file, line);
+  }
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ends_; })) {
+      int error = nccl::success;
+      const int asked = library_->ncclCommGetAsyncError(comm_, &error);
+      if (asked != nccl::success) error = asked;
+      if (error == nccl::success || error == nccl::in_progress) continue;
+      std::fprintf(
+          stderr,
+          "trainwatt-train: error: rank %d on %s: NCCL: %s (code %d): a rank is gone, or the network between the "
+          "GPUs has failed; see the other ranks' messages, or set NCCL_DEBUG=WARN and run again with --resume\n",
+          job_.rank(), job_.host().c_str(), library_->text(error).c_str(), error);
+      job_.abort(lost_peer_exit);
+    }
+  }
+
+  std::shared_ptr<const Library> library_;
+  Job& job_;
+  Device& device_;
+  std::unique_ptr<Stream> side_stream_;
+  nccl::Handle comm_ = nullptr;
+  std::thread watch_;
+  std::mutex mutex_;  // guards ends_
+  std::condition_variable wake_;
+  bool ends_ = false;
+};
+
+}  // namespace
+
+std::string nccl_why_not(Job& job, Device& device) {
+  const DeviceInfo info = device.info();
+  std::map<std::string, int> owners;
+  std::string shared;
+  const std::vector<std::string> gpus = job.gather(job.host() + " " + info.uuid);
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
+    const auto [owner, is_new] = owners.emplace(gpus[rank], static_cast<int>(rank));
+    if (!is_new && shared.empty())
+      shared = "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) + " share a GPU (" +
+               gpus[rank] + "), which NCCL refuses";
+  }
+  if (info.kind != DeviceKind::cuda) return "serves GPU memory";
+  if (!shared.empty()) return shared;
+  std::string why;
+  Library::open(&why);
+  return why;
+}
+
+std::unique_ptr<Communicator> nccl_create(Job& job, Device& device) {
+  std::string why;
+  std::shared_ptr<const Library> library = Library::open(&why);
+  if (!library) throw Error(Failure::environment, why);
+  return std::make_unique<NcclCommunicator>(std::move(library), job, device);
+}
+
+}  // namespace tw

@@ -1,0 +1,49 @@
+// A "GPU" for tests without one: the reference device under another kind. In its vault no address may be touched but by
+// the device's own copies: what reads or writes it from the host crashes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "models/compute/reference/reference.hpp"
+#include "tests/comm/support.hpp"
+
+namespace tw {
+
+class FakeGpu : public reference::ReferenceDevice {
+ public:
+  enum class Memory { open, vault };
+  FakeGpu(std::string uuid, Memory memory)
+      : ReferenceDevice(1), uuid_(std::move(uuid)), is_vault_(memory == Memory::vault) {
+    device_offset = is_vault_ ? vault_offset : 0;
+  }
+  ~FakeGpu() override { device_offset = 0; }
+
+  DeviceInfo info() const override {
+    DeviceInfo info = ReferenceDevice::info();
+    info.kind = DeviceKind::cuda;
+    info.uuid = uuid_;
+    return info;
+  }
+  void copy_from_host(Stream& stream, void* device_data, const void* host, std::size_t bytes) override {
+    ReferenceDevice::copy_from_host(stream, opened(device_data), host, bytes);
+  }
+  void copy_to_host(Stream& stream, void* host, const void* device_data, std::size_t bytes) override {
+    ReferenceDevice::copy_to_host(stream, host, opened(device_data), bytes);
+  }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
+
+ private:
+  // Beyond what user space has mapped (x86-64 and AArch64 with 48 bits).
+  static constexpr std::ptrdiff_t vault_offset = std::ptrdiff_t{1} << 47;
+  template <class T>
+  T* opened(T* data) const {
+    return is_vault_ ? reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(data) - vault_offset) : data;
+  }
+
+  std::string uuid_;
+  bool is_vault_;
+};
+
+}  // namespace tw
