@@ -32,6 +32,8 @@ constexpr FlagNote flag_notes[] = {
      "a rank may use fewer CPUs than threads were asked for, or than its share of the node's cores. Launch with "
      "--bind-to none, or --map-by slot:PE=N."},
     {"oversubscribed", "there are more threads than CPUs: ranks wait for each other. Use fewer ranks or threads."},
+    {"shared_gpu",
+     "several ranks compute on one GPU and wait for each other: not for publication. Start one rank for each GPU."},
     {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},
     {"not_steady",
      "the step time was still changing when the warm-up had taken as long as a trial, or too few steps fitted into it "

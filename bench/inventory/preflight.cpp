@@ -24,6 +24,12 @@ std::string plural(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
 const HostInfo* find_host(std::span<const HostInfo> hosts, const std::string& name) {
   const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const HostInfo& host) { return host.name == name; });
   return found == hosts.end() ? nullptr : &*found;
@@ -107,6 +113,20 @@ std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
   return warnings;
 }
 
+std::vector<Warning> warn_shared_gpus(std::span<const DeviceEntry> devices) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> ranks_of;
+  for (const DeviceEntry& device : devices)
+    if (!device.uuid.empty()) ranks_of[{device.host, device.uuid}].push_back(std::to_string(device.rank));
+  std::vector<Warning> warnings;
+  for (const auto& [gpu, ranks] : ranks_of)
+    if (ranks.size() > 1)
+      warnings.push_back({"shared_gpu", plural(ranks.size(), "rank") + " (" + join(ranks) + ") share " + gpu.second + " on " +
+                                            gpu.first +
+                                            ": they wait for each other, and gradients go by way of the host: not for "
+                                            "publication; start one rank for each GPU"});
+  return warnings;
+}
+
 std::vector<Warning> warn_unequal_hosts(std::span<const HostInfo> hosts) {
   std::vector<Warning> warnings;
   if (hosts.empty()) return warnings;
@@ -173,7 +193,7 @@ std::vector<Warning> warn_debug_build() {
 std::vector<Warning> preflight(std::span<const DeviceEntry> devices, std::span<const HostInfo> hosts,
                                int threads_requested) {
   std::vector<Warning> all;
-  for (auto&& some : {warn_narrow_affinity(devices, hosts, threads_requested), warn_oversubscription(devices, hosts),
+  for (auto&& some : {warn_narrow_affinity(devices, hosts, threads_requested), warn_oversubscription(devices, hosts), warn_shared_gpus(devices),
                       warn_unequal_hosts(hosts), warn_steal(hosts), warn_governor(hosts), warn_debug_build()})
     all.insert(all.end(), some.begin(), some.end());
   return all;

@@ -24,6 +24,8 @@ std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices, 
 /// "oversubscribed": the CPU ranks of a node run more threads than their masks together, or the cgroup quota, have
 /// CPUs.
 std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices, std::span<const HostInfo> hosts);
+/// "shared_gpu": several ranks compute on one GPU. One warning for each GPU.
+std::vector<Warning> warn_shared_gpus(std::span<const DeviceEntry> devices);
 /// "unequal_hosts": CPU model, core count, memory (by more than 5 %) or governor differ between nodes.
 std::vector<Warning> warn_unequal_hosts(std::span<const HostInfo> hosts);
 /// "steal": the hypervisor gave more than 1 % of the node's CPU time to others, since boot.

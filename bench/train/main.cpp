@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "bench/inventory/inventory.hpp"
+#include "bench/train/device_choice.hpp"
 #include "bench/train/interruption.hpp"
 #include "bench/train/dry_run.hpp"
 #include "bench/train/export_step.hpp"
@@ -25,44 +26,6 @@
 
 namespace tw {
 namespace {
-
-struct DeviceChoice {
-  std::string name, note;  ///< a line to say about it; may be empty
-};
-/// `auto` takes CUDA where a GPU is visible and the cuda device has the operators to train, and says which way it went; a
-/// visible GPU that cannot be used is an error, never a silent CPU run.
-DeviceChoice choose_device(const std::string& wanted) {
-  if (wanted != "auto") return {wanted, ""};
-  for (const Backend& backend : backends()) {
-    if (backend.kind != DeviceKind::cuda || backend.count() == 0) continue;
-    if (backend.create({})->supports(Op::linear_forward, DType::float32)) return {"cuda", "device auto: a GPU is visible, so cuda is used"};
-    return {"cpu", "device auto: a GPU is visible, but the cuda device cannot train yet, so the CPU is used"};
-  }
-  return {"cpu", ""};
-}
-
-/// Threads asked for: --threads, else OMP_NUM_THREADS (its first number, where it is a list), else 0.
-int threads_requested(const Options& options) {
-  if (options.threads > 0) return options.threads;
-  const char* text = std::getenv("OMP_NUM_THREADS");
-  if (text == nullptr || *text == '\0') return 0;
-  const char* end = text + std::strcspn(text, ",");
-  int threads = 0;
-  const auto [last, error] = std::from_chars(text, end, threads);
-  if (error != std::errc() || last != end || threads < 1)
-    throw UsageError(fmt::format("OMP_NUM_THREADS={}: must be a number from 1, or unset", text));
-  return threads;
-}
-
-/// Threads of this rank: as asked for, else the CPUs of the affinity mask shared out among the ranks on
-/// this node that have the same mask (collective).
-int choose_threads(int requested, Job& job) {
-  const std::vector<int> affinity = affinity_list();
-  const std::vector<std::string> masks = job.gather(fmt::format("{}:{}", job.node(), fmt::join(affinity, ",")));
-  if (requested > 0) return requested;
-  const auto sharers = std::count(masks.begin(), masks.end(), masks[static_cast<std::size_t>(job.rank())]);
-  return std::max<int>(1, static_cast<int>(affinity.size()) / static_cast<int>(std::max<std::ptrdiff_t>(1, sharers)));
-}
 
 void say(const Job& job, const std::string& text) {
   if (job.is_root()) std::fprintf(stderr, "trainwatt-train: %s\n", text.c_str());
@@ -159,7 +122,7 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   agree_on_plan(job, plan, options);
   const int threads = choose_threads(requested_threads, job);
   std::unique_ptr<Device> device;
-  together(job, [&] { device = create_device(choice.name, DeviceOptions{job.local_rank(), threads}); });
+  together(job, [&] { device = create_device(choice.name, DeviceOptions{gpu_index(job.local_rank(), choice.visible), threads}); });
   if (!choice.note.empty()) say(job, choice.note);
   if (options.dry_run) {
     dry_run(job, *device, plan, options);

@@ -1,4 +1,5 @@
 // Who reads and sets what: one reader for each machine, one hand for each GPU.
+#include "bench/train/device_choice.hpp"
 #include "bench/train/machines.hpp"
 
 #include <gtest/gtest.h>
@@ -55,6 +56,14 @@ TEST(Machines, NodesOfOneMachineShareAReaderAndOtherMachinesHaveTheirOwn) {
   EXPECT_TRUE(other.only_here().empty());
   EXPECT_EQ(other.visible(), Names{"c"});
   EXPECT_EQ(other.visible_anywhere(), (Names{"a", "b", "c"}));
+}
+
+TEST(DeviceChoice, RanksOfANodeTakeItsGpusInTurn) {
+  EXPECT_EQ(gpu_index(0, 4), 0);
+  EXPECT_EQ(gpu_index(3, 4), 3);
+  EXPECT_EQ(gpu_index(5, 4), 1) << "more ranks than GPUs share them";
+  EXPECT_EQ(gpu_index(3, 1), 0) << "each task is shown its own";
+  EXPECT_EQ(choose_device("reference").name, "reference");
 }
 
 }  // namespace

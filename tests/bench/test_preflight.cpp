@@ -93,6 +93,19 @@ TEST(Oversubscription, CgroupQuota) {
   EXPECT_NE(warnings[0].text.find("2.5 CPUs"), std::string::npos);
 }
 
+TEST(SharedGpus, OneOfAHostIsTakenByOneRank) {
+  std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0}, 1), make_rank(1, "a", {0}, 1), make_rank(2, "b", {0}, 1)};
+  EXPECT_TRUE(warn_shared_gpus(ranks).empty()) << "CPUs have no UUID";
+  ranks[0].uuid = ranks[2].uuid = "GPU-1";  // of two hosts: a name made up twice is no sharing
+  ranks[1].uuid = "GPU-2";
+  EXPECT_TRUE(warn_shared_gpus(ranks).empty());
+  ranks[1].uuid = "GPU-1";
+  const auto warnings = warn_shared_gpus(ranks);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].flag, "shared_gpu");
+  EXPECT_NE(warnings[0].text.find("2 ranks (0, 1) share GPU-1 on a"), std::string::npos) << warnings[0].text;
+}
+
 TEST(UnequalHosts, NamesTheDifference) {
   std::vector<HostInfo> hosts = {make_host("a", 8), make_host("b", 8)};
   hosts[1].memory_bytes -= hosts[1].memory_bytes / 50;  // firmware takes different shares

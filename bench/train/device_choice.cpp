@@ -1,0 +1,53 @@
+#include "bench/train/device_choice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "bench/inventory/inventory.hpp"
+#include "bench/train/outcome.hpp"
+#include "models/compute/registry.hpp"
+
+namespace tw {
+
+DeviceChoice choose_device(const std::string& wanted) {
+  for (const Backend& backend : backends()) {
+    if (wanted != "auto") {
+      if (wanted == backend.name) return {wanted, "", std::max(1, backend.count())};
+      continue;
+    }
+    if (backend.kind != DeviceKind::cuda || backend.count() == 0) continue;
+    if (backend.create({})->supports(Op::linear_forward, DType::float32))
+      return {"cuda", "device auto: a GPU is visible, so cuda is used", backend.count()};
+    return {"cpu", "device auto: a GPU is visible, but the cuda device cannot train yet, so the CPU is used"};
+  }
+  return {wanted == "auto" ? "cpu" : wanted, ""};
+}
+
+int gpu_index(int local_rank, int visible) { return visible > 1 ? local_rank % visible : 0; }
+
+int threads_requested(const Options& options) {
+  if (options.threads > 0) return options.threads;
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return 0;
+  const char* end = text + std::strcspn(text, ",");
+  int threads = 0;
+  const auto [last, error] = std::from_chars(text, end, threads);
+  if (error != std::errc() || last != end || threads < 1)
+    throw UsageError(fmt::format("OMP_NUM_THREADS={}: must be a number from 1, or unset", text));
+  return threads;
+}
+
+int choose_threads(int requested, Job& job) {
+  const std::vector<int> affinity = affinity_list();
+  const std::vector<std::string> masks = job.gather(fmt::format("{}:{}", job.node(), fmt::join(affinity, ",")));
+  if (requested > 0) return requested;
+  const auto sharers = std::count(masks.begin(), masks.end(), masks[static_cast<std::size_t>(job.rank())]);
+  return std::max<int>(1, static_cast<int>(affinity.size()) / static_cast<int>(std::max<std::ptrdiff_t>(1, sharers)));
+}
+
+}  // namespace tw
