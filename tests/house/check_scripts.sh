@@ -64,6 +64,28 @@ for name in train sweep; do
 done
 expect 2 'launch once|requeue' "$root/scripts/slurm/launch" twice
 expect 3 'SLURM_JOB_ID is not set' env -u SLURM_JOB_ID "$root/scripts/slurm/launch" once --model gpt2-tiny
+# shellcheck disable=SC2016  # the stand-ins expand these
+{
+  stand_in mpirun '[ "$1" != --version ] || exit 0; shift 2; exec "$@"'
+  stand_in trainwatt-train 'echo "asked for $*"'
+  stand_in scontrol 'exit 0'
+}
+in_job=(env SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n SLURM_NTASKS=1 SLURM_TASKS_PER_NODE=1 SLURM_CPUS_ON_NODE=1
+  TRAINWATT_BIN="$work/bin" TRAINWATT_LAUNCHER=mpirun "$root/scripts/slurm/launch")
+stand_in trainwatt 'exit 1'
+expect 0 'asked for --suite quick --dry-run' "${in_job[@]}" once --suite quick --out "$work/none" --dry-run
+# A run that is stopped after a point: queued again where it ends with 5, not where its settings could not be put back.
+for code in 3 5; do
+  stand_in trainwatt-train "trap '' USR1; mkdir -p $work/run$code; echo {} >$work/run$code/records.jsonl
+kill -USR1 \$PPID; sleep 0.2; exit $code"
+  said='queued again'
+  if [ $code = 3 ]; then said='launch 1 on n'; fi
+  expect $code "$said" "${in_job[@]}" requeue --out "$work/run$code"
+  if [ $code = 3 ] && grep -q 'queued again' "$work/output"; then
+    echo "launch queues again what has ended with 3"
+    failures=$((failures + 1))
+  fi
+done
 stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"
