@@ -54,8 +54,10 @@ Json sizes_of(const NetworkDescription& network) {
 
 Json json_of(const TaskDescription& t) {
   Json json = {{"name", t.name}, {"model", t.model}, {"seq_len", t.seq_len}, {"global_batch", t.global_batch}};
-  json["optimizer"] = {{"learning_rate", decimal(t.learning_rate)}, {"warmup_steps", t.warmup_steps}, {"decay_steps", t.decay_steps},
-                       {"final_share", decimal(t.final_learning_rate_share)}};
+  json["optimizer"] = {{"learning_rate", t.learning_rate},
+                       {"warmup_steps", t.warmup_steps},
+                       {"decay_steps", t.decay_steps},
+                       {"final_share", t.final_learning_rate_share}};
   json["metric"] = to_string(t.metric), json["target"] = t.target, json["held_out_samples"] = t.held_out_samples;
   json["evaluation_interval"] = t.evaluation_interval, json["most_steps"] = t.most_steps;
   return json;

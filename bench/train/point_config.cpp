@@ -36,8 +36,8 @@ TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) 
   config.accumulate = point.accumulate;
   config.optimizer = default_optimizer(point.network);
   if (point.task) {
-    config.optimizer.learning_rate = point.task->learning_rate;
-    config.optimizer.final_learning_rate_share = point.task->final_learning_rate_share;
+    config.optimizer.learning_rate = static_cast<float>(point.task->learning_rate);
+    config.optimizer.final_learning_rate_share = static_cast<float>(point.task->final_learning_rate_share);
     config.optimizer.warmup_steps = point.task->warmup_steps;
     config.optimizer.decay_steps = point.task->decay_steps;
   }

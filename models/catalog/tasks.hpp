@@ -17,7 +17,7 @@ struct TaskDescription {
   std::int64_t seq_len = 0;       ///< 0: images
   std::int64_t global_batch = 0;  ///< samples of an optimizer step, whatever ranks and accumulation make of it
   // The schedule (models/optimizers/optimizer.hpp); all else of the optimizer is the network's published recipe.
-  float learning_rate = 0, final_learning_rate_share = 0;
+  double learning_rate = 0, final_learning_rate_share = 0;
   std::int64_t warmup_steps = 0, decay_steps = 0;
   Metric metric = Metric::excess_loss;
   double target = 0;                     ///< at or under it the target is reached

@@ -24,13 +24,14 @@ struct Draw {
   float phase_turns;
 };
 
-Draw draw(std::uint64_t seed, std::uint64_t stream, std::int64_t classes) {
+Draw draw(std::uint64_t seed, std::uint64_t stream, std::int64_t classes, Split split) {
   const PhiloxWords words = random_block(seed, stream, std::uint64_t{1} << 62);  // far beyond the noise
   const auto scaled = [classes](std::uint32_t word) {
     return static_cast<std::int64_t>((std::uint64_t{word} * static_cast<std::uint64_t>(classes)) >> 32);
   };
   Draw result{scaled(words.word[0]), 0, to_uniform(words.word[1])};
-  result.label = to_uniform(words.word[2]) < ImageSource::label_noise ? scaled(words.word[3]) : result.true_label;
+  const bool is_noisy = split == Split::training && to_uniform(words.word[2]) < ImageSource::label_noise;
+  result.label = is_noisy ? scaled(words.word[3]) : result.true_label;
   return result;
 }
 
@@ -104,7 +105,7 @@ void ImageSource::fill(Split split, std::uint64_t first_sample, std::int64_t cou
     const std::int64_t end = std::min(pixels, begin + piece_pixels);
     const std::uint64_t stream = random_stream(split == Split::training ? "images.training" : "images.held_out",
                                                first_sample + static_cast<std::uint64_t>(image));
-    const Draw drawn = draw(seed_, stream, classes_);
+    const Draw drawn = draw(seed_, stream, classes_, split);
     if (begin == 0) {
       labels[image] = static_cast<std::int32_t>(drawn.label);
       if (true_labels != nullptr) true_labels[image] = static_cast<std::int32_t>(drawn.true_label);
@@ -118,39 +119,9 @@ void ImageSource::fill(Split split, std::uint64_t first_sample, std::int64_t cou
   }
 }
 
-double orthogonal_error(std::int64_t classes, double gamma) {
-  if (classes <= 32) {
-    double error = 0, binomial = 1;
-    for (std::int64_t k = 1; k < classes; ++k) {
-      binomial = binomial * static_cast<double>(classes - k) / static_cast<double>(k);  // binom(C−1, k)
-      const double kd = static_cast<double>(k);
-      error += (k % 2 == 1 ? 1 : -1) * binomial / (kd + 1) * std::exp(-gamma * kd / (kd + 1));
-    }
-    return error;
-  }
-  // P = ∫ (1 − (1 − e^{−r²/2})^{C−1}) · r·e^{−(r² + 2γ)/2}·I₀(r·sqrt(2γ)) dr: the wrong envelopes are Rayleigh, the
-  // right one is Rician. Simpson on the part of the axis where the Rician density is not negligible; Φ-like, smooth,
-  // 2000 panels.
-  const double center = std::sqrt(2 * gamma);
-  const double low = std::max(0.0, center - 12), high = center + 12;
-  const int panels = 2000;
-  double sum = 0;
-  for (int i = 0; i <= panels; ++i) {
-    const double r = low + (high - low) * i / panels, x = r * center;
-    // I₀(x)·e^{−x}: the library's below 500, the asymptotic series (Abramowitz & Stegun 9.7.1) above.
-    const double bessel = x < 500 ? std::cyl_bessel_i(0.0, x) * std::exp(-x)
-                                  : (1 + 1 / (8 * x) + 9 / (128 * x * x)) / std::sqrt(2 * std::numbers::pi * x);
-    const double density = r * bessel * std::exp(-0.5 * (r - center) * (r - center));
-    const double wrong = -std::expm1(static_cast<double>(classes - 1) * std::log1p(-std::exp(-0.5 * r * r)));
-    const double weight = i == 0 || i == panels ? 1 : (i % 2 == 1 ? 4 : 2);
-    sum += weight * (r > 0 ? wrong * density : 0);
-  }
-  return sum * (high - low) / panels / 3;
-}
-
-double ImageSource::bayes_error() const {
-  const double count = static_cast<double>(size_) * size_ * channels_;
-  const double error = orthogonal_error(classes_, amplitude * amplitude * count / (4 * sigma * sigma));
+double ImageSource::bayes_error(Split split) const {
+  const double error = grating_error(size_, channels_, classes_);
+  if (split == Split::held_out) return error;
   return 1 - (1 - label_noise) * (1 - error) - label_noise / static_cast<double>(classes_);
 }
 

@@ -50,15 +50,4 @@ void SyntheticData::generate(Split split, std::uint64_t first_sample) {
   }
 }
 
-double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
-  constexpr std::uint64_t any_seed = 0;
-  if (!network.is_tokens()) {
-    const ResnetDescription& shape = network.resnet();
-    return ImageSource(shape.image_size, shape.image_channels, shape.classes, any_seed).bayes_error();
-  }
-  const TokenSource source(network.gpt2().vocabulary, any_seed);
-  const auto positions = static_cast<double>(seq_len);
-  return ((positions - 1) * source.entropy_rate() + source.bigram_entropy()) / positions;
-}
-
 }  // namespace tw

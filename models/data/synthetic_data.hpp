@@ -13,11 +13,6 @@ namespace tw {
 
 class ImageSource;
 
-/// The best that any model can do on unseen samples, exact whatever the seed. Tokens: the least expected loss, in nats a
-/// token: the entropy rate, but for the first position of a sequence, whose target follows one visible token only (the one
-/// before it is hidden). Images: the error of the best classifier.
-double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
-
 class SyntheticData {
  public:
   /// `threads` make a batch; its values do not depend on them.

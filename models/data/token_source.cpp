@@ -1,7 +1,5 @@
 #include "models/data/token_source.hpp"
 
-#include <array>
-#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -10,8 +8,6 @@
 
 namespace tw {
 namespace {
-
-constexpr std::array<double, 4> probability = {0.5, 0.25, 0.125, 0.125};
 
 // Three bits decide k: 0–3 → 0, 4–5 → 1, 6 → 2, 7 → 3.
 constexpr std::uint8_t k_of_bits[8] = {0, 0, 0, 0, 1, 1, 2, 3};
@@ -32,12 +28,6 @@ std::vector<std::int32_t> shuffled(std::int64_t count, std::uint64_t seed, std::
               values[static_cast<std::size_t>(draw(seed, stream, static_cast<std::uint64_t>(i), i + 1))]);
   }
   return values;
-}
-
-double entropy(const std::array<double, 4>& p) {
-  double sum = 0;
-  for (const double value : p) sum -= value > 0 ? value * std::log(value) : 0;
-  return sum;
 }
 
 }  // namespace
@@ -73,16 +63,6 @@ void TokenSource::fill(Split split, std::uint64_t sample, std::int32_t* tokens, 
     before = previous;
     previous = following;
   }
-}
-
-double TokenSource::entropy_rate() const { return entropy(probability); }
-
-double TokenSource::bigram_entropy() const {
-  std::array<double, 4> mixture{};
-  for (const std::uint8_t group : group_) {
-    for (std::size_t k = 0; k < 4; ++k) mixture[(k + group) % 4] += probability[k] / static_cast<double>(group_.size());
-  }
-  return entropy(mixture);
 }
 
 }  // namespace tw

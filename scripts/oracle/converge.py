@@ -164,7 +164,8 @@ class Training:
         self.weights = {name: jnp.asarray(value, jnp.float32) for name, value in weights.items()}
         self.first = {name: jnp.zeros_like(value) for name, value in self.weights.items()}
         self.second = {name: jnp.zeros_like(value) for name, value in self.weights.items()}
-        self.held_out = self.groups(self.source.batch(np.random.default_rng([seed, 2]), task["held_out_samples"]))
+        held_out = self.source.batch(np.random.default_rng([seed, 2]), task["held_out_samples"], held_out=True)
+        self.held_out = self.groups(held_out)
         self.done = 0
         self.step_function, self.evaluate_function = functions(is_tokens, json.dumps(shape))
 
@@ -184,9 +185,9 @@ class Training:
         return value - self.source.floor if self.network is gpt2 else value
 
 
-def curve(task, shape, recipe, micro_batch, seed):
+def curve(training):
     """The metric at each evaluation, to a quarter beyond the first passage."""
-    training, values, end = Training(task, shape, recipe, micro_batch, seed), [], task["most_steps"]
+    task, values, end = training.task, [], training.task["most_steps"]
     for step in range(1, task["most_steps"] + 1):
         training.step()
         if step % task["evaluation_interval"] == 0:
@@ -203,7 +204,7 @@ def main():
     parser.add_argument("--tasks", required=True, help="what `trainwatt models --json` prints")
     parser.add_argument("--out", required=True, help="folder for TASK.json")
     parser.add_argument("--task", help="names, comma-separated (all)")
-    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--micro-batch", help="of networks with batch norm, comma-separated (each half of the global batch down to 8)")
     arguments = parser.parse_args()
     catalog = json.loads(Path(arguments.tasks).read_text())
@@ -223,14 +224,17 @@ def main():
             curves = []
             for seed in range(1, arguments.seeds + 1):
                 began = time.monotonic()
-                curves.append(curve(task, shape, task["optimizer"], size, seed))
+                training = Training(task, shape, task["optimizer"], size, seed)
+                curves.append(curve(training))
                 first = next((i for i, value in enumerate(curves[-1], 1) if value <= task["target"]), None)
                 print(f"{task['name']} micro-batch {size} seed {seed}: "
                       f"{'not reached' if first is None else first * task['evaluation_interval']} steps, "
                       f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
             runs.append({"micro_batch": None if task["metric"] == "excess_loss" else size, "curves": curves})
-        document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch", "held_out_samples",
-                                               "evaluation_interval", "optimizer")}
+        document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
+                                               "held_out_samples", "evaluation_interval")}
+        document["optimizer"] = {"kind": training.network.OPTIMIZER["kind"], **task["optimizer"]}
+        document["parameters"] = sum(weight.size for weight in training.weights.values())
         document["framework"] = f"JAX {jax.__version__}, float32, CPU"
         document["runs"] = runs
         text = json.dumps(document, indent=1)

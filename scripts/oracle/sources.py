@@ -28,7 +28,7 @@ class Tokens:
         self.floor = ((self.seq_len - 1) * entropy(SHARES) + entropy(mixture)) / self.seq_len
         return self
 
-    def batch(self, rng, count):
+    def batch(self, rng, count, held_out=False):
         tokens = np.empty((count, self.seq_len + 2), np.int64)
         tokens[:, :2] = rng.integers(self.vocabulary, size=(count, 2))  # the hidden one, the first
         for t in range(2, self.seq_len + 2):
@@ -40,7 +40,7 @@ class Tokens:
 
 class Gratings:
     """cos(2π(fx·column + fy·row)/S + phase) in standard normal noise, equal in all channels; a tenth of the labels is drawn
-    anew. One frequency pair a class, on the coarsest grid of the open half plane below Nyquist that has enough."""
+    anew, but for held-out images. One frequency pair a class, on the coarsest grid of the open half plane below Nyquist that has enough."""
 
     LABEL_NOISE = 0.1
 
@@ -55,17 +55,18 @@ class Gratings:
         self.pairs = sorted(pairs, key=lambda pair: pair[0] ** 2 + pair[1] ** 2)[:classes]
         gamma = size * size * channels / 4
         wrong = sum((-1) ** (k + 1) * math.comb(classes - 1, k) / (k + 1) * math.exp(-gamma * k / (k + 1)) for k in range(1, classes))
-        self.floor = 1 - (1 - self.LABEL_NOISE) * (1 - wrong) - self.LABEL_NOISE / classes
+        self.floor = wrong
 
     def drawn(self, rng):
         return self  # nothing of it is random
 
-    def batch(self, rng, count):
+    def batch(self, rng, count, held_out=False):
         label = rng.integers(self.classes, size=count)
         row, column = np.mgrid[: self.size, : self.size]
         x, y = np.array(self.pairs)[label].T[:, :, None, None]
         phase = rng.uniform(0, 2 * math.pi, (count, 1, 1))
         wave = np.cos(2 * math.pi * (x * column + y * row) / self.size + phase)
         images = wave[:, None] + rng.normal(size=(count, self.channels, self.size, self.size))
-        noisy = np.where(rng.uniform(size=count) < self.LABEL_NOISE, rng.integers(self.classes, size=count), label)
-        return {"images": images.astype(np.float32), "labels": noisy}
+        if not held_out:
+            label = np.where(rng.uniform(size=count) < self.LABEL_NOISE, rng.integers(self.classes, size=count), label)
+        return {"images": images.astype(np.float32), "labels": label}

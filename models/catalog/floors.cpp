@@ -1,0 +1,75 @@
+#include "models/catalog/floors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace tw {
+namespace {
+
+double entropy(const std::array<double, 4>& p) {
+  double sum = 0;
+  for (const double value : p) sum -= value > 0 ? value * std::log(value) : 0;
+  return sum;
+}
+
+}  // namespace
+
+double markov_entropy_rate() { return entropy(markov_shares); }
+
+double markov_opening_entropy(std::int64_t vocabulary) {
+  std::array<double, 4> mixture{};
+  for (std::size_t group = 0; group < 4; ++group) {
+    const std::int64_t size = (vocabulary + 3 - static_cast<std::int64_t>(group)) / 4;
+    for (std::size_t k = 0; k < 4; ++k)
+      mixture[(k + group) % 4] += markov_shares[k] * static_cast<double>(size) / static_cast<double>(vocabulary);
+  }
+  return entropy(mixture);
+}
+
+double orthogonal_error(std::int64_t classes, double gamma) {
+  if (classes <= 32) {
+    double error = 0, binomial = 1;
+    for (std::int64_t k = 1; k < classes; ++k) {
+      binomial = binomial * static_cast<double>(classes - k) / static_cast<double>(k);  // binom(C−1, k)
+      const double kd = static_cast<double>(k);
+      error += (k % 2 == 1 ? 1 : -1) * binomial / (kd + 1) * std::exp(-gamma * kd / (kd + 1));
+    }
+    return error;
+  }
+  // P = ∫ (1 − (1 − e^{−r²/2})^{C−1}) · r·e^{−(r² + 2γ)/2}·I₀(r·sqrt(2γ)) dr: the wrong envelopes are Rayleigh, the
+  // right one is Rician. Simpson on the part of the axis where the Rician density is not negligible; Φ-like, smooth,
+  // 2000 panels.
+  const double center = std::sqrt(2 * gamma);
+  const double low = std::max(0.0, center - 12), high = center + 12;
+  const int panels = 2000;
+  double sum = 0;
+  for (int i = 0; i <= panels; ++i) {
+    const double r = low + (high - low) * i / panels, x = r * center;
+    // I₀(x)·e^{−x}: the library's below 500, the asymptotic series (Abramowitz & Stegun 9.7.1) above.
+    const double bessel = x < 500 ? std::cyl_bessel_i(0.0, x) * std::exp(-x)
+                                  : (1 + 1 / (8 * x) + 9 / (128 * x * x)) / std::sqrt(2 * std::numbers::pi * x);
+    const double density = r * bessel * std::exp(-0.5 * (r - center) * (r - center));
+    const double wrong = -std::expm1(static_cast<double>(classes - 1) * std::log1p(-std::exp(-0.5 * r * r)));
+    const double weight = i == 0 || i == panels ? 1 : (i % 2 == 1 ? 4 : 2);
+    sum += weight * (r > 0 ? wrong * density : 0);
+  }
+  return sum * (high - low) / panels / 3;
+}
+
+double grating_error(int size, int channels, std::int64_t classes) {
+  const double count = static_cast<double>(size) * size * channels;
+  const double energy = static_cast<double>(grating_amplitude) * grating_amplitude * count / 4;
+  return orthogonal_error(classes, energy / (static_cast<double>(grating_sigma) * grating_sigma));
+}
+
+double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
+  if (!network.is_tokens()) {
+    const ResnetDescription& shape = network.resnet();
+    return grating_error(shape.image_size, shape.image_channels, shape.classes);
+  }
+  const auto positions = static_cast<double>(seq_len);
+  return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(network.gpt2().vocabulary)) / positions;
+}
+
+}  // namespace tw

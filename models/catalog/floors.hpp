@@ -1,0 +1,34 @@
+// The best that any model can do on unseen samples of the synthetic data (models/data), by arithmetic alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "models/catalog/description.hpp"
+
+namespace tw {
+
+/// Shares of the four successors of each context of the token source (models/data/token_source.hpp).
+inline constexpr std::array<double, 4> markov_shares = {0.5, 0.25, 0.125, 0.125};
+/// Amplitude of the gratings and deviation of the noise over them (models/data/image_source.hpp).
+inline constexpr float grating_amplitude = 1.0f, grating_sigma = 1.0f;
+
+/// Nats a token, given the two tokens before it: H(½, ¼, ⅛, ⅛) = 1.75·ln 2, whatever the vocabulary.
+double markov_entropy_rate();
+/// Nats of the second token of a sequence: the one before the first is hidden and uniform. ln 4 where 4 divides the
+/// vocabulary, since the four groups of contexts are equally large, within one. In the rest of a sequence a single
+/// token says more: where it came from is no longer uniform.
+double markov_opening_entropy(std::int64_t vocabulary);
+/// Error of the best detector of one of `classes` orthogonal signals of unknown phase at γ = E/N₀ (Proakis, Digital
+/// Communications, §4.5): Σₖ₌₁^{C−1} (−1)^{k+1} · binom(C−1, k)/(k+1) · exp(−γk/(k+1)). For C ≤ 32 the sum; beyond,
+/// where its terms cancel, the integral that it comes from.
+double orthogonal_error(std::int64_t classes, double gamma);
+/// Of the gratings of an image of size × size pixels, before label noise.
+double grating_error(int size, int channels, std::int64_t classes);
+
+/// The floor of held-out samples, exact whatever the seed. Tokens: the least expected loss, in nats a token: the
+/// entropy rate, but for the first position of a sequence, whose target follows one visible token only (the one before
+/// it is hidden). Images: the error of the best classifier.
+double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
+
+}  // namespace tw
