@@ -42,7 +42,9 @@ class Job {
   void meet();
   std::vector<std::string> gather(const std::string& mine);  ///< everybody gets everybody's, by rank
   std::string broadcast(const std::string& text, int root = 0);
-  std::vector<double> sum(std::vector<double> values);  ///< element-wise over ranks
+  /// Element-wise over ranks, with the same bits on all of them (the standard requires it of MPI_Allreduce), so that
+  /// each may decide by the result.
+  std::vector<double> sum(std::vector<double> values);
   std::vector<double> maximum(std::vector<double> values);
   /// All ranks say how they fared ("" = well); everybody gets the first failing rank's text prefixed by "rank R (host):
   /// ", or "".

@@ -8,14 +8,16 @@
 
 namespace tw {
 
-/// A run is as it should be where the mean number of steps over its seeds lies within the reference's mean plus or
-/// minus the larger of these: three standard deviations of the reference's seeds, or a fifth of its mean. The first
-/// covers what seeds do, the second what a framework's choices do that no recipe fixes.
-inline constexpr double band_deviations = 3, band_share = 0.2;
-
-/// Fills target.reference from the curve of the same task, model, batch and evaluation, at target.value; or
+/// Fills target.reference from the curve of the same task, network, recipe, batch and evaluation, at target.value; or
 /// target.reference_reason where there is none. Networks with batch norm have a curve for each micro-batch.
-void find_reference(Target& target, const Workload& workload);
+///
+/// The band is for the mean of `runs` runs. Where these scatter as the reference's n seeds do, it leaves
+///   mean ± t · sd · √(1/n + 1/runs),  t: Student's, n − 1 degrees of freedom,
+/// by chance in 1 case of 200, so that of a suite of eight points one is wrongly found off in 1 case of 25. It is no
+/// narrower than an evaluation interval on either side, to which steps are known.
+void find_reference(Target& target, const Workload& workload, int runs);
+/// The same with the text of a task's file; empty: there is none.
+void find_reference(Target& target, const Workload& workload, int runs, const std::string& curves);
 
 /// The file of a task as text; empty: there is none.
 std::string convergence_json(const std::string& task);

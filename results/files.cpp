@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "results/report_io.hpp"
 
@@ -60,6 +61,16 @@ void sync_folder_of(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+void create_folders(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> missing;
+  for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path); path = path.parent_path())
+    missing.push_back(path);
+  for (; !missing.empty(); missing.pop_back()) {
+    std::filesystem::create_directory(missing.back());
+    sync_folder_of(missing.back());
+  }
+}
 
 void write_atomically(const std::filesystem::path& path, const std::string& text) {
   const std::filesystem::path temporary = path.string() + ".tmp." + std::to_string(::getpid());

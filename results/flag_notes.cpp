@@ -12,10 +12,10 @@ struct FlagNote {
 constexpr FlagNote flag_notes[] = {
     {"short",
      "a window is shorter than 60 s or than 100 update periods of its meter: good for a look, not for publication. "
-     "Give "
-     "--window 60 or more."},
+     "Give --window 60 or more; a run to a target takes as long as it takes."},
     {"few_trials",
-     "fewer than 3 trials: the figures have no interval and two reports cannot be told apart. Give --trials 3."},
+     "fewer than 3 trials: the figures have no interval and two reports cannot be told apart. Give --trials 3, to a "
+     "target --seeds 3."},
     {"no_energy_meter",
      "no energy meter answered, so that joules are absent (never 0); the speed is not affected. `trainwatt "
      "show` says why for each meter."},
@@ -68,6 +68,9 @@ constexpr FlagNote flag_notes[] = {
     {"no_reference",
      "no independent framework has trained this task in this batch: whether the steps are as many as they should be is "
      "not known."},
+    {"other_hosts",
+     "measured after the run was resumed on nodes of other names: parts of one kind differ in what they draw. Compare "
+     "no joules across the parts."},
     {"gpu_unused", "a GPU is visible, but the cuda device cannot train yet: these are figures of the CPU."},
     {"ceiling_once",
      "the network's own products could be timed before the trials only: of_ceiling rests on one timing instead of the "

@@ -72,10 +72,16 @@ void describe(Archive& a, Like<ConvergenceReference> auto& c) {
   a("steps_low", c.steps_low), a("steps_high", c.steps_high);
 }
 template <class Archive>
+void describe(Archive& a, Like<Schedule> auto& s) {
+  a("learning_rate", s.learning_rate), a("final_share", s.final_share), a("warmup_steps", s.warmup_steps);
+  a("decay_steps", s.decay_steps);
+}
+template <class Archive>
 void describe(Archive& a, Like<Target> auto& t) {
   a("task", t.task), a("metric", t.metric), a("value", t.value), a("floor", t.floor);
   a("held_out_samples", t.held_out_samples), a("evaluation_interval", t.evaluation_interval);
-  a("most_steps", t.most_steps), a("reference", t.reference), a("reference_reason", t.reference_reason);
+  a("most_steps", t.most_steps), a("schedule", t.schedule), a("reference", t.reference);
+  a("reference_reason", t.reference_reason);
 }
 template <class Archive>
 void describe(Archive& a, Like<Trial> auto& t) {
@@ -116,7 +122,8 @@ void describe(Archive& a, Like<Verdict> auto& v) {
 }
 template <class Archive>
 void describe(Archive& a, Like<Record> auto& r) {
-  a("id", r.id), a("workload", r.workload), a("setting", r.setting), a("start", r.start), a("target", r.target);
+  a("id", r.id), a("launch", r.launch), a("workload", r.workload), a("setting", r.setting), a("start", r.start),
+      a("target", r.target);
   a("trials", r.trials);
   a("summary", r.summary), a("verdict", r.verdict);
 }
@@ -144,7 +151,7 @@ void describe(Archive& a, Like<MeterEntry> auto& m) {
 }
 template <class Archive>
 void describe(Archive& a, Like<Context> auto& c) {
-  a("started_at", c.started_at), a("finished_at", c.finished_at), a("argv", c.argv);
+  a("launch", c.launch), a("started_at", c.started_at), a("finished_at", c.finished_at), a("argv", c.argv);
   a("environment", c.environment), a("versions", c.versions), a("launcher", c.launcher), a("hosts", c.hosts);
   a("devices", c.devices), a("meters", c.meters), a("idle_power", c.idle_power), a("warnings", c.warnings);
 }

@@ -143,6 +143,12 @@ struct ConvergenceReference {
   double steps_mean = 0, steps_sd = 0;      ///< to the first evaluation at or under the target, over its seeds
   double steps_low = 0, steps_high = 0;     ///< the band for the mean over ours
 };
+/// The learning rate along a task: a linear warm-up to the peak, then one cosine to the final share, which holds from
+/// then on.
+struct Schedule {
+  double learning_rate = 0, final_share = 0;
+  std::int64_t warmup_steps = 0, decay_steps = 0;
+};
 /// What the trials of a record train to reach.
 struct Target {
   std::string task;                 ///< "markov"
@@ -150,10 +156,12 @@ struct Target {
   double value = 0;                 ///< an evaluation at or under it reaches the target
   double floor = 0;                 ///< exact: of excess_loss the least expected loss; of error the best classifier's
   std::int64_t held_out_samples = 0, evaluation_interval = 0, most_steps = 0;
+  Schedule schedule;
   std::optional<ConvergenceReference> reference;
   std::string reference_reason;     ///< why there is none; empty otherwise
 };
-/// What it took, over the trials: a mean with its interval. Absent all together where a run did not reach the target, since
+/// What it took, over the trials: a mean of all with its interval, in which is also that a target may have been reached
+/// up to an evaluation interval before it was seen. Absent all together where a run did not reach the target, since
 /// that run counts as infinite.
 struct ToTarget {
   std::optional<Estimate> time_s, steps, samples;
@@ -162,7 +170,9 @@ struct ToTarget {
 };
 
 struct Summary {
-  std::optional<Estimate> samples_per_s;    ///< steps × global batch ÷ window_s of each trial, as samples ÷ joules are; of a command its samples ÷ samples_s
+  /// Steps × global batch ÷ window_s of each trial, as samples ÷ joules are; of a command its samples ÷ samples_s; of a
+  /// run to a target ÷ the window less its evaluations.
+  std::optional<Estimate> samples_per_s;
   std::optional<Estimate> tokens_per_s, flops_per_s;    ///< samples_per_s × tokens, × model FLOPs
   std::optional<Estimate> step_time_s;      ///< mean step of each trial
   std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;
@@ -174,8 +184,9 @@ struct Summary {
   std::optional<double> mfu;        ///< ÷ vendor's dense peak; absent where the peak is unknown (CPU)
   std::string mfu_reason;
   std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope, per trial
-  std::map<std::string, std::optional<Estimate>> flops_per_w, samples_per_j;   ///< by scope
-  std::string energy_reason;        ///< why absent: "no_energy_meter: rapl: no_driver"
+  std::map<std::string, std::optional<Estimate>> flops_per_w, samples_per_j;  ///< by scope; absent of runs to a target
+  std::string energy_reason;  ///< why any of it is absent: "no_energy_meter: rapl: no_driver"
+  /// Over all trials; of runs to a target, each of which begins anew, the means over them.
   std::optional<double> loss_first, loss_last, loss_slope_per_step;
   std::uint64_t peak_resident_bytes_per_rank = 0;   ///< the largest rank
   std::uint64_t planned_bytes_per_rank = 0;
@@ -192,6 +203,7 @@ struct Verdict {
 
 struct Record {
   std::string id;                   ///< "gpt2-tiny/bf16/acc4/np2"
+  std::optional<std::string> launch{};  ///< Context::launch of the one that measured it
   Workload workload;
   std::map<std::string, Setting> setting;   ///< "gpu_clock_mhz", "cpu_frequency_mhz", …
   std::optional<StartTemperature> start{};  ///< absent where no sensor answers
@@ -239,6 +251,7 @@ struct IdleRow {
   std::string reason;
 };
 struct Context {
+  std::optional<std::string> launch{};      ///< names it; absent where no records are kept beside the report
   std::string started_at, finished_at;      ///< RFC 3339, UTC
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;   ///< the variables that matter (OMP_*, OMPI_MCA_*, SLURM_*, …)
@@ -262,8 +275,10 @@ struct PlanInfo {
 struct RunPart {
   Program program;
   std::vector<std::string> points;          ///< the ids of its records
-  std::vector<std::string> forced_over;     ///< differences to the launch before that --force went over, one line each
-  /// As at its end; where it was killed, as at its start, without finished_at. Absent of the last part: the report's own.
+  std::vector<std::string>
+      forced_over;  ///< differences to the launch before that --force-resume went over, one line each
+  /// As at its end; where it was killed, as at its start, without finished_at. Absent of the last part: the report's
+  /// own.
   std::optional<Context> context;
 };
 /// What a search over the settings of one workload came to (results/search.hpp).

@@ -44,6 +44,8 @@ RecordLines record_lines(const std::string& text);
 /// The same with every string safe to print (text::printable).
 Report printable(Report report);
 
+/// Makes a folder and what is missing above it, each on disk before the next. Throws std::system_error.
+void create_folders(const std::filesystem::path& folder);
 /// Temporary file in the same folder, fsync, rename, fsync of the folder. Throws std::system_error (errno kept).
 void write_atomically(const std::filesystem::path& path, const std::string& text);
 /// Appends one line and fsyncs. A torn last line of an earlier kill is cut off first.
@@ -66,7 +68,8 @@ std::vector<std::string> missing_points(const Report& report);
 bool was_interrupted(const Context& context);
 
 std::string sha256_hex(const std::string& bytes);
-/// What makes two points comparable: network, cut, sequence length, optimizer, parameters. Not how fast they are trained.
-std::string workload_hash(const Workload& workload);
+/// What makes two points comparable: network, cut, sequence length, optimizer, parameters; of runs to a target also the
+/// task, its schedule, how good is good enough and how that is looked at. Not how fast they are trained.
+std::string workload_hash(const Workload& workload, const std::optional<Target>& target = {});
 
 }  // namespace tw

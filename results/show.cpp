@@ -150,9 +150,13 @@ class Shower {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Context& c = parts[i].context ? *parts[i].context : report_.context;
       const auto measured = static_cast<std::int64_t>(parts[i].points.size());
-      line(label, fmt::format("part {} of {}: {}, started {}, {}{}", i + 1, parts.size(), count(measured, "point"),
-                              c.started_at, c.finished_at.empty() ? "no end recorded" : "ended " + c.finished_at,
-                              parts[i].forced_over.empty() ? "" : "; forced over: " + join(parts[i].forced_over, "; ")));
+      std::vector<std::string> hosts;
+      for (const HostInfo& host : c.hosts) hosts.push_back(host.name);
+      line(label,
+           fmt::format("part {} of {}: {}, on {}, started {}, {}{}", i + 1, parts.size(), count(measured, "point"),
+                       join(hosts, ", "), c.started_at,
+                       c.finished_at.empty() ? "no end recorded" : "ended " + c.finished_at,
+                       parts[i].forced_over.empty() ? "" : "; forced over: " + join(parts[i].forced_over, "; ")));
       label.clear();
     }
   }
@@ -262,7 +266,7 @@ class Shower {
     const std::string times = style_.unicode ? " × " : " x ";
     line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + ", " + w.precision + " on " +
                          w.device + ", " + si(static_cast<double>(w.parameters)) + " parameters, " + w.optimizer +
-                         ", seed " + std::to_string(w.seed));
+                         ", " + seeds(r));
     line("batch", fmt::format("{} micro-batch{}{} accumulated{}{} = {} samples", w.micro_batch, times, w.accumulate,
                               times, count(w.ranks, "rank"), w.global_batch) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
@@ -310,15 +314,25 @@ class Shower {
     line("verdict", join({r.verdict.status, join(r.verdict.flags, ", "), join(r.verdict.reasons, "; ")}, ": "));
   }
 
+  /// Runs to a target have each its own.
+  static std::string seeds(const Record& r) {
+    std::vector<std::string> all;
+    for (const Trial& trial : r.trials)
+      if (trial.target_run) all.push_back(std::to_string(trial.target_run->seed));
+    if (all.empty()) return "seed " + std::to_string(r.workload.seed);
+    return (all.size() == 1 ? "seed " : "seeds ") + join(all, ", ");
+  }
+
   void target(const Record& r) {
     if (!r.target) return;
     const Target& t = *r.target;
     const std::string at_most = style_.unicode ? " ≤ " : " <= ";
-    line("target", t.task + ": " + (t.metric == "error" ? "held-out error" : "excess loss") + at_most +
-                       fmt::format("{:.4g}", t.value) +
-                       (t.metric == "error" ? ", the best possible is " + significant(t.floor, 4)
-                                            : " nats over a floor of " + significant(t.floor, 4)) +
-                       fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
+    line("target",
+         t.task + ": " + (t.metric == "error" ? "held-out error" : "excess loss") + at_most +
+             fmt::format("{:.4g}", t.value) +
+             (t.metric == "error" ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
+                                  : " nats over a floor of " + significant(t.floor, 4)) +
+             fmt::format(", {} samples every {} steps", t.held_out_samples, t.evaluation_interval));
     if (const auto& reached = r.summary.to_target; reached && reached->steps) {
       std::vector<std::string> parts = {span(*reached->time_s), interval(*reached->steps, "steps"),
                                         interval(*reached->samples, "samples")};
@@ -411,7 +425,7 @@ class Shower {
     };
     line("loss", figure(s.loss_first) + " " + arrow() + " " + figure(s.loss_last) +
                      (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") +
-                     "  " + paint_.cyan(sparkline(losses, 32, style_.unicode)));
+                     (r.target ? "; means over the seeds" : "  " + paint_.cyan(sparkline(losses, 32, style_.unicode))));
   }
 
   void energy(const Record& r) {

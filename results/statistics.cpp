@@ -55,9 +55,11 @@ class Generator {
   std::uint64_t state_;
 };
 
-}  // namespace
+using Statistic = double (*)(std::span<const double>);
 
-Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed) {
+/// `long_statistic` of 10 values or more, by its name.
+Estimate estimated(std::span<const double> values, std::uint64_t bootstrap_seed, Statistic long_statistic,
+                   const char* long_name) {
   if (values.empty()) throw std::invalid_argument("estimate: no values");
   Estimate result;
   result.count = static_cast<int>(values.size());
@@ -77,17 +79,34 @@ Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed) 
     result.high = result.value + half;
     return result;
   }
-  result.value = olympic_mean(values);
-  result.statistic = "olympic_mean";
+  result.value = long_statistic(values);
+  result.statistic = long_name;
   Generator generator(bootstrap_seed);
-  std::vector<double> sample(values.size()), means(bootstrap_resamples);
-  for (double& m : means) {
+  std::vector<double> sample(values.size()), resampled(bootstrap_resamples);
+  for (double& one : resampled) {
     for (double& s : sample) s = values[generator.below(values.size())];
-    m = olympic_mean(sample);
+    one = long_statistic(sample);
   }
-  result.low = quantile(means, 0.025);
-  result.high = quantile(means, 0.975);
+  result.low = quantile(resampled, 0.025);
+  result.high = quantile(resampled, 0.975);
   return result;
+}
+
+}  // namespace
+
+Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed) {
+  return estimated(values, bootstrap_seed, olympic_mean, "olympic_mean");
+}
+
+Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap_seed) {
+  return estimated(values, bootstrap_seed, mean, "mean");
+}
+
+void widen(Estimate& e, double relative_half_width) {
+  if (!e.low || !e.high) return;
+  const double common = std::abs(e.value) * relative_half_width;
+  e.low = e.value - std::hypot(e.value - *e.low, common);
+  e.high = e.value + std::hypot(*e.high - e.value, common);
 }
 
 Estimate ratio(const Estimate& a, const Estimate& b) {

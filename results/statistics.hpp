@@ -14,6 +14,12 @@ namespace tw {
 /// < 3 values: the mean, no interval. 3–9: mean with Student's t 95 % interval. ≥ 10: olympic mean (best and worst dropped)
 /// with a seeded bootstrap interval. Empty input throws std::invalid_argument.
 Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed = 1);
+/// The same without dropping any value: from 10 on the mean with a seeded bootstrap interval. For what must not hide
+/// its worst.
+Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap_seed = 1);
+/// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
+/// joins in quadrature (DESIGN §8.9). Nothing happens where there is no interval.
+void widen(Estimate& e, double relative_half_width);
 /// a ÷ b of two independent figures; its interval by the relative half widths in quadrature (first order), which is wider
 /// than Welch's where the two have few trials. No interval where one has none.
 Estimate ratio(const Estimate& a, const Estimate& b);

@@ -49,7 +49,9 @@ double samples_of(const Record& record, const Trial& trial) {
 }
 
 double throughput_of(const Record& record, const Trial& trial) {
-  return samples_of(record, trial) / trial.samples_s.value_or(trial.window_s);
+  const double evaluations = trial.target_run ? trial.target_run->evaluation_s : 0;
+  const double trained = trial.samples_s.value_or(trial.window_s - evaluations);
+  return trained > 0 ? samples_of(record, trial) / trained : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace tw

@@ -24,7 +24,8 @@ std::vector<const Trial*> valid_trials(const Record& record);
 
 /// What the trial has trained; not a number where a command did not say.
 double samples_of(const Record& record, const Trial& trial);
-/// Those ÷ window, or ÷ the seconds that a command names.
+/// Those ÷ the seconds in which it trained: of a command those that it names, of a run to a target the window less its
+/// evaluations. Not a number where no time is left.
 double throughput_of(const Record& record, const Trial& trial);
 
 }  // namespace tw

@@ -14,6 +14,7 @@
 #include <valijson/validator.hpp>
 
 #include "results/conditions.hpp"
+#include "results/origin.hpp"
 #include "results/report_io.hpp"
 #include "results/search.hpp"
 #include "results/to_target.hpp"
@@ -93,6 +94,7 @@ class Invariants {
     check_records(report.records);
     check_stability(report);
     if (report.parts) check_parts(report);
+    for (std::string& fault : origin_faults(report)) found_.violations.push_back(std::move(fault));
     return std::move(found_);
   }
   Validation check_unfinished(const std::vector<Record>& records) {
@@ -193,7 +195,7 @@ class Invariants {
       if (const auto point = points.find(id); point == points.end())
         broken(at + "/id", "\"" + record.id + "\" is no point of the plan");
       else
-        check_point(record, document_["records"][i]["workload"], plan, *point->second, at);
+        check_point(record, document_["records"][i], plan, *point->second, at);
     }
     const std::vector<std::string> missing = missing_points(report);
     if (missing.empty()) return;
@@ -208,8 +210,8 @@ class Invariants {
       broken("/records", what + ", though the run finished");
   }
 
-  void check_point(const Record& record, const Json& workload, const Json& plan, const Json& point,
-                   const std::string& at) {
+  void check_point(const Record& record, const Json& json, const Json& plan, const Json& point, const std::string& at) {
+    const Json& workload = json["workload"];
     const auto same = [&](const Json& planned, const char* key) {
       if (planned != workload[key])
         broken(at + "/workload/" + key, "is " + workload[key].dump() + ", the plan has " + planned.dump());
@@ -227,7 +229,7 @@ class Invariants {
         broken(at + "/setting/" + name, "was not requested as the plan has it: " + value.dump());
     for (const auto& [name, found] : record.setting)
       if (found.requested && !setting.contains(name)) broken(at + "/setting/" + name, "is not in the plan");
-    check_planned_target(record, point, at);
+    check_planned_target(record, json.value("target", Json()), point, at);
     if (!has_run(record)) return;
 
     const Json trials = plan.value("trials", Json()), steps = plan.value("steps", Json());
@@ -245,23 +247,18 @@ class Invariants {
     }
   }
 
-  void check_planned_target(const Record& record, const Json& point, const std::string& at) {
+  void check_planned_target(const Record& record, const Json& target, const Json& point, const std::string& at) {
     const Json planned = point.value("target", Json());
     if (planned.is_object() != record.target.has_value()) {
       broken(at + "/target", record.target ? "is not in the plan" : "is missing: the plan has one");
       return;
     }
     if (!record.target) return;
-    const Target& target = *record.target;
-    const Json found = {{"task", target.task},
-                        {"metric", target.metric},
-                        {"value", target.value},
-                        {"held_out_samples", target.held_out_samples},
-                        {"evaluation_interval", target.evaluation_interval},
-                        {"most_steps", target.most_steps}};
-    for (const auto& [key, value] : found.items())
-      if (planned.value(key, Json()) != value)
-        broken(at + "/target/" + key, "is " + value.dump() + ", the plan has " + planned.value(key, Json()).dump());
+    for (const char* key :
+         {"task", "metric", "value", "floor", "held_out_samples", "evaluation_interval", "most_steps", "schedule"})
+      if (planned.value(key, Json()) != target[key])
+        broken(at + "/target/" + key,
+               "is " + target[key].dump() + ", the plan has " + planned.value(key, Json()).dump());
     const Json seeds = point.value("seeds", Json());
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const auto& run = record.trials[t].target_run;
@@ -288,7 +285,8 @@ class Invariants {
       broken(at + "/workload/global_batch", "is not micro_batch x accumulate x ranks");
     if (record.verdict.status == "valid" && record.trials.empty()) broken(at + "/trials", "a valid record has none");
     if (has_run(record) && w.hash.empty()) broken(at + "/workload/hash", "is empty though the point ran");
-    if (!w.hash.empty() && w.hash != workload_hash(w)) broken(at + "/workload/hash", "is not that of this workload");
+    if (!w.hash.empty() && w.hash != workload_hash(w, record.target))
+      broken(at + "/workload/hash", "is not that of this workload");
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       check_trial(record.trials[t], w, at + "/trials/" + std::to_string(t));
       check_target_run(record.target, record.trials[t], at + "/trials/" + std::to_string(t) + "/target_run");

@@ -26,6 +26,7 @@ constexpr std::size_t trials_wanted = 3;  // DESIGN §8.2
 /// Between the sum of a window's step times (each the slowest rank's) and the window itself.
 constexpr double steps_disagree_threshold = 0.05;
 constexpr std::string_view no_meter = "no_energy_meter";
+constexpr std::string_view evaluations_too = "samples and FLOPs a joule: the joules are of the evaluations too";
 
 /// What this file decides, from samples alone. All other flags and reasons are the caller's and stay.
 constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "few_trials",
@@ -69,15 +70,6 @@ Estimate scaled(Estimate e, double factor) {
   if (e.low) *e.low *= factor;
   if (e.high) *e.high *= factor;
   return e;
-}
-
-/// The interval over trials sees their spread only; the sensor's own half width (relative, mean over trials) is common
-/// to all of them and joins in quadrature (DESIGN §8.9).
-void widen(Estimate& e, double relative_half_width) {
-  if (!e.low || !e.high) return;
-  const double sensor = std::abs(e.value) * relative_half_width;
-  e.low = e.value - std::hypot(e.value - *e.low, sensor);
-  e.high = e.value + std::hypot(*e.high - e.value, sensor);
 }
 
 /// Hosts that read all of a machine's meters. A reader has rows of whole sources ("nvml", "rapl") or of scopes other
@@ -198,18 +190,22 @@ void summarise_energy(Record& record) {
       s.energy_reason += (s.energy_reason.empty() ? "" : "; ") + scope + ": " + reason;
       continue;
     }
+    // The sensor's own half width, relative, mean over trials.
     const double sensor = sum(relative) / static_cast<double>(relative.size());
-    Estimate joules = estimate(energy);
+    Estimate joules = record.target ? estimate_of_all(energy) : estimate(energy);
     widen(joules, sensor);
     s.energy_j[scope] = joules;
     s.samples_per_j[scope] = s.flops_per_w[scope] = std::nullopt;
-    if (!std::all_of(samples_per_j.begin(), samples_per_j.end(), is_finite)) continue;
+    if (record.target || !std::all_of(samples_per_j.begin(), samples_per_j.end(), is_finite)) continue;
     Estimate efficiency = estimate(samples_per_j);
     widen(efficiency, sensor);
     s.samples_per_j[scope] = efficiency;
     if (s.model_flops_per_sample > 0) s.flops_per_w[scope] = scaled(efficiency, s.model_flops_per_sample);
   }
-  if (has_no_meter(record)) s.energy_reason = std::string(no_meter) + ": " + s.energy_reason;
+  if (has_no_meter(record))
+    s.energy_reason = std::string(no_meter) + ": " + s.energy_reason;
+  else if (record.target)
+    s.energy_reason += (s.energy_reason.empty() ? "" : "; ") + std::string(evaluations_too);
 }
 
 void summarise_speed(Record& record) {
@@ -254,12 +250,45 @@ std::vector<double> all_losses(const Record& record) {
   return losses;
 }
 
-void summarise_loss(Summary& s, const std::vector<double>& losses) {
+/// Those of one training each: of all trials in a row, or of each run to a target, which begins anew.
+std::vector<std::vector<double>> loss_curves(const Record& record) {
+  if (!record.target) return {all_losses(record)};
+  std::vector<std::vector<double>> curves;
+  for (const Trial& t : record.trials) curves.push_back(t.loss);
+  return curves;
+}
+
+/// Nullopt where any is none.
+std::optional<double> slope_of(const std::vector<double>& losses) {
+  if (losses.size() < 2 || !std::all_of(losses.begin(), losses.end(), is_finite)) return std::nullopt;
+  return slope(losses);
+}
+
+void summarise_loss(Record& record) {
+  Summary& s = record.summary;
   s.loss_first = s.loss_last = s.loss_slope_per_step = std::nullopt;
-  if (losses.empty()) return;
-  if (is_finite(losses.front())) s.loss_first = losses.front();
-  if (is_finite(losses.back())) s.loss_last = losses.back();
-  if (losses.size() >= 2 && std::all_of(losses.begin(), losses.end(), is_finite)) s.loss_slope_per_step = slope(losses);
+  const std::vector<std::vector<double>> curves = loss_curves(record);
+  const auto mean_of = [&](auto value) -> std::optional<double> {
+    double total = 0;
+    for (const std::vector<double>& losses : curves) {
+      const std::optional<double> one = losses.empty() ? std::nullopt : std::optional<double>(value(losses));
+      if (!one || !is_finite(*one)) return std::nullopt;
+      total += *one;
+    }
+    return curves.empty() ? std::nullopt : std::optional(total / static_cast<double>(curves.size()));
+  };
+  s.loss_first = mean_of([](const std::vector<double>& losses) { return losses.front(); });
+  s.loss_last = mean_of([](const std::vector<double>& losses) { return losses.back(); });
+  s.loss_slope_per_step =
+      mean_of([](const std::vector<double>& losses) { return slope_of(losses).value_or(std::nan("")); });
+}
+
+/// Whether a training of enough steps to judge it has losses that do not fall.
+bool falls_nowhere(const Record& record) {
+  const std::vector<std::vector<double>> curves = loss_curves(record);
+  return std::any_of(curves.begin(), curves.end(), [](const std::vector<double>& losses) {
+    return losses.size() >= loss_steps_to_judge && slope_of(losses).value_or(-1) >= 0;
+  });
 }
 
 /// Whether a trial's window is too short for a published figure; the period is the slowest counted meter's.
@@ -294,7 +323,7 @@ void judge(Record& record, const std::vector<double>& losses) {
     flag("loss_not_finite");
     v.reasons.push_back("loss_not_finite: at measured step " + std::to_string(bad - losses.begin() + 1) + " of " +
                         std::to_string(losses.size()));
-  } else if (losses.size() >= loss_steps_to_judge && s.loss_slope_per_step && *s.loss_slope_per_step >= 0) {
+  } else if (falls_nowhere(record)) {
     flag("loss_not_falling");
   }
   if (!record.trials.empty()) {
@@ -322,16 +351,18 @@ void summarise(Record& record) {
   const std::vector<double> losses = all_losses(record);
   summarise_speed(record);
   summarise_energy(record);
-  summarise_loss(record.summary, losses);
+  summarise_loss(record);
   summarise_target(record);
   judge(record, losses);
 }
 
 int exit_code(const Report& report) {
   bool tried = false;
-  for (const Record& record : report.records)
+  for (const Record& record : report.records) {
+    if (record.target && record.verdict.status == "failed") return 1;
     for (const std::string& flag : record.verdict.flags)
       if (flag == "target_missed" || flag == "off_reference") return 1;
+  }
   for (const Record& record : report.records) {
     if (record.verdict.status == "valid") return 0;
     tried = tried || record.verdict.status != "unsupported";

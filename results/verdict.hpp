@@ -9,20 +9,21 @@ namespace tw {
 /// there) and record.verdict, from the raw samples alone. Calling it again changes nothing. Trials that failed or are
 /// invalid (results/trials.hpp) enter no mean and no quantile.
 ///
-/// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record invalid),
-/// flags such as "narrow_affinity", "oversubscribed", "steps_given", "not_steady", summary.energy_reason where no meter exists,
-/// of_ceiling_reason, mfu and mfu_reason. Decided here: the flags
+/// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record
+/// invalid), flags such as "narrow_affinity", "oversubscribed", "steps_given", "not_steady", summary.energy_reason
+/// where no meter exists, of_ceiling_reason, mfu and mfu_reason. Decided here: the flags
 ///   short            a window under max(60 s, 100 × the slowest counted meter's update period) (DESIGN §8.1)
 ///   few_trials       fewer than 3 (§8.2)
 ///   no_energy_meter  no scope has joules
 ///   implausible      the ledger refused a row (§8.7): an energy cannot be, so that every energy figure of its scope is
-///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which no
-///                    meter enters, stays valid
-///   wrapped          a counter started again at zero in some trial (its joules allow for it), or was left unread for so
+///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which
+///                    no meter enters, stays valid
+///   wrapped          a counter started again at zero in some trial (its joules allow for it), or was left unread for
+///   so
 ///                    long that it may have done so unseen (its joules are absent) (§8.7)
 ///   steal            the hypervisor took more than 2 % of the CPU time in some trial
 ///   busy_host        other programs used more than 5 % of the node's CPU time in some trial
-///   loss_not_falling slope ≥ 0 over 20 or more steps
+///   loss_not_falling slope ≥ 0 over 20 or more steps, or in a run to a target over its own
 ///   loss_not_finite  and the record is invalid
 ///   steps_disagree   the step times add up to more than 5 % more or less than the window that holds them
 ///   above_ceiling    faster than its own products alone: the ceiling is not one
@@ -32,7 +33,8 @@ namespace tw {
 /// there that are not the job's: the samples are those of all hosts. The reason names the hosts without.
 void summarise(Record& record);
 
-/// Exit code of a whole run (DESIGN §9): 0 good, 1 where a target was missed or a reference left, 4 where no record is valid although one was tried.
+/// Exit code of a whole run (DESIGN §9): 0 good, 1 where a target was missed, a reference left or a run to a target
+/// failed, 4 where no record is valid although one was tried.
 int exit_code(const Report& report);
 
 }  // namespace tw

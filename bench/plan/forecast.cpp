@@ -99,6 +99,7 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   if (not_here > 0)
     line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
                                forecast.runs(), forecast.points.size()));
+  for (const std::string& why : plan.left_out) line("without", text::printable(why));
   const double seconds = forecast.seconds();
   const std::string bound = forecast.is_most() ? "at most " : "about ";
   std::string time;
@@ -128,6 +129,7 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
     one["seconds_are_most"] = point.is_most;
     json["points"].push_back(std::move(one));
   }
+  json["left_out"] = plan.left_out;
   json["seconds"] = forecast.seconds();
   json["node_hours"] = forecast.seconds() / 3600 * forecast.nodes;
   json["points_of_unknown_time"] = forecast.unknown();

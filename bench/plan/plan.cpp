@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "bench/plan/search.hpp"
 #include "bench/plan/set_points.hpp"
+#include "models/catalog/floors.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
@@ -71,7 +73,14 @@ void check_evaluation(const Point& point) {
                                  "that does", point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name));
 }
 
-/// Seeds for all runs, dealt out in the order that was asked for: no two runs of a report share one.
+/// A task's own batch cannot be shared out so.
+class TaskBatchIsNotDivisible : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
+/// A list of seeds is dealt out in the order in which the axes were written, counted ones by the points' names: no two
+/// runs of a report share one.
 void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   if (!target.seeds.empty()) {
     const std::size_t points = plan.points.size();
@@ -88,8 +97,10 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
     throw UsageError(fmt::format("--seed {}: {} runs count on from it, which passes the largest seed", plan.seed, runs));
   std::uint64_t next = plan.seed;
-  for (Point& point : plan.points)
-    for (int i = 0; i < target.seed_count; ++i) point.seeds.push_back(next++);
+  std::map<std::string, Point*> by_name;
+  for (Point& point : plan.points) by_name[point.id] = &point;
+  for (const auto& [name, point] : by_name)
+    for (int i = 0; i < target.seed_count; ++i) point->seeds.push_back(next++);
 }
 
 std::string point_id(const Point& point) {
@@ -233,10 +244,16 @@ Point make_point(const Choice& choice, const std::optional<TargetRequest>& targe
   } else if (seq_len) {
     throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
   }
-  if (point.task && !(micro && accumulate) && !global)
-    solve_batch(point, micro, micro || accumulate ? accumulate : 1, point.task->global_batch);
-  else
+  if (point.task && !(micro && accumulate) && !global) {
+    const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);
+    if (batch % (each * point.ranks) != 0)
+      throw TaskBatchIsNotDivisible(
+          fmt::format("{}: {} {} × {} ranks does not divide the {} samples of a step of the task {}", model,
+                      micro ? "micro-batch" : "accumulate", each, point.ranks, batch, point.task->name));
+    solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
+  } else {
     solve_batch(point, micro, accumulate, global);
+  }
   check_range(point.micro_batch, most_micro_batch, "micro-batch");
   check_range(point.accumulate, most_accumulate, "accumulation");
   check_range(point.global_batch(), most_global_batch, "global batch");
@@ -265,6 +282,7 @@ std::optional<double> parse_target(const std::string& name, const std::string& t
 void set_seeds(TargetRequest& target, const std::string& name, const std::vector<std::int64_t>& values, bool is_list) {
   if (!is_list) {
     target.seed_count = static_cast<int>(check_range(name, values.front(), 1, most_trials));
+    target.seeds.clear();
     return;
   }
   target.seeds.clear();
@@ -283,7 +301,7 @@ const std::vector<std::string>& precision_names() {
 }
 
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
-  RunPlan plan{request.suite, {}, request.measurement, request.seed, request.recompute, device, request.search};
+  RunPlan plan{request.suite, {}, request.measurement, request.seed, request.recompute, device, request.search, {}};
   check_range("trials", plan.measurement.trials, 1, most_trials);
   check_range("warmup", plan.measurement.warmup_steps, 0, most_steps);
   if (plan.measurement.steps) check_range("steps", *plan.measurement.steps, 1, most_steps);
@@ -299,8 +317,16 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
         throw UsageError(fmt::format("unknown --precision '{}': {}", precision, did_you_mean(precision, precision_names())));
     const std::vector<std::string> precisions = axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
     const auto add = [&](const Choice& choice) {
-      Point point = make_point(choice, request.target, ranks);
-      if (!ids.insert(point.id).second) throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
+      Point point;
+      try {
+        point = make_point(choice, request.target, ranks);
+      } catch (const TaskBatchIsNotDivisible& error) {
+        if (std::ranges::find(plan.left_out, error.what()) == plan.left_out.end())
+          plan.left_out.emplace_back(error.what());
+        return;
+      }
+      if (!ids.insert(point.id).second)
+        throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
       plan.points.push_back(std::move(point));
     };
     for (const auto& setting : settings_of(axes, request.search.has_value()))
@@ -314,6 +340,8 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
                     for (const auto some : values_or_none(axes.ranks))
                       add({setting, model, precision, layers, seq_len, micro, accumulate, global, some});
   }
+  if (plan.points.empty() && !plan.left_out.empty())
+    throw UsageError(plan.left_out.front() + ": launch as many ranks as do, or choose --global-batch");
   if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
   if (request.target) {
     deal_seeds(plan, *request.target);
@@ -348,9 +376,15 @@ std::string RunPlan::canonical_json() const {
       entry["target"] = {{"task", point.task->name},
                          {"metric", to_string(point.task->metric)},
                          {"value", point.task->target},
+                         {"floor", exact_floor(point.network, point.seq_len)},
                          {"held_out_samples", point.task->held_out_samples},
                          {"evaluation_interval", point.task->evaluation_interval},
-                         {"most_steps", point.task->most_steps}};
+                         {"most_steps", point.task->most_steps},
+                         {"schedule",
+                          {{"learning_rate", point.task->learning_rate},
+                           {"final_share", point.task->final_learning_rate_share},
+                           {"warmup_steps", point.task->warmup_steps},
+                           {"decay_steps", point.task->decay_steps}}}};
       entry["seeds"] = point.seeds;
     }
     for (const auto& [kind, value] : point.setting)

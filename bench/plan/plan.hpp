@@ -29,7 +29,7 @@ struct Axes {
 struct Measurement {
   double window_seconds = 60;               ///< of one trial (DESIGN §8.1)
   int trials = 3;
-  int warmup_steps = 3;                     ///< at least; time-based windows also warm up for a tenth of the window
+  int warmup_steps = 3;  ///< at least; before a window until the step time is flat (bench/train/steady.hpp)
   std::optional<std::int64_t> steps;        ///< steps of a trial instead of a window: flag `steps_given`
   double ceiling_seconds = 4;               ///< for timing the products alone, before and after together
 };
@@ -84,6 +84,7 @@ struct RunPlan {
   bool recompute = false;
   std::string device;                       ///< resolved: "cpu"
   std::optional<SearchRequest> search;      ///< the points are then a grid of which few are measured, and each workload's found settings
+  std::vector<std::string> left_out;        ///< combinations that a task's batch does not allow on these ranks, and why
   /// The plan as JSON with sorted keys: what its hash is taken of.
   std::string canonical_json() const;
 };
@@ -112,7 +113,7 @@ const std::vector<std::string>& suite_names();
 Request suite_request(const std::string& name);
 /// "default" (nullopt: the task's own) or a number above 0. Throws UsageError that names `name`.
 std::optional<double> parse_target(const std::string& name, const std::string& text);
-/// A count, or a list of seeds that differ. Throws UsageError that names `name`.
+/// A count, or a list of seeds that differ, in place of what was there. Throws UsageError that names `name`.
 void set_seeds(TargetRequest& target, const std::string& name, const std::vector<std::int64_t>& values, bool is_list);
 /// Understands a config file's text (keys as the long options, with underscores; "grids" is a list of objects with axes, and
 /// axes beside it are the defaults of each grid). Throws UsageError that names file, place and key, and suggests the nearest
@@ -121,9 +122,11 @@ Request read_config(const std::string& path, const std::string& text);
 /// The text of a file or pipe that an option names, of 1 MiB at most. Throws UsageError.
 std::string read_config_text(const std::string& path, const std::string& option = "--config");
 
-/// Determines every point for `ranks` ranks, or as many of them as the axes say, on `device`, in the order in which they are run: settings outermost, those first
-/// that take longest to change, with values as written; under one setting an order drawn from the seed. Throws UsageError:
-/// unknown network or precision, over-determined or indivisible batch, a sequence longer than the network's.
+/// Determines every point for `ranks` ranks, or as many of them as the axes say, on `device`, in the order in which
+/// they are run: settings outermost, those first that take longest to change, with values as written; under one setting
+/// an order drawn from the seed. Throws UsageError: unknown network or precision, over-determined or indivisible batch,
+/// a sequence longer than the network's. Combinations whose batch is the task's, and not divisible, are left out; where
+/// nothing else is left, that is thrown.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
 
 }  // namespace tw

@@ -124,10 +124,7 @@ void check_plan_options(const PlanOptions& options) {
     throw UsageError("a config is frozen: leave out --gpu-clock and the like, or write gpu_clock into the file");
   if (!options.config.empty() && !options.axes.ranks.empty())
     throw UsageError("a config is frozen: leave out --ranks, or write ranks into the file");
-  if (!options.target.empty()) {
-    parse_target("--target", options.target);
-    if (!options.config.empty()) throw UsageError("a config is frozen: leave out --target, or write target into the file");
-  }
+  if (!options.target.empty()) parse_target("--target", options.target);
   if (!options.search.empty()) {
     search_of(options);
     if (!options.config.empty()) throw UsageError("a config is frozen: leave out --search, or write search into the file");
@@ -186,7 +183,9 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
   if (request.target || !options.target.empty()) {
     if (options.steps || options.window_seconds || options.trials || options.warmup_steps)
       throw UsageError("a run to a target ends at the target: leave out --steps, --window, --trials and --warmup");
-    if (planned && !request.target) throw UsageError("this suite trains for a time: leave out --target");
+    if (planned && !request.target)
+      throw UsageError(
+          fmt::format("this {} trains for a time: leave out --target", options.suite.empty() ? "config" : "suite"));
     if (!request.target) request.target.emplace();
     if (!options.target.empty()) request.target->value = parse_target("--target", options.target);
     if (!options.seeds.empty()) set_seeds(*request.target, "--seeds", options.seeds, options.seeds.size() > 1);

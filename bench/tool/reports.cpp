@@ -11,6 +11,7 @@
 #include "bench/tool/commands.hpp"
 #include "bench/tool/report_file.hpp"
 #include "models/catalog/description.hpp"
+#include "models/catalog/floors.hpp"
 #include "results/report_io.hpp"
 #include "results/tables.hpp"
 #include "results/text.hpp"
@@ -43,6 +44,9 @@ void check_network(const Record& record, const std::string& at, Validation& foun
     return broken("/workload/seq_len", "is none that " + w.model + " can have");
   if (const std::int64_t parameters = count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
+  if (record.target)
+    if (const double floor = exact_floor(network, w.seq_len.value_or(0)); std::abs(record.target->floor - floor) > 1e-9)
+      broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
   const Summary& s = record.summary;
   if (s.flops_rule.empty()) return;
   if (s.flops_rule != flops_rule()) {

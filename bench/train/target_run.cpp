@@ -2,7 +2,7 @@
 
 #include "bench/train/interruption.hpp"
 #include "bench/train/outcome.hpp"
-#include "models/data/synthetic_data.hpp"
+#include "models/catalog/floors.hpp"
 #include "results/convergence.hpp"
 
 namespace tw {
@@ -17,7 +17,8 @@ Target target_of(const Point& point, const Workload& workload) {
   target.held_out_samples = task.held_out_samples;
   target.evaluation_interval = task.evaluation_interval;
   target.most_steps = task.most_steps;
-  find_reference(target, workload);
+  target.schedule = {task.learning_rate, task.final_learning_rate_share, task.warmup_steps, task.decay_steps};
+  find_reference(target, workload, static_cast<int>(point.seeds.size()));
   return target;
 }
 

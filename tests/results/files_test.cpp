@@ -1,15 +1,28 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
 #include <sstream>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "results/report_io.hpp"
+
+namespace {
+std::vector<std::string> synced;  // what fsync was called for, by path
+}
+
+/// In place of the C library's, which it calls after taking note.
+extern "C" int fsync(int fd) {
+  synced.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string());
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace tw {
 namespace {
@@ -166,6 +179,24 @@ TEST_F(Files, RecordsOnDiskAreTheRecords) {
     for (const Record& record : records) expected += to_json_line(record) + "\n";
     EXPECT_EQ(content(path), expected) << id;
   }
+}
+
+// A power cut takes a folder whose name is not on disk along with all that was written into it.
+TEST_F(Files, FoldersAreOnDiskEachBeforeTheNext) {
+  const fs::path root = fs::canonical(folder_);
+  synced.clear();
+  create_folders(root / "a" / "b");
+  EXPECT_TRUE(fs::is_directory(root / "a" / "b"));
+  EXPECT_EQ(synced, (std::vector<std::string>{root.string(), (root / "a").string()}));
+  synced.clear();
+  create_folders(root / "a" / "c" / "");  // as a shell completes it
+  EXPECT_TRUE(fs::is_directory(root / "a" / "c"));
+  EXPECT_EQ(synced.front(), (root / "a").string());
+  synced.clear();
+  create_folders(root / "a");
+  EXPECT_TRUE(synced.empty()) << "nothing was made";
+  put(root / "file", "");
+  EXPECT_THROW(create_folders(root / "file" / "d"), std::system_error);
 }
 
 }  // namespace

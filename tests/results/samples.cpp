@@ -11,6 +11,8 @@ namespace {
 constexpr const char* flops_rule =
     "model FLOPs: matmuls and convolutions 3x forward less the first layer's input gradient, causal attention counted "
     "once (transformer: 6*N_mat + 6*L*C*T a token)";  // of models/catalog
+/// Of 32 tokens: 31 at 1.75 ln 2, the first at 2 ln 2.
+constexpr double markov_floor = 1.2184227783280288;
 
 struct PlannedPoint {
   std::string id, model, precision;
@@ -93,6 +95,7 @@ Report sample_report() {
   Report report;
   report.program = {"trainwatt-train", "0.1.0", "0123456789ab"};
   Context& c = report.context;
+  c.launch = "5ca1ab1e0ddba115";
   c.started_at = "2026-03-01T10:00:00Z";
   c.finished_at = "2026-03-01T10:12:30Z";
   c.argv = {"build/bin/trainwatt-train", "--suite", "quick", "--out", "out/r1"};
@@ -151,7 +154,10 @@ Report sample_report() {
   f.workload.precision = "float32";
   f.verdict = {"failed", {}, {"rank 1 (node1): needs 9.1 GiB, 2.0 GiB free"}};
   report.records = {a, b, u, f};
-  for (Record& r : report.records) summarise(r);
+  for (Record& r : report.records) {
+    r.launch = c.launch;
+    summarise(r);
+  }
   return report;
 }
 
@@ -182,7 +188,9 @@ Report sample_energy_report() {
                                {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"}};
   summarise(report.records[0]);
   report.records[0].start = {47.5, 12};
+  report.records[0].launch = report.context.launch;
   Context killed = report.context;  // in its first point
+  killed.launch = "0ddba1150ddba115";
   killed.started_at = "2026-03-01T09:00:00Z", killed.finished_at = "", killed.versions["mpi"] = "Open MPI 4.1.3";
   killed.meters.clear(), killed.idle_power.clear();
   report.parts = {{report.program, {}, {}, killed},
@@ -195,12 +203,21 @@ Record sample_target_record() {
   r.id = "gpt2-tiny/bf16/mb4/t32/acc4/np2/to0.1";
   Workload& w = r.workload;
   w.parameters = 429568, w.micro_batch = 4, w.global_batch = 32, w.seq_len = 32;
-  w.hash = workload_hash(w);
   r.summary.model_flops_per_sample = 78643200, r.summary.flops_rule = flops_rule;
   r.summary.ceiling_flops_per_s.reset(), r.summary.of_ceiling_reason = "not measured in runs to a target";
   r.summary.op_share.clear();
   r.setting.clear();
-  r.target = Target{"markov", "excess_loss", 0.1, 1.21841, 256, 10, 60, ConvergenceReference{"JAX 0, float32", 8, 26, 3, 17, 35}, ""};
+  r.target = Target{"markov",
+                    "excess_loss",
+                    0.1,
+                    markov_floor,
+                    256,
+                    10,
+                    60,
+                    {0.003, 0.1, 10, 1000},
+                    ConvergenceReference{"JAX 0, float32", 8, 26, 3, 17, 35},
+                    ""};
+  w.hash = workload_hash(w, r.target);
   const std::vector<std::vector<double>> excess = {{0.9, 0.2, 0.09}, {0.5, 0.095, 0}, {0.7, 0.12, 0.08}};
   for (std::size_t i = 0; i < r.trials.size(); ++i) {
     Trial& trial = r.trials[i];
@@ -227,9 +244,13 @@ Report sample_target_report() {
   missed.id = "resnet-tiny/bf16/mb4/acc4/np2/to0.11";
   Workload& w = missed.workload;
   w.model = "resnet-tiny", w.optimizer = "sgd", w.seq_len.reset(), w.parameters = 132186;
-  w.hash = workload_hash(w);
   missed.summary.model_flops_per_sample = 37026816;
-  missed.target = Target{"gratings", "error", 0.11, 0.09, 1024, 10, 30, std::nullopt, "no reference at a global batch of 32"};
+  missed.target = Target{"gratings",   "error",
+                         0.11,         0,
+                         1024,         10,
+                         30,           {0.01, 0.1, 10, 1000},
+                         std::nullopt, "no reference at a global batch of 32"};
+  w.hash = workload_hash(w, missed.target);
   for (std::size_t i = 0; i < missed.trials.size(); ++i) {
     Trial& trial = missed.trials[i];
     trial.target_run->seed = i + 4;
@@ -248,17 +269,23 @@ Report sample_target_report() {
            R"(","precision":"bf16","ranks":2,"seeds":[)" + seeds + "]" + (r.workload.seq_len ? R"(,"seq_len":32)" : "") +
            R"(,"target":{)" + target + "}}";
   };
-  report.plan = {"convergence",
-                 R"({"device":"cpu","points":[)" +
-                     point(report.records[0],
-                           R"("evaluation_interval":10,"held_out_samples":256,"metric":"excess_loss","most_steps":60,"task":"markov","value":0.1)",
-                           "1,2,3") +
-                     "," +
-                     point(report.records[1],
-                           R"("evaluation_interval":10,"held_out_samples":1024,"metric":"error","most_steps":30,"task":"gratings","value":0.11)",
-                           "4,5,6") +
-                     R"(],"recompute":false,"seed":1,"steps":null,"suite":"convergence","trials":3,"warmup_steps":0,"window_s":null})"};
-  for (Record& r : report.records) summarise(r);
+  report.plan = {
+      "convergence",
+      R"({"device":"cpu","points":[)" +
+          point(
+              report.records[0],
+              R"("evaluation_interval":10,"floor":1.2184227783280288,"held_out_samples":256,"metric":"excess_loss","most_steps":60,"schedule":{"decay_steps":1000,"final_share":0.1,"learning_rate":0.003,"warmup_steps":10},"task":"markov","value":0.1)",
+              "1,2,3") +
+          "," +
+          point(
+              report.records[1],
+              R"("evaluation_interval":10,"floor":0.0,"held_out_samples":1024,"metric":"error","most_steps":30,"schedule":{"decay_steps":1000,"final_share":0.1,"learning_rate":0.01,"warmup_steps":10},"task":"gratings","value":0.11)",
+              "4,5,6") +
+          R"(],"recompute":false,"seed":1,"steps":null,"suite":"convergence","trials":3,"warmup_steps":0,"window_s":null})"};
+  for (Record& r : report.records) {
+    r.launch = report.context.launch;
+    summarise(r);
+  }
   return report;
 }
 

@@ -193,5 +193,29 @@ TEST(Statistics, BootstrapIntervalsCoverMostly) {
   EXPECT_LT(covered, 0.97);
 }
 
+TEST(Estimate, OfAllDropsNone) {
+  const std::vector<double> values = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 12};
+  EXPECT_EQ(estimate(values).value, 1);
+  const Estimate all = estimate_of_all(values);
+  EXPECT_EQ(all.value, 2);
+  EXPECT_EQ(all.statistic, "mean");
+  EXPECT_EQ(all.count, 11);
+  EXPECT_LT(*all.low, 2);
+  EXPECT_GT(*all.high, 3) << "the worst is in some resamples more than once";
+  const std::vector<double> few = {1, 2, 4};
+  EXPECT_EQ(estimate_of_all(few).low, estimate(few).low);
+}
+
+TEST(Estimate, ACommonHalfWidthJoinsInQuadrature) {
+  Estimate e = estimate(std::vector<double>{9, 10, 11});
+  const double low = *e.low, high = *e.high;
+  widen(e, 0.3);
+  EXPECT_DOUBLE_EQ(*e.low, 10 - std::hypot(10 - low, 3));
+  EXPECT_DOUBLE_EQ(*e.high, 10 + std::hypot(high - 10, 3));
+  Estimate two = estimate(std::vector<double>{9, 11});
+  widen(two, 0.3);
+  EXPECT_FALSE(two.low) << "no claim becomes one";
+}
+
 }  // namespace
 }  // namespace tw

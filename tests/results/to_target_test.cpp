@@ -54,10 +54,14 @@ TEST(ToTarget, MeansAndIntervalsAreOfTheFirstPassages) {
   summarise(record);
   ASSERT_TRUE(record.summary.to_target && record.summary.to_target->steps);
   const ToTarget& result = *record.summary.to_target;
-  const auto same = [](const Estimate& a, const Estimate& b) {
+  // Reached at some time in the last of the evaluation intervals, of 10 steps: a uniform error, 95 %.
+  const double resolution = 1.96 * 10 / std::sqrt(12.0) / (80.0 / 3);
+  const auto same = [&](const Estimate& a, Estimate b) {
+    widen(b, resolution);
     EXPECT_DOUBLE_EQ(a.value, b.value);
     EXPECT_DOUBLE_EQ(a.low.value(), b.low.value());
     EXPECT_DOUBLE_EQ(a.high.value(), b.high.value());
+    EXPECT_GT(*a.low, 0);
   };
   same(*result.steps, estimate(std::vector<double>{30, 20, 30}));
   same(*result.samples, estimate(std::vector<double>{960, 640, 960}));
@@ -66,6 +70,87 @@ TEST(ToTarget, MeansAndIntervalsAreOfTheFirstPassages) {
   EXPECT_EQ(result.reason, "");
   EXPECT_EQ(record.verdict.status, "valid");
   EXPECT_FALSE(has(record, "steps_disagree")) << "evaluations are part of the window";
+}
+
+/// A record whose runs reached their target at these evaluations.
+Record reached_at(const std::vector<int>& evaluations) {
+  Record record = sample_target_record();
+  const Trial first = record.trials[0];
+  record.target->most_steps = 1000;
+  record.trials.clear();
+  for (const int count : evaluations) {
+    Trial& trial = record.trials.emplace_back(first);
+    TargetRun& run = *trial.target_run;
+    run.seed = record.trials.size(), run.evaluations.clear();
+    for (int i = 1; i <= count; ++i)
+      run.evaluations.push_back({10 * i, 5.0 * i, record.target->floor + (i < count ? 0.5 : 0.05), std::nullopt});
+  }
+  summarise(record);
+  return record;
+}
+
+TEST(ToTarget, SeedsThatArriveAtTheSameEvaluationAreNotKnownToTheStep) {
+  const Record record = reached_at({12, 12, 12});
+  const Estimate& steps = record.summary.to_target->steps.value();
+  EXPECT_DOUBLE_EQ(steps.value, 120);
+  EXPECT_NEAR(*steps.high - *steps.low, 2 * 1.96 * 10 / std::sqrt(12.0), 1e-9);
+}
+
+TEST(ToTarget, NoRunTakesLessThanNothing) {
+  const Record record = reached_at({1, 1, 30});  // Student's t alone would say -309
+  for (const Estimate& e : {*record.summary.to_target->steps, *record.summary.to_target->time_s}) EXPECT_EQ(e.low, 0);
+}
+
+TEST(ToTarget, OfManySeedsTheSlowestCountsToo) {
+  const Record record = reached_at({10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 60});
+  EXPECT_NEAR(record.summary.to_target->steps->value, (11 * 100 + 600) / 12.0, 1e-9);
+  EXPECT_EQ(record.summary.to_target->steps->statistic, "mean");
+  EXPECT_EQ(record.summary.energy_j.at("package")->statistic, "mean");
+}
+
+TEST(ToTarget, SpeedIsThatOfTrainingAndJoulesAreShownAlone) {
+  Record record = sample_target_record();
+  summarise(record);
+  std::vector<double> rates;
+  for (const Trial& trial : record.trials)
+    rates.push_back(32 * static_cast<double>(trial.step_time_s.size()) /
+                    (trial.window_s - trial.target_run->evaluation_s));
+  EXPECT_DOUBLE_EQ(record.summary.samples_per_s->value, estimate(rates).value);
+  EXPECT_TRUE(record.summary.energy_j.at("package"));
+  EXPECT_FALSE(record.summary.samples_per_j.at("package")) << "the joules are of the evaluations too";
+  EXPECT_FALSE(record.summary.flops_per_w.at("package"));
+  EXPECT_EQ(record.summary.energy_reason, "samples and FLOPs a joule: the joules are of the evaluations too");
+}
+
+// Strung together the losses of runs that each fall would rise, where one begins high and is soon over.
+TEST(ToTarget, EachRunIsAskedWhetherItsLossFalls) {
+  Record record = sample_target_record();
+  const auto fall = [&](std::size_t run, double from, double step) {
+    std::vector<double>& losses = record.trials[run].loss;
+    for (std::size_t i = 0; i < losses.size(); ++i) losses[i] = from - step * static_cast<double>(i);
+  };
+  fall(0, 2, 0.01), fall(1, 3, 0.01), fall(2, 4, 0.01);
+  summarise(record);
+  EXPECT_FALSE(has(record, "loss_not_falling"));
+  EXPECT_NEAR(record.summary.loss_first.value(), 3, 1e-12);
+  EXPECT_NEAR(record.summary.loss_last.value(), 3 - 0.01 * (29 + 19 + 29) / 3.0, 1e-12);
+  EXPECT_NEAR(record.summary.loss_slope_per_step.value(), -0.01, 1e-12);
+  fall(1, 3, -0.001);
+  summarise(record);
+  EXPECT_TRUE(has(record, "loss_not_falling")) << "one that does not is enough";
+}
+
+TEST(ToTarget, ARunThatCouldNotBeMadeIsNoSuccess) {
+  Report report = sample_target_report();
+  report.records.resize(1);
+  EXPECT_EQ(exit_code(report), 0);
+  Record& failed = report.records.emplace_back(report.records[0]);
+  failed.trials.clear();
+  failed.verdict = {"failed", {}, {"rank 0 (n1): needs 9.1 GiB"}};
+  summarise(failed);
+  EXPECT_EQ(exit_code(report), 1);
+  failed.verdict.status = "unsupported";
+  EXPECT_EQ(exit_code(report), 0);
 }
 
 TEST(ToTarget, OneRunThatNeverArrivesIsInfinite) {

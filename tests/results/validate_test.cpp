@@ -5,6 +5,7 @@
 
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
+#include "results/version.hpp"
 #include "tests/results/golden.hpp"
 #include "tests/results/samples.hpp"
 
@@ -50,8 +51,53 @@ TEST(Validate, MissingPoints) {
   report.context.warnings.clear();
   report.context.finished_at.clear();
   EXPECT_EQ(all(validate_report(to_json(report))), "warning: " + what + ": the run has not finished\n");
+  // Interrupted in its first point; but what has finished has points.
   report.records.clear();
+  report.context.warnings.push_back("interrupted by a signal in gpt2-tiny/bf16/acc4/np2");
+  EXPECT_EQ(validate_report(to_json(report)).violations, std::vector<std::string>());
+  report.context.warnings.clear();
+  report.context.finished_at = "2026-03-01T10:12:30Z";
   EXPECT_EQ(validate_report(to_json(report)).violations.size(), 1u);
+}
+
+TEST(Validate, ARecordIsOfItsLaunchAndOfItsHosts) {
+  const auto said = [](auto change) {
+    Report report = sample_energy_report();
+    change(report, report.records[0]);
+    summarise(report.records[0]);
+    return all(validate_report(to_json(report)));
+  };
+  EXPECT_EQ(said([](Report&, Record&) {}), "");
+  EXPECT_EQ(said([](Report&, Record& r) { r.launch = "another"; }), "/records/0/launch: is not that of its part\n");
+  EXPECT_EQ(said([](Report&, Record& r) { r.launch.reset(); }), "/records/0/launch: is not that of its part\n");
+  EXPECT_EQ(said([](Report& report, Record& r) { report.context.launch.reset(), r.launch.reset(); }), "")
+      << "of a program that named none";
+  EXPECT_EQ(said([](Report& report, Record& r) {  // the first part's, which had another launch
+              (*report.parts)[0].points = {r.id}, (*report.parts)[1].points.clear();
+            }),
+            "/records/0/launch: is not that of its part\n");
+  EXPECT_EQ(said([](Report&, Record& r) {
+              for (Trial& trial : r.trials) trial.energy[1].host = "node2";
+            }),
+            "/records/0/trials/0/energy/1/host: \"node2\" is none of its part\n"
+            "/records/0/trials/1/energy/1/host: \"node2\" is none of its part\n"
+            "/records/0/trials/2/energy/1/host: \"node2\" is none of its part\n");
+  EXPECT_EQ(said([](Report&, Record& r) { r.trials[1].series[0].host = "node2"; }),
+            "/records/0/trials/1/series/0/host: \"node2\" is none of its part\n");
+  EXPECT_EQ(said([](Report&, Record& r) { r.setting["cpu_frequency_mhz"].devices[0].host = "node2"; }),
+            "/records/0/setting/cpu_frequency_mhz/devices/0/host: \"node2\" is none of its part\n");
+}
+
+// A band that a record brings along is believed only where another version wrote it, which may have had other curves.
+TEST(Validate, TheReferenceIsThatOfThisVersion) {
+  Report report = sample_target_report();
+  report.records[0].target->reference->steps_high = 1e9;
+  for (Record& record : report.records) summarise(record);
+  EXPECT_EQ(all(validate_report(to_json(report))), "");
+  report.program = program_info("trainwatt-train");
+  const std::string said = all(validate_report(to_json(report)));
+  EXPECT_NE(said.find("/records/0/target/reference: is not that of this version, which is "), std::string::npos)
+      << said;
 }
 
 TEST(Validate, EachRecordIsOfOnePart) {
@@ -59,6 +105,7 @@ TEST(Validate, EachRecordIsOfOnePart) {
   const std::string id = report.records[0].id;
   const auto said = [&] { return all(validate_report(to_json(report))); };
   std::vector<RunPart>& parts = *report.parts;
+  parts[0].context->launch = report.context.launch;  // whose records are whose is another matter
   parts[0].points = {id};
   EXPECT_EQ(said(), "/parts/1/points: has \"" + id + "\", which was measured before\n");
   parts[0].points.clear(), parts[1].points.clear();
