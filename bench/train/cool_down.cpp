@@ -10,7 +10,8 @@
 namespace tw {
 
 std::optional<StartTemperature> CoolDown::before(const Point& point) {
-  const bool changes = setting_ && *setting_ != point.setting;
+  // What an earlier launch has begun at holds for the first point of this one, too.
+  const bool changes = setting_ ? *setting_ != point.setting : reference_c_.has_value();
   setting_ = point.setting;
   const auto start = std::chrono::steady_clock::now();
   const auto waited = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };

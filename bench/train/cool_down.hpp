@@ -19,9 +19,10 @@ class CoolDown {
            std::optional<double> reference_c = {})
       : job_(job), energy_(energy), progress_(progress), most_seconds_(most_seconds), reference_c_(reference_c) {}
 
-  /// Before a point under another setting than the one before: all ranks sleep until the hottest sensor of all nodes is
-  /// at most `band_c` above what the run's first point began at, or the time is up. No sensor, no wait. Comes back
-  /// early where a signal wants the end. Returns what a record's `start` says (collective).
+  /// Before a point under another setting than the one before, and before the first one of a launch that goes on: all
+  /// ranks sleep until the hottest sensor of all nodes is at most `band_c` above what the run's first point began at,
+  /// or the time is up. No sensor, no wait. Comes back early where a signal wants the end. Returns what a record's
+  /// `start` says (collective).
   std::optional<StartTemperature> before(const Point& point);
 
   static constexpr double band_c = 5;

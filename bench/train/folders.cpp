@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <vector>
 
 #include "bench/train/outcome.hpp"
 #include "results/report_io.hpp"
@@ -12,6 +13,26 @@
 namespace tw {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Whether nothing is there, for sure: a file system that does not answer has not said so.
+bool is_missing(const fs::path& path) {
+  std::error_code code;
+  return !fs::exists(path, code) && !code;
+}
+
+/// What a process that was killed in the middle of write_atomically has left. The folder is ours.
+void remove_unfinished(const fs::path& folder) {
+  std::vector<fs::path> left;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    for (const char* file : {run_file, records_file, report_file})
+      if (entry.path().filename().string().starts_with(std::string(file) + ".tmp.")) left.push_back(entry.path());
+  std::error_code ignored;
+  for (const fs::path& path : left) fs::remove(path, ignored);
+}
+
+}  // namespace
 
 void make_folder(Job& job, const fs::path& folder, const char* option) {
   together(job, [&] {
@@ -21,11 +42,16 @@ void make_folder(Job& job, const fs::path& folder, const char* option) {
       throw UsageError(fmt::format("{} {}: exists already: choose another folder, results are never overwritten{}",
                                    option, folder.string(),
                                    fs::exists(folder / run_file, code) ? "; --resume goes on with a run" : ""));
-    fs::create_directories(folder, code);
-    if (code || access(folder.c_str(), W_OK) != 0)
-      throw Stop(exit_environment,
-                 fmt::format("{} {}: cannot be created: {}: choose a folder that you may write to", option,
-                             folder.string(), code ? code.message() : std::string("not writable")));
+    std::string why;
+    try {
+      create_folders(folder);
+      if (access(folder.c_str(), W_OK) != 0) why = "not writable";
+    } catch (const std::system_error& error) {
+      why = error.code().message();
+    }
+    if (!why.empty())
+      throw Stop(exit_environment, fmt::format("{} {}: cannot be created: {}: choose a folder that you may write to",
+                                               option, folder.string(), why));
   });
 }
 
@@ -46,6 +72,7 @@ RunFolder::RunFolder(Job& job, const fs::path& resume) : job_(job) {
     const bool is_run = holds_run(resume);
     lock_.emplace(resume);
     path_ = resume;
+    remove_unfinished(resume);
     if (!is_run) return;
     earlier_ = read_earlier(resume);
     start = to_json(earlier_->start);
@@ -70,10 +97,15 @@ void RunFolder::keep(const RunStart& start) {
   kept_ = true;
 }
 
+std::string RunFolder::warning() const {
+  if (!lock_ || lock_->is_known()) return {};
+  return fmt::format("{}: its file system knows no locks: see to it that no other node writes into it", path_.string());
+}
+
 RunFolder::~RunFolder() {
   if (!job_.is_root() || !lock_) return;
+  const bool is_empty = is_missing(path_ / records_file) && is_missing(path_ / report_file);
   std::error_code code;
-  const bool is_empty = !fs::exists(path_ / records_file, code);
   if (is_empty && kept_) fs::remove(path_ / run_file, code);
   lock_.reset();
   if (is_empty && (made_ || (kept_ && earlier_))) fs::remove(path_, code);  // where nothing else is in it

@@ -17,8 +17,8 @@ void make_folder(Job& job, const std::filesystem::path& folder, const char* opti
 /// out/<what>-<UTC time>, the same on all ranks; with a number behind it where that is taken (collective).
 std::filesystem::path default_folder(Job& job, const RunPlan& plan);
 
-/// The folder of a run: a new one, or that of an earlier launch. Held until the end; where no point was finished by
-/// then, nothing stays of it, so that the same command may be given again.
+/// The folder of a run: a new one, or that of an earlier launch. Held until the end; where neither a finished point nor
+/// a report is in it by then, nothing stays of it, so that the same command may be given again.
 class RunFolder {
  public:
   /// Opens the folder given to --resume, where it is there, and reads what it holds; root's path counts (collective).
@@ -33,6 +33,8 @@ class RunFolder {
   /// For a run that starts (collective). `folder`: where nothing was opened before.
   void create(const std::filesystem::path& folder, const char* option);
   const std::filesystem::path& path() const { return path_; }
+  /// What a user should know of it, from root: "out/r1: its file system knows no locks: …"; may be empty.
+  std::string warning() const;
   /// Root writes what a later launch needs to go on.
   void keep(const RunStart& start);
 

@@ -1,5 +1,6 @@
 #include "bench/train/interruption.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 #include "bench/train/outcome.hpp"
@@ -14,6 +15,8 @@ void on_signal(int) { interruption = 1; }
 
 bool interruption_requested() { return interruption != 0; }
 
+void set_interruption(bool requested) { interruption = requested ? 1 : 0; }
+
 void install_signal_handlers() {
   struct sigaction action{};
   action.sa_handler = on_signal;
@@ -22,6 +25,17 @@ void install_signal_handlers() {
 
 void stop_if_interrupted(Job& job) {
   if (job.maximum({interruption ? 1.0 : 0.0}).front() > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+}
+
+std::optional<double> Lookout::look(std::int64_t steps, double elapsed) {
+  if (steps < next_) return std::nullopt;
+  const std::vector<double> now = job_.maximum({elapsed, interruption ? 1.0 : 0.0});
+  if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+  constexpr double longest = 10000;
+  const double each = now[0] / static_cast<double>(steps);
+  const double stride = each > 0 ? std::clamp(seconds_ / each, 1.0, longest) : 1;
+  next_ = steps + static_cast<std::int64_t>(stride);
+  return now[0];
 }
 
 }  // namespace tw

@@ -1,6 +1,9 @@
 // Signals that end a run: SIGINT, SIGTERM and SIGUSR1 are looked at between steps.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "comm/job.hpp"
 
 namespace tw {
@@ -10,7 +13,25 @@ inline constexpr const char* interrupted_by_signal = "interrupted by a signal";
 void install_signal_handlers();
 /// Whether this rank got one.
 bool interruption_requested();
+/// As a signal does; a test takes it back.
+void set_interruption(bool requested);
 /// Throws Stop{exit_interrupted} on all ranks where a signal asked for the end on any of them (collective).
 void stop_if_interrupted(Job& job);
+
+/// When the ranks of a job look up together along a window: after its first step, then about as often as `seconds` say,
+/// all of them after the same steps.
+class Lookout {
+ public:
+  Lookout(Job& job, double seconds) : job_(job), seconds_(seconds) {}
+  /// After `steps` steps, `elapsed` seconds of this rank into the window. Nullopt where it is not time to look;
+  /// otherwise the slowest rank's seconds (collective). Throws Stop{exit_interrupted} on all ranks where a signal asked
+  /// for the end on any of them.
+  std::optional<double> look(std::int64_t steps, double elapsed);
+
+ private:
+  Job& job_;
+  double seconds_;
+  std::int64_t next_ = 1;
+};
 
 }  // namespace tw

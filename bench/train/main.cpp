@@ -48,9 +48,13 @@ std::optional<Options> agree_on_options(Job& job, int argc, char** argv) {
 
 /// The ranks may have been given different arguments, or programs: a point measured by different rules on each is none.
 void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
-  const std::vector<std::string> digests = job.gather(sha256_hex(
-      fmt::format("{}|{}|{}|{}|{}|{}", program_info("").git_commit, plan.canonical_json(), options.bucket_mib,
-                  plan.measurement.ceiling_seconds, options.out + "|" + options.resume, options.export_step)));
+  const std::vector<std::string> digests = job.gather(sha256_hex(fmt::format(
+      "{}",
+      fmt::join({program_info("").git_commit, plan.canonical_json(), fmt::format("{}", options.bucket_mib),
+                 fmt::format("{}", plan.measurement.ceiling_seconds), options.out, options.resume, options.export_step,
+                 fmt::format("{} {}", options.force, options.force_resume), options.site, options.energy_csv,
+                 options.estimate_watts ? fmt::format("{}", *options.estimate_watts) : std::string()},
+                "\n"))));
   for (std::size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests[0])
       throw Stop(exit_usage, fmt::format("rank {} was started with other options, another config or another version of the "
@@ -103,6 +107,7 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
     options.out.clear();
     options.resume = given->resume;
     options.force = options.force || given->force;
+    options.force_resume = given->force_resume;
     command = start.command;
     config_text = start.config;
   });
@@ -129,9 +134,20 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
     return exit_good;
   }
   if (options.export_step.empty())
-    return run_sweep({job, *device, plan, options, requested_threads, choice.note, {argv, argv + argc}, folder, command,
-                      config_text, changed, given->force},
+    return run_sweep({job,
+                      *device,
+                      plan,
+                      options,
+                      requested_threads,
+                      choice.note,
+                      {argv, argv + argc},
+                      folder,
+                      command,
+                      config_text,
+                      changed},
                      guardian);
+  if (plan.points.front().task)
+    throw Stop(exit_usage, "--export-step takes a point that trains for a time: choose no target");
   export_one_step(job, *device, plan, options.export_step);
   if (job.is_root())
     std::printf("trainwatt-train: one step of %s is in %s\n", plan.points.front().id.c_str(), options.export_step.c_str());

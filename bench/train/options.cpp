@@ -31,12 +31,12 @@ ParseResult parse_options(int argc, char** argv) {
   }());
   app.get_formatter()->column_width(30);
   app.footer(
-      "Lists (--accumulate 1,4) make axes; all combinations are run. Exit codes: 0 good, 2 usage, 3 environment or "
-      "permission,\n4 no valid measurement, 5 interrupted with what was finished in the report.");
+      "Lists (--accumulate 1,4) make axes; all combinations are run. Exit codes: 0 good, 1 a target was missed, 2 "
+      "usage,\n"
+      "3 environment or permission, 4 no valid measurement, 5 interrupted with what was finished in the report.");
   add_plan_options(app, options);
   app.add_option("--site", options.site, "JSON of a site's own commands for knobs")->group(settings_group);
-  app.add_flag("--force", options.force, "set clocks also where somebody else seems to have locked them;\n"
-                                         "resume also where program or machine have changed")
+  app.add_flag("--force", options.force, "set clocks also where somebody else seems to have locked them")
       ->group(settings_group);
   app.add_option("--energy-csv", options.energy_csv, "this node's power by the site's own meter: time,watts")
       ->group("Energy");
@@ -54,6 +54,9 @@ ParseResult parse_options(int argc, char** argv) {
   app.add_option("--resume", options.resume,
                  "go on in the folder of a run that was cut short; alone,\nor with the options of that run. With these, and where\n"
                  "there is no such folder yet, the run starts in it: one\nline then serves a job and its repetition")
+      ->group("Result");
+  app.add_flag("--force-resume", options.force_resume,
+               "go on also where plan, program or machine have changed,\nwhich the report then says")
       ->group("Result");
   app.add_option("--export-step", options.export_step,
                  "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
@@ -80,13 +83,16 @@ ParseResult parse_options(int argc, char** argv) {
       throw UsageError("--export-step and --target exclude each other: give one");
     if (options.dry_run && !options.export_step.empty())
       throw UsageError("--export-step and --dry-run exclude each other: give one");
+    if (options.force_resume && app.count("--resume") == 0)
+      throw UsageError("--force-resume says how a run is resumed: add --resume DIR");
     if (app.count("--resume") > 0) {
       if (options.resume.empty()) throw UsageError("--resume: give the folder of a run");
       if (!options.out.empty()) throw UsageError("--out and --resume exclude each other: give one");
       if (!options.export_step.empty()) throw UsageError("--export-step has no run to resume: leave out --resume");
       if (options.dry_run) throw UsageError("--dry-run writes and resumes nothing: leave out --resume");
       options.resumes_alone = std::ranges::all_of(app.get_options(), [](const CLI::Option* option) {
-        return option->count() == 0 || option->check_lname("resume") || option->check_lname("force");
+        return option->count() == 0 || option->check_lname("resume") || option->check_lname("force") ||
+               option->check_lname("force-resume");
       });
       if (!options.resumes_alone && !planned && options.axes.model.empty())
         throw UsageError("--resume goes alone, or with all the options of the run: add --model, --suite or --config");

@@ -11,7 +11,8 @@ namespace tw {
 
 struct Options : PlanOptions {
   std::string site;                ///< file of a site's own commands for knobs; empty: none
-  bool force = false;              ///< set clocks where a lock is evident; resume a run that is not the same
+  bool force = false;              ///< set clocks where a lock is evident
+  bool force_resume = false;       ///< go on with a run that is not the same
   std::string energy_csv;          ///< empty: none
   std::optional<double> estimate_watts;
   std::string device = "auto";

@@ -53,7 +53,7 @@ Samples PointRun::warm_up() {
   const double least = 0.1 * measurement.window_seconds, most = measurement.window_seconds;
   const auto start = steps_->now();
   context_.progress.stage("warm-up");
-  const bool judges = !measurement.steps && measurement.warmup_steps > 0;
+  const bool judges = !measurement.steps;
   bool changes = judges;
   int next_look = 0;  // each tenth of the steps: a look takes longer the more there are
   while (true) {
@@ -72,23 +72,16 @@ Samples PointRun::warm_up() {
   return samples;
 }
 
-Samples PointRun::window(double step_estimate_seconds, int trial) {
+Samples PointRun::window(int trial) {
   const Measurement& measurement = context_.plan.measurement;
-  // The ranks look up together about once a second: for the window's end and for signals.
-  const std::int64_t stride =
-      step_estimate_seconds > 0
-          ? std::clamp<std::int64_t>(
-                static_cast<std::int64_t>(std::min(1.0, measurement.window_seconds / 8) / step_estimate_seconds), 1,
-                10000)
-          : 1;
   const std::int64_t limit = measurement.steps.value_or(std::numeric_limits<std::int64_t>::max());
   return measured([&](Samples& samples, Clock::time_point start) {
-    std::int64_t done = 0;
-    while (done < limit) {
-      for (std::int64_t i = 0; i < stride && done < limit; ++i, ++done) step(samples);
-      const auto now = context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0});
-      if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
-      if (!measurement.steps && now[0] >= measurement.window_seconds) break;
+    Lookout lookout(context_.job, std::min(1.0, measurement.window_seconds / 8));
+    for (std::int64_t done = 1; done <= limit; ++done) {
+      step(samples);
+      const std::optional<double> seconds = lookout.look(done, seconds_since(start));
+      if (!seconds) continue;
+      if (!measurement.steps && *seconds >= measurement.window_seconds) break;
       context_.progress.stage(measurement.steps ? fmt::format("step {}/{}", done, limit)
                                                 : fmt::format("trial {}/{}", trial + 1, measurement.trials));
     }
@@ -97,10 +90,14 @@ Samples PointRun::window(double step_estimate_seconds, int trial) {
 
 Samples PointRun::to_target(const Target& target, TargetRun& run) {
   return measured([&](Samples& samples, Clock::time_point start) {
+    Lookout lookout(context_.job, 1.0);
     for (bool ended = false; !ended;) {
       step(samples);
       const auto done = static_cast<std::int64_t>(samples.step_seconds.size());
-      if (done % target.evaluation_interval != 0 && done != target.most_steps) continue;
+      if (done % target.evaluation_interval != 0 && done != target.most_steps) {
+        lookout.look(done, seconds_since(start));
+        continue;
+      }
       const double before = seconds_since(start);
       Evaluation& now = run.evaluations.emplace_back(evaluate_held_out(context_.job, *steps_, point_));
       now.step = done;

@@ -34,14 +34,14 @@ class PointRun {
   /// Everything that may fail for want of memory or support; no collectives inside.
   void set_up(std::uint64_t seed);
   void connect();
-  /// Until every rank's step time is flat, or a trial's length has passed; where a number of steps was asked for, that
-  /// of the warm-up is exact too.
+  /// Until every rank's step time is flat, or a trial's length has passed, but for as many steps as were asked for;
+  /// where a trial has a number of steps, that of the warm-up is exact.
   Samples warm_up();
   bool is_steady_at_start() const { return is_steady_; }
   /// Throws Stop on all ranks when a signal asked for the end.
-  Samples window(double step_estimate_seconds, int trial);
+  Samples window(int trial);
   /// From the first step's data to the first evaluation at or under the target, inside one window; or to the last step,
-  /// or to a loss that is no number any more.
+  /// or to a loss that is no number any more. Throws Stop likewise.
   Samples to_target(const Target& target, TargetRun& run);
   /// Shares of the operators in one step, measured apart because timing each costs time.
   std::map<std::string, double> profile();

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -75,39 +76,64 @@ std::vector<Difference> of_plans(const std::string& before_text, const std::stri
   Comparison comparison(true);
   if (before_text == now_text) return {};
   const Json before = Json::parse(before_text), now = Json::parse(now_text);
-  std::set<std::string> keys;
-  for (const Json* plan : {&before, &now})
-    for (const auto& [key, value] : plan->items()) keys.insert(key);
-  keys.erase("points");
-  for (const std::string& key : keys)
-    comparison.same(key, before.value(key, Json()).dump(), now.value(key, Json()).dump());
-  const auto ids = [](const Json& plan) {
-    std::vector<std::string> all;
-    for (const Json& point : plan.at("points")) all.push_back(point.at("id"));
-    return all;
+  const auto same_keys = [&](const Json& was, const Json& is, const std::string& place) {
+    std::set<std::string> keys;
+    for (const Json* one : {&was, &is})
+      for (const auto& [key, value] : one->items()) keys.insert(key);
+    keys.erase("points");
+    for (const std::string& key : keys)
+      comparison.same(place + key, was.value(key, Json()).dump(), is.value(key, Json()).dump());
   };
-  const std::vector<std::string> was = ids(before), is = ids(now);
-  const auto lacks = [](const std::vector<std::string>& all, const std::string& id) {
-    return std::ranges::find(all, id) == all.end();
-  };
+  same_keys(before, now, "");
+  const Json none = Json::array();
+  const Json was = before.value("points", none), is = now.value("points", none);
   if (was.size() != is.size()) comparison.same("points", std::to_string(was.size()), std::to_string(is.size()));
-  const auto gone = std::ranges::find_if(was, [&](const std::string& id) { return lacks(is, id); });
-  const auto added = std::ranges::find_if(is, [&](const std::string& id) { return lacks(was, id); });
+  const auto find = [](const Json& points, const Json& id) {
+    return std::ranges::find_if(points, [&](const Json& point) { return point.at("id") == id; });
+  };
+  const auto lacks = [&](const Json& points) {
+    return [&](const Json& point) { return find(points, point.at("id")) == points.end(); };
+  };
+  const auto gone = std::ranges::find_if(was, lacks(is)), added = std::ranges::find_if(is, lacks(was));
   if (gone != was.end() || added != is.end())
-    comparison.same("point", gone == was.end() ? "" : *gone, added == is.end() ? "" : *added);
+    comparison.same("point", gone == was.end() ? "" : gone->at("id").get<std::string>(),
+                    added == is.end() ? "" : added->at("id").get<std::string>());
+  for (const Json& point : was)
+    if (const auto same = find(is, point.at("id")); same != is.end())
+      same_keys(point, *same, point.at("id").get<std::string>() + ": ");
   std::vector<Difference> found = comparison.found();
-  if (found.empty()) found.push_back({"the order or the sizes of the points", true});
+  if (found.empty()) found.push_back({"the order of the points", true});
   return found;
 }
 
 /// Kernels keep some of the memory for themselves, not all the same.
 constexpr double memory_slack = 0.01;
 
+/// What counts joules, for each node with a reader: "2 rapl package, 2 rapl dram". Sensors may be numbered otherwise
+/// after a boot.
+std::vector<std::string> meters(const Context& context) {
+  std::vector<std::string> hosts;
+  std::vector<std::map<std::string, int>> counts;
+  for (const MeterEntry& meter : context.meters) {
+    auto at = static_cast<std::size_t>(std::ranges::find(hosts, meter.host) - hosts.begin());
+    if (at == hosts.size()) hosts.push_back(meter.host), counts.emplace_back();
+    if (meter.available && meter.counted)
+      ++counts[at][meter.domain.substr(0, meter.domain.find(':')) + " " + meter.scope];
+  }
+  std::vector<std::string> all;
+  for (const auto& of_host : counts) {
+    std::string& text = all.emplace_back();
+    for (const auto& [kind, count] : of_host) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  }
+  return all;
+}
+
 std::vector<Difference> of_machines(const Context& before, const Context& now) {
   Comparison comparison(false);
   std::set<std::string> libraries;
   for (const auto* versions : {&before.versions, &now.versions})
     for (const auto& [name, version] : *versions) libraries.insert(name);
+  libraries.erase("kernel");  // each node has one
   const auto version_of = [](const Context& context, const std::string& name) {
     const auto found = context.versions.find(name);
     return found == context.versions.end() ? std::string() : found->second;
@@ -127,6 +153,7 @@ std::vector<Difference> of_machines(const Context& before, const Context& now) {
                        host.hardware_threads, host.usable_threads, host.numa_nodes);
   });
   hosts("CPU limit", [](const HostInfo& host) { return host.cgroup_cpu_limit.value_or(""); });
+  hosts("kernel", [](const HostInfo& host) { return host.kernel; });
   for (std::size_t i = 0; i < before.hosts.size(); ++i) {
     const double was = static_cast<double>(before.hosts[i].memory_bytes),
                  is = static_cast<double>(now.hosts[i].memory_bytes);
@@ -141,6 +168,13 @@ std::vector<Difference> of_machines(const Context& before, const Context& now) {
   devices("device UUID", [](const DeviceEntry& device) { return device.uuid; });
   devices("instruction set", [](const DeviceEntry& device) { return device.instruction_set; });
   devices("threads", [](const DeviceEntry& device) { return std::to_string(device.threads); });
+  devices("libraries", [](const DeviceEntry& device) { return fmt::format("{}", fmt::join(device.libraries, ", ")); });
+  const std::vector<std::string> meters_before = meters(before), meters_now = meters(now);
+  if (meters_before.size() == meters_now.size())
+    comparison.same_each<std::string>("meters", "node", meters_before, meters_now,
+                                      [](const std::string& names) { return names; });
+  else
+    comparison.same("nodes with meters", std::to_string(meters_before.size()), std::to_string(meters_now.size()));
   // Hosts may have other names, as long as the ranks are spread alike.
   const auto nodes = [](const Context& context) {
     std::vector<std::string> all;
@@ -261,19 +295,44 @@ std::string damaged_record(const Report& report) {
   return fmt::format("line {}: {}", index + 1, of_record->substr(prefix.size() + digits));
 }
 
-RunLock::RunLock(const fs::path& folder) : path_(folder / lock_file) {
+std::string other_hosts(const RunStart& before, const Context& now) {
+  const auto names = [](const Context& context) {
+    std::set<std::string> all;
+    for (const HostInfo& host : context.hosts) all.insert(host.name);
+    return all;
+  };
+  const std::set<std::string> mine = names(now);
+  std::vector<const Context*> launches = {&before.context};
+  for (const RunPart& part : before.parts)
+    if (part.context) launches.push_back(&*part.context);
+  for (const Context* launch : launches)
+    if (const std::set<std::string> its = names(*launch); its != mine)
+      return fmt::format("other nodes than before ({}, before {})", fmt::join(mine, ", "), fmt::join(its, ", "));
+  return {};
+}
+
+RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) {
+  bool made = false;
   while (true) {
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    made = fd_ >= 0;
+    if (!made && errno == EEXIST) fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path_.string());
-    const int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    const int error = lock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    is_known_ = error == 0 || error == EWOULDBLOCK;
     const Holder holder = read_holder(fd_);
-    // On a file system without locks the process itself is looked for, which only its own host can.
-    if (error == EWOULDBLOCK || (error != 0 && lives_here(holder))) {
+    std::string why;
+    if (error == EWOULDBLOCK || (!is_known_ && lives_here(holder)))
+      why = fmt::format("process {} on {} is writing into it: wait until it has ended, or choose another folder",
+                        holder.process, holder.host);
+    else if (!is_known_ && !made && holder.host != this_host())
+      why = fmt::format(
+          "its file system knows no locks, and {} may be writing into it: remove {} if that has ended",
+          holder.process > 0 ? fmt::format("process {} on {}", holder.process, holder.host) : "another process",
+          path_.string());
+    if (!why.empty()) {
       ::close(fd_);
-      throw Stop(exit_environment,
-                 fmt::format("{}: process {} on {} is writing into it: wait until it has ended, or choose "
-                             "another folder",
-                             folder.string(), holder.process, holder.host));
+      throw Stop(exit_environment, fmt::format("{}: {}", folder.string(), why));
     }
     // Whoever had it before may have removed it meanwhile: then it keeps nobody out.
     struct stat mine {

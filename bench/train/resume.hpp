@@ -1,6 +1,8 @@
 // How a run goes on in the folder of an earlier launch: what that left, and whether it was the same run.
 #pragma once
 
+#include <sys/file.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -36,8 +38,9 @@ struct Difference {
   std::string text;       ///< "trials 3, now 2"
   bool is_usage = false;  ///< of what was asked for; otherwise of the program or the machine
 };
-/// The plan, the program, its libraries, the ranks, the nodes' processors and memory, each rank's device. Host names
-/// may differ, as they do where a job is queued again; a GPU's UUID may not.
+/// The plan, the program, its libraries, the ranks, the nodes' processors, memory, kernels and counted meters, each
+/// rank's device. Host names may differ, as they do where a job is queued again; a GPU's UUID may not. The libraries of
+/// `before` are those of the first rank's machine, so that only there the two can be compared.
 std::vector<Difference> differences(const RunStart& before, const Report& now);
 /// Of options that are no part of the plan, but of how it is measured.
 std::vector<Difference> differences(const Options& before, const Options& now);
@@ -46,16 +49,26 @@ std::vector<Difference> differences(const Options& before, const Options& now);
 /// `report` is the one that goes on, unfinished, with the records in the order of their lines.
 std::string damaged_record(const Report& report);
 
-/// Holds a folder for one process, until it ends in whatever way.
+/// "other nodes than before (n3, before n1)"; empty where each launch ran on nodes of the same names. Of one model they
+/// may still differ in what a sample costs them.
+std::string other_hosts(const RunStart& before, const Context& now);
+
+/// Holds a folder for one process, until it ends in whatever way. Where the file system knows no locks, the process
+/// that stands in the file is looked for, which only its own host can: that of another host keeps the folder until
+/// somebody removes the file.
 class RunLock {
  public:
+  using Lock = int (*)(int fd, int operation);
   /// Throws Stop{exit_environment} with the holder's name where another process has the folder.
-  explicit RunLock(const std::filesystem::path& folder);
+  explicit RunLock(const std::filesystem::path& folder, Lock lock = ::flock);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
   ~RunLock();
+  /// Whether the file system knows locks.
+  bool is_known() const { return is_known_; }
 
  private:
+  bool is_known_ = true;
   std::filesystem::path path_;
   int fd_ = -1;
 };

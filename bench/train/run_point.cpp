@@ -15,7 +15,6 @@
 #include "bench/train/point_run.hpp"
 #include "bench/train/target_run.hpp"
 #include "results/report_io.hpp"
-#include "results/statistics.hpp"
 #include "results/text.hpp"
 #include "results/verdict.hpp"
 
@@ -37,7 +36,6 @@ Workload workload_of(const Point& point, const RunContext& context) {
   workload.optimizer = default_optimizer(point.network).kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd";
   workload.seed = context.plan.seed;
   workload.parameters = count_parameters(point.network);
-  workload.hash = workload_hash(workload);
   return workload;
 }
 
@@ -73,21 +71,36 @@ class TrainerSteps : public StepSource {
   Trainer trainer_;
 };
 
-/// Trains the point to its target with each of its seeds, from new weights each time (collective). Throws Stop on all ranks
-/// where a network does not fit.
+/// One run to the target, from new weights (collective).
+void run_seed(RunContext& context, const Point& point, std::uint64_t seed, Record& record) {
+  Job& job = context.job;
+  stop_if_interrupted(job);
+  context.progress.stage("building plans and weights");
+  PointRun run(context, point);
+  together(job, [&] { run.set_up(seed); });
+  run.connect();
+  stop_if_interrupted(job);
+  TargetRun target_run;
+  target_run.seed = seed;
+  const Samples samples = run.to_target(*record.target, target_run);
+  record.trials.push_back(merge(job, context.energy, samples));
+  record.trials.back().target_run = merge(job, std::move(target_run));
+  record.summary.planned_bytes_per_rank = run.planned_bytes();
+}
+
+/// Trains the point to its target with each of its seeds (collective). Throws Stop on all ranks where a network does
+/// not fit, or a signal asked for the end: what the seeds before have reached is then lost, and the Stop says how many
+/// these are.
 void run_to_target(RunContext& context, const Point& point, Record& record) {
   Job& job = context.job;
   for (const std::uint64_t seed : point.seeds) {
-    context.progress.stage("building plans and weights");
-    PointRun run(context, point);
-    together(job, [&] { run.set_up(seed); });
-    run.connect();
-    TargetRun target_run;
-    target_run.seed = seed;
-    const Samples samples = run.to_target(*record.target, target_run);
-    record.trials.push_back(merge(job, context.energy, samples));
-    record.trials.back().target_run = merge(job, std::move(target_run));
-    record.summary.planned_bytes_per_rank = run.planned_bytes();
+    try {
+      run_seed(context, point, seed, record);
+    } catch (const Stop& stop) {
+      if (stop.code() != exit_interrupted) throw;
+      throw Stop(exit_interrupted, fmt::format("{} after {} of {} seeds", interrupted_by_signal, record.trials.size(),
+                                               point.seeds.size()));
+    }
   }
   note_peak(job, record.summary);
   record.summary.of_ceiling_reason = "not measured in runs to a target";
@@ -119,12 +132,9 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
 
   const Samples warm = run->warm_up();
   if (!run->is_steady_at_start()) record.verdict.flags.push_back("not_steady");
-  // The later half of the warm-up tells the pace; the slowest rank's counts.
-  std::vector<double> pace(warm.step_seconds.begin() + static_cast<std::ptrdiff_t>(warm.step_seconds.size() / 2), warm.step_seconds.end());
-  const double estimate_seconds = job.maximum({pace.empty() ? 0.0 : quantile(pace, 0.5)}).front();
   auto steps_done = static_cast<std::int64_t>(warm.step_seconds.size());
   for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
-    const Samples samples = run->window(estimate_seconds, trial);
+    const Samples samples = run->window(trial);
     record.trials.push_back(merge(job, context.energy, samples));
     record.trials.back().first_step = steps_done;
     steps_done += static_cast<std::int64_t>(samples.step_seconds.size());
@@ -215,6 +225,7 @@ Record run_point(RunContext& whole, const Point& point) {
   record.id = point.id;
   record.workload = workload_of(point, whole);
   if (point.task) record.target = target_of(point, record.workload);
+  record.workload.hash = workload_hash(record.workload, record.target);
   record.summary.model_flops_per_sample = model_flops_per_sample(point.network, point.seq_len);
   record.summary.flops_rule = flops_rule();
   const int threads = whole.device.info().threads;

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -43,6 +44,12 @@ namespace fs = std::filesystem;
 constexpr double idle_seconds = 1;
 
 std::string rfc3339_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+/// A name that no other launch has.
+std::string new_launch() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
 
 /// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a
 /// log.
@@ -131,6 +138,16 @@ int exit_code_of(const Report& report) {
   return exit_code(report);
 }
 
+/// Throws Stop where only the version that wrote it can read it.
+Report report_of(const fs::path& path, const std::string& text, const Program& its) {
+  try {
+    return report_from_json(text);
+  } catch (const std::runtime_error& error) {
+    throw Stop(exit_environment, fmt::format("{}: {}: it was written by version {} ({}): leave it to that one",
+                                             path.string(), error.what(), its.version, its.git_commit));
+  }
+}
+
 /// The exit code of a run whose points are all measured and reported, and says so; nullopt where there is something to
 /// do (collective).
 std::optional<int> code_of_complete(const Sweep& sweep) {
@@ -143,11 +160,13 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
     if (!sweep.job.is_root() || !is_whole || !fs::exists(path)) return;
     std::ostringstream text;
     text << std::ifstream(path, std::ios::binary).rdbuf();
-    const Validation found = validate_report(text.str());
-    if (!found.violations.empty())
-      throw Stop(exit_environment, fmt::format("{}: was damaged: {}: remove it, and --resume writes it again",
+    // Another version may know other rules: the report is not damaged for that, and could not be written again.
+    const Program mine = program_info("trainwatt-train"), &its = earlier->start.program;
+    const bool is_ours = its.version == mine.version && its.git_commit == mine.git_commit;
+    if (const Validation found = validate_report(text.str()); is_ours && !found.violations.empty())
+      throw Stop(exit_environment, fmt::format("{}: was damaged: {}: move it away, and --resume writes it again",
                                                path.string(), found.violations.front()));
-    const Report report = report_from_json(text.str());
+    const Report report = report_of(path, text.str(), its);
     if (!missing_points(report).empty()) return;
     code = exit_code_of(report);
     std::fprintf(stderr, "trainwatt-train: %s is complete: nothing is left to run\n", sweep.folder.path().c_str());
@@ -217,14 +236,14 @@ class Run {
     if (!ended)
       for (IdleRow& row : energy_.idle("after", idle_seconds)) report_.context.idle_power.push_back(std::move(row));
     report_.context.finished_at = rfc3339_now();
-    hand_over();
+    hand_over(ended && ended->code() == exit_interrupted);
     if (!ended) {
       const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
       return code == exit_good && !as_found ? exit_environment : code;
     }
     if (job_.is_root()) {
       std::fprintf(stderr, "trainwatt-train: %s\n", interrupted_.c_str());
-      if (!report_.records.empty())
+      if (!report_.records.empty() || ended->code() == exit_interrupted)
         std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", out_.c_str());
     }
     return ended->code();
@@ -234,6 +253,7 @@ class Run {
   /// What each rank is and where it sits, from all ranks, into the report's context (collective).
   void gather_context() {
     Context& context = report_.context;
+    context.launch = job_.broadcast(job_.is_root() ? new_launch() : "");
     context.started_at = rfc3339_now();
     context.argv = sweep_.argv;
     context.environment = relevant_environment();
@@ -251,10 +271,13 @@ class Run {
     for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
       warnings.push_back(std::move(warning));
     for (std::string& line : shared_devices(context.meters)) warnings.push_back({"shared_device", std::move(line)});
+    if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty())
+      context.warnings.push_back(warning);
     for (const Warning& warning : warnings) {
       if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
       context.warnings.push_back(warning.text);
     }
+    for (const std::string& why : plan_.left_out) context.warnings.push_back("left out: " + why);
     if (sweep_.note.empty()) return;
     context.warnings.push_back(sweep_.note);
     if (plan_.device == "cpu") flags_.emplace_back("gpu_unused");
@@ -264,22 +287,34 @@ class Run {
   void take_over() {
     const std::optional<Earlier>& earlier = sweep_.folder.earlier();
     if (!earlier) return;
-    std::vector<Difference> found = differences(earlier->start, report_);
-    found.insert(found.end(), sweep_.differences.begin(), sweep_.differences.end());
-    std::string list;
-    for (const Difference& one : found) {
-      list += (list.empty() ? "" : "; ") + one.text;
-      forced_over_.push_back(one.text);
-    }
-    if (!found.empty() && !sweep_.force) {
-      const bool is_usage = std::ranges::any_of(found, &Difference::is_usage);
+    // The first rank alone compares: what stands in the folder is of its machine, and another's may differ from the
+    // start.
+    std::vector<std::string> found;
+    std::string others;
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      bool is_usage = false;
+      std::vector<Difference> all = differences(earlier->start, report_);
+      all.insert(all.end(), sweep_.differences.begin(), sweep_.differences.end());
+      for (const Difference& one : all) {
+        found.push_back(one.text);
+        is_usage = is_usage || one.is_usage;
+      }
+      others = other_hosts(earlier->start, report_.context);
+      if (found.empty() || sweep_.options.force_resume) return;
       throw Stop(
           is_usage ? exit_usage : exit_environment,
-          fmt::format(
-              "--resume {}: not the same run: {}: {}, or go on all the same with --force, which the report then says",
-              out_.string(), list,
-              is_usage ? "start it with the options that it had, or with --resume alone"
-                       : "start it where it ran before"));
+          fmt::format("--resume {}: not the same run: {}: {}, or go on all the same with --force-resume, which the "
+                      "report then says",
+                      out_.string(), fmt::join(found, "; "),
+                      is_usage ? "start it with the options that it had, or with --resume alone"
+                               : "start it where it ran before"));
+    });
+    std::istringstream differing(job_.broadcast(fmt::format("{}", fmt::join(found, "\n"))));
+    for (std::string line; std::getline(differing, line);) forced_over_.push_back(line);
+    if (others = job_.broadcast(others); !others.empty()) {
+      flags_.emplace_back("other_hosts");
+      report_.context.warnings.push_back("resumed on " + others);
     }
     parts_ = parts_of(*earlier);
     std::string ids;
@@ -290,9 +325,10 @@ class Run {
       if (const std::string damage = damaged_record(report_); !damage.empty())
         throw Stop(exit_environment,
                    fmt::format("{}: {}: {}", (out_ / records_file).string(), damage,
-                               found.empty() ? "it was damaged: put back a whole one, or start anew in another folder"
-                                             : "measured otherwise, it cannot stand beside the points of this "
-                                               "run: start anew in another folder"));
+                               forced_over_.empty()
+                                   ? "it was damaged: put back a whole one, or start anew in another folder"
+                                   : "measured otherwise, it cannot stand beside the points of this run: start anew in "
+                                     "another folder"));
       for (const Record& record : report_.records) ids += record.id + "\n";
     });
     std::istringstream lines(job_.broadcast(ids));
@@ -349,9 +385,12 @@ class Run {
         for (const Point& point : plan_.points) measured(context, cool_down, point);
       }
     } catch (const Stop& stop) {
-      interrupted_ = fmt::format("interrupted {} in {}: {} of {} points are complete",
-                                 stop.code() == exit_interrupted ? "by a signal" : fmt::format("({})", stop.what()),
-                                 in_flight_, report_.records.size(), plan_.points.size());
+      const bool by_signal = stop.code() == exit_interrupted;
+      interrupted_ =
+          fmt::format("{} in {}: {} of {} points are complete{}",
+                      by_signal ? stop.what() : fmt::format("interrupted ({})", stop.what()), in_flight_,
+                      report_.records.size(), plan_.points.size(),
+                      by_signal ? ", this one will be measured anew as a whole" : "");
       report_.context.warnings.push_back(interrupted_);
       return stop;
     }
@@ -370,6 +409,7 @@ class Run {
     report_.records.push_back(run_point(context, point));
     tell_settings();
     report_.records.back().start = start;
+    report_.records.back().launch = report_.context.launch;
     progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
     const bool earlier_changed = flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
@@ -388,14 +428,15 @@ class Run {
     }
   }
 
-  void hand_over() {
+  /// `resumable`: a report without any record says at least that, and where the run was.
+  void hand_over(bool resumable) {
     if (!parts_.empty()) report_.parts = parts_so_far();
     const fs::path path = out_ / report_file;
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
       std::printf("\n%s\n%s", summary_table(report_, {is_colourful(job_), 100}).c_str(), search_text(report_, {is_colourful(job_), 100}).c_str());
     together(job_, [&] {
       if (!job_.is_root()) return;
-      if (!report_.records.empty()) {
+      if (!report_.records.empty() || resumable) {
         write_atomically(path, to_json(report_));
         keep_start();
         std::printf("report: %s\n", path.c_str());

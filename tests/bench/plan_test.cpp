@@ -173,10 +173,9 @@ TEST(PlanToTarget, ATaskGivesItsShapeAndItsBatch) {
 }
 
 TEST(PlanToTarget, NoSeedIsUsedTwice) {
-  // In the order that was asked for, which is not that of the run.
-  const auto all = [](RunPlan plan) {
+  const auto all = [](RunPlan plan) {  // by the points' names, whatever their order
     std::vector<std::uint64_t> seeds;
-    std::ranges::sort(plan.points, {}, &Point::accumulate);
+    std::ranges::sort(plan.points, {}, &Point::id);
     for (const Point& point : plan.points) seeds.insert(seeds.end(), point.seeds.begin(), point.seeds.end());
     return seeds;
   };
@@ -193,6 +192,38 @@ TEST(PlanToTarget, NoSeedIsUsedTwice) {
   EXPECT_NE(refusal(with({"--seeds", "9,5,9,4"})).find("9 stands there twice"), std::string::npos);
   EXPECT_NE(refusal(with({"--seeds", "0"})).find("at least 1"), std::string::npos);
   EXPECT_NE(refusal(with({"--seed", std::to_string(largest_seed)})).find("passes the largest seed"), std::string::npos);
+}
+
+// What is written in another order is the same plan; only a list of seeds is dealt out as it was written.
+TEST(PlanToTarget, CountedSeedsDoNotFollowTheOrderOfTheAxes) {
+  const auto plan = [](const std::string& models, const std::string& accumulate, const std::string& seeds) {
+    return plan_of({"--model", models, "--target", "default", "--accumulate", accumulate, "--seeds", seeds})
+        .canonical_json();
+  };
+  EXPECT_EQ(plan("gpt2-tiny,resnet-tiny", "1,4", "2"), plan("resnet-tiny,gpt2-tiny", "4,1", "2"));
+  const RunPlan listed =
+      plan_of({"--model", "gpt2-tiny", "--target", "default", "--accumulate", "4,1", "--seeds", "7,9"});
+  for (const Point& point : listed.points)
+    EXPECT_EQ(point.seeds, (std::vector<std::uint64_t>{point.accumulate == 4 ? 7u : 9u}));
+}
+
+TEST(PlanToTarget, WhatATasksBatchDoesNotAllowIsLeftOutAndNamed) {
+  const RunPlan plan = plan_of({"--suite", "convergence"}, 16);  // 16 ranks × 4 do not divide 32 samples
+  EXPECT_EQ(plan.points.size(), 6u);
+  EXPECT_EQ(plan.left_out,
+            (std::vector<std::string>{
+                "gpt2-tiny: accumulate 4 × 16 ranks does not divide the 32 samples of a step of the task markov"}));
+  for (const Point& point : plan.points) EXPECT_EQ(point.global_batch(), point.task->global_batch);
+  EXPECT_TRUE(plan_of({"--suite", "convergence"}, 2).left_out.empty());
+  const std::string none = refusal({"--suite", "convergence"}, 3);
+  EXPECT_NE(none.find("3 ranks does not divide the 32 samples"), std::string::npos) << none;
+  EXPECT_NE(
+      refusal({"--model", "gpt2-tiny", "--target", "default", "--micro-batch", "5"}).find("micro-batch 5 × 2 ranks"),
+      std::string::npos);
+  // A batch of the user's own is the user's to mend.
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--target", "default", "--global-batch", "16", "--accumulate", "1,3"})
+                .find("--global-batch 16 is not divisible"),
+            std::string::npos);
 }
 
 TEST(PlanToTarget, WhatCannotBeIsRefused) {
@@ -233,6 +264,11 @@ TEST(PlanToTarget, TheCanonicalFormFollowsTargetAndSeeds) {
   EXPECT_NE(text({"--target", "0.2"}), base);
   EXPECT_NE(text({"--target", "default", "--seeds", "4"}), base);
   EXPECT_NE(text({"--target", "default", "--seed", "2"}), base);
+  // What a record is held against stands there before anything was measured.
+  EXPECT_NE(base.find(R"("floor":1.218422)"), std::string::npos) << base;
+  EXPECT_NE(base.find(R"("schedule":{"decay_steps":1000,"final_share":0.1,"learning_rate":0.003,"warmup_steps":10})"),
+            std::string::npos)
+      << base;
   EXPECT_EQ(text({"--target", "default", "--seeds", "5"}), base);
   EXPECT_EQ(text({}).find("seeds"), std::string::npos) << "plans for a time keep their hash";
 }
@@ -375,10 +411,44 @@ TEST(OptionsParsing, AMisspeltOptionIsNamedWithTheNearest) {
   EXPECT_NE(result.text.find("--micro-batch"), std::string::npos) << result.text;
 }
 
+TEST(OptionsParsing, ForceIsForSettingsAndForceResumeForResuming) {
+  const ParseResult clocks = parse({"--model", "gpt2-tiny", "--gpu-clock", "1305", "--force", "--resume", "out/r"});
+  ASSERT_TRUE(clocks.options) << clocks.text;
+  EXPECT_TRUE(clocks.options->force);
+  EXPECT_FALSE(clocks.options->force_resume) << "a job line that sets clocks is no leave to go over another machine";
+  const ParseResult resume = parse({"--resume", "out/r", "--force-resume"});
+  ASSERT_TRUE(resume.options) << resume.text;
+  EXPECT_TRUE(resume.options->resumes_alone);
+  EXPECT_TRUE(resume.options->force_resume);
+  EXPECT_FALSE(resume.options->force) << "nor the other way round";
+  EXPECT_NE(parse({"--model", "gpt2-tiny", "--force-resume"}).text.find("add --resume"), std::string::npos);
+}
+
 TEST(OptionsParsing, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(parse({"--help"}).exit_code, 0);
   EXPECT_NE(parse({"--help"}).text.find("--model"), std::string::npos);
   EXPECT_EQ(parse({"--version"}).exit_code, 0);
+}
+
+TEST_F(Config, OptionsGoOverItsRunsToATarget) {
+  const auto with = [&](const std::string& text, std::vector<std::string> words) {
+    words.insert(words.begin(), {"--config", path_});
+    const ParseResult result = parse(words);
+    if (!result.options) throw UsageError(result.text);
+    return make_plan(request_of(*result.options, text), 2, "cpu");
+  };
+  const std::string text = R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 8, 9]})";
+  EXPECT_EQ(with(text, {}).points[0].seeds, (std::vector<std::uint64_t>{7, 8, 9}));
+  const RunPlan counted = with(text, {"--seeds", "2"});
+  EXPECT_EQ(counted.points[0].seeds, (std::vector<std::uint64_t>{1, 2})) << "a count in place of the list";
+  EXPECT_TRUE(counted.suite.ends_with(changed_suite));
+  EXPECT_EQ(with(text, {"--target", "0.2"}).points[0].task->target, 0.2);
+  try {
+    with(R"({"model": "gpt2-tiny", "steps": 2})", {"--target", "0.2"});
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "this config trains for a time: leave out --target");
+  }
 }
 
 TEST_F(Config, RunsToATarget) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <functional>
@@ -89,6 +90,40 @@ TEST(Differences, EachIsNamedWithBothValues) {
             }),
             Lines{"threads of rank 0 8, now 4 (and of 3 more)"});
   EXPECT_EQ(said([](Report& now) { now.context.devices[1].host = "n2"; }), Lines{"node of rank 1 0, now 1"});
+  EXPECT_EQ(said([](Report& now) { now.context.hosts[1].kernel = "6.1.0-20"; }),
+            Lines{"kernel of node 1 none, now 6.1.0-20"});
+  EXPECT_EQ(said([](Report& now) { now.context.devices[2].libraries = {"CUDA 12.4"}; }),
+            Lines{"libraries of rank 2 none, now CUDA 12.4"});
+}
+
+TEST(Differences, MetersThatAreGoneAreNamed) {
+  Report before = report_of_two_nodes();
+  for (const char* host : {"n1", "n2"})
+    for (const char* domain : {"rapl:package-0", "rapl:package-1", "hwmon:hwmon3/power1"})
+      before.context.meters.push_back({host, domain, "package", "counter", "", "", true, domain[0] == 'r', 0.001});
+  Report now = before;
+  const auto lines = [&] {
+    Lines all;
+    for (const Difference& one : differences(start_of(before), now)) all.push_back(one.text);
+    return all;
+  };
+  now.context.meters[2].domain = "hwmon:hwmon5/power1";  // numbered otherwise since it has booted
+  for (MeterEntry& meter : now.context.meters) meter.host += "7";
+  EXPECT_EQ(lines(), Lines());
+  now.context.meters[3].available = false;
+  EXPECT_EQ(lines(), Lines{"meters of node 1 2 rapl package, now 1 rapl package"});
+}
+
+TEST(Differences, OtherNodesAreNoDifferenceButAreNamed) {
+  const Report before = report_of_two_nodes();
+  Context now = before.context;
+  EXPECT_EQ(other_hosts(start_of(before), now), "");
+  now.hosts[1].name = "n3";
+  EXPECT_EQ(other_hosts(start_of(before), now), "other nodes than before (n1, n3, before n1, n2)");
+  // Back on the nodes of the last launch, but not on those of the first.
+  RunStart start = start_of(before);
+  start.parts = {{start.program, {}, {}, now}};
+  EXPECT_EQ(other_hosts(start, before.context), "other nodes than before (n1, n2, before n1, n3)");
 }
 
 TEST(Differences, OfThePlanAreTheUsers) {
@@ -99,7 +134,9 @@ TEST(Differences, OfThePlanAreTheUsers) {
   EXPECT_EQ(with_plan(R"({"points":[{"id":"a"}],"seed":1,"steps":3})"),
             (Lines{"plan: steps null, now 3", "plan: points 2, now 1", "plan: point b, now none"}));
   EXPECT_EQ(with_plan(R"({"points":[{"id":"b"},{"id":"a"}],"seed":1,"steps":null})"),
-            Lines{"plan: the order or the sizes of the points"});
+            Lines{"plan: the order of the points"});
+  EXPECT_EQ(with_plan(R"({"points":[{"id":"a","seeds":[1,2]},{"id":"b","micro_batch":4}],"seed":1,"steps":null})"),
+            (Lines{"plan: a: seeds null, now [1,2]", "plan: b: micro_batch null, now 4"}));
   EXPECT_EQ(said([](Report& now) { now.context.devices.pop_back(), now.plan.canonical_json = "{}"; }),
             Lines{"plan: ranks 4, now 3"})
       << "everything else follows from that";
@@ -113,7 +150,7 @@ TEST(Differences, OfOptionsBesideThePlan) {
   for (const Difference& one : differences(before, now)) lines.push_back(one.text);
   EXPECT_EQ(lines, (Lines{"--bucket-mib 25, now 4", "--energy-csv none, now a.csv", "--estimate-watts none, now 200",
                           "--site none, now s.json"}));
-  now = before, now.threads = 2, now.out = "elsewhere", now.force = true;
+  now = before, now.threads = 2, now.out = "elsewhere", now.force = now.force_resume = true;
   EXPECT_TRUE(differences(before, now).empty()) << "seen in the machine, or of no matter";
 }
 
@@ -215,6 +252,38 @@ TEST_F(Folder, IsHeldByOneProcessUntilItEnds) {
   }
   EXPECT_FALSE(fs::exists(folder_ / "run.lock"));
   close(ready[0]), close(ready[1]);
+}
+
+int no_locks(int, int) {
+  errno = ENOSYS;
+  return -1;
+}
+
+TEST_F(Folder, WithoutLocksAnotherHostsProcessKeepsItUntilTheFileIsRemoved) {
+  {
+    const RunLock lock(folder_, no_locks);
+    EXPECT_FALSE(lock.is_known());
+    EXPECT_TRUE(fs::exists(folder_ / "run.lock"));
+  }
+  for (const std::string& holder : {std::string("4711 elsewhere\n"), std::string()}) {
+    put("run.lock", holder);
+    const std::string text = thrown<Stop>([&] { RunLock lock(folder_, no_locks); });
+    EXPECT_NE(text.find(holder.empty() ? "another process" : "process 4711 on elsewhere"), std::string::npos) << text;
+    EXPECT_NE(text.find("remove " + (folder_ / "run.lock").string()), std::string::npos) << text;
+    EXPECT_TRUE(fs::exists(folder_ / "run.lock")) << "it is another's";
+  }
+  put("run.lock", "4711 elsewhere\n");
+  EXPECT_TRUE(RunLock(folder_).is_known()) << "a file system that knows locks says that it has ended";
+  // Of this host it is known which processes live.
+  char host[256] = {};
+  ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
+  put("run.lock", std::to_string(getppid()) + " " + host + "\n");
+  EXPECT_NE(thrown<Stop>([&] { RunLock lock(folder_, no_locks); }).find("is writing into it"), std::string::npos);
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  waitpid(ended, nullptr, 0);
+  put("run.lock", std::to_string(ended) + " " + host + "\n");
+  EXPECT_EQ(thrown<Stop>([&] { RunLock lock(folder_, no_locks); }), "nothing thrown");
 }
 
 TEST(Pace, FollowsThePlanUntilAPointWasMeasured) {

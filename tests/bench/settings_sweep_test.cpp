@@ -339,15 +339,17 @@ TEST_F(Sweep, SettingsBeginAtTheTemperatureOfTheFirst) {
   });
   const auto cooled = cool_down.before(slow);
   cooling.join();
-  EXPECT_GT(cooled->waited_s, 0);
   EXPECT_LE(cooled->temperature_c, first->temperature_c + CoolDown::band_c);
 
   idle_at(3'000'000);
-  CoolDown capped(job, energy, progress, 0.3, first->temperature_c);
-  capped.before(slow);
-  const auto hot = capped.before(found);
-  EXPECT_GT(hot->waited_s, 0);
-  EXPECT_GE(hot->temperature_c, first->temperature_c + 30) << "the time was up, and it says so";
+  CoolDown anew(job, energy, progress, 0.3);
+  EXPECT_EQ(anew.before(slow)->waited_s, 0) << "a run begins as it finds the machine";
+  CoolDown resumed(job, energy, progress, 0.3, first->temperature_c);
+  for (const Point& point : {slow, found}) {
+    const auto hot = resumed.before(point);
+    EXPECT_GT(hot->waited_s, 0) << "one that goes on holds to what its first launch began at";
+    EXPECT_GE(hot->temperature_c, first->temperature_c + 30) << "the time was up, and it says so";
+  }
 }
 
 TEST_F(Sweep, HeatInvalidates) {

@@ -9,9 +9,11 @@
 #include <functional>
 #include <limits>
 
+#include "bench/train/interruption.hpp"
+#include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
+#include "models/catalog/floors.hpp"
 #include "models/compute/registry.hpp"
-#include "models/data/synthetic_data.hpp"
 #include "results/convergence.hpp"
 #include "results/report_io.hpp"
 #include "results/to_target.hpp"
@@ -21,12 +23,21 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// No training: the loss over the floor after so many steps, and which images are wrong.
+/// No training: the loss over the floor after so many steps, and which images are wrong. `during` is called at each
+/// step, at 0 when the weights are made.
 class ScriptedSteps : public StepSource {
  public:
-  ScriptedSteps(const TrainerConfig& config, std::function<double(std::uint64_t seed, int step)> metric)
-      : config_(config), metric_(std::move(metric)) {}
-  StepResult step(const GradientSync&) override { return {4 - 1e-3 * ++steps_, 1, {}}; }
+  using Script = std::function<double(std::uint64_t seed, int step)>;
+  using During = std::function<void(std::uint64_t seed, int step)>;
+  ScriptedSteps(const TrainerConfig& config, Script metric, During during)
+      : config_(config), metric_(std::move(metric)), during_(std::move(during)) {
+    if (during_) during_(config_.seed, 0);
+  }
+  StepResult step(const GradientSync&) override {
+    ++steps_;
+    if (during_) during_(config_.seed, steps_);
+    return {4 - 1e-3 * steps_, 1, {}};
+  }
   EvaluationResult evaluate(std::uint64_t) override {
     const double metric = metric_(config_.seed, steps_);
     if (config_.network.is_tokens()) {
@@ -40,7 +51,8 @@ class ScriptedSteps : public StepSource {
 
  private:
   TrainerConfig config_;
-  std::function<double(std::uint64_t, int)> metric_;
+  Script metric_;
+  During during_;
   int steps_ = 0;
 };
 
@@ -66,8 +78,21 @@ class TargetRunTest : public testing::Test {
     EXPECT_TRUE(found.violations.empty()) << found.violations.front();
     return record;
   }
-  static StepSourceFactory scripted(std::function<double(std::uint64_t, int)> metric) {
-    return [metric](Device&, const TrainerConfig& config) { return std::make_unique<ScriptedSteps>(config, metric); };
+  static StepSourceFactory scripted(ScriptedSteps::Script metric, ScriptedSteps::During during = {}) {
+    return [metric, during](Device&, const TrainerConfig& config) {
+      return std::make_unique<ScriptedSteps>(config, metric, during);
+    };
+  }
+  /// How a run that a signal ends says so; empty where it was not ended.
+  std::string interrupted(const std::function<void(TaskDescription&)>& change, const StepSourceFactory& steps) {
+    try {
+      run("gpt2-tiny", change, steps);
+    } catch (const Stop& stop) {
+      set_interruption(false);
+      return stop.code() == exit_interrupted ? stop.what() : "";
+    }
+    set_interruption(false);
+    return {};
   }
   static bool has(const Record& record, const char* flag) {
     return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
@@ -129,6 +154,34 @@ TEST_F(TargetRunTest, ALossThatIsNoNumberEndsTheRun) {
       run("gpt2-tiny", short_intervals, scripted([](std::uint64_t, int step) { return step < 20 ? 1.0 : nan; }));
   EXPECT_EQ(record.trials.at(0).step_time_s.size(), 20u);
   EXPECT_TRUE(has(record, "target_missed"));
+}
+
+// However far apart evaluations are, a signal is seen within about a second: launchers kill what does not end.
+TEST_F(TargetRunTest, ASignalIsSeenBetweenEvaluations) {
+  int evaluated = 0;
+  const std::string said =
+      interrupted([](TaskDescription& task) { task.evaluation_interval = task.most_steps = 50000; },
+                  scripted(
+                      [&](std::uint64_t, int) {
+                        ++evaluated;
+                        return 1.0;
+                      },
+                      [](std::uint64_t, int step) {
+                        if (step == 3) set_interruption(true);
+                      }));
+  EXPECT_EQ(said, "interrupted by a signal after 0 of 3 seeds");
+  EXPECT_EQ(evaluated, 0);
+}
+
+TEST_F(TargetRunTest, ASignalIsSeenBetweenSeedsAndTheFinishedOnesAreCounted) {
+  int steps_of_the_third = 0;
+  const auto arrives = [](std::uint64_t, int) { return 0.0625; };
+  const std::string said = interrupted(short_intervals, scripted(arrives, [&](std::uint64_t seed, int step) {
+                                         if (seed == 13 && step == 0) set_interruption(true);  // while weights are made
+                                         steps_of_the_third += seed == 13 && step > 0;
+                                       }));
+  EXPECT_EQ(said, "interrupted by a signal after 2 of 3 seeds");
+  EXPECT_EQ(steps_of_the_third, 0);
 }
 
 // Real training, from here on; a target that is reached early, so that the tests are short.

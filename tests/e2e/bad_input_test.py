@@ -101,6 +101,14 @@ class BadInput(Case):
         self.assertEqual((self.out / "report.json").read_text(), "precious")
 
 
+    def test_a_step_is_not_exported_of_a_run_to_a_target(self):
+        config = self.folder / "plan.json"
+        config.write_text('{"model": "gpt2-tiny", "target": "default"}')
+        for plan in (("--config", config), ("--suite", "convergence")):
+            process = run(*plan, "--export-step", self.folder / "step")
+            self.assert_one_line_error(process, USAGE, "--export-step", "target")
+            self.assertFalse((self.folder / "step").exists())
+
     def test_doubled_and_unused_keys_in_a_config(self):
         config = self.folder / "plan.json"
         config.write_text('{"model": "gpt2-tiny", "model": "resnet-tiny"}')
@@ -110,9 +118,13 @@ class BadInput(Case):
 
     def test_ranks_started_with_different_plans_are_refused(self):
         program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out), "--steps"]
-        command = [*mpirun(1), *program, "3", ":", "-np", "1", *program, "6"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
-        self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
+        for one, other in ((["3"], ["6"]), (["3"], ["3", "--force"]), (["3", "--site", "a.json"], ["3"]),
+                           (["3", "--energy-csv", "a.csv"], ["3", "--energy-csv", "b.csv"]),
+                           (["3"], ["3", "--estimate-watts", "50"])):
+            with self.subTest(one=one, other=other):
+                command = [*mpirun(1), *program, *one, ":", "-np", "1", *program, *other]
+                process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+                self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
 
     def test_ranks_that_a_foreign_launcher_leaves_alone_are_refused(self):
         """As where mpirun or srun belong to another MPI: each process would measure a run of one rank."""
@@ -212,7 +224,7 @@ class LostRanks(Case):
         out, err = process.communicate(timeout=30)
         self.assertEqual(process.returncode, INTERRUPTED, out + err)
         self.assertIn("interrupted", err)
-        self.assertFalse(self.out.exists(), "nothing was complete, nothing stays")
+        self.assertEqual(self.report()["records"], [], "nothing was complete, but it can be resumed")
 
     def test_one_rank_without_memory_fails_the_point_on_all(self):
         """One rank throws while it sets up: all agree, the point is `failed`, nobody hangs."""

@@ -2,9 +2,10 @@
 import json
 import os
 import signal
+import subprocess
 import unittest
 
-from support import Case, eventually, mpirun, ranks_of, run, tool
+from support import BIN, Case, environment, eventually, mpirun, ranks_of, run, tool
 
 USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
 
@@ -123,11 +124,11 @@ class Resume(Case):
     def test_other_runs_are_refused(self):
         before = self.cut_short(2, 1)
         kept = {path.name: path.read_bytes() for path in self.out.iterdir() if path.name != "run.lock"}
-        self.assert_refused(run(*sweep(2)[:-1], 4, "--resume", self.out), USAGE, "steps 3, now 4", "--force")
+        self.assert_refused(run(*sweep(2)[:-1], 4, "--resume", self.out), USAGE, "steps 3, now 4", "--force-resume")
         self.assert_refused(run(*sweep(3), "--resume", self.out), USAGE, "points 2, now 3", "acc3")
         self.assert_refused(run(*sweep(2), "--bucket-mib", 4, "--resume", self.out), USAGE, "--bucket-mib 25, now 4")
         self.assert_refused(self.resumed(ranks=2), USAGE, "ranks 1, now 2")
-        forced = run(*sweep(2)[:-1], 4, "--resume", self.out, "--force")
+        forced = run(*sweep(2)[:-1], 4, "--resume", self.out, "--force-resume")
         self.assert_refused(forced, ENVIRONMENT, "records.jsonl", "line 1", "in another folder")
         self.assertEqual({path.name: path.read_bytes() for path in self.out.iterdir()}, kept, "a refusal changes nothing")
         self.edit_start(lambda start: start["program"].update(git_commit="0000000"))
@@ -136,7 +137,8 @@ class Resume(Case):
         self.assert_refused(self.resumed(), ENVIRONMENT, "CPU of node 0 another CPU, now ")
         self.edit_start(lambda start: start["context"]["devices"][0].update(uuid="GPU-0"))
         self.assert_refused(self.resumed(), ENVIRONMENT, "device UUID of rank 0 GPU-0, now none")
-        process = self.resumed("--force")
+        self.assert_refused(self.resumed("--force"), ENVIRONMENT, "device UUID of rank 0 GPU-0, now none")
+        process = self.resumed("--force-resume")
         self.assert_ran(process)
         report = self.assert_resumed(before, 2, [1, 1])
         forced = report["parts"][1]["forced_over"]
@@ -175,11 +177,13 @@ class Resume(Case):
 
     def test_damage_is_named_with_its_line(self):
         before = self.cut_short(3, 2)
-        wrong = json.loads(before[1])
+        wrong, foreign = json.loads(before[1]), json.loads(before[1])
         wrong["summary"]["samples_per_s"]["value"] *= 2
+        foreign["launch"] = "0" * 16  # from the folder of another run of the same plan
         for text, words in ((before[0][:100] + "\n" + before[1] + "\n", ("line 1",)),
                             (before[0] + "\n\0\0\0\n" + before[1] + "\n", ("line 2",)),
                             (before[0] + "\n" + json.dumps(wrong) + "\n", ("line 2", "the samples give")),
+                            (before[0] + "\n" + json.dumps(foreign) + "\n", ("line 2", "/launch")),
                             (before[0] + "\n" + before[0] + "\n", ("line 2", "twice"))):
             self.records.write_text(text)
             self.assert_refused(self.resumed(), ENVIRONMENT, str(self.records), *words)
@@ -200,7 +204,76 @@ class Resume(Case):
         os.kill(process.pid, signal.SIGINT)
         process.communicate(timeout=30)
         self.assertEqual(process.returncode, INTERRUPTED)
-        self.assertFalse(self.out.exists(), "nothing was complete, nothing stays")
+        self.assertFalse((self.out / "run.lock").exists())
+        self.assertEqual([part["points"] for part in self.report()["parts"]], [[], []], "in its first point, both times")
+
+    def test_a_signal_in_the_first_point_leaves_what_can_be_resumed(self):
+        args = ["--model", "gpt2-tiny", "--window", 2, "--trials", 1, "--threads", 1]
+        process = self.start(*args, "--out", self.out)
+        self.assertTrue(eventually(lambda: (self.out / "run.json").exists() or process.poll() is not None))
+        os.kill(process.pid, signal.SIGUSR1)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, INTERRUPTED, out + err)
+        self.assertIn(f"--resume {self.out} goes on", err)
+        report = self.report()
+        self.assertEqual(report["records"], [])
+        self.assertTrue(report["context"]["warnings"][-1].startswith("interrupted by a signal"), report["context"]["warnings"])
+        validated = tool("validate", self.out / "report.json")
+        self.assert_ran(validated)
+        self.assertIn("1 of 1 points of the plan have no record", validated.stderr)
+        self.assertIn("No points were run", tool("show", self.out / "report.json").stdout)
+        self.assert_ran(self.resumed())
+        self.assert_resumed([], 1, [0, 1])
+
+    def ranks_of_two_machines(self, first, *args):
+        """Two ranks of which the second has another C library than the first; `first`: the other way round."""
+        preload = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_OTHER_LIBC']}"]
+        program = [str(BIN / "trainwatt-train"), *map(str, args)]
+        return [*mpirun(1), *(preload if first else []), *program, ":", "-np", "1", *([] if first else preload), *program]
+
+    def test_only_the_first_rank_compares_with_its_machine(self):
+        """Nodes may differ from each other from the start: that is no change, and no rank may find one by itself."""
+        args = [*sweep(2), "--resume", self.out]
+        process = subprocess.Popen(self.ranks_of_two_machines(False, *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=environment(), start_new_session=True)
+        self.addCleanup(self.end, process)
+        self.wait_for_records(process)
+        for rank in ranks_of(process):
+            os.kill(rank, signal.SIGKILL)
+        process.communicate(timeout=30)
+        before = self.lines()
+        self.assertEqual(len(before), 1)
+        changed = subprocess.run(self.ranks_of_two_machines(True, *args), capture_output=True, text=True, timeout=40, env=environment())
+        self.assert_refused(changed, ENVIRONMENT, "glibc ", ", now 9.99")
+        self.assert_ran(subprocess.run(self.ranks_of_two_machines(False, *args), capture_output=True, text=True, timeout=50,
+                                       env=environment()))
+        self.assert_resumed(before, 2, [1, 1])
+
+    def test_other_nodes_are_named_and_flagged(self):
+        before = self.cut_short(2, 1)
+
+        def rename(start):
+            for entry in start["context"]["hosts"] + start["context"]["devices"]:
+                entry["host" if "rank" in entry else "name"] = "another"
+        self.edit_start(rename)
+        self.assert_ran(self.resumed())
+        report = self.assert_resumed(before, 2, [1, 1])
+        self.assertNotIn("other_hosts", report["records"][0]["verdict"]["flags"])
+        self.assertIn("other_hosts", report["records"][1]["verdict"]["flags"])
+        self.assertTrue(any("other nodes than before" in line for line in report["context"]["warnings"]))
+        self.assertIn("1 point, on another, started", tool("show", self.out / "report.json", "--width", 120).stdout)
+
+    def test_a_complete_report_of_another_version_is_left_alone(self):
+        self.assert_ran(run(*sweep(1), "--out", self.out))
+        report = self.out / "report.json"
+        report.write_text(report.read_text().replace('"few_trials"', '"a_flag_of_that_version"'))
+        self.assert_refused(self.resumed(), ENVIRONMENT, "was damaged", "move it away")
+        self.edit_start(lambda start: start["program"].update(git_commit="0000000"))
+        text = report.read_text()
+        complete = self.resumed()
+        self.assert_ran(complete)
+        self.assertIn("complete", complete.stderr)
+        self.assertEqual(report.read_text(), text)
 
 
 if __name__ == "__main__":
