@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "models/compute/cuda/check.hpp"
-#include "models/compute/cuda/elementwise.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
 
 namespace tw {
 namespace {
@@ -167,19 +167,11 @@ class CudaDevice final : public Device {
  protected:
   void do_fill(Stream& stream, const Fill& args) override {
     use();
-    if (args.y.dtype == DType::bf16) {
-      cuda::fill(native(stream), args.y.as<bf16>(), args.y.count(), args.value);
-    } else {
-      cuda::fill(native(stream), args.y.as<float>(), args.y.count(), args.value);
-    }
+    cuda::fill(native(stream), args);
   }
   void do_cast(Stream& stream, const Cast& args) override {
     use();
-    if (args.x.dtype == DType::bf16) {
-      cuda::cast(native(stream), args.x.as<bf16>(), args.y.as<float>(), args.x.count());
-    } else {
-      cuda::cast(native(stream), args.x.as<float>(), args.y.as<bf16>(), args.x.count());
-    }
+    cuda::cast(native(stream), args);
   }
   // supports() denies these, so the public functions throw before they get here.
   void do_embedding_forward(Stream&, const EmbeddingForward&) override { refuse(to_string(Op::embedding_forward)); }

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "models/compute/cuda/check.hpp"
-#include "models/compute/cuda/elementwise.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
+#include "models/compute/cuda/launch.hpp"
 
 namespace tw::cuda {
 namespace {
@@ -44,14 +44,12 @@ int blocks_for(std::int64_t count) {
 
 template <class T>
 void launch_fill(cudaStream_t stream, T* y, std::int64_t count, float value) {
-  fill_kernel<T><<<blocks_for(count), block_size, 0, stream>>>(y, count, value);
-  TW_CUDA(cudaGetLastError());
+  launch(fill_kernel<T>, blocks_for(count), block_size, 0, stream, y, count, value);
 }
 
 template <class From, class To>
 void launch_cast(cudaStream_t stream, const From* x, To* y, std::int64_t count) {
-  cast_kernel<From, To><<<blocks_for(count), block_size, 0, stream>>>(x, y, count);
-  TW_CUDA(cudaGetLastError());
+  launch(cast_kernel<From, To>, blocks_for(count), block_size, 0, stream, x, y, count);
 }
 
 }  // namespace
@@ -61,9 +59,20 @@ cudaError_t find_kernel_image() {
   return cudaFuncGetAttributes(&attributes, fill_kernel<float>);
 }
 
-void fill(cudaStream_t stream, float* y, std::int64_t count, float value) { launch_fill(stream, y, count, value); }
-void fill(cudaStream_t stream, bf16* y, std::int64_t count, float value) { launch_fill(stream, y, count, value); }
-void cast(cudaStream_t stream, const float* x, bf16* y, std::int64_t count) { launch_cast(stream, x, y, count); }
-void cast(cudaStream_t stream, const bf16* x, float* y, std::int64_t count) { launch_cast(stream, x, y, count); }
+void fill(cudaStream_t stream, const Fill& args) {
+  if (args.y.dtype == DType::bf16) {
+    launch_fill(stream, args.y.as<bf16>(), args.y.count(), args.value);
+  } else {
+    launch_fill(stream, args.y.as<float>(), args.y.count(), args.value);
+  }
+}
+
+void cast(cudaStream_t stream, const Cast& args) {
+  if (args.x.dtype == DType::bf16) {
+    launch_cast(stream, args.x.as<bf16>(), args.y.as<float>(), args.x.count());
+  } else {
+    launch_cast(stream, args.x.as<float>(), args.y.as<bf16>(), args.x.count());
+  }
+}
 
 }  // namespace tw::cuda

@@ -1,0 +1,85 @@
+// Our own kernels: what no library does, or what fused is one pass over memory. Each function enqueues on `stream` of the
+// current device and returns; nothing allocates or synchronises, so that all of it can be captured in a graph. Shapes and
+// dtypes have been checked by Device. T is the tensors' dtype; sums, statistics and formulas are float32 or wider.
+//
+// Deterministic: no atomics on floating point, and launch shapes follow from the extents alone, so that a result depends
+// neither on the run nor on the size of the GPU. Loads and stores are 16 bytes wide where address and extent allow.
+// Private to models/compute/cuda.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "models/compute/operators.hpp"
+
+namespace tw::cuda {
+
+using Index = std::int64_t;
+
+/// What the runtime says about this program's code on the current device: cudaSuccess, or cudaErrorNoKernelImageForDevice.
+cudaError_t find_kernel_image();
+
+// ---- operators of Device; where a `…_scratch` stands beside one, `scratch` has at least that many bytes, 256-byte
+// aligned, whatever they hold ----
+void embedding_forward(cudaStream_t stream, const EmbeddingForward& args);
+std::size_t embedding_backward_scratch(const EmbeddingBackward& args);  // of the sort too
+void embedding_backward(cudaStream_t stream, const EmbeddingBackward& args, void* scratch);
+void layer_norm_forward(cudaStream_t stream, const LayerNormForward& args);
+std::size_t layer_norm_backward_scratch(const LayerNormBackward& args);
+void layer_norm_backward(cudaStream_t stream, const LayerNormBackward& args, void* scratch);
+std::size_t batch_norm_forward_scratch(const BatchNormForward& args);
+void batch_norm_forward(cudaStream_t stream, const BatchNormForward& args, void* scratch);
+std::size_t batch_norm_backward_scratch(const BatchNormBackward& args);
+void batch_norm_backward(cudaStream_t stream, const BatchNormBackward& args, void* scratch);
+void max_pool_forward(cudaStream_t stream, const MaxPoolForward& args);
+void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args);  // gathers: no atomics
+void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args);
+void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args);
+void add(cudaStream_t stream, const Add& args);
+void cast(cudaStream_t stream, const Cast& args);
+void fill(cudaStream_t stream, const Fill& args);
+std::size_t global_norm_scratch(const GlobalNorm& args);
+void global_norm(cudaStream_t stream, const GlobalNorm& args, void* scratch);
+void adamw(cudaStream_t stream, const AdamW& args);
+void sgd(cudaStream_t stream, const Sgd& args);
+
+// ---- parts of plans ----
+/// y = gelu(x), and dx *= gelu'(x); `count` elements of dtype. y may be x.
+void gelu_forward(cudaStream_t stream, DType dtype, const void* x, void* y, Index count);
+void gelu_backward(cudaStream_t stream, DType dtype, const void* x, void* dx, Index count);
+/// sums[c] (+)= scale · Σ_r x[r·ld + c]
+std::size_t column_sums_scratch(Index rows, Index columns);
+void column_sums(cudaStream_t stream, DType dtype, const void* x, Index rows, Index columns, Index ld, float scale,
+                 float* sums, bool accumulate, void* scratch);
+
+/// A chunk of rows of the output head.
+struct ClassifierRows {
+  DType dtype = DType::float32;           ///< of logits
+  void* logits = nullptr;                 ///< T (rows, ld); columns from `classes` on are padding
+  const void* bias = nullptr;             ///< T (classes); optional, added to the logits first
+  const std::int32_t* targets = nullptr;  ///< (rows)
+  Index rows = 0, classes = 0, ld = 0;
+  float label_smoothing = 0;
+  bool backward = true;         ///< logits become rows_of_all · dlogits (softmax − target distribution), padding 0
+  float* row_loss = nullptr;    ///< (rows)
+  std::int32_t* row_correct = nullptr;  ///< (rows): 1 where the first of the greatest logits is the target's
+};
+void classifier_rows(cudaStream_t stream, const ClassifierRows& args);
+/// loss = mean of row_loss, correct = Σ row_correct (may be null), over all rows, in a fixed order.
+void classifier_totals(cudaStream_t stream, const float* row_loss, const std::int32_t* row_correct, Index rows, float* loss,
+                       std::int32_t* correct);
+
+// Attention where the library's fused one refuses: `matrices` of (seq, seq), row r sees columns [0, r] where causal.
+/// p = softmax(scale · scores) as T, zero where masked; log_sum_exp of scale · scores, float32 (matrices, seq).
+void attention_softmax(cudaStream_t stream, DType dtype, const float* scores, Index matrices, Index seq, bool causal,
+                       float scale, void* p, float* log_sum_exp);
+/// p = exp(scale · scores − log_sum_exp) as T; ds = scale · p · (dp − delta) as T, both zero where masked.
+void attention_gradient(cudaStream_t stream, DType dtype, const float* scores, const float* dp, Index matrices, Index seq,
+                        bool causal, float scale, const float* log_sum_exp, const float* delta, void* p, void* ds);
+/// delta[b, h, t] = Σ_d a[b, t, h, d] · b[b, t, h, d]; T (batch, seq, heads, head_dim), float32 (batch, heads, seq)
+void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void* b, Index batch, Index seq, Index heads,
+                     Index head_dim, float* delta);
+
+}  // namespace tw::cuda
