@@ -8,8 +8,9 @@ program_packages=(
   libdnnl-dev libhwloc-dev libpowercap-dev libcpupower-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libvalijson-dev libbenchmark-dev
 )
-# Besides these, to build and run the tests: bubblewrap shows the real libpowercap a fake tree, Python drives whole programs.
-test_packages=(libgtest-dev bubblewrap python3 shellcheck)
+# Besides these, to build and run the tests: bubblewrap shows the real libpowercap a fake tree, Python drives whole programs,
+# Boost's fibers are the threads of CUDA kernels on the CPU.
+test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 shellcheck)
 # For the tests under Slurm. They are daemons: on a machine that boots they would be started, so that only CI, whose machines
 # are thrown away, installs them.
 ci_packages=(slurm-wlm munge iproute2)

@@ -11,9 +11,10 @@ mapfile -t flags < <(grep -ohE -- '-(isystem |I)[^ "]+' "$build/compile_commands
 headers=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.hpp$' | grep -v '^tests/house/')
 [ -n "$headers" ] || finish "no headers found under $root: the list is wrong"
 cd "$root"
-# The private headers of the cuda device need the toolkit; its public one compiles everywhere.
+# The private headers of the cuda device and the harness of its kernels need the toolkit; its public one compiles everywhere.
 if ! echo '#include <cuda_runtime_api.h>' | "$cxx" "${flags[@]}" -fsyntax-only -x c++ - 2>/dev/null; then
-  headers=$(printf '%s\n' "$headers" | grep -vE '^models/compute/cuda/(check|elementwise)\.hpp$')
+  headers=$(printf '%s\n' "$headers" | grep -vE '^models/compute/cuda/' | cat - <(echo models/compute/cuda/cuda_device.hpp) |
+    grep -v '^tests/support/simt/simt\.hpp$')
   echo "no CUDA toolkit in this build: its private headers are left out"
 fi
 export CHECK_CXX=$cxx
@@ -22,6 +23,6 @@ printf '%s\n' "$headers" | xargs -P 2 -n 1 bash -c '
   header=$(printf "%s\n" "${@: -1}")
   printf "#include \"%s\"\n" "$header" |
     "$CHECK_CXX" -std=c++20 -fopenmp -fsyntax-only -Wall -Wextra "${@:1:$#-1}" -x c++ - 2>&1 || exit 1' check \
-  -I"$root" "${flags[@]}" >"$build/headers.log" || finish "these headers do not compile alone:
+  -I"$root" -I"$root/tests/support" "${flags[@]}" >"$build/headers.log" || finish "these headers do not compile alone:
 $(cat "$build/headers.log")"
 printf '%s headers compile alone\n' "$(printf '%s\n' "$headers" | wc -l)"

@@ -106,14 +106,38 @@ cp "$root/scripts/lib/packages.sh" "$work/tree/scripts/lib/"
 touch "$work/tree/surprise/file"
 printf '// line\n%.0s' {1..501} >"$work/tree/power/long.cpp"
 printf '// see /wo%s/someone/notes\n' rk >"$work/tree/power/path.cpp"
+printf 'void go() { kernel<<<1, 32>>>(); }\n' >"$work/tree/power/launch.cu"
 printf 'apt-get install libfmt-dev\n' >"$work/tree/scripts/other"
-for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp:1:' 'scripts/other: names the package libfmt-dev' \
-  'scripts/other: calls apt'; do
+for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp:1:' 'power/launch.cu:1:' \
+  'scripts/other: names the package libfmt-dev' 'scripts/other: calls apt'; do
   expect 1 "$wrong" "$here/check_tree.sh" "$work/tree"
 done
 printf '#pragma once\nstd::string lost();\n' >"$work/tree/power/alone.hpp"
 echo '[]' >"$work/compile_commands.json"
 expect 1 'alone.hpp' "$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}"
+
+mkdir -p "$work/kernels/models/compute/cuda" "$work/launched"
+printf '%s\n' '__global__ void __launch_bounds__(256)' 'seen_kernel(int*) {}' '__global__ void unseen_kernel() {}' \
+  '__global__ auto odd_kernel() -> void {}' >"$work/kernels/models/compute/cuda/some.cu"
+echo 'void no_kernel();' >"$work/kernels/models/compute/cuda/none.cuh"
+printf '%s\n' 'ran tw::cuda::seen_kernel<float>' 'idle tw::cuda::seen_kernel<int>' >"$work/launched/1"
+touch -d '1 hour ago' "$work/program"
+kernels="$root/tests/compute_cuda/simt/check_kernels.sh $work/kernels $work/launched $work/program"
+# shellcheck disable=SC2086  # words
+for wrong in 'some.cu: no test launches unseen_kernel' 'no test launches seen_kernel<int>' 'some.cu: a __global__ function is not'; do
+  expect 1 "$wrong" $kernels
+done
+if grep -q 'seen_kernel<float>\|launches seen_kernel on' "$work/output"; then
+  echo "check_kernels.sh blames a kernel that was launched"
+  failures=$((failures + 1))
+fi
+printf '__global__ void seen_kernel(int*) {}\n' >"$work/kernels/models/compute/cuda/some.cu"
+echo 'ran tw::cuda::seen_kernel<int>' >"$work/launched/2"
+# shellcheck disable=SC2086
+expect 0 '1 kernels, 2 instances of them: all were launched' $kernels
+touch "$work/program"
+# shellcheck disable=SC2086
+expect 1 'no run was recorded' $kernels
 
 mkdir -p "$work/faults/tests/e2e"
 printf '%s\n' '| fault | what |' '|---|---|' '| heat | a |' '| rust | b |' >"$work/faults/README.md"

@@ -37,6 +37,11 @@ while IFS= read -r line; do
   problem "$line: a leftover; write it into the issue tracker"
 done < <(printf '%s\n' "$files" | grep -E '\.(cpp|hpp|cu|cuh|sh|cmake|awk|py)$' | xargs -r grep -nIE "$leftovers" | cut -c1-160)
 
+# ---- kernels are launched by launch(), which the tests on the CPU understand too ----
+while IFS= read -r line; do
+  problem "$line: launched without launch() of models/compute/cuda/launch.hpp"
+done < <(printf '%s\n' "$files" | grep -E '\.(cpp|hpp|cu|cuh)$' | xargs -r grep -nIE '<<<.*>>> *\(' | cut -c1-160)
+
 # ---- Debian packages are named once ----
 for package in $(sed -n '/_packages=(/,/)/p' scripts/lib/packages.sh | sed 's/.*_packages=(//' | tr -d ')' |
   tr ' ' '\n' | grep -E -- '-dev$'); do

@@ -8,7 +8,7 @@ namespace tw::test {
 namespace {
 
 constexpr std::size_t guard_bytes = 256;  // a multiple of the alignment, and longer than the widest vector
-constexpr unsigned char sentinel = 0xa5;
+constexpr unsigned char sentinel = 0x7f;  // as a float huge, so that a read beyond the tensor that matters shows too
 
 }  // namespace
 

@@ -1,78 +1,121 @@
-#include <algorithm>
-
-#include "models/compute/cuda/kernels/kernels.hpp"
-#include "models/compute/cuda/launch.hpp"
+// Filling, conversion, addition, GELU.
+#include "models/compute/cuda/kernels/support.cuh"
 
 namespace tw::cuda {
 namespace {
 
 template <class T>
-__device__ T rounded(float value);
-template <>
-__device__ float rounded<float>(float value) {
-  return value;
-}
-template <>
-__device__ bf16 rounded<bf16>(float value) {
-  return to_bf16(value);
-}
-
-template <class T>
-__global__ void fill_kernel(T* y, std::int64_t count, float value) {
-  const T element = rounded<T>(value);
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
-    y[i] = element;
+struct FillOp {
+  T* y;
+  float value;
+  template <int N>
+  __device__ void at(Index i) const {
+    Floats<N> values;
+#pragma unroll
+    for (int k = 0; k < N; ++k) values[k] = value;
+    store(y + i, values);
   }
-}
+};
 
 template <class From, class To>
-__global__ void cast_kernel(const From* x, To* y, std::int64_t count) {
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
-    y[i] = rounded<To>(to_float(x[i]));
+struct CastOp {
+  const From* x;
+  To* y;
+  template <int N>
+  __device__ void at(Index i) const {
+    store(y + i, load<N>(x + i));
   }
-}
-
-constexpr int block_size = 256;
-
-/// Enough blocks for `count`, at most what keeps every multiprocessor busy; the kernels stride over the rest.
-int blocks_for(std::int64_t count) {
-  constexpr std::int64_t most = 4096;
-  return static_cast<int>(std::clamp<std::int64_t>((count + block_size - 1) / block_size, 1, most));
-}
+};
 
 template <class T>
-void launch_fill(cudaStream_t stream, T* y, std::int64_t count, float value) {
-  launch(fill_kernel<T>, blocks_for(count), block_size, 0, stream, y, count, value);
-}
+struct AddOp {
+  const T *a, *b;
+  T* y;
+  template <int N>
+  __device__ void at(Index i) const {
+    Floats<N> sum = load<N>(a + i);
+    const Floats<N> other = load<N>(b + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum[k] += other[k];
+    store(y + i, sum);
+  }
+};
+
+template <class T>
+struct GeluOp {
+  const T* x;
+  T* y;
+  template <int N>
+  __device__ void at(Index i) const {
+    Floats<N> values = load<N>(x + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) values[k] = formula::gelu(values[k]);
+    store(y + i, values);
+  }
+};
+
+template <class T>
+struct GeluBackwardOp {
+  const T* x;
+  T* dx;
+  template <int N>
+  __device__ void at(Index i) const {
+    Floats<N> gradient = load<N>(dx + i);
+    const Floats<N> values = load<N>(x + i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) gradient[k] *= formula::gelu_derivative(values[k]);
+    store(dx + i, gradient);
+  }
+};
 
 template <class From, class To>
-void launch_cast(cudaStream_t stream, const From* x, To* y, std::int64_t count) {
-  launch(cast_kernel<From, To>, blocks_for(count), block_size, 0, stream, x, y, count);
+void cast_from(cudaStream_t stream, const Cast& args) {
+  constexpr int n = width_of<bf16>;
+  map<n>(stream, CastOp<From, To>{args.x.as<From>(), args.y.as<To>()}, args.x.count(), aligned<n>({args.x, args.y}));
 }
 
 }  // namespace
 
-cudaError_t find_kernel_image() {
-  cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, fill_kernel<float>);
-}
+cudaError_t find_kernel_image() { return find_image<map_kernel<width_of<float>, FillOp<float>>>(); }
 
 void fill(cudaStream_t stream, const Fill& args) {
-  if (args.y.dtype == DType::bf16) {
-    launch_fill(stream, args.y.as<bf16>(), args.y.count(), args.value);
-  } else {
-    launch_fill(stream, args.y.as<float>(), args.y.count(), args.value);
-  }
+  with_type(args.y.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    constexpr int n = width_of<T>;
+    map<n>(stream, FillOp<T>{args.y.as<T>(), args.value}, args.y.count(), aligned<n>({args.y}));
+  });
 }
 
 void cast(cudaStream_t stream, const Cast& args) {
   if (args.x.dtype == DType::bf16) {
-    launch_cast(stream, args.x.as<bf16>(), args.y.as<float>(), args.x.count());
+    cast_from<bf16, float>(stream, args);
   } else {
-    launch_cast(stream, args.x.as<float>(), args.y.as<bf16>(), args.x.count());
+    cast_from<float, bf16>(stream, args);
   }
+}
+
+void add(cudaStream_t stream, const Add& args) {
+  with_type(args.y.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    constexpr int n = width_of<T>;
+    map<n>(stream, AddOp<T>{args.a.as<T>(), args.b.as<T>(), args.y.as<T>()}, args.y.count(),
+           aligned<n>({args.a, args.b, args.y}));
+  });
+}
+
+void gelu_forward(cudaStream_t stream, DType dtype, const void* x, void* y, Index count) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    map<width_of<T>>(stream, GeluOp<T>{static_cast<const T*>(x), static_cast<T*>(y)}, count, aligned(x) && aligned(y));
+  });
+}
+
+void gelu_backward(cudaStream_t stream, DType dtype, const void* x, void* dx, Index count) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    map<width_of<T>>(stream, GeluBackwardOp<T>{static_cast<const T*>(x), static_cast<T*>(dx)}, count,
+                     aligned(x) && aligned(dx));
+  });
 }
 
 }  // namespace tw::cuda

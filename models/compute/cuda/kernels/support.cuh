@@ -1,0 +1,160 @@
+// What the kernels share: element types, wide loads and stores, reductions over warps and blocks, launch shapes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+
+#include "models/compute/cuda/kernels/kernels.hpp"
+#include "models/compute/cuda/launch.hpp"
+#include "models/compute/formulas.hpp"
+
+namespace tw::cuda {
+
+/// body(static_cast<T*>(nullptr)) for the C++ type of an activation's dtype: the one list of types that kernels are
+/// compiled for.
+template <class Body>
+void with_type(DType dtype, Body&& body) {
+  if (dtype == DType::bf16) {
+    body(static_cast<bf16*>(nullptr));
+  } else {
+    body(static_cast<float*>(nullptr));
+  }
+}
+
+template <class T>
+__device__ inline T from_float(float value) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return to_bf16(value);
+  } else {
+    return value;
+  }
+}
+
+// ---- wide accesses ----
+constexpr int access_bytes = 16;
+
+/// Elements of T in one access.
+template <class T>
+constexpr int width_of = access_bytes / static_cast<int>(sizeof(T));
+
+/// N neighbours as they lie in memory, moved by accesses of up to 16 bytes.
+template <class T, int N>
+struct alignas(sizeof(T) * N < access_bytes ? sizeof(T) * N : access_bytes) Pack {
+  T values[N];
+};
+
+/// N neighbours as the kernels compute with them.
+template <int N>
+struct Floats {
+  float values[N];
+  __device__ float& operator[](int i) { return values[i]; }
+  __device__ float operator[](int i) const { return values[i]; }
+};
+
+template <int N, class T>
+__device__ inline Pack<T, N> load_pack(const T* p) {
+  return *reinterpret_cast<const Pack<T, N>*>(p);
+}
+template <class T, int N>
+__device__ inline Floats<N> to_floats(const Pack<T, N>& pack) {
+  Floats<N> floats;
+#pragma unroll
+  for (int i = 0; i < N; ++i) floats[i] = to_float(pack.values[i]);
+  return floats;
+}
+template <int N, class T>
+__device__ inline Floats<N> load(const T* p) {
+  return to_floats(load_pack<N>(p));
+}
+template <class T, int N>
+__device__ inline void store(T* p, const Floats<N>& floats) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.values[i] = from_float<T>(floats[i]);
+  *reinterpret_cast<Pack<T, N>*>(p) = pack;
+}
+/// The first `count` of N; the rest is `otherwise`.
+template <int N, class T>
+__device__ inline Floats<N> load_some(const T* p, Index count, float otherwise = 0) {
+  if (count >= N) return load<N>(p);
+  Floats<N> floats;
+#pragma unroll
+  for (int i = 0; i < N; ++i) floats[i] = i < count ? to_float(p[i]) : otherwise;
+  return floats;
+}
+
+/// Whether N neighbours at multiples of N from each address may be moved by wide accesses (an absent tensor does not
+/// matter).
+template <int N>
+bool aligned(std::initializer_list<Tensor> tensors) {
+  for (const Tensor& tensor : tensors) {
+    const std::size_t wanted = std::min<std::size_t>(size_of(tensor.dtype) * N, access_bytes);
+    if (reinterpret_cast<std::uintptr_t>(tensor.data) % wanted != 0) return false;
+  }
+  return true;
+}
+inline bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % access_bytes == 0; }
+
+// ---- reductions ----
+constexpr int warp_size = 32;
+constexpr unsigned all_lanes = 0xffffffffu;
+
+/// Over all 32 lanes; each gets the same bits.
+template <class T>
+__device__ inline T warp_sum(T value) {
+#pragma unroll
+  for (int distance = warp_size / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(all_lanes, value, distance);
+  return value;
+}
+
+/// Sums of `count` values over all threads of a one-dimensional block, in a fixed order; each thread gets the same
+/// bits. The caller separates calls with the same scratch by a barrier.
+template <int count, class T>
+__device__ inline void block_sum(T (&values)[count], T* scratch /* count · warps */) {
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, warps = static_cast<int>(blockDim.x) / warp_size;
+#pragma unroll
+  for (int i = 0; i < count; ++i) values[i] = warp_sum(values[i]);
+  if (warps == 1) return;
+  if (threadIdx.x % warp_size == 0) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) scratch[warp * count + i] = values[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < count; ++i) values[i] = scratch[i];
+  for (int other = 1; other < warps; ++other) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) values[i] += scratch[other * count + i];
+  }
+}
+
+// ---- launch shapes ----
+constexpr Index ceil_div(Index count, Index by) { return (count + by - 1) / by; }
+constexpr int round_to_warps(Index threads) { return static_cast<int>(ceil_div(threads, warp_size) * warp_size); }
+constexpr Index power_of_two_from(Index count) {
+  return static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(count)));
+}
+
+__device__ inline Index first_index() { return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ inline Index index_step() { return static_cast<Index>(gridDim.x) * blockDim.x; }
+
+/// op.template at<N>(i) for elements [i, i + N) of `packs` packs, at<1>(i) for the rest.
+template <int N, class Op>
+__global__ void map_kernel(Op op, Index packs, Index count) {
+  for (Index i = first_index(); i < packs; i += index_step()) op.template at<N>(i * N);
+  for (Index i = packs * N + first_index(); i < count; i += index_step()) op.template at<1>(i);
+}
+
+/// `wide`: packs of N may be used.
+template <int N, class Op>
+void map(cudaStream_t stream, const Op& op, Index count, bool wide) {
+  constexpr Index threads = 256, most_blocks = 4096;  // the kernel strides over the rest
+  const Index packs = wide ? count / N : 0;
+  const Index blocks = std::clamp<Index>(ceil_div(packs > 0 ? packs : count, threads), 1, most_blocks);
+  launch<map_kernel<N, Op>>(static_cast<unsigned>(blocks), threads, 0, stream, op, packs, count);
+}
+
+}  // namespace tw::cuda
