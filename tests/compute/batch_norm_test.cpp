@@ -9,7 +9,7 @@ namespace {
 TW_DEVICE_SUITE(BatchNorm);
 
 const std::vector<Dims> sizes = {{2, 1, 1, 3},   {1, 3, 3, 1},    {2, 7, 5, 17},  {3, 8, 8, 64},
-                                 {2, 5, 3, 127}, {1, 31, 33, 33}, {4, 14, 14, 32}};
+                                 {2, 5, 3, 127}, {1, 31, 33, 33}, {4, 14, 14, 32}, {2, 32, 33, 40}};
 
 struct Options {
   bool residual = false, relu = false, running = false, d_residual = false, in_place = false, accumulate = false;
@@ -67,6 +67,27 @@ TEST_P(BatchNorm, Forward) {
                             Options{.residual = true}, Options{.running = true}}) {
       compare(device(), Op::batch_norm_forward, dtype(), forward(dtype(), s, o));
     }
+  }
+}
+
+TEST_P(BatchNorm, ForwardKeepsTheVarianceOfValuesFarFromZero) {
+  TW_NEEDS(Op::batch_norm_forward);
+  // E[x²] − E[x]² in float32 would lose 10^6·2^-24 = 6 % of the variance here. What remains is the rounding of the mean.
+  const Dims s{2, 9, 11, 8}, c{8};
+  const Case far = [&](Lab& lab) {
+    Floats x = integers(s.count(), 1, -3, 3);
+    for (float& value : x) value = 1024 + 8 * value;  // steps that bf16 can tell apart there
+    lab.device.batch_norm_forward(*lab.stream, {.x = lab.in(dtype(), s, x),
+                                                .gamma = lab.in(DType::float32, c, Floats(8, 1.0f)),
+                                                .beta = lab.in(DType::float32, c, Floats(8, 0.0f)),
+                                                .y = lab.out("y", dtype(), s),
+                                                .mean = lab.out("mean", DType::float32, c),
+                                                .rstd = lab.out("rstd", DType::float32, c)});
+  };
+  const std::vector<Output> got = run_on(device(), far), want = run_on(reference_device(), far);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(got[1].values[i], want[1].values[i], 1024 * 0x1p-23);
+    EXPECT_NEAR(got[2].values[i] / want[2].values[i], 1, 1e-6);
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 TW_DEVICE_SUITE(Elementwise);
 
-const std::vector<Dims> sizes = {{1}, {3}, {17}, {31, 33}, {2, 127}, {4, 8, 16, 32}};
+const std::vector<Dims> sizes = {{1}, {3}, {17}, {31}, {33}, {31, 33}, {2, 127}, {4, 8, 16, 32}};
 
 TEST_P(Elementwise, Add) {
   TW_NEEDS(Op::add);

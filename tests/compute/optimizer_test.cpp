@@ -16,6 +16,7 @@ struct Layout {
 };
 const std::vector<Layout> layouts = {{1, {{0, 1, 0.1f}}},
                                      {64, {{0, 17, 0.1f}, {32, 63, 0}}},
+                                     {1023, {{0, 31, 0}, {31, 33, 0.1f}, {33, 1023, 0.2f}}},
                                      {5000, {{0, 127, 0}, {128, 4001, 0.1f}, {4032, 4033, 0.2f}}},
                                      {4096, {{0, 4096, 0.05f}}}};
 
@@ -128,7 +129,7 @@ TEST_P(Optimizer, ByHand) {
 
 TEST_P(Optimizer, GlobalNorm) {
   TW_NEEDS(Op::global_norm);
-  for (const std::int64_t count : {2, 17, 127, 4096, 100003}) {
+  for (const std::int64_t count : {2, 17, 127, 1023, 4096, 100003}) {
     for (const float max_norm : {0.0f, 1.0f, 1e6f}) {
       compare(device(), Op::global_norm, dtype(), [&](Lab& lab) {
         lab.device.global_norm(*lab.stream,

@@ -106,5 +106,215 @@ TEST_P(Parts, ColumnSums) {
   }
 }
 
+// ---- the output head ----
+struct Head {
+  std::int64_t rows, classes, ld, offset;
+  float smoothing;
+  bool bias, backward, ties;
+};
+const Head heads[] = {{1, 1, 1, 0, 0, false, true, false},        {3, 2, 8, 0, 0.1f, false, true, false},
+                      {5, 31, 31, 0, 0, true, true, false},       {4, 33, 40, 1, 0.1f, true, true, true},
+                      {3, 1023, 1024, 0, 0, false, true, false},  {2, 1023, 1024, 0, 0.1f, true, true, true},
+                      {2, 40001, 40008, 0, 0, false, true, true}, {3, 1000, 1000, 0, 0.1f, true, false, false},
+                      {7, 10, 16, 0, 0, false, true, true}};
+
+TEST_P(Parts, ClassifierRows) {
+  for (const Head& h : heads) {
+    SCOPED_TRACE(Dims({h.rows, h.classes, h.ld, h.offset}).str());
+    Lab lab(device());
+    // Ties: few distinct values, so that rows hold their maximum more than once.
+    const Floats logits = stored(h.ties ? integers(h.rows * h.ld, 1, -2, 2) : normal(h.rows * h.ld, 1, 3));
+    const Floats bias = stored(h.ties ? Floats(static_cast<std::size_t>(h.classes), 0.5f) : normal(h.classes, 2));
+    Ints targets = indices(h.rows, 3, static_cast<int>(h.classes));
+    Floats loss, gradient(logits.size(), 0.0f);
+    Ints correct;
+    for (std::int64_t r = 0; r < h.rows; ++r) {
+      const float* row = logits.data() + r * h.ld;
+      std::vector<double> l(static_cast<std::size_t>(h.classes));
+      for (std::size_t c = 0; c < l.size(); ++c) l[c] = row[c] + (h.bias ? static_cast<double>(bias[c]) : 0.0);
+      const auto best = std::max_element(l.begin(), l.end());  // the first of equals
+      if (r % 2 == 0) targets[static_cast<std::size_t>(r)] = static_cast<std::int32_t>(best - l.begin());
+      double sum = 0, total = 0;
+      for (const double value : l) {
+        sum += std::exp(value - *best);
+        total += value;
+      }
+      const double log_sum = *best + std::log(sum), everywhere = static_cast<double>(h.smoothing) / h.classes;
+      const auto target = static_cast<std::size_t>(targets[static_cast<std::size_t>(r)]);
+      loss.push_back(static_cast<float>((1 - static_cast<double>(h.smoothing)) * (log_sum - l[target]) +
+                                        everywhere * (h.classes * log_sum - total)));
+      correct.push_back(best - l.begin() == static_cast<std::ptrdiff_t>(target) ? 1 : 0);
+      for (std::size_t c = 0; c < l.size(); ++c) {
+        const double wanted = everywhere + (c == target ? 1 - static_cast<double>(h.smoothing) : 0.0);
+        gradient[static_cast<std::size_t>(r * h.ld) + c] = static_cast<float>(std::exp(l[c] - log_sum) - wanted);
+      }
+    }
+    const Offset in_place = offset_tensor(lab, dtype(), logits, h.offset, "logits");
+    const Tensor row_loss = lab.out("row_loss", DType::float32, {h.rows}),
+                 row_correct = lab.out("row_correct", DType::int32, {h.rows});
+    cuda::classifier_rows(nullptr, {.dtype = dtype(),
+                                    .logits = in_place.part.data,
+                                    .bias = h.bias ? lab.in(dtype(), {h.classes}, bias).data : nullptr,
+                                    .targets = lab.in({h.rows}, targets).as<std::int32_t>(),
+                                    .rows = h.rows,
+                                    .classes = h.classes,
+                                    .ld = h.ld,
+                                    .label_smoothing = h.smoothing,
+                                    .backward = h.backward,
+                                    .row_loss = row_loss.as<float>(),
+                                    .row_correct = row_correct.as<std::int32_t>()});
+    const Floats got = read(lab, in_place);
+    if (!h.backward) {
+      EXPECT_EQ(got, logits);
+    } else if (h.classes == 1) {
+      EXPECT_EQ(got, gradient);  // all zero
+    } else {
+      expect_close(got, stored(gradient), Op::classifier, dtype(), 0);
+      for (std::int64_t r = 0; r < h.rows; ++r) {
+        for (std::int64_t c = h.classes; c < h.ld; ++c) EXPECT_EQ(got[static_cast<std::size_t>(r * h.ld + c)], 0.0f);
+      }
+    }
+    for (std::size_t r = 0; r < loss.size(); ++r)
+      EXPECT_NEAR(lab.read(row_loss)[r], loss[r], 2e-6 * (1 + loss[r])) << r;
+    const std::vector<Output> outputs = lab.finish();
+    EXPECT_EQ(outputs.back().values, Floats(correct.begin(), correct.end()));
+  }
+}
+
+TEST_P(Parts, ClassifierRowsOfHugeLogitsAndNaN) {
+  Lab lab(device());
+  const Dims dims{4, 16};
+  Floats logits(64, 0.0f);
+  logits[3] = 1e4f;                // far above the rest: loss 0 at the target
+  logits[16 + 5] = -1e4f;          // far below
+  logits[32 + 7] = std::nanf("");  // shows
+  const Tensor tensor = lab.in_out("logits", dtype(), dims, logits), row_loss = lab.out("loss", DType::float32, {4}),
+               row_correct = lab.out("correct", DType::int32, {4});
+  cuda::classifier_rows(nullptr, {.dtype = dtype(),
+                                  .logits = tensor.data,
+                                  .targets = lab.in({4}, Ints{3, 5, 1, 0}).as<std::int32_t>(),
+                                  .rows = 4,
+                                  .classes = 16,
+                                  .ld = 16,
+                                  .row_loss = row_loss.as<float>(),
+                                  .row_correct = row_correct.as<std::int32_t>()});
+  const Floats loss = lab.read(row_loss), gradient = lab.read(tensor);
+  EXPECT_EQ(loss[0], 0.0f);
+  const float wide = stored({1e4f})[0];
+  EXPECT_NEAR(loss[1], wide + std::log(15.0f), 2e-3);
+  EXPECT_TRUE(std::isnan(loss[2]));
+  EXPECT_NEAR(loss[3], std::log(16.0f), 1e-6);
+  EXPECT_NEAR(gradient[3], 0.0f, 1e-6);
+  EXPECT_EQ(gradient[16 + 5], -1.0f);
+  EXPECT_TRUE(std::isnan(gradient[32 + 1]));
+  EXPECT_EQ(lab.finish()[2].values[3], 1.0f);
+}
+
+TEST_P(Parts, ClassifierTotals) {
+  for (const std::int64_t rows : {1, 31, 33, 1023, 5000}) {
+    Lab lab(device());
+    const Floats losses = integers(rows, 1, 0, 1000);
+    const Ints corrects = indices(rows, 2, 2);
+    double sum = 0;
+    std::int32_t count = 0;
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      sum += losses[i];
+      count += corrects[i];
+    }
+    const Tensor row_loss = lab.in(DType::float32, {rows}, losses), row_correct = lab.in({rows}, corrects);
+    const Tensor loss = lab.out("loss", DType::float32, {1}), alone = lab.out("alone", DType::float32, {1}),
+                 correct = lab.out("correct", DType::int32, {1});
+    cuda::classifier_totals(nullptr, row_loss.as<float>(), row_correct.as<std::int32_t>(), rows, loss.as<float>(),
+                            correct.as<std::int32_t>());
+    cuda::classifier_totals(nullptr, row_loss.as<float>(), nullptr, rows, alone.as<float>(), nullptr);
+    EXPECT_EQ(lab.read(loss)[0], static_cast<float>(sum / rows));
+    EXPECT_EQ(lab.read(alone)[0], static_cast<float>(sum / rows));
+    EXPECT_EQ(lab.finish()[2].values[0], static_cast<float>(count));
+  }
+}
+
+// ---- attention ----
+struct Square {
+  std::int64_t matrices, seq, offset;
+  bool causal;
+};
+const Square squares[] = {{1, 1, 0, true},   {2, 31, 0, true}, {1, 33, 0, false}, {2, 40, 0, true},
+                          {2, 40, 0, false}, {1, 40, 1, true}, {1, 264, 0, true}, {1, 127, 0, true}};
+
+TEST_P(Parts, AttentionSoftmaxAndItsGradient) {
+  const float scale = 0.125f;
+  for (const Square& s : squares) {
+    SCOPED_TRACE(Dims({s.matrices, s.seq, s.offset, s.causal}).str());
+    Lab lab(device());
+    const std::int64_t rows = s.matrices * s.seq, count = rows * s.seq;
+    const Floats scores = normal(count, 1, 16), dp = normal(count, 2), delta = normal(rows, 3, 0.1);
+    Floats p(scores.size(), 0.0f), ds(scores.size(), 0.0f), log_sum_exp;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t seen = s.causal ? r % s.seq + 1 : s.seq;
+      const auto at = [&](std::int64_t c) { return static_cast<std::size_t>(r * s.seq + c); };
+      double sum = 0;
+      for (std::int64_t c = 0; c < seen; ++c) sum += std::exp(static_cast<double>(scale) * scores[at(c)]);
+      log_sum_exp.push_back(static_cast<float>(std::log(sum)));
+      for (std::int64_t c = 0; c < seen; ++c) {
+        const double e = std::exp(static_cast<double>(scale) * scores[at(c)]) / sum;
+        p[at(c)] = static_cast<float>(e);
+        ds[at(c)] =
+            static_cast<float>(e * (static_cast<double>(dp[at(c)]) - delta[static_cast<std::size_t>(r)]) * scale);
+      }
+    }
+    const Offset score_tensor = offset_tensor(lab, DType::float32, scores, s.offset),
+                 dp_tensor = offset_tensor(lab, DType::float32, dp, s.offset);
+    const Floats empty(scores.size(), std::nanf(""));
+    const Offset p_forward = offset_tensor(lab, dtype(), empty, s.offset, "p"),
+                 p_backward = offset_tensor(lab, dtype(), empty, s.offset, "p of backward"),
+                 ds_tensor = offset_tensor(lab, dtype(), empty, s.offset, "ds");
+    const Tensor level = lab.out("log_sum_exp", DType::float32, {rows});
+    cuda::attention_softmax(nullptr, dtype(), score_tensor.part.as<float>(), s.matrices, s.seq, s.causal, scale,
+                            p_forward.part.data, level.as<float>());
+    cuda::attention_gradient(nullptr, dtype(), score_tensor.part.as<float>(), dp_tensor.part.as<float>(), s.matrices,
+                             s.seq, s.causal, scale, level.as<float>(),
+                             lab.in(DType::float32, {rows}, delta).as<float>(), p_backward.part.data,
+                             ds_tensor.part.data);
+    const Floats got_forward = read(lab, p_forward), got_backward = read(lab, p_backward),
+                 got_ds = read(lab, ds_tensor);
+    expect_close(got_forward, stored(p), Op::attention_forward, dtype(), 0);
+    expect_close(got_backward, stored(p), Op::attention_backward, dtype(), 0);
+    expect_close(got_ds, stored(ds), Op::attention_backward, dtype(), 0);
+    expect_close(lab.read(level), log_sum_exp, Op::attention_forward, DType::float32, 0);
+    for (std::int64_t r = 0; s.causal && r < rows; ++r) {
+      for (std::int64_t c = r % s.seq + 1; c < s.seq; ++c) {
+        const auto at = static_cast<std::size_t>(r * s.seq + c);
+        EXPECT_EQ(got_forward[at], 0.0f);
+        EXPECT_EQ(got_backward[at], 0.0f);
+        EXPECT_EQ(got_ds[at], 0.0f);
+      }
+    }
+    lab.finish();
+  }
+}
+
+TEST_P(Parts, AttentionDelta) {
+  for (const Dims& s : {Dims{1, 1, 1, 1}, Dims{2, 31, 3, 64}, Dims{1, 7, 2, 33}, Dims{3, 5, 1, 8}, Dims{1, 2, 3, 1023},
+                        Dims{2, 3, 4, 520}}) {
+    for (const std::int64_t offset : {0, 1}) {
+      SCOPED_TRACE(s.str());
+      Lab lab(device());
+      const Floats a = integers(s.count(), 1, -4, 4), b = integers(s.count(), 2, -4, 4);
+      Floats want(static_cast<std::size_t>(s[0] * s[1] * s[2]));
+      for (std::int64_t i = 0; i < s.count(); ++i) {
+        const std::int64_t row = i / s[3], h = row % s[2], t = row / s[2] % s[1], n = row / s[2] / s[1];
+        want[static_cast<std::size_t>((n * s[2] + h) * s[1] + t)] +=
+            a[static_cast<std::size_t>(i)] * b[static_cast<std::size_t>(i)];
+      }
+      const Offset first = offset_tensor(lab, dtype(), a, offset), second = offset_tensor(lab, dtype(), b, offset);
+      const Tensor delta = lab.out("delta", DType::float32, {static_cast<std::int64_t>(want.size())});
+      cuda::attention_delta(nullptr, dtype(), first.part.data, second.part.data, s[0], s[1], s[2], s[3],
+                            delta.as<float>());
+      EXPECT_EQ(lab.read(delta), want);
+      lab.finish();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tw::test

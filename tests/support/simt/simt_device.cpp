@@ -1,5 +1,5 @@
-#include "tests/support/simt/simt_device.hpp"
-
+// The cuda device's own kernels as a Device without a GPU: each operator without a plan calls the same function of
+// kernels.hpp, in memory and on threads of the harness. So the operator tests of all devices run over the kernels too.
 #include <cstring>
 
 #include "models/compute/cuda/kernels/kernels.hpp"
@@ -32,6 +32,7 @@ class Scratch {
 
 class SimtDevice final : public Device {
  public:
+  explicit SimtDevice(std::size_t offset) : offset_(offset) {}
   DeviceInfo info() const override {
     DeviceInfo info;
     info.kind = DeviceKind::cuda;
@@ -39,25 +40,12 @@ class SimtDevice final : public Device {
     return info;
   }
   bool supports(Op op, DType dtype) const override {
-    switch (op) {
-      case Op::layer_norm_forward:
-      case Op::layer_norm_backward:
-      case Op::add:
-      case Op::cast:
-      case Op::fill:
-      case Op::copy:
-      case Op::global_norm:
-      case Op::adamw:
-      case Op::sgd:
-        return dtype == DType::float32 || dtype == DType::bf16;
-      default:
-        return false;
-    }
+    return op >= Op::embedding_forward && op <= Op::sgd && (dtype == DType::float32 || dtype == DType::bf16);
   }
   std::string why_unsupported(DType) const override { return "it is a library's, not a kernel of our own"; }
 
-  void* allocate(std::size_t bytes) override { return simt::allocate(bytes); }
-  void free(void* data) noexcept override { simt::free(data); }
+  void* allocate(std::size_t bytes) override { return static_cast<char*>(simt::allocate(bytes + offset_)) + offset_; }
+  void free(void* data) noexcept override { simt::free(static_cast<char*>(data) - offset_); }
   void copy_from_host(Stream&, void* data, const void* host, std::size_t bytes) override {
     std::memmove(data, host, bytes);
   }
@@ -77,20 +65,30 @@ class SimtDevice final : public Device {
   std::unique_ptr<ClassifierPlan> plan(const ClassifierShape&) override { refuse(); }
 
  protected:
-  void do_embedding_forward(Stream&, const EmbeddingForward&) override { refuse(); }
-  void do_embedding_backward(Stream&, const EmbeddingBackward&) override { refuse(); }
+  void do_embedding_forward(Stream&, const EmbeddingForward& args) override { cuda::embedding_forward(nullptr, args); }
+  void do_embedding_backward(Stream&, const EmbeddingBackward& args) override {
+    cuda::embedding_backward(nullptr, args, Scratch(cuda::embedding_backward_scratch(args)).get());
+  }
   void do_layer_norm_forward(Stream&, const LayerNormForward& args) override {
     cuda::layer_norm_forward(nullptr, args);
   }
   void do_layer_norm_backward(Stream&, const LayerNormBackward& args) override {
     cuda::layer_norm_backward(nullptr, args, Scratch(cuda::layer_norm_backward_scratch(args)).get());
   }
-  void do_batch_norm_forward(Stream&, const BatchNormForward&) override { refuse(); }
-  void do_batch_norm_backward(Stream&, const BatchNormBackward&) override { refuse(); }
-  void do_max_pool_forward(Stream&, const MaxPoolForward&) override { refuse(); }
-  void do_max_pool_backward(Stream&, const MaxPoolBackward&) override { refuse(); }
-  void do_average_pool_forward(Stream&, const AveragePoolForward&) override { refuse(); }
-  void do_average_pool_backward(Stream&, const AveragePoolBackward&) override { refuse(); }
+  void do_batch_norm_forward(Stream&, const BatchNormForward& args) override {
+    cuda::batch_norm_forward(nullptr, args, Scratch(cuda::batch_norm_forward_scratch(args)).get());
+  }
+  void do_batch_norm_backward(Stream&, const BatchNormBackward& args) override {
+    cuda::batch_norm_backward(nullptr, args, Scratch(cuda::batch_norm_backward_scratch(args)).get());
+  }
+  void do_max_pool_forward(Stream&, const MaxPoolForward& args) override { cuda::max_pool_forward(nullptr, args); }
+  void do_max_pool_backward(Stream&, const MaxPoolBackward& args) override { cuda::max_pool_backward(nullptr, args); }
+  void do_average_pool_forward(Stream&, const AveragePoolForward& args) override {
+    cuda::average_pool_forward(nullptr, args);
+  }
+  void do_average_pool_backward(Stream&, const AveragePoolBackward& args) override {
+    cuda::average_pool_backward(nullptr, args);
+  }
   void do_add(Stream&, const Add& args) override { cuda::add(nullptr, args); }
   void do_cast(Stream&, const Cast& args) override { cuda::cast(nullptr, args); }
   void do_fill(Stream&, const Fill& args) override { cuda::fill(nullptr, args); }
@@ -102,24 +100,32 @@ class SimtDevice final : public Device {
 
  private:
   [[noreturn]] static void refuse() { throw Error(Failure::unsupported, "the simt device has kernels only"); }
+
+  std::size_t offset_;  // of all memory from a 256-byte boundary
 };
 
+/// No 16-byte access is allowed where memory begins 8 bytes behind such a boundary.
+constexpr std::size_t misalignment = 8;
+
 }  // namespace
-
-std::unique_ptr<Device> make_device() { return std::make_unique<SimtDevice>(); }
-
 }  // namespace simt
 
-// In place of models/compute/registry.cpp: the kernels are the device under test, and the reference is their oracle.
+// In place of models/compute/registry.cpp: the kernels are the devices under test, and the reference is their oracle.
 const std::vector<Backend>& backends() {
-  static const std::vector<Backend> list = {{DeviceKind::cuda, "simt",
-                                             [](const DeviceOptions&) { return simt::make_device(); }, [] { return 1; },
-                                             [] { return std::string(); }}};
+  static const std::vector<Backend> list = [] {
+    const auto one = [] { return 1; };
+    const auto none = [] { return std::string(); };
+    return std::vector<Backend>{
+        {DeviceKind::cuda, "simt", [](const DeviceOptions& o) { return create_device("simt", o); }, one, none},
+        {DeviceKind::cuda, "misaligned", [](const DeviceOptions& o) { return create_device("misaligned", o); }, one,
+         none}};
+  }();
   return list;
 }
 
 std::unique_ptr<Device> create_device(const std::string& name, const DeviceOptions& options) {
-  return name == "simt" ? simt::make_device() : make_reference_device(options);
+  if (name == "reference") return make_reference_device(options);
+  return std::make_unique<simt::SimtDevice>(name == "misaligned" ? simt::misalignment : 0);
 }
 
 }  // namespace tw

@@ -1,0 +1,195 @@
+// Max pooling and global average pooling, NHWC; packs of channels.
+#include "models/compute/cuda/kernels/columns.cuh"
+
+namespace tw::cuda {
+namespace {
+
+constexpr int line_threads = 256;
+
+/// Windows over images. A block has a line of pixels: of the output forward, of the input backward.
+struct Windows {
+  int height, width, channels, out_height, out_width, kernel, stride, padding;
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(line_threads)
+    max_pool_forward_kernel(const T* x, T* y, std::int32_t* argmax, Windows w) {
+  const Index line = blockIdx.x, image = line / w.out_height;
+  const int top = static_cast<int>(line % w.out_height) * w.stride - w.padding, packs = w.channels / N;
+  for (int i = static_cast<int>(threadIdx.x); i < w.out_width * packs; i += static_cast<int>(blockDim.x)) {
+    const int column = i / packs, channel = i % packs * N, left = column * w.stride - w.padding;
+    Floats<N> best{};
+    Pack<std::int32_t, N> where{};
+    bool first = true;
+    for (int kh = 0; kh < w.kernel; ++kh) {
+      if (top + kh < 0 || top + kh >= w.height) continue;
+      for (int kw = 0; kw < w.kernel; ++kw) {
+        if (left + kw < 0 || left + kw >= w.width) continue;
+        const Index pixel = (image * w.height + top + kh) * w.width + left + kw;
+        const Floats<N> values = load<N>(x + pixel * w.channels + channel);
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+          // The first of equals stays; a NaN wins.
+          const bool better = first || values[k] > best[k] || values[k] != values[k];
+          best[k] = better ? values[k] : best[k];
+          where.values[k] = better ? kh * w.kernel + kw : where.values[k];
+        }
+        first = false;
+      }
+    }
+    const Index at = (line * w.out_width + column) * w.channels + channel;
+    store(y + at, best);
+    *reinterpret_cast<Pack<std::int32_t, N>*>(argmax + at) = where;
+  }
+}
+
+/// Each element gathers from the windows that hold it, in their order.
+template <class T, int N>
+__global__ void __launch_bounds__(line_threads)
+    max_pool_backward_kernel(const T* dy, const std::int32_t* argmax, T* dx, Windows w) {
+  const Index line = blockIdx.x, image = line / w.height;
+  const int packs = w.channels / N;
+  // Windows that hold position h: o·stride ≤ h + padding ≤ o·stride + kernel − 1.
+  const auto begin = [&](int h) { return h + w.padding < w.kernel ? 0 : (h + w.padding - w.kernel) / w.stride + 1; };
+  const auto end = [&](int h, int count) {
+    const int past = (h + w.padding) / w.stride + 1;
+    return past < count ? past : count;
+  };
+  const int row = static_cast<int>(line % w.height), first_row = begin(row), end_row = end(row, w.out_height);
+  for (int i = static_cast<int>(threadIdx.x); i < w.width * packs; i += static_cast<int>(blockDim.x)) {
+    const int column = i / packs, channel = i % packs * N, end_column = end(column, w.out_width);
+    Floats<N> sum{};
+    for (int oh = first_row; oh < end_row; ++oh) {
+      for (int ow = begin(column); ow < end_column; ++ow) {
+        const int offset = (row + w.padding - oh * w.stride) * w.kernel + column + w.padding - ow * w.stride;
+        const Index at = ((image * w.out_height + oh) * w.out_width + ow) * w.channels + channel;
+        const Floats<N> gradient = load<N>(dy + at);
+        const auto where = load_pack<N>(argmax + at);
+#pragma unroll
+        for (int k = 0; k < N; ++k) sum[k] += where.values[k] == offset ? gradient[k] : 0.0f;
+      }
+    }
+    store(dx + (line * w.width + column) * w.channels + channel, sum);
+  }
+}
+
+Windows windows(const Dims& x, const Dims& y, int kernel, int stride, int padding) {
+  return {static_cast<int>(x[1]),
+          static_cast<int>(x[2]),
+          static_cast<int>(x[3]),
+          static_cast<int>(y[1]),
+          static_cast<int>(y[2]),
+          kernel,
+          stride,
+          padding};
+}
+int threads_for_line(Index packs) { return std::min(round_to_warps(packs), line_threads); }
+
+// ---- average: an image is a matrix of pixels × channels, and a slice of its own ----
+/// `c` of one image; blocks: images × tiles.
+template <class T, int N>
+__global__ void __launch_bounds__(line_threads) average_pool_forward_kernel(const T* x, T* y, Columns c) {
+  const ColumnThread<N> me(c);  // its slice is the image
+  float sums[N] = {};
+  if (me.width > 0) {
+#pragma unroll 4
+    for (Index pixel = me.y; pixel < c.rows; pixel += me.step) {
+      const Floats<N> values = load<N>(x + (me.slice * c.rows + pixel) * c.ld + me.column);
+#pragma unroll
+      for (int k = 0; k < N; ++k) sums[k] += values[k];
+    }
+  }
+  const Index tile_begin = me.column - me.x * N;
+  sum_down(c, me.x, me.y, sums, dynamic_shared<float>(), [&](int in_tile, float sum) {
+    const Index channel = tile_begin + in_tile;
+    if (channel < c.columns) y[me.slice * c.columns + channel] = from_float<T>(sum / static_cast<float>(c.rows));
+  });
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(line_threads) average_pool_backward_kernel(const T* dy, T* dx, Columns c) {
+  const ColumnThread<N> me(c);
+  if (me.width <= 0) return;
+  Floats<N> share = load<N>(dy + me.slice * c.columns + me.column);
+#pragma unroll
+  for (int k = 0; k < N; ++k) share[k] /= static_cast<float>(c.rows);
+  for (Index pixel = me.y; pixel < c.rows; pixel += me.step) {
+    store(dx + (me.slice * c.rows + pixel) * c.ld + me.column, share);
+  }
+}
+
+/// One image; `blocks` counts those of all images.
+struct Images {
+  Columns c;
+  unsigned blocks;
+  Images(const Dims& x, int n) : c(cut_columns(x[1] * x[2], x[3], x[3], n, line_threads, x[1] * x[2], 1)) {
+    blocks = static_cast<unsigned>(c.tiles * x[0]);
+  }
+};
+
+template <class T, int N>
+void average_forward(cudaStream_t stream, const AveragePoolForward& args) {
+  const Images images(args.x.dims, N);
+  launch<average_pool_forward_kernel<T, N>>(images.blocks, images.c.threads(), images.c.threads() * N * sizeof(float),
+                                            stream, args.x.as<T>(), args.y.as<T>(), images.c);
+}
+template <class T, int N>
+void average_backward(cudaStream_t stream, const AveragePoolBackward& args) {
+  const Images images(args.dx.dims, N);
+  launch<average_pool_backward_kernel<T, N>>(images.blocks, images.c.threads(), 0, stream, args.dy.as<T>(),
+                                             args.dx.as<T>(), images.c);
+}
+template <class T, int N>
+void max_forward(cudaStream_t stream, const MaxPoolForward& args) {
+  const Windows w = windows(args.x.dims, args.y.dims, args.kernel, args.stride, args.padding);
+  launch<max_pool_forward_kernel<T, N>>(static_cast<unsigned>(args.y.dims[0] * args.y.dims[1]),
+                                        threads_for_line(args.y.dims[2] * args.y.dims[3] / N), 0, stream,
+                                        args.x.as<T>(), args.y.as<T>(), args.argmax.as<std::int32_t>(), w);
+}
+template <class T, int N>
+void max_backward(cudaStream_t stream, const MaxPoolBackward& args) {
+  const Windows w = windows(args.dx.dims, args.dy.dims, args.kernel, args.stride, args.padding);
+  launch<max_pool_backward_kernel<T, N>>(static_cast<unsigned>(args.dx.dims[0] * args.dx.dims[1]),
+                                         threads_for_line(args.dx.dims[2] * args.dx.dims[3] / N), 0, stream,
+                                         args.dy.as<T>(), args.argmax.as<std::int32_t>(), args.dx.as<T>(), w);
+}
+
+}  // namespace
+
+void max_pool_forward(cudaStream_t stream, const MaxPoolForward& args) {
+  with_type(args.x.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    constexpr int n = width_of<T>;
+    const bool wide = args.x.dims[3] % n == 0 && aligned<n>({args.x, args.y, args.argmax});
+    wide ? max_forward<T, n>(stream, args) : max_forward<T, 1>(stream, args);
+  });
+}
+
+void max_pool_backward(cudaStream_t stream, const MaxPoolBackward& args) {
+  with_type(args.dx.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    constexpr int n = width_of<T>;
+    const bool wide = args.dx.dims[3] % n == 0 && aligned<n>({args.dy, args.argmax, args.dx});
+    wide ? max_backward<T, n>(stream, args) : max_backward<T, 1>(stream, args);
+  });
+}
+
+void average_pool_forward(cudaStream_t stream, const AveragePoolForward& args) {
+  with_type(args.x.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    constexpr int n = width_of<T>;
+    const bool wide = args.x.dims[3] % n == 0 && aligned<n>({args.x});
+    wide ? average_forward<T, n>(stream, args) : average_forward<T, 1>(stream, args);
+  });
+}
+
+void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args) {
+  with_type(args.dx.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    constexpr int n = width_of<T>;
+    const bool wide = args.dx.dims[3] % n == 0 && aligned<n>({args.dy, args.dx});
+    wide ? average_backward<T, n>(stream, args) : average_backward<T, 1>(stream, args);
+  });
+}
+
+}  // namespace tw::cuda
