@@ -8,7 +8,8 @@ namespace {
 
 TW_DEVICE_SUITE(LayerNorm);
 
-const std::vector<Dims> sizes = {{1, 2}, {3, 17}, {17, 31}, {31, 33}, {33, 127}, {5, 1024}, {64, 768}, {2, 1023}, {2, 8200}};
+const std::vector<Dims> sizes = {{1, 2},    {3, 17},   {17, 31}, {31, 33},  {33, 127},
+                                 {5, 1024}, {64, 768}, {7, 200}, {2, 1023}, {2, 8200}};
 
 enum class Sum { none, own, over_x, over_residual };
 

@@ -77,6 +77,31 @@ TEST(Simt, AMissingBarrierIsCaught) {
                {"reverse_kernel<false>", "ascending", "descending", "differ", "384 bytes"});
 }
 
+/// Sums over warps in two rounds; `waits` or not before the second takes the memory of the first.
+template <bool waits>
+__global__ void two_rounds_kernel(int* y) {
+  int* shared = dynamic_shared<int>();
+  const int warp = static_cast<int>(threadIdx.x) / 32, warps = static_cast<int>(blockDim.x) / 32;
+  for (int round = 0; round < 2; ++round) {
+    const int one = __shfl_sync(0xffffffffu, round + 1, 0);
+    if (threadIdx.x % 32 == 0) shared[warp] = one;
+    __syncthreads();
+    int sum = 0;
+    for (int i = 0; i < warps; ++i) sum += shared[i];
+    y[round * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)] = sum;
+    if (waits) __syncthreads();
+  }
+}
+
+TEST(Simt, AWarpThatRunsAheadIsCaught) {
+  Array<int> y(256);
+  launch<two_rounds_kernel<true>>(1, 128, 16, nullptr, y.data());
+  EXPECT_EQ(y.values()[0], 4);
+  EXPECT_EQ(y.values()[255], 8);
+  expect_names(error_of([&] { launch<two_rounds_kernel<false>>(1, 128, 16, nullptr, y.data()); }),
+               {"two_rounds_kernel<false>", "differ"});
+}
+
 __global__ void lockstep_kernel(int* y) {  // as if the lanes of a warp moved together
   int* shared = dynamic_shared<int>();
   shared[threadIdx.x] = static_cast<int>(threadIdx.x);

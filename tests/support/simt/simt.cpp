@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <deque>
 #include <exception>
@@ -68,6 +69,56 @@ std::string kernel_name(std::string_view signature) {
 constinit KernelEntry* first_entry = nullptr;
 
 // ---- threads ----
+/// The threads that can go on, and which of them does so next. Ascending and descending: always the first (last) of
+/// them, so that one warp runs ahead of the others as far as barriers let it; seeded: in turn, in an order drawn anew
+/// for each block.
+class Order {
+ public:
+  void start(int count, Schedule schedule, std::uint64_t seed) {
+    in_turn_ = schedule == Schedule::seeded;
+    cursor_ = 0;
+    ready_.fill(0);
+    thread_at_.resize(static_cast<std::size_t>(count));
+    std::iota(thread_at_.begin(), thread_at_.end(), 0);
+    if (schedule == Schedule::descending) std::reverse(thread_at_.begin(), thread_at_.end());
+    for (std::size_t i = thread_at_.size(); in_turn_ && i > 1; --i) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      std::swap(thread_at_[i - 1], thread_at_[(seed >> 33) % i]);
+    }
+    place_of_.resize(thread_at_.size());
+    for (std::size_t i = 0; i < thread_at_.size(); ++i) place_of_[static_cast<std::size_t>(thread_at_[i])] = i;
+  }
+  void put(int thread) {
+    const std::size_t place = place_of_[static_cast<std::size_t>(thread)];
+    ready_[place / 64] |= std::uint64_t{1} << place % 64;
+  }
+  /// -1 where none can go on.
+  int take() {
+    std::size_t place = from(in_turn_ ? cursor_ : 0);
+    if (place == none) place = from(0);
+    if (place == none) return -1;
+    ready_[place / 64] &= ~(std::uint64_t{1} << place % 64);
+    cursor_ = place + 1;
+    return thread_at_[place];
+  }
+
+ private:
+  static constexpr std::size_t none = most_threads;
+  std::size_t from(std::size_t first) const {
+    for (std::size_t word = first / 64; word < ready_.size(); ++word) {
+      const std::uint64_t bits = word == first / 64 ? ready_[word] >> first % 64 << first % 64 : ready_[word];
+      if (bits != 0) return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+    }
+    return none;
+  }
+
+  bool in_turn_ = false;
+  std::size_t cursor_ = 0;
+  std::array<std::uint64_t, most_threads / 64> ready_{};
+  std::vector<int> thread_at_;         // by place in the order
+  std::vector<std::size_t> place_of_;  // by thread
+};
+
 /// Lanes of one warp that meet in one call of a warp function.
 struct Meeting {
   unsigned mask, arrived, left;  // left: lanes that have gone on
@@ -108,10 +159,15 @@ class Block {
     lane.place = place;
     lane.caller = std::move(lane.caller).resume();
   }
+  void make_ready(Lane& lane) {
+    lane.state = Lane::State::ready;
+    order_.put(lane.index);
+  }
   void leave_meeting(Lane& lane);
   [[noreturn]] void stuck() const;
   std::string waiting(Lane::State state) const;
 
+  Order order_;
   std::deque<Lane> lanes_;  // grows to the largest block seen; their fibers live on
   int count_ = 0, at_barrier_ = 0;
   Lane *lane_ = nullptr, *first_at_barrier_ = nullptr;
@@ -153,35 +209,21 @@ void Block::run(dim3 extent, dim3 grid, uint3 index, const std::function<void()>
   body_ = &body;
   error_ = nullptr;
   while (static_cast<int>(lanes_.size()) < count_) lanes_.emplace_back();
-  std::vector<int> order(static_cast<std::size_t>(count_));
-  std::iota(order.begin(), order.end(), 0);
-  if (schedule == Schedule::descending) std::reverse(order.begin(), order.end());
-  if (schedule == Schedule::seeded) {
-    for (std::size_t i = order.size(); i > 1; --i) {
-      seed = seed * 6364136223846793005u + 1442695040888963407u;
-      std::swap(order[i - 1], order[(seed >> 33) % i]);
-    }
-  }
+  order_.start(count_, schedule, seed);
   for (int i = 0; i < count_; ++i) {
     Lane& lane = lanes_[static_cast<std::size_t>(i)];
     const unsigned at = static_cast<unsigned>(i);
     lane.thread = {uint3{at % extent.x, at / extent.x % extent.y, at / extent.x / extent.y}, index, extent, grid};
     lane.index = i;
-    lane.state = Lane::State::ready;
     lane.meeting = nullptr;
+    make_ready(lane);
     if (!lane.fiber) start(lane);
   }
   int left = 0;
-  for (bool moved = true; moved && left < count_ && !error_;) {
-    moved = false;
-    for (const int i : order) {
-      lane_ = &lanes_[static_cast<std::size_t>(i)];
-      if (lane_->state != Lane::State::ready) continue;
-      moved = true;
-      lane_->fiber = std::move(lane_->fiber).resume();
-      if (lane_->state == Lane::State::left) ++left;
-      if (error_) break;
-    }
+  for (int next = order_.take(); next >= 0 && !error_; next = order_.take()) {
+    lane_ = &lanes_[static_cast<std::size_t>(next)];
+    lane_->fiber = std::move(lane_->fiber).resume();
+    if (lane_->state == Lane::State::left) ++left;
   }
   lane_ = nullptr;
   if (left == count_ && !error_) return;
@@ -209,7 +251,7 @@ void Block::barrier(Place place) {
   at_barrier_ = 0;
   for (int i = 0; i < count_; ++i) {
     Lane& other = lanes_[static_cast<std::size_t>(i)];
-    if (&other != lane_) other.state = Lane::State::ready;
+    if (&other != lane_) make_ready(other);
   }
 }
 
@@ -253,8 +295,7 @@ const std::uint64_t* Block::exchange(Place place, unsigned mask, std::uint64_t v
   } else {
     const int first = lane.index / warp_size * warp_size;
     for (int i = 0; i < warp_size; ++i) {
-      if (mask >> i & 1u && first + i != lane.index)
-        lanes_[static_cast<std::size_t>(first + i)].state = Lane::State::ready;
+      if (mask >> i & 1u && first + i != lane.index) make_ready(lanes_[static_cast<std::size_t>(first + i)]);
     }
   }
   return meeting.values.data();

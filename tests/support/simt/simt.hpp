@@ -1,11 +1,12 @@
 // CUDA kernels on the CPU: what a kernel's source needs when a host compiler reads it, in place of nvcc's language.
 //
 // launch() runs the threads of a grid as fibers, one block after the other, three times: in ascending, descending and
-// seeded order of blocks and threads. Before each time device memory is as it was before the launch; afterwards guards
-// around all device memory must hold, and the three results must be equal bit for bit. So a missing barrier, a race, an
-// assumption of lockstep and a store out of bounds are failures of every test that runs into them. Shared memory starts
-// as NaN in each block and is guarded behind its end. A barrier or a warp function that not all its threads reach ends
-// the launch with the kernel's name and the lines at which its threads wait.
+// seeded order of blocks and threads, in the first two with one warp as far ahead of the others as it gets. Before each
+// time device memory is as it was before the launch; afterwards guards around all device memory must hold, and the
+// three results must be equal bit for bit. So a missing barrier, a race, an assumption of lockstep and a store out of
+// bounds are failures of every test that runs into them. Shared memory starts as NaN in each block and is guarded
+// behind its end. A barrier or a warp function that not all its threads reach ends the launch with the kernel's name
+// and the lines at which its threads wait.
 //
 // Stricter than a GPU: a thread that has left the kernel is missing at barriers and in masks; a shuffle may not read
 // from a lane outside the mask. More lenient: static __shared__ arrays keep the last block's values (use

@@ -1,5 +1,5 @@
-// Batch norm over NHWC rows: two sums for each channel over slices of rows, those of all slices in float64, then one
-// pass over the elements. A thread keeps its channels over all its rows.
+// Batch norm over NHWC rows: sums for each channel over slices of rows, those of all slices in float64, then one pass
+// over the elements. A thread keeps its channels over all its rows.
 #include "models/compute/cuda/kernels/columns.cuh"
 
 namespace tw::cuda {

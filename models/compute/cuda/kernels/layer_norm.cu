@@ -23,9 +23,8 @@ __device__ inline void add_residual(const Forward<T>& a, Index at, Pack<T, N>& x
 }
 
 template <int N, class T>
-__device__ inline void write_normal(const Forward<T>& a, Index at, Index column, const Floats<N>& x, float mean,
-                                    float rstd) {
-  const Floats<N> gamma = load<N>(a.gamma + column), beta = load<N>(a.beta + column);
+__device__ inline void write_normal(const Forward<T>& a, Index at, const Floats<N>& x, const Floats<N>& gamma,
+                                    const Floats<N>& beta, float mean, float rstd) {
   Floats<N> y;
 #pragma unroll
   for (int k = 0; k < N; ++k) y[k] = (x[k] - mean) * rstd * gamma[k] + beta[k];
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(most_threads) layer_norm_forward_kernel(Forwar
   }
   block_sum(squares, scratch + blockDim.x / warp_size);
   const float rstd = 1.0f / ::sqrtf(squares[0] / static_cast<float>(a.width) + a.epsilon);
-  if (here) write_normal<n>(a, at, column, x, mean, rstd);
+  if (here) write_normal(a, at, x, load<n>(a.gamma + column), load<n>(a.beta + column), mean, rstd);
   write_statistics(a, row, mean, rstd);
 }
 
@@ -94,7 +93,8 @@ __global__ void __launch_bounds__(most_any_threads) layer_norm_forward_any_kerne
   block_sum(squares, scratch + blockDim.x / warp_size);
   const float rstd = 1.0f / ::sqrtf(squares[0] / static_cast<float>(a.width) + a.epsilon);
   for (Index column = threadIdx.x * N; column < a.width; column += step) {
-    write_normal<N>(a, begin + column, column, load<N>(x + begin + column), mean, rstd);
+    write_normal(a, begin + column, load<N>(x + begin + column), load<N>(a.gamma + column), load<N>(a.beta + column),
+                 mean, rstd);
   }
   write_statistics(a, row, mean, rstd);
 }
