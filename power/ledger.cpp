@@ -14,6 +14,15 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
   row.wraps = to.wraps - from.wraps;
   row.energy_joules = meter.joules_between(from, to);
+  if (!(*row.energy_joules > 0)) {  // nothing that is switched on draws 0 W: the counter has not been brought up to date
+    row.energy_joules.reset();
+    if (row.reason.empty()) row.reason = "not_updated";
+    char text[160];
+    std::snprintf(text, sizeof text, "the counter did not move in %.3f s (each %.3f s as measured at the start): take a longer window",
+                  row.window_seconds, row.update_period_seconds);
+    row.detail = text;
+    return;
+  }
   row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, row.window_seconds,
                                                      {row.update_period_seconds, clock_skew_seconds});
   row.counted = finding.counted;

@@ -114,7 +114,12 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   for (const auto& [scope, watts] : forecast.maximum_power_w)
     energy += fmt::format("{}{}: at most {} ({} W a node)", energy.empty() ? "" : "; ", scope,
                           text::si(watts * seconds * forecast.nodes, "J"), text::significant(watts));
-  line("energy", forecast.maximum_power_w.empty() ? "not known: " + forecast.power_reason : energy);
+  if (forecast.maximum_power_w.empty())
+    line("energy", "not known: " + forecast.power_reason);
+  else if (forecast.unknown() > 0)
+    line("energy", "not known, as the time is not");
+  else
+    line("energy", energy);
   return out;
 }
 
@@ -130,13 +135,15 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
     json["points"].push_back(std::move(one));
   }
   json["left_out"] = plan.left_out;
-  json["seconds"] = forecast.seconds();
-  json["node_hours"] = forecast.seconds() / 3600 * forecast.nodes;
+  const bool is_known = forecast.unknown() == 0;
+  json["seconds"] = is_known ? nlohmann::ordered_json(forecast.seconds()) : nlohmann::ordered_json();
+  json["node_hours"] = is_known ? nlohmann::ordered_json(forecast.seconds() / 3600 * forecast.nodes) : nlohmann::ordered_json();
   json["points_of_unknown_time"] = forecast.unknown();
   json["energy_at_most_j"] = nlohmann::ordered_json::object();
-  for (const auto& [scope, watts] : forecast.maximum_power_w)
-    json["energy_at_most_j"][scope] = watts * forecast.seconds() * forecast.nodes;
-  json["energy_reason"] = forecast.maximum_power_w.empty() ? forecast.power_reason : "";
+  if (is_known)
+    for (const auto& [scope, watts] : forecast.maximum_power_w)
+      json["energy_at_most_j"][scope] = watts * forecast.seconds() * forecast.nodes;
+  json["energy_reason"] = forecast.maximum_power_w.empty() ? forecast.power_reason : is_known ? "" : "the time is not known";
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

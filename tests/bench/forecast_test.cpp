@@ -53,6 +53,15 @@ TEST(Forecast, TargetsAreBoundsWhereAPaceIsKnownAndOpenWhereNot) {
   EXPECT_GT(known.seconds(), 0.01 * steps) << "evaluations take time too";
 }
 
+TEST(Forecast, WhereTheTimeIsNotKnownTheEnergyIsNot) {
+  const RunPlan plan = plan_of("convergence");
+  Forecast open = forecast(plan, 1, anywhere, nobody_knows);
+  open.maximum_power_w["device"] = 700;
+  EXPECT_EQ(forecast_text(plan, open, 100).find("0 J"), std::string::npos);
+  EXPECT_NE(forecast_json(plan, open).find("\"seconds\": null"), std::string::npos);
+  EXPECT_NE(forecast_json(plan, open).find("\"energy_at_most_j\": {}"), std::string::npos);
+}
+
 TEST(Forecast, EnergyIsABoundByWhatThePartsCanDraw) {
   const RunPlan plan = plan_of("quick");
   Forecast made = forecast(plan, 2, anywhere, nobody_knows);
@@ -71,7 +80,7 @@ const char* const probe = R"({"host": "n1", "cpu": {"bf16": false}, "memory": {"
              {"domain": "rapl:package-1", "scope": "package", "counted": true, "maximum_power_w": 375},
              {"domain": "rapl:core", "scope": null, "counted": false, "maximum_power_w": null}],
   "telemetry": [],
-  "knobs": [{"kind": "gpu_clock_mhz", "domain": "nvml:GPU-1", "writable": true, "minimum": 210, "maximum": 1980, "values": [210, 1980], "reason": "", "detail": "", "grant": ""},
+  "knobs": [{"kind": "gpu_clock_mhz", "domain": "nvml:GPU-1", "writable": true, "minimum": 210, "maximum": 1980, "values": [210, 1305, 1980], "reason": "", "detail": "", "grant": ""},
             {"kind": "cpu_governor", "domain": "cpu", "writable": true, "minimum": null, "maximum": null, "values": ["powersave"], "reason": "", "detail": "", "grant": ""},
             {"kind": "cpu_power_limit_w", "domain": "rapl:package-0", "writable": false, "minimum": 100, "maximum": 350, "values": [], "reason": "permission", "detail": "root only", "grant": ""}]})";
 
@@ -86,6 +95,8 @@ TEST(Abilities, OfAnotherNodeDecideWhatItCanDo) {
   const Abilities node = abilities_from_json("probe.json", probe);
   EXPECT_EQ(node.maximum_power_w, (std::map<std::string, double>{{"package", 750}}));
   EXPECT_EQ(obstacle(point_with(KnobKind::gpu_clock, 1305), "cpu", node, 1), "");
+  EXPECT_EQ(obstacle(point_with(KnobKind::gpu_clock, 1300), "cpu", node, 1),
+            "gpu_clock_mhz 1300: nvml:GPU-1 has none of that value; the nearest is 1305");
   EXPECT_EQ(obstacle(point_with(KnobKind::gpu_clock, 3000), "cpu", node, 1), "gpu_clock_mhz 3000: nvml:GPU-1 takes 210 to 1980");
   EXPECT_EQ(obstacle(point_with(KnobKind::cpu_power_limit, 200), "cpu", node, 1),
             "cpu_power_limit_w 200: rapl:package-0 is not writable: permission: root only");

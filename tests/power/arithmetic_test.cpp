@@ -72,6 +72,16 @@ TEST(Ledger, DoesNotBelieveMoreThanOneAndAHalfTimesTheMaximum) {
   EXPECT_EQ(bad[0].detail, "301 J in 2.000 s is above 1.5 x the sensor's maximum of 100 W");
 }
 
+TEST(Ledger, ACounterThatDidNotMoveHasNoJoules) {
+  const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  const auto rows = make_ledger(findings, snapshot_at(0, 50), snapshot_at(0.2, 50));
+  EXPECT_FALSE(rows[0].energy_joules.has_value()) << "never 0";
+  EXPECT_FALSE(rows[0].uncertainty_joules.has_value());
+  EXPECT_FALSE(rows[0].counted);
+  EXPECT_EQ(rows[0].reason, "not_updated");
+  EXPECT_NE(rows[0].detail.find("longer window"), std::string::npos);
+}
+
 TEST(Ledger, TellsTheWrapsOfItsWindow) {
   const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
   EnergySnapshot begin = snapshot_at(0, 0), end = snapshot_at(2, 100);
