@@ -1,41 +1,57 @@
 #include "power/ledger.hpp"
 
+#include <cstdarg>
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
 
 #include "power/uncertainty.hpp"
 
 namespace tw {
 namespace {
 
+/// Leaves the window without joules.
+void refuse(LedgerRow& row, const char* reason, std::string detail) {
+  row.energy_joules.reset();
+  if (row.reason.empty()) row.reason = reason;
+  row.detail = std::move(detail);
+}
+
+[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...) {
+  char line[240];
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(line, sizeof line, format, values);
+  va_end(values);
+  return line;
+}
+
 void fill_window(const MeterFinding& finding, const EnergySample& from, const EnergySample& to,
                  double clock_skew_seconds, LedgerRow& row) {
   EnergyMeter& meter = *finding.meter;
-  row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
-  row.wraps = to.wraps - from.wraps;
+  const double window = row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
+  const double period = row.update_period_seconds;
+  // A counter shows 0 or a whole period's joules then, whatever was used; a power that is averaged, held or interpolated is
+  // that of a longer time than the window.
+  if (window < period)
+    return refuse(row, "too_short",
+                  text("the window of %.3f s is shorter than the %.3f s in which the meter changes: take a longer one",
+                       window, period));
   row.energy_joules = meter.joules_between(from, to);
-  if (!(*row.energy_joules > 0)) {  // nothing that is switched on draws 0 W: the counter has not been brought up to date
-    row.energy_joules.reset();
-    if (row.reason.empty()) row.reason = "not_updated";
-    char text[160];
-    std::snprintf(text, sizeof text, "the counter did not move in %.3f s (each %.3f s as measured at the start): take a longer window",
-                  row.window_seconds, row.update_period_seconds);
-    row.detail = text;
-    return;
-  }
-  row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, row.window_seconds,
-                                                     {row.update_period_seconds, clock_skew_seconds});
+  if (!(*row.energy_joules > 0))
+    return refuse(row, "not_updated",
+                  text("the meter shows no joule in %.3f s, though it changed each %.3f s when it was opened", window,
+                       period));
+  row.wraps = to.wraps - from.wraps;
+  row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, window, {period, clock_skew_seconds});
   row.counted = finding.counted;
   // What the counter showed late at the begin belongs to the window before: a period's worth is allowed on top.
   const double limit_watts = implausible_power_factor * meter.maximum_power_watts();
-  if (*row.energy_joules > limit_watts * (row.window_seconds + row.update_period_seconds)) {
+  if (*row.energy_joules > limit_watts * (window + period)) {
     row.counted = false;
     if (row.reason.empty()) row.reason = "implausible";
-    char text[160];
-    std::snprintf(text, sizeof text, "%.0f J in %.3f s is above 1.5 x the %s maximum of %.0f W", *row.energy_joules,
-                  row.window_seconds, meter.maximum_power_is_default() ? "assumed" : "sensor's",
-                  meter.maximum_power_watts());
-    row.detail = text;
+    row.detail = text("%.0f J in %.3f s is above 1.5 x the %s maximum of %.0f W", *row.energy_joules, window,
+                      meter.maximum_power_is_default() ? "assumed" : "sensor's", meter.maximum_power_watts());
   }
 }
 
@@ -52,7 +68,6 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
     LedgerRow row;
     row.domain = finding.domain;
     row.reason = finding.reason;
-    row.detail = finding.detail;
     if (finding.scope) row.scope = to_string(*finding.scope);
     if (finding.meter) {
       const EnergyMeter& meter = *finding.meter;
@@ -64,12 +79,10 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
         try {
           fill_window(finding, *first.sample, *last.sample, clock_skew_seconds, row);
         } catch (const WindowUnknown& unknown) {
-          if (row.reason.empty()) row.reason = unknown.reason;
-          row.detail = unknown.what();
+          refuse(row, unknown.reason.c_str(), unknown.what());
         }
       } else {
-        if (row.reason.empty()) row.reason = last.reason;
-        row.detail = last.detail;
+        refuse(row, last.reason.c_str(), last.detail);
       }
     }
     rows.push_back(std::move(row));

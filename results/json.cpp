@@ -57,6 +57,7 @@ void describe(Archive& a, Like<EnergyRow> auto& e) {
   a("scope", e.scope), a("domain", e.domain), a("host", e.host), a("method", e.method);
   a("energy_j", e.energy_j), a("uncertainty_j", e.uncertainty_j), a("window_s", e.window_s);
   a("update_period_s", e.update_period_s), a("wraps", e.wraps), a("counted", e.counted), a("reason", e.reason);
+  a("detail", e.detail);
 }
 template <class Archive>
 void describe(Archive& a, Like<Evaluation> auto& e) {

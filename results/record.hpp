@@ -71,6 +71,7 @@ struct EnergyRow {
   /// a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible", "wrapped": it may have
   /// wrapped unseen, …) leaves its scope incomplete.
   std::string reason;
+  std::optional<std::string> detail{};  ///< for people: what was wrong with this window; absent where its meter's entry says all
 };
 
 /// One quantity of one device along a window, in order of time. Unit in the quantity's name ("power_w", "sm_clock_mhz").
@@ -212,6 +213,11 @@ struct Record {
   Summary summary;
   Verdict verdict;
 };
+
+/// Whether it is a metered command's, of which nothing but time, joules and what it said of its samples is known.
+inline bool is_command(const Record& record) { return record.workload.device == "command"; }
+/// Whether anything was measured; what did not run has reasons in the place of figures.
+inline bool has_run(const Record& record) { return !record.trials.empty(); }
 
 // ---- context ----
 struct HostInfo {

@@ -108,6 +108,7 @@ EnergyRow energy_row(const LedgerRow& from, const std::string& host) {
   if (from.energy_joules) row.wraps = from.wraps;
   row.counted = from.counted;
   row.reason = from.reason;
+  if (!from.detail.empty()) row.detail = from.detail;
   return row;
 }
 
@@ -165,6 +166,14 @@ bool NodePower::has_meter() const {
   return false;
 }
 
+double NodePower::idle_seconds() const {
+  constexpr double least_seconds = 1, most_seconds = 10, periods = 2;
+  double seconds = least_seconds;
+  for (const MeterFinding& finding : impl_->reader.findings())
+    if (finding.meter && finding.counted) seconds = std::max(seconds, periods * finding.meter->update_period_seconds());
+  return std::min(seconds, most_seconds);
+}
+
 // The counters are read last before the window, and first after it: what the sampler does at its edges is not in between.
 void NodePower::begin() {
   impl_->sampler.begin();
@@ -218,15 +227,16 @@ std::optional<double> NodePower::hottest_c() const {
 
 std::vector<IdleRow> NodePower::idle(const std::string& when) const {
   std::vector<IdleRow> rows;
-  for (const LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last)) {
-    if (!from.counted) continue;
+  const std::vector<MeterFinding>& findings = impl_->reader.findings();
+  const std::vector<LedgerRow> ledger = make_ledger(findings, impl_->first, impl_->last);
+  for (std::size_t i = 0; i < ledger.size(); ++i) {
+    if (!findings[i].counted) continue;
+    const LedgerRow& from = ledger[i];
     IdleRow row{when, impl_->host, from.domain, from.scope, {}, {}, {}, from.reason};
     if (from.window_seconds > 0) row.window_s = from.window_seconds;
-    if (from.energy_joules && row.window_s) {
+    if (from.counted && row.window_s) {
       row.power_w = *from.energy_joules / *row.window_s;
       if (from.uncertainty_joules) row.uncertainty_w = *from.uncertainty_joules / *row.window_s;
-    } else if (row.reason.empty()) {
-      row.reason = "not read";
     }
     rows.push_back(std::move(row));
   }

@@ -340,7 +340,8 @@ int meter(const MeterCommand& options) {
     const auto idle = [&](const char* when) {
       if (!power.has_meter()) return;
       power.begin();
-      const auto until = Clock::now() + std::chrono::seconds(1);
+      const std::chrono::duration<double> wanted(power.idle_seconds());
+      const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(wanted);
       while (!told_to_end() && Clock::now() < until)
         std::this_thread::sleep_until(std::min(until, Clock::now() + std::chrono::milliseconds(100)));
       power.end();

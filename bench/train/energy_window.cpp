@@ -108,9 +108,11 @@ std::optional<double> EnergyWindow::hottest_c() {
   return hottest > none ? std::optional(hottest) : std::nullopt;
 }
 
-std::vector<IdleRow> EnergyWindow::idle(const std::string& when, double seconds) {
+std::vector<IdleRow> EnergyWindow::idle(const std::string& when) {
   Job& job = impl_->job;
-  if (job.maximum({impl_->power && impl_->power->has_meter() ? 1.0 : 0.0}).front() == 0) return {};
+  const bool has_meter = impl_->power && impl_->power->has_meter();
+  const double seconds = job.maximum({has_meter ? impl_->power->idle_seconds() : 0.0}).front();
+  if (seconds == 0) return {};
   job.barrier();
   // Every rank sleeps: one that waits in a collective would spin, and its power would count. Those that read nothing
   // sleep on while the others do.

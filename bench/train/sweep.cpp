@@ -41,8 +41,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double idle_seconds = 1;
-
 std::string rfc3339_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 /// A name that no other launch has.
@@ -229,12 +227,12 @@ class Run {
     } else {
       guardian.reset();
     }
-    report_.context.idle_power = energy_.idle("before", idle_seconds);
+    report_.context.idle_power = energy_.idle("before");
     const std::optional<Stop> ended = run_points(context);
     const bool as_found = !settings_ || settings_->restore();
     tell_settings();
     if (!ended)
-      for (IdleRow& row : energy_.idle("after", idle_seconds)) report_.context.idle_power.push_back(std::move(row));
+      for (IdleRow& row : energy_.idle("after")) report_.context.idle_power.push_back(std::move(row));
     report_.context.finished_at = rfc3339_now();
     hand_over(ended && ended->code() == exit_interrupted);
     if (!ended) {

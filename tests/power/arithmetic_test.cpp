@@ -1,6 +1,8 @@
 // Wraps, uncertainty and the ledger: arithmetic alone.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "power/ledger.hpp"
 #include "power/uncertainty.hpp"
 #include "power/wrap_counter.hpp"
@@ -58,7 +60,7 @@ TEST(Ledger, TellsWhatWasAddedAndWhatWasNot) {
   EXPECT_FALSE(rows[1].uncertainty_joules.has_value());
   EXPECT_FALSE(rows[1].counted);
   EXPECT_EQ(rows[1].reason, "no_driver");
-  EXPECT_EQ(rows[1].detail, "nothing there");
+  EXPECT_EQ(rows[0].detail + rows[1].detail, "") << "the findings say all";
 }
 
 TEST(Ledger, DoesNotBelieveMoreThanOneAndAHalfTimesTheMaximum) {
@@ -72,14 +74,35 @@ TEST(Ledger, DoesNotBelieveMoreThanOneAndAHalfTimesTheMaximum) {
   EXPECT_EQ(bad[0].detail, "301 J in 2.000 s is above 1.5 x the sensor's maximum of 100 W");
 }
 
-TEST(Ledger, ACounterThatDidNotMoveHasNoJoules) {
+TEST(Ledger, AMeterThatShowsNoJouleHasNoJoules) {
   const auto findings = fake_findings(std::make_shared<FakeState>(), 100);
   const auto rows = make_ledger(findings, snapshot_at(0, 50), snapshot_at(0.2, 50));
   EXPECT_FALSE(rows[0].energy_joules.has_value()) << "never 0";
   EXPECT_FALSE(rows[0].uncertainty_joules.has_value());
   EXPECT_FALSE(rows[0].counted);
   EXPECT_EQ(rows[0].reason, "not_updated");
-  EXPECT_NE(rows[0].detail.find("longer window"), std::string::npos);
+  EXPECT_EQ(rows[0].detail, "the meter shows no joule in 0.200 s, though it changed each 0.001 s when it was opened");
+}
+
+TEST(Ledger, AWindowShorterThanTheUpdatePeriodHasNoJoules) {
+  auto findings = fake_findings(std::make_shared<FakeState>(), 100);
+  findings[0].meter = std::make_unique<FakeMeter>(std::make_shared<FakeState>(), 100, 0.1, 1000);
+  // 100 W, and a change falls into the window: it shows the joules of 100 ms.
+  const auto within = make_ledger(findings, snapshot_at(0, 0), snapshot_at(0.05, 10));
+  EXPECT_FALSE(within[0].energy_joules.has_value());
+  EXPECT_FALSE(within[0].uncertainty_joules.has_value());
+  EXPECT_FALSE(within[0].counted);
+  EXPECT_EQ(within[0].reason, "too_short");
+  EXPECT_EQ(within[0].detail,
+            "the window of 0.050 s is shorter than the 0.100 s in which the meter changes: take a longer one");
+  EXPECT_DOUBLE_EQ(within[0].window_seconds, 0.05);
+  const auto between = make_ledger(findings, snapshot_at(0, 0), snapshot_at(0.05, 0));
+  EXPECT_EQ(between[0].reason, "too_short") << "no change falls into it, as is to be expected";
+  const auto longer = make_ledger(findings, snapshot_at(0, 0), snapshot_at(0.125, 10));
+  EXPECT_TRUE(longer[0].counted);
+  EXPECT_LE(std::abs(12.5 - *longer[0].energy_joules), *longer[0].uncertainty_joules);
+  findings[0].counted = false, findings[0].reason = "duplicate";
+  EXPECT_EQ(make_ledger(findings, snapshot_at(0, 0), snapshot_at(0.05, 10))[0].reason, "duplicate");
 }
 
 TEST(Ledger, TellsTheWrapsOfItsWindow) {

@@ -262,7 +262,9 @@ TEST_F(ExternalMeter, AWindowThatIsNotCoveredIsNullWithAReason) {
   const double start = wall_now() - 10;
   for (int i = 0; i < 5; ++i) add(start + i, 100);
   EnergyReader reader(external::find_meters_in(tree.at("meter.csv"), 0));
-  const EnergySnapshot begin = reader.snapshot(), end = reader.snapshot();
+  EnergySnapshot begin = reader.snapshot();
+  const EnergySnapshot end = reader.snapshot();
+  begin.readings[0].sample->time -= std::chrono::seconds(2);  // no window is shorter than a second, the meter's pace
   const auto rows = make_ledger(reader.findings(), begin, end);
   EXPECT_FALSE(rows[0].energy_joules);
   EXPECT_EQ(rows[0].reason, "not_covered");

@@ -52,10 +52,11 @@ class FakeMeter : public EnergyMeter {
 };
 
 /// One counted fake and one source that found nothing.
-inline std::vector<MeterFinding> fake_findings(std::shared_ptr<FakeState> state, double wrap_seconds) {
+inline std::vector<MeterFinding> fake_findings(std::shared_ptr<FakeState> state, double wrap_seconds,
+                                               double update_period_seconds = 0.001) {
   std::vector<MeterFinding> findings(2);
   findings[0].domain = "fake:0";
-  findings[0].meter = std::make_unique<FakeMeter>(std::move(state), wrap_seconds);
+  findings[0].meter = std::make_unique<FakeMeter>(std::move(state), wrap_seconds, update_period_seconds);
   findings[0].counted = true;
   findings[1].domain = "other";
   findings[1].reason = "no_driver";

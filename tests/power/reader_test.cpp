@@ -89,6 +89,9 @@ TEST(EnergyReader, DoesNotLeaveAMeterToThoseWhoReadItTooSeldom) {
   while (state->reads < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
 }
 
+/// An update period that no window is shorter than.
+constexpr double at_once = 0;
+
 /// Joules of the first meter between two snapshots, or why there are none.
 std::string joules(const EnergyReader& reader, const EnergySnapshot& from, const EnergySnapshot& to) {
   const LedgerRow row = make_ledger(reader.findings(), from, to).at(0);
@@ -97,7 +100,7 @@ std::string joules(const EnergyReader& reader, const EnergySnapshot& from, const
 
 TEST(EnergyReader, ASensorThatStopsAnsweringIsLostToTheWindowsThatSawIt) {
   const auto state = std::make_shared<FakeState>();
-  EnergyReader reader(fake_findings(state, never));
+  EnergyReader reader(fake_findings(state, never, at_once));
   const EnergySnapshot before = reader.snapshot();
   EXPECT_TRUE(before.readings[0].sample.has_value());
   state->fails = true;
@@ -121,7 +124,7 @@ TEST(EnergyReader, ACounterLeftUnreadForAWrapIsUnknownToThatWindowAlone) {
     const auto state = std::make_shared<FakeState>();
     state->may_wrap = may_wrap;
     state->reading_interval_seconds = 1e6;  // nobody but this test
-    EnergyReader reader(fake_findings(state, 1000));
+    EnergyReader reader(fake_findings(state, 1000, at_once));
     const EnergySnapshot before = reader.snapshot();
     state->shift = std::chrono::seconds(1001);  // as after a SIGSTOP
     const EnergySnapshot stopped = reader.snapshot();
