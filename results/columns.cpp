@@ -1,5 +1,6 @@
 #include "results/columns.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -41,11 +42,11 @@ class Columns {
     for (const Record& r : records_) {
       const std::optional<Estimate> e = of(r.summary);
       const bool never = of_target && r.summary.to_target && !r.summary.to_target->steps;
-      std::string cell = !ran(r) ? "" : e ? print(e->value) : never ? "never" : "-";
-      if (intervals_ == Intervals::in_cell && ran(r) && e && e->low && e->high)
+      std::string cell = !has_run(r) ? "" : e ? print(e->value) : never ? "never" : "-";
+      if (intervals_ == Intervals::in_cell && has_run(r) && e && e->low && e->high)
         cell += " [" + print(*e->low) + ", " + print(*e->high) + "]";
       figures.cells.push_back(std::move(cell));
-      widths.cells.push_back(!ran(r) ? "" : e ? half_width(*e) : "-");
+      widths.cells.push_back(!has_run(r) ? "" : e ? half_width(*e) : "-");
     }
     if (!has_any(figures)) return;
     all_.push_back(std::move(figures));
@@ -57,14 +58,13 @@ class Columns {
     Column column{title, is_order(merit, "") ? most_important : importance, false, {}};
     for (const Record& r : records_) {
       const std::optional<double> value = of(r.summary);
-      column.cells.push_back(!ran(r) ? "" : value ? significant(*value, 2) : "-");
+      column.cells.push_back(!has_run(r) ? "" : value ? significant(*value, 2) : "-");
     }
     if (has_any(column)) all_.push_back(std::move(column));
   }
   std::vector<Column> take() { return std::move(all_); }
 
  private:
-  static bool ran(const Record& record) { return record.summary.samples_per_s.has_value(); }
   static bool has_any(const Column& column) {
     for (const std::string& cell : column.cells)
       if (cell != "" && cell != "-") return true;
@@ -96,7 +96,7 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   columns.add(
       "tokens/s", 2, 0, "", "", [](const Summary& s) { return s.tokens_per_s; }, count);
   columns.add(
-      "step time", 7, 0, "", "", [](const Summary& s) { return s.step_time_s; }, seconds);
+      std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", "", [](const Summary& s) { return s.step_time_s; }, seconds);
   columns.add(
       "FLOP/s", 4, 0, "flops", "", [](const Summary& s) { return s.flops_per_s; }, count);
   columns.add("of ceiling", 8, "of-ceiling", [](const Summary& s) { return s.of_ceiling; });

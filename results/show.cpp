@@ -112,7 +112,7 @@ class Shower {
       out_ += text;
     }
     for (const Record& r : report_.records)
-      if (r.summary.samples_per_s) point(r);
+      if (has_run(r)) point(r);
   }
   std::size_t width() const { return static_cast<std::size_t>(style_.width); }
   void title(const std::string& text) { out_ += "\n" + paint_.bold(text) + "\n"; }
@@ -164,8 +164,9 @@ class Shower {
   void hosts() {
     title("Hosts");
     for (const HostInfo& h : report_.context.hosts) {
-      line(h.name, join({h.cpu, count(h.sockets, "socket"), count(h.cores, "core"),
-                         count(h.hardware_threads, "hardware thread"), count(h.numa_nodes, "NUMA node"),
+      const auto known = [](int n, const char* noun) { return n > 0 ? count(n, noun) : std::string(); };
+      line(h.name, join({h.cpu, known(h.sockets, "socket"), known(h.cores, "core"),
+                         known(h.hardware_threads, "hardware thread"), known(h.numa_nodes, "NUMA node"),
                          bytes(static_cast<double>(h.memory_bytes))},
                         ", "));
       line("", join({h.os, "kernel " + h.kernel, h.hypervisor ? "hypervisor " + *h.hypervisor : "no hypervisor seen",
@@ -264,6 +265,7 @@ class Shower {
     const Summary& s = r.summary;
     out_ += "\n" + paint_.bold(paint_.cyan(r.id)) + "\n";
     const std::string times = style_.unicode ? " × " : " x ";
+    if (is_command(r)) return command(r);
     line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + ", " + w.precision + " on " +
                          w.device + ", " + si(static_cast<double>(w.parameters)) + " parameters, " + w.optimizer +
                          ", " + seeds(r));
@@ -282,10 +284,7 @@ class Shower {
     std::vector<std::string> unstable;
     for (const Instability& one : find_instability(r)) unstable.push_back(one.flag + ": " + one.text);
     line("stability", join(unstable, "; "));
-    const auto rate = [](const std::optional<Estimate>& e, const char* unit) {
-      return e ? interval(*e, unit) : std::string();
-    };
-    line("throughput", join({rate(s.samples_per_s, "samples/s"), rate(s.tokens_per_s, "tokens/s")}, ", "));
+    throughput(r);
     if (s.flops_per_s) {
       line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + si(s.model_flops_per_sample, "FLOP/sample"));
       line("FLOP rule", s.flops_rule);
@@ -311,6 +310,32 @@ class Shower {
     telemetry(r);
     line("memory", "peak " + bytes(static_cast<double>(s.peak_resident_bytes_per_rank)) + " resident, planned " +
                        bytes(static_cast<double>(s.planned_bytes_per_rank)) + " (largest rank)");
+    verdict(r);
+  }
+
+  /// Of a metered command nothing is known but what a clock and the meters say, and what it said itself.
+  void command(const Record& r) {
+    for (const Trial& trial : r.trials) {
+      line("time", duration(trial.window_s) + " from its start to its end");
+      if (trial.samples)
+        line("samples", si(*trial.samples) + ", as it says" +
+                            (trial.samples_s ? ", in " + duration(*trial.samples_s) : std::string()));
+    }
+    throughput(r);
+    energy(r);
+    telemetry(r);
+    verdict(r);
+  }
+
+  void throughput(const Record& r) {
+    const auto rate = [](const std::optional<Estimate>& e, const char* unit) {
+      return e ? interval(*e, unit) : std::string();
+    };
+    line("throughput",
+         join({rate(r.summary.samples_per_s, "samples/s"), rate(r.summary.tokens_per_s, "tokens/s")}, ", "));
+  }
+
+  void verdict(const Record& r) {
     line("verdict", join({r.verdict.status, join(r.verdict.flags, ", "), join(r.verdict.reasons, "; ")}, ": "));
   }
 
@@ -442,11 +467,61 @@ class Shower {
       label.clear();
     }
     if (!s.energy_reason.empty()) line(label, "absent: " + s.energy_reason);
-    if (r.trials.empty()) return;
-    for (const EnergyRow& row : r.trials.front().energy)
+    estimated(r);
+    for (const LeftOut& row : left_out(r)) {
+      const bool of_some = row.trials.size() < r.trials.size();
+      const std::string trials =
+          of_some ? fmt::format(" in trial{} {}", row.trials.size() == 1 ? "" : "s", ranges(row.trials)) : "";
       // Why a scope is absent has been said.
-      if (!row.counted && s.energy_reason.find(row.domain + ": " + row.reason) == std::string::npos)
-        line("", row.domain + " left out: " + (row.reason.empty() ? "not counted" : row.reason));
+      if (row.detail.empty() && s.energy_reason.find(row.domain + ": " + row.reason) != std::string::npos) continue;
+      line("", row.domain + " left out" + trials + ": " + (row.reason.empty() ? "not counted" : row.reason) +
+                   (row.detail.empty() ? "" : ": " + row.detail));
+    }
+  }
+
+  /// A sensor that some trials do not count, for one reason.
+  struct LeftOut {
+    std::string host, domain, reason, detail;  // detail: of the first of these trials
+    std::vector<int> trials;                   // from 1
+  };
+  static std::vector<LeftOut> left_out(const Record& r) {
+    std::vector<LeftOut> all;
+    for (std::size_t i = 0; i < r.trials.size(); ++i)
+      for (const EnergyRow& row : r.trials[i].energy) {
+        if (row.counted || (row.method == "estimate" && row.energy_j)) continue;
+        const auto same = [&](const LeftOut& one) {
+          return one.host == row.host && one.domain == row.domain && one.reason == row.reason &&
+                 one.detail.empty() == !row.detail;
+        };
+        auto known = std::ranges::find_if(all, same);
+        if (known == all.end())
+          known = all.insert(all.end(), {row.host, row.domain, row.reason, row.detail.value_or(""), {}});
+        if (known->trials.empty() || known->trials.back() != static_cast<int>(i + 1))
+          known->trials.push_back(static_cast<int>(i + 1));
+      }
+    return all;
+  }
+
+  /// What a model says, asked for and labelled; in no total, no ratio and no ranking.
+  void estimated(const Record& r) {
+    struct Sum {
+      double joules = 0, seconds = 0;
+      std::size_t trials = 0;
+    };
+    std::map<std::string, Sum> sums;  // by domain, with the host where there are several
+    for (const Trial& trial : r.trials)
+      for (const EnergyRow& row : trial.energy) {
+        if (row.method != "estimate" || !row.energy_j || !row.window_s) continue;
+        Sum& sum = sums[(report_.context.hosts.size() > 1 ? row.host + ", " : "") + row.scope + " by " + row.domain];
+        sum.joules += *row.energy_j, sum.seconds += *row.window_s, ++sum.trials;
+      }
+    std::string label = "estimate";
+    for (const auto& [name, sum] : sums) {
+      line(label, fmt::format("{}: {} a trial, {} mean: a model's, not a measurement, and in no other figure", name,
+                              si(sum.joules / static_cast<double>(sum.trials), "J"),
+                              si(sum.joules / sum.seconds, "W")));
+      label.clear();
+    }
   }
 
   const Report& report_;

@@ -87,7 +87,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
     const std::string letters = footnotes.letters(r.verdict);
     verdicts.push_back(r.verdict.status + (letters.empty() ? "" : " " + letters));
     id_width = std::max(id_width, columns(r.id));
-    if (r.summary.samples_per_s) verdict_width = std::max(verdict_width, columns(verdicts.back()));
+    if (has_run(r)) verdict_width = std::max(verdict_width, columns(verdicts.back()));
   }
   const std::vector<Column> numbers = that_fit(number_columns(report.records, Intervals::beside, style.order),
                                                2 + id_width + 2 + verdict_width, static_cast<std::size_t>(style.width));
@@ -111,7 +111,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
     const Record& r = report.records[i];
     const std::string& status = r.verdict.status;
     out += "  " + (status == "unsupported" ? paint.dim(pad_right(r.id, id_width)) : pad_right(r.id, id_width));
-    if (r.summary.samples_per_s) {
+    if (has_run(r)) {
       for (const Column& c : numbers) out += "  " + pad_left(c.cells[i], width_of(c));
       const std::string letters = verdicts[i].substr(status.size());
       out += "  " + paint.status(status, status) + paint.yellow(letters);
@@ -120,7 +120,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
       out += "  " + paint.status(status, wrap(status + reason, static_cast<std::size_t>(style.width), id_width + 4));
     }
     out += "\n";
-    if (r.summary.samples_per_s)
+    if (has_run(r))
       for (const std::string& reason : r.verdict.reasons)
         out += "    " + paint.red(wrap(reason, static_cast<std::size_t>(style.width), 4)) + "\n";
   }

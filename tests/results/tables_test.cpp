@@ -258,6 +258,69 @@ TEST(Tables, AnIntervalStandsBesideItsFigure) {
   }
 }
 
+/// As `trainwatt meter -- sleep 4` makes it.
+Report command_report() {
+  Report report = sample_energy_report();
+  report.records.resize(1);
+  Record& r = report.records[0];
+  Trial trial = r.trials[0];
+  trial.window_s = 61, trial.step_time_s = {trial.window_s};
+  trial.loss.clear(), trial.gradient_norm.clear(), trial.phase_s.clear();
+  r = {};
+  r.id = "command/sleep";
+  r.workload.model = "sleep", r.workload.device = "command", r.workload.precision = r.workload.optimizer = "unknown";
+  r.summary.of_ceiling_reason = r.summary.mfu_reason = "not defined for a command";
+  r.trials = {trial};
+  summarise(r);
+  return report;
+}
+
+TEST(Tables, ACommandThatNamesNoSamplesHasTimeAndJoulesAllTheSame) {
+  Report report = command_report();
+  ASSERT_FALSE(report.records[0].summary.samples_per_s);
+  const std::string table = summary_table(report, {false, 100}), text = show_report(report, {false, 100});
+  EXPECT_NE(table.find("  time  dram J  package J  verdict\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("command/sleep  61.0 s     900     11.8 k  valid"), std::string::npos) << table;
+  EXPECT_NE(text.find("\n  time         61.0 s from its start to its end\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("package: 11.8 kJ a trial"), std::string::npos) << text;
+  for (const char* none : {"workload", "micro-batch", "of ceiling", "MFU", "memory", "p50"})
+    EXPECT_EQ(text.substr(text.find("\ncommand/sleep")).find(none), std::string::npos) << none;
+  report.records[0].trials[0].samples = 6400, report.records[0].trials[0].samples_s = 50;
+  summarise(report.records[0]);
+  const std::string trained = show_report(report, {false, 100});
+  EXPECT_NE(trained.find("\n  samples      6.40 k, as it says, in 50.0 s\n  throughput   128 samples/s\n"), std::string::npos)
+      << trained;
+}
+
+TEST(Tables, AnEstimateIsShownAsOneAndInNoOtherFigure) {
+  Report report = sample_energy_report();
+  for (Trial& trial : report.records[0].trials) {
+    EnergyRow& row = trial.energy.emplace_back();
+    row.scope = "package", row.domain = "estimate:cpu", row.host = "node1", row.method = "estimate";
+    row.energy_j = 100 * trial.window_s, row.uncertainty_j = 1, row.window_s = trial.window_s, row.update_period_s = 0.01;
+    row.counted = false, row.reason = "duplicate";
+  }
+  const std::string before = summary_table(report, {false, 120});
+  summarise(report.records[0]);
+  EXPECT_EQ(summary_table(report, {false, 120}), before);
+  const std::string text = show_report(report, {false, 120});
+  EXPECT_NE(text.find("\n  estimate     package by estimate:cpu: 6.11 kJ a trial, 100 W mean: a model's, not a measurement"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("estimate:cpu left out"), std::string::npos) << "that it is none of the joules has been said";
+}
+
+TEST(Tables, WhatWasWrongWithAWindowIsSaidWithItsTrial) {
+  Report report = sample_energy_report();
+  EnergyRow& row = report.records[0].trials[1].energy[2];
+  row.energy_j.reset(), row.uncertainty_j.reset(), row.wraps.reset();
+  row.counted = false, row.reason = "lost", row.detail = "power.csv:17: \"oops\" is no power in watts";
+  summarise(report.records[0]);
+  const std::string text = show_report(report, {false, 120});
+  EXPECT_NE(text.find("rapl:dram-0 left out in trial 2: lost: power.csv:17: \"oops\" is no power in watts"), std::string::npos)
+      << text;
+}
+
 TEST(Tables, NoRecords) { EXPECT_EQ(summary_table(Report{}, {}), "No points were run.\n"); }
 
 }  // namespace
