@@ -126,19 +126,30 @@ void read_memory(const Hierarchy& hierarchy, CgroupLimits& limits) {
   });
 }
 
+void read_cpuset(const Hierarchy& hierarchy, CgroupLimits& limits) {
+  walk_up(hierarchy, [&](const fs::path& group) {
+    if (!limits.allowed_cpus.empty()) return;  // the nearest group that has one: it holds what those above it leave
+    for (const char* file : {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"})
+      if (const auto text = read_word(group / file); text && limits.allowed_cpus.empty())
+        limits.allowed_cpus = inventory::number_list(*text);
+  });
+}
+
 }  // namespace
 
 CgroupLimits read_cgroup_limits(const fs::path& root) {
   CgroupLimits limits;
   const auto unified = find_hierarchy(root, "");
-  for (const char* controller : {"cpu", "memory"}) {
+  for (const char* controller : {"cpu", "memory", "cpuset"}) {
     const auto own = find_hierarchy(root, controller);  // hybrid systems have both; a controller lives in one of them
     const auto& hierarchy = own ? own : unified;
     if (!hierarchy) continue;
-    if (std::string(controller) == "cpu")
+    if (std::string_view(controller) == "cpu")
       read_cpu(*hierarchy, limits);
-    else
+    else if (std::string_view(controller) == "memory")
       read_memory(*hierarchy, limits);
+    else
+      read_cpuset(*hierarchy, limits);
   }
   return limits;
 }

@@ -12,7 +12,6 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/read.hpp"
-#include "bench/inventory/topology.hpp"
 
 extern char** environ;
 
@@ -256,6 +255,32 @@ std::vector<std::string> find_nics(const fs::path& root) {
   return lines;
 }
 
+namespace {
+
+void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed, HostInfo& host) {
+  const fs::path cpus = root / "sys/devices/system/cpu";
+  const std::vector<int> online = inventory::number_list(read_word(cpus / "online").value_or(""));
+  std::set<std::string> sockets, cores;
+  for (const int cpu : online) {
+    const fs::path topology = cpus / ("cpu" + std::to_string(cpu)) / "topology";
+    const auto socket = read_word(topology / "physical_package_id"), core = read_word(topology / "core_id");
+    if (!socket || !core) continue;
+    sockets.insert(*socket);
+    // A core's number is its socket's own, and on some its die's.
+    cores.insert(*socket + "/" + read_word(topology / "die_id").value_or("") + "/" + *core);
+  }
+  host.sockets = static_cast<int>(sockets.size()), host.cores = static_cast<int>(cores.size());
+  host.hardware_threads = static_cast<int>(online.size());
+  host.usable_threads = host.hardware_threads;
+  if (!allowed.empty())
+    host.usable_threads = static_cast<int>(std::ranges::count_if(
+        online, [&](int cpu) { return std::ranges::find(allowed, cpu) != allowed.end(); }));
+  host.numa_nodes = static_cast<int>(
+      inventory::number_list(read_word(root / "sys/devices/system/node/online").value_or("")).size());
+}
+
+}  // namespace
+
 HostInfo inspect_host(const fs::path& root) {
   HostInfo host;
   host.name = host_name(root);
@@ -274,7 +299,7 @@ HostInfo inspect_host(const fs::path& root) {
   const CgroupLimits limits = read_cgroup_limits(root);
   if (limits.cpus) host.cgroup_cpu_limit = format_cpus(*limits.cpus);
   host.cgroup_memory_limit_bytes = limits.memory_bytes;
-  if (live) inventory::read_topology(host);
+  read_kernel_topology(root, limits.allowed_cpus, host);
   return host;
 }
 

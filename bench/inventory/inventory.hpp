@@ -17,9 +17,11 @@ namespace tw {
 class Device;
 
 // ---- the node ----
-/// Topology comes from hwloc and describes the running machine, so only for root "/"; without hwloc those fields stay
-/// 0.
+/// Topology as the kernel lists it, of the CPUs that are online; 0 where it does not.
 HostInfo inspect_host(const std::filesystem::path& root = "/");
+/// The running machine's, with its topology from hwloc where that is built in. Of tw_inventory; what else is of the node is
+/// in tw_host too, which `trainwatt` links.
+HostInfo inspect_node();
 
 /// One line of text, for gathering over ranks; `unpack` is its inverse and throws std::runtime_error on other text.
 std::string pack(const HostInfo& host);
@@ -43,6 +45,7 @@ struct CgroupLimits {
   std::optional<double> cpus;  ///< quota ÷ period
   std::optional<std::uint64_t> memory_bytes;
   std::optional<std::uint64_t> memory_available_bytes;  ///< the least left at any level; page cache counts as free
+  std::vector<int> allowed_cpus;                        ///< empty where no set is stated
 };
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
 

@@ -1,4 +1,3 @@
-#include <gnu/libc-version.h>
 #include <sched.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -10,8 +9,6 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/read.hpp"
-#include "bench/inventory/topology.hpp"
-#include "models/compute/device.hpp"
 
 extern char** environ;
 
@@ -97,21 +94,6 @@ std::vector<int> affinity_list() {
 
 int affinity_threads() { return static_cast<int>(affinity_list().size()); }
 
-DeviceEntry inspect_device(const Device& device, int rank) {
-  const DeviceInfo info = device.info();
-  DeviceEntry entry;
-  entry.rank = rank;
-  entry.host = inventory::read_word("/proc/sys/kernel/hostname").value_or("");
-  entry.kind = to_string(info.kind);
-  entry.name = info.name;
-  entry.uuid = info.uuid;
-  entry.instruction_set = info.instruction_set;
-  entry.threads = info.threads;
-  entry.affinity = affinity_list();
-  entry.libraries = info.libraries;
-  return entry;
-}
-
 bool reset_peak_resident_bytes() {
   std::ofstream file("/proc/self/clear_refs");
   return static_cast<bool>(file << 5 << std::flush);
@@ -191,21 +173,5 @@ std::map<std::string, std::string> relevant_environment(const char* const* envir
 }
 
 std::map<std::string, std::string> relevant_environment() { return relevant_environment(environ); }
-
-std::map<std::string, std::string> library_versions(const fs::path& root) {
-  std::map<std::string, std::string> versions;
-#if defined(__clang__)
-  versions["compiler"] = "clang " __clang_version__;
-#else
-  versions["compiler"] = "gcc " __VERSION__;
-#endif
-  versions["build_type"] = TW_BUILD_TYPE;
-  versions["glibc"] = gnu_get_libc_version();
-  versions["hwloc"] = inventory::hwloc_version();
-  if (const auto release = inventory::read_word(root / "proc/sys/kernel/osrelease")) versions["kernel"] = *release;
-  if (const auto driver = read_text(root / "proc/driver/nvidia/version"))
-    if (const auto line = find_field(*driver, "NVRM version")) versions["nvidia_driver"] = *line;
-  return versions;
-}
 
 }  // namespace tw

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tw::inventory {
 
@@ -48,6 +49,19 @@ template <class Number>
 std::optional<Number> read_number(const std::filesystem::path& path) {
   const auto word = read_word(path);
   return word ? to_number<Number>(*word) : std::nullopt;
+}
+
+/// "0-2,8" → 0, 1, 2, 8; what is no such list ends it.
+inline std::vector<int> number_list(const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t dash = part.find('-');
+    const auto first = to_number<int>(part), last = dash == std::string::npos ? first : to_number<int>(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last >= (1 << 20)) break;
+    for (int number = *first; number <= *last; ++number) numbers.push_back(number);
+  }
+  return numbers;
 }
 
 /// Value of a "key: value" or "key value" line; nullopt where there is none.

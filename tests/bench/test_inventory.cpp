@@ -60,7 +60,31 @@ TEST(Host, ReadsAFixtureTree) {
   EXPECT_DOUBLE_EQ(host.steal_share_since_boot.value(), 0.1);  // guest time is inside user: 1000 ticks, 100 stolen
   EXPECT_FALSE(host.cgroup_cpu_limit);
   EXPECT_FALSE(host.cgroup_memory_limit_bytes);
-  EXPECT_EQ(host.sockets, 0) << "hwloc describes the running machine, not a fixture";
+  EXPECT_EQ(host.sockets, 0) << "the kernel does not say";
+}
+
+TEST(Host, CountsWhatTheKernelLists) {
+  const Root root;
+  root.write("sys/devices/system/cpu/online", "0-3,6\n");
+  root.write("sys/devices/system/node/online", "0-1\n");
+  const auto cpu = [&](int number, const char* socket, const char* core) {
+    const fs::path topology = "sys/devices/system/cpu/cpu" + std::to_string(number) + "/topology";
+    root.write(topology / "physical_package_id", socket);
+    root.write(topology / "core_id", core);
+  };
+  cpu(0, "0\n", "0\n"), cpu(1, "0\n", "0\n"), cpu(2, "1\n", "0\n"), cpu(3, "1\n", "1\n"), cpu(6, "1\n", "1\n");
+  cpu(4, "2\n", "0\n");  // offline
+  const HostInfo free = inspect_host(root.path());
+  EXPECT_EQ(free.sockets, 2);
+  EXPECT_EQ(free.cores, 3);
+  EXPECT_EQ(free.hardware_threads, 5);
+  EXPECT_EQ(free.usable_threads, 5);
+  EXPECT_EQ(free.numa_nodes, 2);
+  root.write("proc/self/mountinfo", "30 29 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  root.write("proc/self/cgroup", "0::/job/step\n");
+  root.write("sys/fs/cgroup/job/cpuset.cpus.effective", "1-2,4\n");
+  root.write("sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+  EXPECT_EQ(inspect_host(root.path()).usable_threads, 2) << "its group sets none, that above it does";
 }
 
 TEST(Host, EmptyTreeGivesAbsentFields) {
@@ -79,7 +103,11 @@ TEST(Host, EmptyTreeGivesAbsentFields) {
 }
 
 TEST(Host, ThisMachine) {
-  const HostInfo host = inspect_host();
+  const HostInfo host = inspect_node(), kernels = inspect_host();
+  EXPECT_GE(kernels.sockets, 1);
+  EXPECT_GE(kernels.cores, kernels.sockets);
+  EXPECT_GE(kernels.hardware_threads, kernels.cores);
+  EXPECT_GE(kernels.usable_threads, 1);
   EXPECT_FALSE(host.name.empty());
   EXPECT_GT(host.memory_bytes, 64ull << 20);
   EXPECT_FALSE(host.kernel.empty());
@@ -88,8 +116,11 @@ TEST(Host, ThisMachine) {
   EXPECT_GE(host.cores, 1);
   EXPECT_GE(host.hardware_threads, host.cores);
   EXPECT_LE(host.usable_threads, host.hardware_threads);
+  EXPECT_EQ(host.sockets, kernels.sockets);
+  EXPECT_EQ(host.cores, kernels.cores);
+  EXPECT_EQ(host.usable_threads, kernels.usable_threads);
   EXPECT_EQ(host.topology_xml_sha256.size(), 64u);
-  EXPECT_EQ(host.topology_xml_sha256, inspect_host().topology_xml_sha256);
+  EXPECT_EQ(host.topology_xml_sha256, inspect_node().topology_xml_sha256);
 }
 
 TEST(Hypervisor, CpuBitDecidesAndFirmwareAddsTheCloud) {
