@@ -262,9 +262,8 @@ std::optional<Journal> JournalFolder::read() const {
       journal.entries.push_back(std::move(entry));
     }
     return journal;
-  } catch (const Json::exception& error) {
-    throw JournalError(path.string() + " is damaged: " + error.what() +
-                       "; look at the node's clocks and limits, then remove it");
+  } catch (const Json::exception&) {
+    throw JournalError(path.string() + " is damaged; look at the node's clocks and limits, then remove it");
   }
 }
 

@@ -28,9 +28,11 @@ class JournalError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Settings are held by another run.
+/// Settings are held by another run: who, and what to do.
 class SettingsHeld : public JournalError {
-  using JournalError::JournalError;
+ public:
+  explicit SettingsHeld(const std::string& who)
+      : JournalError(who + "; wait for its end, or leave all settings as found") {}
 };
 
 /// A process, told from a later one with its number.

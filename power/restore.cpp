@@ -73,6 +73,12 @@ bool is_held_by_a_run(JournalFolder& folder) {
   return true;
 }
 
+std::string who_holds(const JournalFolder& folder) {
+  const std::optional<Owner> holder = folder.lock_owner();
+  return folder.path().string() + ": settings are held by " +
+         (holder ? describe(*holder) : std::string("another process")) + ", which still runs";
+}
+
 bool RestoreSummary::complete() const {
   return problems.empty() &&
          std::all_of(reports.begin(), reports.end(), [](const RestoreReport& report) { return report.complete(); });
@@ -135,9 +141,8 @@ void restore_folder(const std::filesystem::path& path, const RestoreOptions& opt
     if (alive && options.even_if_held) break;
     // The guardian sees its run's end a moment before the run's lock is gone.
     if ((alive && !options.only_of) || (!folder->locked() && std::chrono::steady_clock::now() >= deadline)) {
-      const std::optional<Owner> holder = folder->lock_owner();
-      summary.problems.push_back(path.string() + ": settings are held by " +
-                                 (holder ? describe(*holder) : std::string("another process")) + ", which still runs");
+      summary.problems.push_back(who_holds(*folder));
+      if (alive) summary.held.push_back(summary.problems.back());
       return;
     }
     folder->lock(std::chrono::milliseconds(50));

@@ -52,6 +52,9 @@ struct RestoreReport {
 /// In between the lock is tried: where this gets it, it is held, and the answer is false.
 bool is_held_by_a_run(JournalFolder& folder);
 
+/// "/run/trainwatt: settings are held by trainwatt-train, process 4711 of user 0, which still runs"
+std::string who_holds(const JournalFolder& folder);
+
 /// The folder must be locked by the caller (or its owner be overruled). nullopt where it has no journal. What failed
 /// stays in it. Throws as JournalFolder's functions.
 std::optional<RestoreReport> restore_from(const JournalFolder& folder, const KnobFinder& find);
@@ -67,6 +70,7 @@ struct RestoreOptions {
 struct RestoreSummary {
   std::vector<RestoreReport> reports;  ///< one for each journal that was there
   std::vector<std::string> problems;   ///< for people: a journal that is held, or is not trusted
+  std::vector<std::string> held;       ///< those of these that a run which still lives is the cause of
   bool complete() const;
 };
 

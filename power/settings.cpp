@@ -55,12 +55,7 @@ void Settings::acquire() {
   bool mine = folder->lock(std::chrono::milliseconds(0));
   // A run at work is not waited for; somebody who puts back what a dead one left is.
   if (!mine) mine = !is_held_by_a_run(*folder) && folder->lock(options_.wait);
-  if (!mine) {
-    const std::optional<Owner> owner = folder->lock_owner();
-    throw SettingsHeld(options_.folder.string() + ": another run holds settings on this node: " +
-                       (owner ? describe(*owner) : std::string("unknown process")) +
-                       "; wait for its end, or leave all settings as found");
-  }
+  if (!mine) throw SettingsHeld(who_holds(*folder));
   if (const auto report = restore_from(*folder, options_.find)) {
     recovered_.reports.push_back(*report);
     if (const RestoredSetting* kept = report->first_kept())
@@ -82,7 +77,7 @@ std::vector<std::filesystem::path> Settings::folders() const {
 JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
   JournalFolder door = *JournalFolder::open(journal_folder(), true);
   if (!door.close_door(options_.wait))
-    throw SettingsHeld(door.path().string() + ": other runs have been about to set for long; try again");
+    throw SettingsHeld(door.path().string() + ": another run has been about to set for long");
   const auto is_ours = [&](const JournalEntry& entry) {
     return std::any_of(knobs.begin(), knobs.end(), [&](Knob* knob) {
       return knob->kind() == entry.kind &&
@@ -100,7 +95,7 @@ JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
     restore.folders = {path};
     RestoreSummary summary = restore_journals(restore);
     if (!summary.problems.empty())
-      throw SettingsHeld(summary.problems.front() + "; wait for its end, or leave all settings as found");
+      throw SettingsHeld(summary.problems.front());
     if (!summary.complete())
       throw JournalError(path.string() + ": settings of a run that is dead (" + describe(journal->owner) +
                          ") cannot be put back: see trainwatt restore");

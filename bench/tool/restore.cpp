@@ -1,6 +1,8 @@
 // `trainwatt restore`: for an epilog, or a person who wonders.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bench/tool/commands.hpp"
 #include "power/restore.hpp"
 
@@ -34,7 +36,11 @@ int restore(bool all) {
       fmt::print("  {:20} {:24} {}\n", to_string(setting.kind), setting.domain, text);
     }
   }
-  for (const std::string& problem : summary.problems) fmt::print(stderr, "trainwatt: {}\n", problem);
+  for (const std::string& problem : summary.problems) {
+    const bool held = std::ranges::find(summary.held, problem) != summary.held.end();
+    fmt::print(stderr, "trainwatt: {}{}\n", problem,
+               held ? ": it puts them back at its end. To end it now: Ctrl-C, or kill -INT of that process" : "");
+  }
   if (summary.reports.empty() && summary.problems.empty()) fmt::print("nothing to restore\n");
   return summary.complete() ? 0 : 3;
 }

@@ -105,17 +105,17 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
     settings.find = options.find;
     if (!machines.is_reader()) settings.folder = journal_folder_of_rank(job.rank());
     impl_->settings.emplace(std::move(found), settings);  // what a killed run of ours has left is back before the look at locks
-    if (options.force) return;
     for (const KnobFinding& finding : impl_->settings->findings()) {
       if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
       const std::string lock = finding.knob->lock_evident();
       if (lock.empty()) continue;
-      // It may be that of another run of ours, which then is to be named.
-      const std::vector<std::string>& held = impl_->settings->recovered().problems;
-      throw Stop(exit_environment,
-                 fmt::format("{} of {}: {}; {}", to_string(finding.kind), finding.domain, lock,
-                             held.empty() ? "it could only be reset afterwards, not put back: have it reset first, or pass --force"
-                                          : held.front()));
+      // It may be that of another run of ours.
+      if (!impl_->settings->recovered().held.empty()) throw SettingsHeld(impl_->settings->recovered().held.front());
+      const std::string whose = fmt::format("{} of {}", to_string(finding.kind), lock);
+      if (!options.force)
+        throw Stop(exit_environment,
+                   fmt::format("{}; it could only be reset afterwards, not put back: have it reset first, or pass --force", whose));
+      impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset, and will be gone", impl_->host, whose));
     }
   });
 }
