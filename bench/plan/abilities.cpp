@@ -91,10 +91,14 @@ std::optional<bool> has_bf16() {
 
 }  // namespace
 
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vector<KnobFinding>& knobs) {
   Abilities node;
-  char name[HOST_NAME_MAX + 1] = {};
-  if (gethostname(name, sizeof name - 1) == 0) node.host = name;
+  node.host = host_name();
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page_bytes > 0)
     node.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);

@@ -31,6 +31,8 @@ struct Abilities {
   std::map<std::string, double> maximum_power_w;
 };
 
+/// This node's; empty where it has none.
+std::string host_name();
 /// This node's.
 Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vector<KnobFinding>& knobs);
 /// Of what `trainwatt probe --json` writes. Throws UsageError that names `path`.

@@ -28,6 +28,15 @@ std::string unknown_option(const CLI::App& app, const CLI::ExtrasError& error) {
   return error.what();
 }
 
+/// What an option's value has to be, for one that was none.
+std::string wanted_value(const CLI::App& app, const std::string& name) {
+  const CLI::Option* option = app.get_option_no_throw(name);
+  const std::string type = option == nullptr ? "" : option->get_type_name();
+  const bool is_list = option != nullptr && option->get_delimiter() != '\0';
+  return fmt::format("must be a {}number{}", type.find("FLOAT") == std::string::npos ? "whole " : "",
+                     is_list ? ", or a list of them" : "");
+}
+
 bool has_settings(const Axes& axes) {
   return std::ranges::any_of(axes.setting, [](const auto& axis) { return !axis.second.empty(); });
 }
@@ -136,9 +145,15 @@ void check_plan_options(const PlanOptions& options) {
 
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error)) return unknown_option(app, *extras);
-  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
-    return fmt::format("{}: give a whole number, or a list of them", error.what());
-  return error.what();
+  const std::string what = error.what();
+  const std::string_view not_converted = "Could not convert: ", between = " = ";
+  if (const std::size_t at = what.find(between); what.starts_with(not_converted) && at != std::string::npos) {
+    const std::string name = what.substr(not_converted.size(), at - not_converted.size());
+    return fmt::format("{} {}: {}", name, what.substr(at + between.size()), wanted_value(app, name));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.ends_with(" missing"))
+    return what.substr(0, what.find(':')) + ": needs a value";
+  return what;
 }
 
 Request request_of(const PlanOptions& options, const std::string& config_text) {

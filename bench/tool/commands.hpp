@@ -58,6 +58,7 @@ struct PlanCommand {
   int nodes = 1;
   std::string on;          ///< what `trainwatt probe --json` wrote on the node that the plan is for; empty: this one
   std::string site;        ///< a site's own commands for knobs; empty: none
+  std::string energy_csv;  ///< this node's power by the site's own meter; empty: none
   bool json = false;
 };
 /// The points of a plan, those that the node cannot do with the reason, and the time, node-hours and energy they take.
@@ -73,6 +74,7 @@ int probe(const ProbeOptions& options);
 
 struct MeterCommand {
   std::vector<std::string> command;
+  std::vector<std::string> argv;  ///< the whole command line, for the report
   std::string out;         ///< folder for report.json; empty: out/meter-<time>
   std::string energy_csv;  ///< this node's power by the site's own meter; empty: none
   std::optional<double> estimate_watts;

@@ -4,12 +4,14 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
 
 #include "bench/tool/commands.hpp"
 #include "models/catalog/nearest.hpp"
@@ -24,24 +26,31 @@ using namespace tw;
 
 constexpr int exit_usage = 2;
 
+/// The subcommand that was called; the program where none was.
+const CLI::App& called(const CLI::App& app) {
+  const std::vector<CLI::App*> subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : *subcommands.back();
+}
+std::string help_of(const CLI::App& app) {
+  return &called(app) == &app ? "trainwatt --help" : "trainwatt " + called(app).get_name() + " --help";
+}
+
 /// CLI11 says "The following argument was not expected: …"; for a person, what was probably meant matters more.
 std::string unknown_word(const CLI::App& app, const std::string& word) {
   std::vector<std::string> known;
-  const CLI::App* scope = &app;
-  for (const CLI::App* sub : app.get_subcommands()) scope = sub;  // the one that was called
+  const CLI::App* scope = &called(app);
   if (word.starts_with("-")) {
     for (const CLI::Option* option : scope->get_options())
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   } else if (scope == &app) {
     for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
   }
-  const std::string close = nearest(word, known);
-  const std::string help = scope == &app ? "trainwatt --help" : "trainwatt " + scope->get_name() + " --help";
+  const std::string close = nearest(word.substr(0, word.find('=')), known);
   return fmt::format("{}: unknown {}; {}see {}", word,
                      word.starts_with("-") ? "option"
                      : scope == &app       ? "command"
                                            : "argument",
-                     close.empty() ? "" : "did you mean " + close + "? Else ", help);
+                     close.empty() ? "" : "did you mean " + close + "? Else ", help_of(app));
 }
 
 int fail(const std::string& what, int code = exit_usage) {
@@ -128,6 +137,8 @@ int main(int argc, char** argv) {
   plan->add_option("--on", plan_command.on, "what trainwatt probe --json wrote on the node that the plan\nis for (default: this node)")
       ->group("Where");
   plan->add_option("--site", plan_command.site, "JSON of a site's own commands for knobs")->group(settings_group);
+  plan->add_option("--energy-csv", plan_command.energy_csv, "this node's power by the site's own meter: time,watts")
+      ->group("Where");
   plan->add_flag("--json", plan_command.json, "as JSON");
 
   tool::ProbeOptions probe_options;
@@ -142,29 +153,33 @@ int main(int argc, char** argv) {
   meter->add_flag("--parse", meter_options.parse, "copy the command's output through and look for samples=N or MLLOG lines");
   meter->add_option("--energy-csv", meter_options.energy_csv, "this node's power by the site's own meter: time,watts");
   meter->add_option("--estimate-watts", meter_options.estimate_watts, "nominal power for an estimate, never counted");
-  meter->add_option("CMD", meter_options.command, "the command and its arguments, after --")->required();
-  meter->footer("The command's exit code passes through; 125 is trainwatt's own failure.");
+  meter->footer("CMD is the command and its arguments. Its exit code passes through; 125 is trainwatt's own failure.");
 
   bool restore_all = false;
   CLI::App* restore = app.add_subcommand("restore", "Put back clocks and power limits that a killed run left changed");
   restore->add_flag("--all", restore_all, "also those of a run that still lives (in a job's epilog none should)");
 
+  // What stands behind the -- of `meter` is another program's, whatever it looks like.
+  int words = argc;
+  if (argc > 1 && std::string_view(argv[1]) == "meter")
+    words = static_cast<int>(std::find(argv + 2, argv + argc, std::string_view("--")) - argv);
+  if (words < argc) meter_options.command.assign(argv + words + 1, argv + argc);
+  meter_options.argv.assign(argv, argv + argc);
+
   app.allow_extras();  // told apart below, with a suggestion
-  for (CLI::App* sub : {validate, show, export_command, models, plan, probe, restore}) sub->allow_extras();
+  for (CLI::App* sub : {validate, show, export_command, models, plan, probe, meter, restore}) sub->allow_extras();
   try {
-    app.parse(argc, argv);
+    app.parse(words, argv);
   } catch (const CLI::Success& success) {  // --help, --version
     return finish(app.exit(success));
   } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> extras = app.remaining(true);
-    return fail(extras.empty() ? std::string(error.what()) + "; see trainwatt --help"
-                               : unknown_word(app, extras.front()),
-                *meter ? tool::meter_failure : exit_usage);
+    return fail(parse_problem(called(app), error) + "; see " + help_of(app), *meter ? tool::meter_failure : exit_usage);
   }
   try {
-    std::vector<std::string> extras = app.remaining(true);
-    if (*meter) std::erase(extras, "--");  // what comes after it is in the command
+    const std::vector<std::string> extras = app.remaining(true);
     if (!extras.empty()) return fail(unknown_word(app, extras.front()), *meter ? tool::meter_failure : exit_usage);
+    if (*meter && meter_options.command.empty())
+      return fail("no command to meter: it stands behind --, as in trainwatt meter -- CMD…", tool::meter_failure);
     if (*validate) return finish(tool::validate(reports));
     if (*show) return finish(tool::show(show_options));
     if (*export_command) return finish(tool::export_report(export_options));

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <limits.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +20,10 @@
 #include <system_error>
 #include <thread>
 
+#include "bench/inventory/inventory.hpp"
 #include "bench/node_power/node_power.hpp"
+#include "bench/plan/abilities.hpp"
+#include "bench/plan/meter_options.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/output_parser.hpp"
 #include "bench/tool/run_command.hpp"
@@ -42,11 +44,6 @@ std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format
 std::string variable(const char* name) {
   const char* text = std::getenv(name);
   return text ? text : "";
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
 /// The tasks of this node in Slurm's list: "2(x3),1" with SLURM_NODEID 3 is 1; 0 where it is not known.
@@ -266,21 +263,6 @@ class Rendezvous {
   bool reads_ = false;
 };
 
-HostInfo this_host() {
-  HostInfo host;
-  host.name = host_name();
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);)
-    if (line.starts_with("model name")) {
-      host.cpu = line.substr(line.find(':') + 2);
-      break;
-    }
-  host.hardware_threads = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
-  host.usable_threads = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  host.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  return host;
-}
-
 }  // namespace
 
 int meter(const MeterCommand& options) {
@@ -290,18 +272,8 @@ int meter(const MeterCommand& options) {
   try {
     // What one process says may be the whole job's; the joules are this node's.
     const bool all_here = place.ranks > 0 && place.ranks <= std::max(1, place.local_ranks);
-    MeterOptions meters;
-    if (!options.energy_csv.empty()) {
-      const std::string mark = "{host}";
-      std::string csv = options.energy_csv;
-      if (const std::size_t at = csv.find(mark); at != std::string::npos)
-        csv.replace(at, mark.size(), host_name());
-      else if (!all_here)  // one series read by several nodes would be counted by each
-        throw UsageError("--energy-csv " + csv +
-                         ": has to hold {host}, since each of several nodes has a meter of its own");
-      meters.external_csv = csv;
-    }
-    meters.estimate_watts = options.estimate_watts;
+    const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, host_name(), all_here);
+    check_meters(meters);
     const Sight sight = look();
     const Gpus visible{{sight.visible.begin(), sight.visible.end()}, sight.unclear};
     std::optional<Rendezvous> rendezvous;
@@ -323,10 +295,10 @@ int meter(const MeterCommand& options) {
     Report report;
     report.program = program_info("trainwatt");
     report.context.started_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
-    report.context.argv = {"trainwatt", "meter", "--"};
-    report.context.argv.insert(report.context.argv.end(), options.command.begin(), options.command.end());
+    report.context.argv = options.argv;
+    report.context.environment = relevant_environment();
     report.context.launcher = place.launcher;
-    report.context.hosts.push_back(this_host());
+    report.context.hosts.push_back(inspect_host());
 
     std::vector<Gpus> others;
     if (rendezvous) others = rendezvous->gather(place.local_ranks);
@@ -411,12 +383,19 @@ int meter(const MeterCommand& options) {
       if (joules)
         line += fmt::format(" · {} {} ({} mean)", scope, text::si(joules->value, "J"),
                             text::si(joules->value / done.trials.front().window_s, "W"));
+    for (const EnergyRow& row : done.trials.front().energy)
+      if (row.method == "estimate" && row.energy_j)
+        line += fmt::format(" · {} about {} by {}, not measured", row.scope, text::si(*row.energy_j, "J"), row.domain);
     if (!done.summary.energy_reason.empty()) line += " · " + done.summary.energy_reason;
     if (done.summary.samples_per_s) line += fmt::format(" · {} samples/s", text::si(done.summary.samples_per_s->value));
     for (const auto& [scope, efficiency] : done.summary.samples_per_j)
       if (efficiency) line += fmt::format(" · {} samples/J ({})", text::si(efficiency->value), scope);
     fmt::print(stderr, "trainwatt meter: {}: {}\n", host_name(), text::printable(line));
-    for (const std::string& warning : report.context.warnings) fmt::print(stderr, "trainwatt meter: {}\n", warning);
+    for (const EnergyRow& row : done.trials.front().energy)
+      if (row.detail && row.reason != "duplicate")
+        fmt::print(stderr, "trainwatt meter: {}: {}\n", row.domain, text::printable(*row.detail));
+    for (const std::string& warning : report.context.warnings)
+      fmt::print(stderr, "trainwatt meter: {}\n", text::printable(warning));
     fmt::print(stderr, "trainwatt meter: report: {}\n", (out / "report.json").string());
     return ended;
   } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
+#include "bench/plan/meter_options.hpp"
 #include "bench/tool/commands.hpp"
 
 namespace tw::tool {
@@ -20,9 +21,15 @@ int plan(const PlanCommand& command) {
   const std::string device = command.device == "auto" ? "cpu" : command.device;
   const RunPlan plan = make_plan(request, ranks, device);
 
-  const Abilities node = command.on.empty()
-                             ? abilities_here(find_meters({}, choosing(choice_here())), find_knobs({command.site}))
-                             : abilities_from_json(command.on, read_config_text(command.on, "--on"));
+  if (!command.on.empty() && !(command.site.empty() && command.energy_csv.empty()))
+    throw UsageError("--on has that node's knobs and meters: give --site and --energy-csv to trainwatt probe there");
+  const auto here = [&] {
+    const MeterOptions meters = meter_options(command.energy_csv, {}, host_name(), true);
+    check_meters(meters);
+    return abilities_here(find_meters(meters, choosing(choice_here())), find_knobs({command.site}));
+  };
+  const Abilities node =
+      command.on.empty() ? here() : abilities_from_json(command.on, read_config_text(command.on, "--on"));
   const auto why_not = [&](const Point& point) {
     return obstacle(point, device, node, (point.ranks + command.nodes - 1) / command.nodes);
   };

@@ -7,6 +7,7 @@
 
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
+#include "bench/plan/meter_options.hpp"
 #include "bench/tool/commands.hpp"
 #include "power/energy_meter.hpp"
 #include "power/knob.hpp"
@@ -83,10 +84,9 @@ struct Findings {
 };
 
 Findings look(const ProbeOptions& options) {
-  MeterOptions meter_options;
-  if (!options.energy_csv.empty()) meter_options.external_csv = options.energy_csv;
   const GpuChoice gpus = choice_here();
-  return {find_meters(meter_options, choosing(gpus)), choose(find_telemetry(), gpus), find_knobs({options.site})};
+  const MeterOptions meters = meter_options(options.energy_csv, {}, host_name(), true);
+  return {find_meters(meters, choosing(gpus)), choose(find_telemetry(), gpus), find_knobs({options.site})};
 }
 
 std::string json_of(const Findings& findings) {

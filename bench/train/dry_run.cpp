@@ -5,6 +5,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
+#include "bench/plan/meter_options.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/point_config.hpp"
 #include "bench/train/point_run.hpp"
@@ -43,8 +44,8 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
     if (!job.is_root()) return;
     GpuChoice gpus;
     gpus.visible = machines.visible();
-    node = abilities_here(find_meters({{}, options.estimate_watts}, choosing(std::move(gpus))),
-                          find_knobs({options.site}));
+    const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
+    node = abilities_here(find_meters(meters, choosing(std::move(gpus))), find_knobs({options.site}));
   });
   const auto why_not = [&](const Point& point) {
     std::string why = job.agree(why_unsupported(point, device));

@@ -17,10 +17,12 @@
 #include "bench/train/options.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
+#include "bench/plan/meter_options.hpp"
 #include "bench/plan/set_points.hpp"
 #include "bench/train/sweep.hpp"
 #include "models/compute/registry.hpp"
 #include "power/guardian.hpp"
+#include "power/site/site.hpp"
 #include "results/report_io.hpp"
 #include "results/version.hpp"
 
@@ -128,6 +130,12 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   const int threads = choose_threads(requested_threads, job);
   std::unique_ptr<Device> device;
   together(job, [&] { device = create_device(choice.name, DeviceOptions{gpu_index(job.local_rank(), choice.visible), threads}); });
+  // What is wrong with them no point should have to find out.
+  together(job, [&] {
+    if (!options.site.empty()) site::find_knobs(options.site);
+    const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
+    if (job.is_node_leader()) check_meters(meters);
+  });
   if (!choice.note.empty()) say(job, choice.note);
   if (options.dry_run) {
     dry_run(job, *device, plan, options);

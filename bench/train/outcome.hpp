@@ -11,6 +11,7 @@
 #include "bench/plan/plan.hpp"
 #include "comm/job.hpp"
 #include "models/compute/error.hpp"
+#include "power/site/site.hpp"
 
 namespace tw {
 
@@ -30,7 +31,7 @@ class Stop : public std::runtime_error {
 /// The exit code that an exception stands for.
 inline int exit_code_of(const std::exception& error) {
   if (const auto* stop = dynamic_cast<const Stop*>(&error)) return stop->code();
-  if (dynamic_cast<const UsageError*>(&error)) return exit_usage;
+  if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const site::SiteError*>(&error)) return exit_usage;
   if (dynamic_cast<const std::system_error*>(&error)) return exit_environment;
   if (dynamic_cast<const std::bad_alloc*>(&error)) return exit_environment;
   if (const auto* known = dynamic_cast<const Error*>(&error)) {

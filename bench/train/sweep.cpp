@@ -22,6 +22,7 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/preflight.hpp"
 #include "bench/plan/forecast.hpp"
+#include "bench/plan/meter_options.hpp"
 #include "bench/train/cool_down.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
@@ -77,11 +78,11 @@ std::string short_result(const Record& record) {
   return text;
 }
 
-/// "rapl: no_driver": each source's reason once; empty where any meter answers.
+/// "rapl: no_driver": each source's reason once; empty where any meter is counted.
 std::string why_no_energy(const std::vector<MeterEntry>& meters) {
   std::string reasons;
   for (const MeterEntry& meter : meters) {
-    if (meter.available) return {};
+    if (meter.counted) return {};
     const std::string reason = meter.domain + ": " + meter.reason;
     if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
   }
@@ -100,20 +101,9 @@ std::string why_none_can_run(const Sweep& sweep) {
   return first;
 }
 
-MeterOptions meter_options(const Sweep& sweep) {
-  MeterOptions meters;
-  meters.estimate_watts = sweep.options.estimate_watts;
-  if (sweep.options.energy_csv.empty()) return meters;
-  // One series read by several nodes would be counted by each.
-  const std::string place = "{host}";
-  std::string path = sweep.options.energy_csv;
-  if (const std::size_t at = path.find(place); at != std::string::npos)
-    path.replace(at, place.size(), sweep.job.host());
-  else if (sweep.job.nodes() > 1)
-    throw Stop(exit_usage,
-               "--energy-csv " + path + ": has to hold {host}, since each of several nodes has a meter of its own");
-  meters.external_csv = path;
-  return meters;
+MeterOptions meters_of(const Sweep& sweep) {
+  const Options& options = sweep.options;
+  return meter_options(options.energy_csv, options.estimate_watts, sweep.job.host(), sweep.job.nodes() == 1);
 }
 
 /// As long as a trial, and a minute at most; nothing where a number of steps was asked for, to have a look.
@@ -183,8 +173,8 @@ class Run {
         plan_(sweep.plan),
         out_(sweep.folder.path()),
         machines_(job_),
-        energy_(job_, machines_, meter_options(sweep)),
-        teams_(job_, machines_, meter_options(sweep)) {}
+        energy_(job_, machines_, meters_of(sweep)),
+        teams_(job_, machines_, meters_of(sweep)) {}
 
   int operator()(std::optional<Guardian>& guardian) {
     report_.program = program_info("trainwatt-train");
@@ -260,7 +250,7 @@ class Run {
     for (const std::string& library : sweep_.device.info().libraries)
       context.versions[library.substr(0, library.find(' '))] = library;
     context.launcher = job_.launcher();
-    for (const std::string& host : job_.gather(job_.is_node_leader() ? pack(inspect_host()) : std::string()))
+    for (const std::string& host : job_.gather(job_.is_node_leader() ? pack(inspect_node()) : std::string()))
       if (!host.empty()) context.hosts.push_back(unpack_host(host));
     for (const std::string& entry : job_.gather(pack(inspect_device(sweep_.device, job_.rank()))))
       context.devices.push_back(unpack_device(entry));

@@ -130,6 +130,16 @@ class SiteKnob : public Knob {
   Commands commands_;
 };
 
+std::string string_of(const Json& entry, const char* key, const std::string& otherwise) {
+  if (!entry.contains(key)) return otherwise;
+  if (!entry[key].is_string()) throw std::runtime_error(std::string("\"") + key + "\" is no text");
+  return entry[key].get<std::string>();
+}
+double number_of(const Json& entry, const char* key) {
+  if (!entry[key].is_number()) throw std::runtime_error(std::string("\"") + key + "\" is no number");
+  return entry[key].get<double>();
+}
+
 Commands parse(const Json& entry) {
   static const std::set<std::string> known = {"kind",    "domain",  "set",     "reset", "get",
                                               "refused", "minimum", "maximum", "values"};
@@ -137,10 +147,10 @@ Commands parse(const Json& entry) {
   for (const auto& [key, value] : entry.items())
     if (known.count(key) == 0) throw std::runtime_error("unknown key \"" + key + "\"");
   Commands commands;
-  const auto kind = knob_kind_from_string(entry.value("kind", ""));
+  const auto kind = knob_kind_from_string(string_of(entry, "kind", ""));
   if (!kind) throw std::runtime_error("\"kind\" is not one of a record's settings, as gpu_clock_mhz");
   commands.kind = *kind;
-  commands.domain = entry.value("domain", commands.domain);
+  commands.domain = string_of(entry, "domain", commands.domain);
   const auto words = [&](const char* key, bool required) {
     if (!entry.contains(key) && !required) return Words();
     const Json& list = entry.contains(key) ? entry[key] : Json();
@@ -162,15 +172,18 @@ Commands parse(const Json& entry) {
     throw std::runtime_error("\"reset\" has {value}, which only \"get\" could tell");
   try {
     if (entry.contains("refused"))
-      commands.refused.emplace(entry["refused"].get<std::string>(), std::regex::ECMAScript | std::regex::icase);
+      commands.refused.emplace(string_of(entry, "refused", ""), std::regex::ECMAScript | std::regex::icase);
   } catch (const std::regex_error& error) {
     throw std::runtime_error(std::string("\"refused\" is not a regular expression: ") + error.what());
   }
   KnobRange& range = commands.range;
   if (entry.contains("values")) {
+    if (!entry["values"].is_array()) throw std::runtime_error("\"values\" is not a list");
     for (const Json& value : entry["values"]) {
-      const auto one = names_of(*kind).empty() ? std::optional(value.get<double>())
-                                               : set_point_of_name(*kind, value.get<std::string>());
+      const bool is_name = !names_of(*kind).empty();
+      std::optional<double> one;
+      if (is_name && value.is_string()) one = set_point_of_name(*kind, value.get<std::string>());
+      if (!is_name && value.is_number()) one = value.get<double>();
       if (!one) throw std::runtime_error("\"values\": " + value.dump() + " is no " + to_string(*kind));
       range.values.push_back(*one);
     }
@@ -180,7 +193,7 @@ Commands parse(const Json& entry) {
   } else if (!names_of(*kind).empty()) {
     throw std::runtime_error(std::string("\"values\" is missing: the names that it takes"));
   } else if (entry.contains("minimum") && entry.contains("maximum")) {
-    range.minimum = entry["minimum"].get<double>(), range.maximum = entry["maximum"].get<double>();
+    range.minimum = number_of(entry, "minimum"), range.maximum = number_of(entry, "maximum");
   } else {
     throw std::runtime_error("needs \"minimum\" and \"maximum\", or \"values\"");
   }
@@ -190,7 +203,8 @@ Commands parse(const Json& entry) {
 
 std::string read_trusted(const std::filesystem::path& file) {
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw std::system_error(errno, std::generic_category(), file.string());
+  const auto fail = [&](int error) { throw SiteError(file.string() + ": " + std::generic_category().message(error)); };
+  if (fd < 0) fail(errno);
   struct stat status {};
   std::string text;
   char part[4096];
@@ -198,12 +212,10 @@ std::string read_trusted(const std::filesystem::path& file) {
   while (count > 0 && (count = read(fd, part, sizeof part)) > 0) text.append(part, static_cast<std::size_t>(count));
   const int error = errno;
   close(fd);
-  if (count < 0) throw std::system_error(error, std::generic_category(), file.string());
+  if (count < 0) fail(error);
   if (geteuid() == 0 && (status.st_uid != 0 || (status.st_mode & 022) != 0))
-    throw std::runtime_error(
-        file.string() +
-        ": names commands that root would run, so it must belong to root and be writable by nobody "
-        "else");
+    throw SiteError(file.string() +
+                    ": names commands that root would run, so it must belong to root and be writable by nobody else");
   return text;
 }
 
@@ -215,6 +227,7 @@ std::vector<KnobFinding> find_knobs(const std::filesystem::path& file) {
   std::string place = file.string();
   try {
     const Json site = Json::parse(text);
+    if (!site.is_object()) throw std::runtime_error("is not an object with a list \"knobs\"");
     const Json knobs = site.value("knobs", Json::array());
     if (!knobs.is_array()) throw std::runtime_error("\"knobs\" is not a list");
     for (std::size_t i = 0; i < knobs.size(); ++i) {
@@ -229,10 +242,13 @@ std::vector<KnobFinding> find_knobs(const std::filesystem::path& file) {
           throw std::runtime_error("stands for the same kind and domain as an entry before");
       findings.push_back(std::move(finding));
     }
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(place + ": " + error.what());
+  } catch (const Json::parse_error& error) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+    throw SiteError(place + ": is not JSON: look at line " + std::to_string(std::count(text.begin(), end, '\n') + 1));
+  } catch (const Json::exception&) {  // all that an entry may be has been asked before
+    throw SiteError(place + ": holds a number that no computer number can hold");
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(place + ": " + error.what());
+    throw SiteError(place + ": " + error.what());
   }
   return findings;
 }

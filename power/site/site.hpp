@@ -18,6 +18,7 @@
 #pragma once
 
 #include <filesystem>
+#include <stdexcept>
 #include <vector>
 
 #include "power/knob.hpp"
@@ -26,8 +27,12 @@ namespace tw::site {
 
 constexpr const char* whole_node = "site";  ///< the domain of an entry that names none
 
-/// Throws std::runtime_error that names the file and the entry where the file is wrong, std::system_error where it
-/// cannot be read. Runs no command.
+/// What is wrong with the file, with its name and the entry's, for whoever wrote it or named it.
+struct SiteError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws SiteError where the file cannot be read, is wrong or is not to be trusted. Runs no command.
 std::vector<KnobFinding> find_knobs(const std::filesystem::path& file);
 
 }  // namespace tw::site

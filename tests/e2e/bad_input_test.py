@@ -53,6 +53,27 @@ class BadInput(Case):
         self.refused(ENVIRONMENT, ["GiB", "available"], "--model", "gpt2-1558m", "--micro-batch", 100000)
         self.assertLess(time.monotonic() - started, 30, "said before anything is allocated")
 
+    def test_values_that_are_none(self):
+        for option, value, words in (("--estimate-watts", "abc", ["must be a number"]), ("--estimate-watts", "nan", ["above 0 W"]),
+                                     ("--estimate-watts", "-5", ["above 0 W"]), ("--threads", "x", ["must be a whole number"]),
+                                     ("--micro-batch", "1,x", ["must be a whole number, or a list of them"]),
+                                     ("--gpu-clock", "", ["needs a value"])):
+            with self.subTest(option=option, value=value):
+                self.refused(USAGE, [option, *words], f"{option}={value}", "--model", "gpt2-tiny")
+
+    def test_files_that_cannot_be_used_are_said_before_anything_runs(self):
+        """Also where no point would have needed them."""
+        none, series, site = self.folder / "none", self.folder / "power.csv", self.folder / "site.json"
+        series.write_text("time,watts\n1,many\n")
+        site.write_text('{"knobs": [\n')
+        site.chmod(0o644)
+        for option, file, words in (("--site", none, [f"{none}: No such file"]), ("--site", site, ["is not JSON: look at line 2"]),
+                                    ("--energy-csv", none, [f"{none}: No such file"]),
+                                    ("--energy-csv", series, [f'{series}:2: "many" is no power'])):
+            with self.subTest(option=option, file=file):
+                self.refused(USAGE, words, option, file, "--model", "gpt2-tiny", "--steps", 2)
+        self.refused(USAGE, ["is not JSON"], "--site", site, "--model", "gpt2-tiny", "--gpu-clock", 1305)
+
     def test_misspelt_key_in_a_config(self):
         config = self.folder / "plan.json"
         config.write_text(json.dumps({"model": "gpt2-tiny", "grids": [{"model": "gpt2-tiny", "precison": "bf16"}]}))

@@ -56,10 +56,11 @@ class SiteTest : public testing::Test {
     }
     return "";
   }
-  std::string wrong(const std::string& knobs) {
+  std::string wrong(const std::string& knobs) { return wrong_file(write(knobs)); }
+  static std::string wrong_file(const fs::path& file) {
     try {
-      find_knobs(write(knobs));
-    } catch (const std::runtime_error& error) {
+      find_knobs(file);
+    } catch (const SiteError& error) {
       return error.what();
     }
     return "";
@@ -161,9 +162,15 @@ TEST_F(SiteTest, WhatIsWrongIsNamed) {
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "minimum": 5, "maximum": 2}])", "no positive value");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "refused": "("}])", "regular expression");
   expect(std::string("[") + with_getter + "," + with_getter + "]", "/knobs/1: stands for the same");
-  std::ofstream(base / "site.json") << "{";
-  EXPECT_THROW(find_knobs(base / "site.json"), std::runtime_error);
-  EXPECT_THROW(find_knobs(base / "none.json"), std::system_error);
+  expect("[{\"kind\": 5}]", "\"kind\" is no text");
+  expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "minimum": "5", "maximum": 9}])", "\"minimum\" is no number");
+  expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "values": ["fast"]}])", "\"fast\" is no gpu_clock_mhz");
+  expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "values": 5}])", "\"values\" is not a list");
+  std::ofstream(base / "site.json") << "[]";
+  EXPECT_NE(wrong_file(base / "site.json").find("is not an object"), std::string::npos);
+  std::ofstream(base / "site.json") << "{\n \"knobs\" [";
+  EXPECT_EQ(wrong_file(base / "site.json"), (base / "site.json").string() + ": is not JSON: look at line 2");
+  EXPECT_EQ(wrong_file(base / "none.json"), (base / "none.json").string() + ": No such file or directory");
 }
 
 TEST_F(SiteTest, RootRunsOnlyWhatRootWrote) {

@@ -128,7 +128,77 @@ TEST_F(PowerTool, MeterIsItsOwnFailureWith125) {
   EXPECT_FALSE(fs::exists(out())) << "nothing half-written";
   fs::create_directories(out());
   EXPECT_EQ(run("meter --out '" + out() + "' -- true").code, 125) << "never overwritten";
-  EXPECT_EQ(run("meter").code, 125);
+}
+
+TEST_F(PowerTool, MeterSaysWhatIsWrongWithItsWords) {
+  const std::string csv = (folder_ / "power.csv").string();
+  std::ofstream(csv) << "time,watts\n1,100\nnow,100\n";
+  const std::pair<std::string, std::string> wrong[] = {
+      {"meter", "no command to meter: it stands behind --"},
+      {"meter --", "no command to meter"},
+      {"meter true", "true: unknown argument"},
+      {"meter --otu x -- true", "--otu: unknown option; did you mean --out?"},
+      {"meter --out", "--out: needs a value; see trainwatt meter --help"},
+      {"meter --estimate-watts abc --", "--estimate-watts abc: must be a number; see trainwatt meter --help"},
+      {"meter --estimate-watts=abc -- true", "--estimate-watts abc: must be a number"},
+      {"meter --estimate-watts=-5 -- true", "--estimate-watts -5: must be a power above 0 W"},
+      {"meter --estimate-watts nan -- true", "--estimate-watts nan: must be a power above 0 W"},
+      {"meter --energy-csv /nowhere/power.csv -- true", "--energy-csv: /nowhere/power.csv: No such file or directory"},
+      {"meter --energy-csv '" + csv + "' -- true", csv + ":3: \"now\" is neither seconds since 1970"}};
+  for (const auto& [words, said] : wrong) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 125) << words;
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << words << " said: " << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
+  EXPECT_EQ(run("meter --help").code, 0);
+}
+
+TEST_F(PowerTool, MeterKeepsItsOwnOptionsAndTheCommandsApart) {
+  ASSERT_EQ(run("meter --parse --out '" + out() + "' -- echo -- --out samples=5").code, 0);
+  EXPECT_EQ(contents(folder_ / "out.txt"), "-- --out samples=5\n");
+  std::vector<std::string> argv = report().context.argv;
+  ASSERT_FALSE(argv.empty());
+  EXPECT_TRUE(argv.front().ends_with("trainwatt")) << argv.front();
+  argv.erase(argv.begin());
+  EXPECT_EQ(argv, (std::vector<std::string>{"meter", "--parse", "--out", out(), "--", "echo", "--", "--out", "samples=5"}));
+}
+
+TEST_F(PowerTool, AWindowShorterThanTheMetersPeriodHasNoJoules) {
+  standin::StandIn gpus(1);
+  gpus.edit(0, [](standin::Gpu& gpu) { gpu.step_ns = 200'000'000; });
+  const EnergyRow* row = nullptr;
+  Report read;
+  Outcome done;
+  do {  // where others use the machine, a moment may take longer; CTest's time limit ends the trying
+    fs::remove_all(out());
+    done = run("meter --out '" + out() + "' -- true", stand_in_);
+    ASSERT_EQ(done.code, 0) << done.err;
+    read = report();
+    const std::vector<EnergyRow>& rows = read.records.at(0).trials.at(0).energy;
+    row = &*std::ranges::find(rows, "nvml:" + gpus.gpu(0).uuid, &EnergyRow::domain);
+    ASSERT_EQ(row->method, "counter");
+  } while (!row->window_s || !row->update_period_s || *row->window_s >= *row->update_period_s);
+  expect_good_report();
+  EXPECT_FALSE(row->energy_j);
+  EXPECT_EQ(row->reason, "too_short");
+  EXPECT_FALSE(read.records[0].summary.energy_j.at("device"));
+  EXPECT_NE(done.err.find("in which the meter changes: take a longer one"), std::string::npos) << done.err;
+  for (const IdleRow& idle : read.context.idle_power) EXPECT_TRUE(idle.power_w) << "a second, whatever the command takes";
+  EXPECT_EQ(read.context.idle_power.size(), 2u);
+}
+
+TEST_F(PowerTool, AnEstimateIsLabelledAndCountsNowhere) {
+  const Outcome done = run("meter --estimate-watts 200 --out '" + out() + "' -- sleep 0.2");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find(" J by estimate:cpu, not measured"), std::string::npos) << done.err;
+  expect_good_report();
+  const Outcome shown = run("show '" + out() + "/report.json'");
+  EXPECT_NE(shown.out.find("\n  estimate     package by estimate:cpu: "), std::string::npos) << shown.out;
+  const Record record = report().records.at(0);
+  const auto row = std::ranges::find(record.trials.at(0).energy, "estimate:cpu", &EnergyRow::domain);
+  ASSERT_NE(row, record.trials[0].energy.end());
+  EXPECT_TRUE(row->energy_j && !row->counted);
 }
 
 TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
@@ -224,7 +294,7 @@ TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
   for (const char* launcher :
        {"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2", "PMI_RANK=0 PMI_SIZE=2"}) {
     fs::remove_all(out());
-    const Outcome done = run("meter --parse --out '" + out() + "' -- echo samples=6400",
+    const Outcome done = run("meter --parse --out '" + out() + "' -- sh -c 'sleep 0.3; echo samples=6400'",
                              stand_in_ + " XDG_RUNTIME_DIR='" + folder_.string() + "' " + launcher);
     ASSERT_EQ(done.code, 0) << done.err;
     EXPECT_NE(done.err.find("is not known"), std::string::npos) << done.err;
@@ -244,6 +314,9 @@ TEST_F(PowerTool, OneProcessOfANodeReadsWhateverTheLauncher) {
     bool knows_the_tasks;
   };
   const std::string whole = " PMI_RANK=%d PMI_SIZE=2";
+  const fs::path work = folder_ / "work";  // for longer than a meter's period
+  std::ofstream(work) << "#!/bin/sh\nsleep 0.3\ntouch \"$1\"\n";
+  fs::permissions(work, fs::perms::owner_all);
   for (const Case& launcher :
        {Case{"MPI_LOCALRANKID=%d MPI_LOCALNRANKS=2" + whole, true}, Case{whole, false},
         Case{"PALS_APID=a-1 PALS_RANKID=%d PALS_LOCAL_RANKID=%d PALS_LOCAL_SIZE=2", true},
@@ -256,7 +329,7 @@ TEST_F(PowerTool, OneProcessOfANodeReadsWhateverTheLauncher) {
       std::string variables = launcher.variables;
       for (std::size_t at; (at = variables.find("%d")) != std::string::npos;) variables.replace(at, 2, rank);
       script += "env " + variables + " CUDA_VISIBLE_DEVICES=" + rank + " sh -c '\"" TRAINWATT_TOOL "\" meter --out \"" +
-                out() + "\" -- touch \"" + (folder_ / ("ran" + rank)).string() + "\"; exit $?' & p" + rank + "=$!\n";
+                out() + "\" -- \"" + work.string() + "\" \"" + (folder_ / ("ran" + rank)).string() + "\"; exit $?' & p" + rank + "=$!\n";
       fs::remove(folder_ / ("ran" + rank));
     }
     std::ofstream(folder_ / "launch") << script << "wait $p0 && wait $p1\n";
@@ -316,7 +389,11 @@ TEST_F(PowerTool, OneSeriesIsNotReadBySeveralNodes) {
   EXPECT_EQ(refused.code, 125);
   EXPECT_NE(refused.err.find("{host}"), std::string::npos) << refused.err;
   EXPECT_FALSE(fs::exists(out()));
-  EXPECT_EQ(run(command + "/{host}.csv' -- true", two_nodes + "1").code, 0);
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  std::ofstream(folder_ / (std::string(host) + ".csv")) << "time,watts\n1,100\n2,100\n";
+  const Outcome done = run(command + "/{host}.csv' -- true", two_nodes + "1");
+  EXPECT_EQ(done.code, 0) << done.err;
 }
 
 TEST_F(PowerTool, SecondsThatCannotBeAreNotDividedBy) {

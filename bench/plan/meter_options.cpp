@@ -1,0 +1,35 @@
+#include "bench/plan/meter_options.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "bench/plan/plan.hpp"
+#include "power/external/source.hpp"
+
+namespace tw {
+
+MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
+                           const std::string& host, bool is_one_node) {
+  if (estimate_watts && !(std::isfinite(*estimate_watts) && *estimate_watts > 0))
+    throw UsageError(fmt::format("--estimate-watts {}: must be a power above 0 W", *estimate_watts));
+  MeterOptions options;
+  options.estimate_watts = estimate_watts;
+  if (energy_csv.empty()) return options;
+  const std::string mark = "{host}";
+  std::string file = energy_csv;
+  if (const std::size_t at = file.find(mark); at != std::string::npos)
+    file.replace(at, mark.size(), host);
+  else if (!is_one_node)
+    throw UsageError(fmt::format("--energy-csv {}: has to hold {{host}}, since each of several nodes has a meter of its own", file));
+  options.external_csv = file;
+  return options;
+}
+
+void check_meters(const MeterOptions& options) {
+  if (!options.external_csv) return;
+  for (const MeterFinding& finding : external::find_meters_in(*options.external_csv))
+    if (!finding.meter) throw UsageError(fmt::format("--energy-csv: {}", finding.detail));
+}
+
+}  // namespace tw
