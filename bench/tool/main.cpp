@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.require_subcommand(0, 1);
   app.footer("Exit codes: 0 good; 1 a report breaks its schema or an invariant; 2 bad usage or an unreadable file; "
-             "3 the environment or a permission.");
+             "3 restore has left\nsomething. meter passes its command's code through, and has 125 for its own failure.");
 
   std::vector<std::string> reports;
   CLI::App* validate =
