@@ -133,11 +133,13 @@ void restore_folder(const std::filesystem::path& path, const RestoreOptions& opt
   std::optional<JournalFolder> folder = JournalFolder::open(path, false);
   if (!folder) return;
   const auto deadline = std::chrono::steady_clock::now() + options.wait;
+  bool alive = false;
   for (;;) {
     const std::optional<Journal> journal = folder->read();
     if (!journal || (options.only_of && !(*options.only_of == journal->owner))) return;
+    alive = false;
     if (folder->lock(std::chrono::milliseconds(0))) break;
-    const bool alive = is_held_by_a_run(*folder);
+    alive = is_held_by_a_run(*folder);
     if (alive && options.even_if_held) break;
     // The guardian sees its run's end a moment before the run's lock is gone.
     if ((alive && !options.only_of) || (!folder->locked() && std::chrono::steady_clock::now() >= deadline)) {
@@ -147,7 +149,10 @@ void restore_folder(const std::filesystem::path& path, const RestoreOptions& opt
     }
     folder->lock(std::chrono::milliseconds(50));
   }
-  if (auto report = restore_from(*folder, options.find)) summary.reports.push_back(std::move(*report));
+  if (auto report = restore_from(*folder, options.find)) {
+    report->overruled = alive;
+    summary.reports.push_back(std::move(*report));
+  }
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ struct RestoreReport {
   std::filesystem::path folder;
   Owner owner;                            ///< who had written it
   bool discarded = false;                 ///< written before a reboot, which no setting survives
+  bool overruled = false;                 ///< the run that holds them still lives
   std::vector<RestoredSetting> settings;  ///< last applied first
   bool complete() const;                  ///< nothing absent or failed: the journal is gone
   const RestoredSetting* first_kept() const;  ///< the first that is absent or failed; null where none is

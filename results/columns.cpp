@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <optional>
-#include <set>
+#include <vector>
 
 #include "results/text.hpp"
 
@@ -100,9 +100,10 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   columns.add(
       "FLOP/s", 4, 0, "flops", "", [](const Summary& s) { return s.flops_per_s; }, count);
   columns.add("of ceiling", 8, "of-ceiling", [](const Summary& s) { return s.of_ceiling; });
-  std::set<std::string> scopes;
+  std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));  // who finds room first stands first
   for (const Record& r : records)
-    for (const auto& [scope, joules] : r.summary.energy_j) scopes.insert(scope);
+    for (const auto& [scope, joules] : r.summary.energy_j)
+      if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
   for (const std::string& scope : scopes) {
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);

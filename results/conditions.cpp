@@ -119,7 +119,7 @@ void judge_conditions(Record& record) {
         const bool held_back = is_gpu_clock ? capped.count(row.host + " " + row.domain) > 0
                                             : name == "cpu_frequency_mhz" && has_cpu_cap;
         if (held_back && off < 0) continue;
-        v.reasons.push_back("not_applied: " + where + ": " + text::set_point(*row.observed) + " under load");
+        v.reasons.push_back("not_applied: " + where + ": " + text::observed(*row.observed) + " under load");
       }
     }
     if (setting.devices.empty()) {

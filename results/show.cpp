@@ -390,14 +390,14 @@ class Shower {
     for (const auto& [name, set] : r.setting)
       if (set.found_by || set.requested || set.accepted || set.observed) {
         const auto figure = [](const std::optional<SetPoint>& v) {
-          return v ? set_point(*v, 4) : std::string("unknown");
+          return v ? set_point(*v) : std::string("unknown");
         };
+        const std::string seen = (set.observed ? observed(*set.observed) : std::string("unknown")) + " observed";
         if (set.found_by) {
-          parts.push_back(name + " as found, by " + *set.found_by + ", " + figure(set.observed) + " observed");
+          parts.push_back(name + " as found, by " + *set.found_by + ", " + seen);
           continue;
         }
-        parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " +
-                        figure(set.observed) + " observed");
+        parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " + seen);
       }
     line("setting", join(parts, "; "));
   }
@@ -489,6 +489,8 @@ class Shower {
     for (std::size_t i = 0; i < r.trials.size(); ++i)
       for (const EnergyRow& row : r.trials[i].energy) {
         if (row.counted || (row.method == "estimate" && row.energy_j)) continue;
+        // A source that found no sensor: said once, with the meters.
+        if (row.scope.empty() && row.domain.find(':') == std::string::npos && !row.detail) continue;
         const auto same = [&](const LeftOut& one) {
           return one.host == row.host && one.domain == row.domain && one.reason == row.reason &&
                  one.detail.empty() == !row.detail;

@@ -9,8 +9,12 @@
 
 namespace tw::text {
 
-std::string set_point(const SetPoint& value, int digits) {
-  return value.name.empty() ? significant(value.number, digits) : value.name;
+std::string set_point(const SetPoint& value) {
+  return value.name.empty() ? fmt::format("{:.6g}", value.number) : value.name;
+}
+
+std::string observed(const SetPoint& value) {
+  return value.name.empty() ? significant(value.number, 4) : value.name;
 }
 
 std::string significant(double value, int digits) {

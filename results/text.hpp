@@ -17,8 +17,10 @@ std::string duration(double seconds);
 std::string bytes(double count);
 /// Digits by significance: "0.683", "12.8"
 std::string significant(double value, int digits = 3);
-/// Likewise, or the name.
-std::string set_point(const SetPoint& value, int digits = 3);
+/// A name, or a number with all its digits: what was asked for has few.
+std::string set_point(const SetPoint& value);
+/// A name, or a mean with four digits of significance.
+std::string observed(const SetPoint& value);
 
 /// Columns that UTF-8 text takes in a terminal (code points; colours count nothing; no wide characters).
 std::size_t columns(const std::string& text);

@@ -34,8 +34,8 @@ class Grants {
     for (const auto& [grant, names] : grants_) {
       std::string list;
       for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-      fmt::print("{}\n", text::wrap("  " + text::printable(grant), width, 4));
-      fmt::print("{}\n", text::wrap("      for " + text::printable(list), width, 10));
+      fmt::print("  {}\n", text::wrap(text::printable(grant), width, 4));
+      fmt::print("      {}\n", text::wrap("for " + text::printable(list), width, 10));
     }
   }
 

@@ -19,7 +19,8 @@ int restore(bool all) {
                  report.folder.string(), whose);
       continue;
     }
-    fmt::print("{}: settings of {}\n", report.folder.string(), whose);
+    fmt::print("{}: settings of {}{}\n", report.folder.string(), whose,
+               report.overruled ? ", which still runs: its point is not_applied from now on" : "");
     for (const RestoredSetting& setting : report.settings) {
       using Outcome = RestoredSetting::Outcome;
       std::string text = to_string(setting.outcome);

@@ -194,7 +194,7 @@ std::string refused(const std::map<std::string, Setting>& settings) {
     std::string why = setting.devices.empty() ? "no device has this knob" : "";
     for (const SettingRow& row : setting.devices)
       if (!row.accepted && why.empty()) why = fmt::format("{} on {}: {}", row.domain, row.host, row.reason);
-    if (!why.empty()) return fmt::format("{} {}: {}", name, text::set_point(*setting.requested, 6), why);
+    if (!why.empty()) return fmt::format("{} {}: {}", name, text::set_point(*setting.requested), why);
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <system_error>
 
 #include "power/cpu/ticks.hpp"
@@ -59,8 +60,10 @@ std::vector<MeterFinding> estimate::find_meters_in(const fs::path& stat, double 
                               "a nominal power of " + std::to_string(nominal_watts) + " W");
     finding.meter = std::make_unique<EstimateMeter>(stat, nominal_watts);
     finding.scope = EnergyScope::package;
-    finding.detail = std::to_string(nominal_watts) + " W nominal, a share of " + std::to_string(idle_share) +
-                     " of it when idle: an assumption, not a measurement";
+    char text[96];
+    std::snprintf(text, sizeof text, "%g W nominal, a share of %g of it when idle: an assumption, not a measurement",
+                  nominal_watts, idle_share);
+    finding.detail = text;
   } catch (const std::system_error& error) {
     sysfs::explain(error, finding);
   }

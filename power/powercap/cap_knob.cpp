@@ -50,8 +50,9 @@ class CapKnob : public Knob {
   double set(double value) override {
     const KnobRange range = this->range();
     if (!(value >= range.minimum && value <= range.maximum))
-      throw NotApplied("out_of_range", domain_ + ": " + std::to_string(value) + " W is outside " +
-                                           std::to_string(range.minimum) + " to " + std::to_string(range.maximum));
+      throw NotApplied("out_of_range", domain_ + ": " + set_point_text(kind(), value) + " W is outside " +
+                                           set_point_text(kind(), range.minimum) + " to " +
+                                           set_point_text(kind(), range.maximum));
     const std::uint64_t limit_uw = uw_of(value);
     check("power_limit_uw", access_->set_limit_uw(limit_uw));
     State now = read();

@@ -1,6 +1,7 @@
 """The fault table of the README, over the stand-in driver: what a user sees, what is kept, and that clocks are as found."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import unittest
@@ -165,11 +166,59 @@ class Faults(Case):
         first = self.start_sweep()
         second = run(*SWEEP, "--out", self.folder / "second", **self.env)
         self.assertEqual(second.returncode, 3, second.stderr)
-        self.assertIn(f"process {first.pid}", second.stderr)
+        self.assert_said_by_the_second(second, first)
         out, err = first.communicate(timeout=40)
         self.assertEqual(first.returncode, 0, out + err)
         self.assertEqual([record["verdict"]["status"] for record in self.report()["records"]], ["valid", "valid"])
         self.assert_put_back()
+
+    def assert_said_by_the_second(self, second, first):
+        """Who holds the settings comes first, then what to do."""
+        [error] = [line for line in second.stderr.splitlines() if line.startswith("trainwatt-train: error:")]
+        self.assertEqual(error, f"trainwatt-train: error: {self.journals}: settings are held by trainwatt-train, process {first.pid} "
+                         f"of user {os.geteuid()}, which still runs; wait for its end, or leave all settings as found")
+
+    def test_restore_beside_a_run(self):
+        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,
+                             "--out", self.out, **self.env)
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
+        refused = tool("restore", **self.env)
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn(f"process {process.pid} of user", refused.stderr)
+        self.assertIn("it puts them back at its end", refused.stderr)
+        self.assertEqual(self.gpus.all("lock_mhz"), [990])
+        overruled = tool("restore", "--all", **self.env)
+        self.assert_ran(overruled)
+        self.assertIn("which still runs", overruled.stdout)
+        self.assertEqual(self.gpus.all("lock_mhz"), [0])
+        out, err = process.communicate(timeout=40)
+        self.assertEqual(process.returncode, 4, out + err)
+        [record] = self.report()["records"]
+        self.assertIn("not_applied", record["verdict"]["flags"])
+        self.assertIn("not_applied: gpu_clock_mhz 990 of ", record["verdict"]["reasons"][0])
+        self.assertFalse(self.journal_is_there())
+
+    def test_a_lock_of_somebody_elses(self):
+        self.gpus = FakeGpus(self.folder / "nvml", 1, lock_mhz=990)
+        args = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305, "--steps", 2, "--out", self.out]
+        refused = run(*args, **self.env)
+        self.assertEqual(refused.returncode, 3, refused.stderr)
+        self.assertIn("990 of 1980 MHz by somebody's clock setting", refused.stderr)
+        self.assertEqual(self.gpus.all("lock_mhz"), [990])
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.assert_ran(run(*args, "--force", **self.env))
+        warnings = [line for line in self.report()["context"]["warnings"] if line.startswith("forced: ")]
+        self.assertEqual(len(warnings), 1)
+        self.assertIn("990 of 1980 MHz", warnings[0])
+        self.assertEqual(self.gpus.all("lock_mhz"), [0])
+
+    def test_ctrl_c_of_mpirun(self):
+        process = self.start_sweep(command=mpirun(2))
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=40)
+        self.assertNotEqual(process.returncode, 0)
+        self.assert_put_back()
+        self.assert_first_point_is_kept()
 
 
 if __name__ == "__main__":

@@ -269,7 +269,8 @@ TEST_F(SettingsTest, TwoRunsDoNotHoldSettingsAtOnce) {
     settings.apply({{KnobKind::cpu_frequency, 1200}});
     FAIL() << "two runs hold settings";
   } catch (const SettingsHeld& error) {
-    EXPECT_NE(std::string(error.what()).find(who), std::string::npos) << error.what();
+    EXPECT_EQ(error.what(), settings.recovered().held.at(0) + "; wait for its end, or leave all settings as found");
+    EXPECT_NE(std::string(error.what()).find(who + " of user "), std::string::npos) << error.what();
   }
   Process third(command());
   EXPECT_NE(third.line().find(who), std::string::npos);
@@ -280,7 +281,10 @@ TEST_F(SettingsTest, TwoRunsDoNotHoldSettingsAtOnce) {
   RestoreOptions all;
   all.find = file_knobs(knobs);
   all.even_if_held = true;
-  EXPECT_TRUE(restore_journals(all).complete());
+  const RestoreSummary overruled = restore_journals(all);
+  EXPECT_TRUE(overruled.complete());
+  ASSERT_EQ(overruled.reports.size(), 1u);
+  EXPECT_TRUE(overruled.reports[0].overruled);
   expect_put_back();
   EXPECT_EQ(run.end(SIGTERM), 0);
   expect_put_back();
