@@ -31,17 +31,17 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   EnergyMeter& meter = *finding.meter;
   const double window = row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
   const double period = row.update_period_seconds;
-  // A counter shows 0 or a whole period's joules then, whatever was used; a power that is averaged, held or interpolated is
-  // that of a longer time than the window.
+  // A counter shows 0 or a whole period's joules then, whatever was used; a power that is averaged, held or
+  // interpolated is that of a longer time than the window.
   if (window < period)
     return refuse(row, "too_short",
                   text("the window of %.3f s is shorter than the %.3f s in which the meter changes: take a longer one",
                        window, period));
   row.energy_joules = meter.joules_between(from, to);
   if (!(*row.energy_joules > 0))
-    return refuse(row, "not_updated",
-                  text("the meter shows no joule in %.3f s, though it changed each %.3f s when it was opened", window,
-                       period));
+    return refuse(
+        row, "not_updated",
+        text("the meter shows no joule in %.3f s, though it changed each %.3f s when it was opened", window, period));
   row.wraps = to.wraps - from.wraps;
   row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, window, {period, clock_skew_seconds});
   row.counted = finding.counted;

@@ -94,8 +94,7 @@ JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
     if (!journal || std::none_of(journal->entries.begin(), journal->entries.end(), is_ours)) continue;
     restore.folders = {path};
     RestoreSummary summary = restore_journals(restore);
-    if (!summary.problems.empty())
-      throw SettingsHeld(summary.problems.front());
+    if (!summary.problems.empty()) throw SettingsHeld(summary.problems.front());
     if (!summary.complete())
       throw JournalError(path.string() + ": settings of a run that is dead (" + describe(journal->owner) +
                          ") cannot be put back: see trainwatt restore");

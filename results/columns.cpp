@@ -96,7 +96,8 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   columns.add(
       "tokens/s", 2, 0, "", "", [](const Summary& s) { return s.tokens_per_s; }, count);
   columns.add(
-      std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", "", [](const Summary& s) { return s.step_time_s; }, seconds);
+      std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", "",
+      [](const Summary& s) { return s.step_time_s; }, seconds);
   columns.add(
       "FLOP/s", 4, 0, "flops", "", [](const Summary& s) { return s.flops_per_s; }, count);
   columns.add("of ceiling", 8, "of-ceiling", [](const Summary& s) { return s.of_ceiling; });

@@ -155,9 +155,8 @@ void add_summary(Table& table, const std::vector<std::string>& scopes) {
   table.add("trials", [](const Record& r) { return number_cell(r.trials.size()); });
   table.add("trials_joined",
             [](const Record& r) { return r.summary.step_time_s ? number_cell(r.summary.step_time_s->count) : ""; });
-  table.add("statistic", [](const Record& r) {
-    return r.summary.step_time_s ? text_cell(r.summary.step_time_s->statistic) : "";
-  });
+  table.add("statistic",
+            [](const Record& r) { return r.summary.step_time_s ? text_cell(r.summary.step_time_s->statistic) : ""; });
   table.add_summary("samples_per_s", &Summary::samples_per_s);
   table.add_summary("tokens_per_s", &Summary::tokens_per_s);
   table.add_summary("flops_per_s", &Summary::flops_per_s);

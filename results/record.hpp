@@ -71,7 +71,8 @@ struct EnergyRow {
   /// a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible", "wrapped": it may have
   /// wrapped unseen, …) leaves its scope incomplete.
   std::string reason;
-  std::optional<std::string> detail{};  ///< for people: what was wrong with this window; absent where its meter's entry says all
+  std::optional<std::string>
+      detail{};  ///< for people: what was wrong with this window; absent where its meter's entry says all
 };
 
 /// One quantity of one device along a window, in order of time. Unit in the quantity's name ("power_w", "sm_clock_mhz").

@@ -389,15 +389,14 @@ class Shower {
     std::vector<std::string> parts;
     for (const auto& [name, set] : r.setting)
       if (set.found_by || set.requested || set.accepted || set.observed) {
-        const auto figure = [](const std::optional<SetPoint>& v) {
-          return v ? set_point(*v) : std::string("unknown");
-        };
+        const auto figure = [](const std::optional<SetPoint>& v) { return v ? set_point(*v) : std::string("unknown"); };
         const std::string seen = (set.observed ? observed(*set.observed) : std::string("unknown")) + " observed";
         if (set.found_by) {
           parts.push_back(name + " as found, by " + *set.found_by + ", " + seen);
           continue;
         }
-        parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " + seen);
+        parts.push_back(name + " " + figure(set.requested) + " requested, " + figure(set.accepted) + " accepted, " +
+                        seen);
       }
     line("setting", join(parts, "; "));
   }
@@ -519,9 +518,9 @@ class Shower {
       }
     std::string label = "estimate";
     for (const auto& [name, sum] : sums) {
-      line(label, fmt::format("{}: {} a trial, {} mean: a model's, not a measurement, and in no other figure", name,
-                              si(sum.joules / static_cast<double>(sum.trials), "J"),
-                              si(sum.joules / sum.seconds, "W")));
+      line(label,
+           fmt::format("{}: {} a trial, {} mean: a model's, not a measurement, and in no other figure", name,
+                       si(sum.joules / static_cast<double>(sum.trials), "J"), si(sum.joules / sum.seconds, "W")));
       label.clear();
     }
   }

@@ -13,9 +13,7 @@ std::string set_point(const SetPoint& value) {
   return value.name.empty() ? fmt::format("{:.6g}", value.number) : value.name;
 }
 
-std::string observed(const SetPoint& value) {
-  return value.name.empty() ? significant(value.number, 4) : value.name;
-}
+std::string observed(const SetPoint& value) { return value.name.empty() ? significant(value.number, 4) : value.name; }
 
 std::string significant(double value, int digits) {
   if (!std::isfinite(value)) return "not finite";

@@ -273,10 +273,10 @@ void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed,
   host.hardware_threads = static_cast<int>(online.size());
   host.usable_threads = host.hardware_threads;
   if (!allowed.empty())
-    host.usable_threads = static_cast<int>(std::ranges::count_if(
-        online, [&](int cpu) { return std::ranges::find(allowed, cpu) != allowed.end(); }));
-  host.numa_nodes = static_cast<int>(
-      inventory::number_list(read_word(root / "sys/devices/system/node/online").value_or("")).size());
+    host.usable_threads = static_cast<int>(
+        std::ranges::count_if(online, [&](int cpu) { return std::ranges::find(allowed, cpu) != allowed.end(); }));
+  host.numa_nodes =
+      static_cast<int>(inventory::number_list(read_word(root / "sys/devices/system/node/online").value_or("")).size());
 }
 
 }  // namespace

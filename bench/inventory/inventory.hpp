@@ -19,8 +19,8 @@ class Device;
 // ---- the node ----
 /// Topology as the kernel lists it, of the CPUs that are online; 0 where it does not.
 HostInfo inspect_host(const std::filesystem::path& root = "/");
-/// The running machine's, with its topology from hwloc where that is built in. Of tw_inventory; what else is of the node is
-/// in tw_host too, which `trainwatt` links.
+/// The running machine's, with its topology from hwloc where that is built in. Of tw_inventory; what else is of the
+/// node is in tw_host too, which `trainwatt` links.
 HostInfo inspect_node();
 
 /// One line of text, for gathering over ranks; `unpack` is its inverse and throws std::runtime_error on other text.

@@ -57,7 +57,8 @@ inline std::vector<int> number_list(const std::string& text) {
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     const std::size_t dash = part.find('-');
-    const auto first = to_number<int>(part), last = dash == std::string::npos ? first : to_number<int>(part.substr(dash + 1));
+    const auto first = to_number<int>(part),
+               last = dash == std::string::npos ? first : to_number<int>(part.substr(dash + 1));
     if (!first || !last || *first < 0 || *last >= (1 << 20)) break;
     for (int number = *first; number <= *last; ++number) numbers.push_back(number);
   }

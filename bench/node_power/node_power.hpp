@@ -61,7 +61,8 @@ class NodePower {
   /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt where none answers.
   /// Not between begin() and end().
   std::optional<double> hottest_c() const;
-  /// How long idle power is to be measured: a second; two update periods where a counted meter is slower; ten seconds at most.
+  /// How long idle power is to be measured: a second; two update periods where a counted meter is slower; ten seconds
+  /// at most.
   double idle_seconds() const;
   /// Mean power of each counted meter between begin() and end(), with nothing of ours running.
   std::vector<IdleRow> idle(const std::string& when) const;

@@ -57,10 +57,12 @@ std::string why_no_setting(KnobKind kind, double value, const Abilities& node) {
     if (is_name ? std::ranges::find(knob.values, value) == knob.values.end() : value < knob.minimum || value > knob.maximum)
       return is_name ? fmt::format("{}: {} has none of that name", asked, knob.domain)
                      : fmt::format("{}: {} takes {} to {}", asked, knob.domain, knob.minimum, knob.maximum);
-    const bool is_clock = kind == KnobKind::gpu_clock || kind == KnobKind::gpu_memory_clock;  // of the driver's list alone
+    const bool is_clock =
+        kind == KnobKind::gpu_clock || kind == KnobKind::gpu_memory_clock;  // of the driver's list alone
     if (is_clock && !knob.values.empty() && std::ranges::find(knob.values, value) == knob.values.end()) {
       const auto farther = [&](double a, double b) { return std::abs(a - value) < std::abs(b - value); };
-      return fmt::format("{}: {} has none of that value; the nearest is {}", asked, knob.domain, *std::ranges::min_element(knob.values, farther));
+      return fmt::format("{}: {} has none of that value; the nearest is {}", asked, knob.domain,
+                         *std::ranges::min_element(knob.values, farther));
     }
   }
   if (any) return {};

@@ -137,13 +137,16 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
   json["left_out"] = plan.left_out;
   const bool is_known = forecast.unknown() == 0;
   json["seconds"] = is_known ? nlohmann::ordered_json(forecast.seconds()) : nlohmann::ordered_json();
-  json["node_hours"] = is_known ? nlohmann::ordered_json(forecast.seconds() / 3600 * forecast.nodes) : nlohmann::ordered_json();
+  json["node_hours"] =
+      is_known ? nlohmann::ordered_json(forecast.seconds() / 3600 * forecast.nodes) : nlohmann::ordered_json();
   json["points_of_unknown_time"] = forecast.unknown();
   json["energy_at_most_j"] = nlohmann::ordered_json::object();
   if (is_known)
     for (const auto& [scope, watts] : forecast.maximum_power_w)
       json["energy_at_most_j"][scope] = watts * forecast.seconds() * forecast.nodes;
-  json["energy_reason"] = forecast.maximum_power_w.empty() ? forecast.power_reason : is_known ? "" : "the time is not known";
+  json["energy_reason"] = forecast.maximum_power_w.empty() ? forecast.power_reason
+                          : is_known                       ? ""
+                                                           : "the time is not known";
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

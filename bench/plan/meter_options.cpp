@@ -21,7 +21,8 @@ MeterOptions meter_options(const std::string& energy_csv, const std::optional<do
   if (const std::size_t at = file.find(mark); at != std::string::npos)
     file.replace(at, mark.size(), host);
   else if (!is_one_node)
-    throw UsageError(fmt::format("--energy-csv {}: has to hold {{host}}, since each of several nodes has a meter of its own", file));
+    throw UsageError(
+        fmt::format("--energy-csv {}: has to hold {{host}}, since each of several nodes has a meter of its own", file));
   options.external_csv = file;
   return options;
 }

@@ -8,8 +8,8 @@
 
 namespace tw {
 
-/// As given; no file is looked at. `host` takes the place of {host} in the file's name. Throws UsageError where the power is
-/// none, and where several nodes would read one file, since each would count it.
+/// As given; no file is looked at. `host` takes the place of {host} in the file's name. Throws UsageError where the
+/// power is none, and where several nodes would read one file, since each would count it.
 MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
                            const std::string& host, bool is_one_node);
 

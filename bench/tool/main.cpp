@@ -73,8 +73,9 @@ int main(int argc, char** argv) {
                "trainwatt");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.require_subcommand(0, 1);
-  app.footer("Exit codes: 0 good; 1 a report breaks its schema or an invariant; 2 bad usage or an unreadable file; "
-             "3 restore has left\nsomething. meter passes its command's code through, and has 125 for its own failure.");
+  app.footer(
+      "Exit codes: 0 good; 1 a report breaks its schema or an invariant; 2 bad usage or an unreadable file; "
+      "3 restore has left\nsomething. meter passes its command's code through, and has 125 for its own failure.");
 
   std::vector<std::string> reports;
   CLI::App* validate =

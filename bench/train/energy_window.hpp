@@ -30,7 +30,8 @@ class EnergyWindow {
   void collect(Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
   std::optional<double> hottest_c();
-  /// Power of the counted meters while all ranks sleep, for NodePower's idle_seconds(); no time is taken where no meter answers.
+  /// Power of the counted meters while all ranks sleep, for NodePower's idle_seconds(); no time is taken where no meter
+  /// answers.
   std::vector<IdleRow> idle(const std::string& when);
 
  private:

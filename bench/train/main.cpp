@@ -10,15 +10,15 @@
 #include <optional>
 
 #include "bench/inventory/inventory.hpp"
+#include "bench/plan/meter_options.hpp"
+#include "bench/plan/set_points.hpp"
 #include "bench/train/device_choice.hpp"
-#include "bench/train/interruption.hpp"
 #include "bench/train/dry_run.hpp"
 #include "bench/train/export_step.hpp"
+#include "bench/train/interruption.hpp"
 #include "bench/train/options.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
-#include "bench/plan/meter_options.hpp"
-#include "bench/plan/set_points.hpp"
 #include "bench/train/sweep.hpp"
 #include "models/compute/registry.hpp"
 #include "power/guardian.hpp"

@@ -104,7 +104,8 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
     settings.site = options.site;
     settings.find = options.find;
     if (!machines.is_reader()) settings.folder = journal_folder_of_rank(job.rank());
-    impl_->settings.emplace(std::move(found), settings);  // what a killed run of ours has left is back before the look at locks
+    impl_->settings.emplace(std::move(found),
+                            settings);  // what a killed run of ours has left is back before the look at locks
     for (const KnobFinding& finding : impl_->settings->findings()) {
       if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
       const std::string lock = finding.knob->lock_evident();
@@ -113,8 +114,10 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
       if (!impl_->settings->recovered().held.empty()) throw SettingsHeld(impl_->settings->recovered().held.front());
       const std::string whose = fmt::format("{} of {}", to_string(finding.kind), lock);
       if (!options.force)
-        throw Stop(exit_environment,
-                   fmt::format("{}; it could only be reset afterwards, not put back: have it reset first, or pass --force", whose));
+        throw Stop(
+            exit_environment,
+            fmt::format("{}; it could only be reset afterwards, not put back: have it reset first, or pass --force",
+                        whose));
       impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset, and will be gone", impl_->host, whose));
     }
   });

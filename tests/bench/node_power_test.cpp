@@ -149,7 +149,8 @@ TEST(EnergyRow, HasTheLedgersFiguresAndNoZeroForWhatIsNotKnown) {
   EXPECT_EQ(row.wraps, 2);
   EXPECT_TRUE(row.counted);
   EXPECT_FALSE(row.detail);
-  from.energy_joules.reset(), from.window_seconds = from.update_period_seconds = 0, from.reason = "lost", from.detail = "did not answer";
+  from.energy_joules.reset(), from.window_seconds = from.update_period_seconds = 0, from.reason = "lost",
+                              from.detail = "did not answer";
   row = energy_row(from, "node1");
   EXPECT_FALSE(row.energy_j || row.wraps || row.window_s || row.update_period_s);
   EXPECT_EQ(row.reason, "lost");

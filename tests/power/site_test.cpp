@@ -163,7 +163,8 @@ TEST_F(SiteTest, WhatIsWrongIsNamed) {
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "refused": "("}])", "regular expression");
   expect(std::string("[") + with_getter + "," + with_getter + "]", "/knobs/1: stands for the same");
   expect("[{\"kind\": 5}]", "\"kind\" is no text");
-  expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "minimum": "5", "maximum": 9}])", "\"minimum\" is no number");
+  expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "minimum": "5", "maximum": 9}])",
+         "\"minimum\" is no number");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "values": ["fast"]}])", "\"fast\" is no gpu_clock_mhz");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "values": 5}])", "\"values\" is not a list");
   std::ofstream(base / "site.json") << "[]";

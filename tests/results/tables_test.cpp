@@ -288,7 +288,8 @@ TEST(Tables, ACommandThatNamesNoSamplesHasTimeAndJoulesAllTheSame) {
   report.records[0].trials[0].samples = 6400, report.records[0].trials[0].samples_s = 50;
   summarise(report.records[0]);
   const std::string trained = show_report(report, {false, 100});
-  EXPECT_NE(trained.find("\n  samples      6.40 k, as it says, in 50.0 s\n  throughput   128 samples/s\n"), std::string::npos)
+  EXPECT_NE(trained.find("\n  samples      6.40 k, as it says, in 50.0 s\n  throughput   128 samples/s\n"),
+            std::string::npos)
       << trained;
 }
 
@@ -297,15 +298,17 @@ TEST(Tables, AnEstimateIsShownAsOneAndInNoOtherFigure) {
   for (Trial& trial : report.records[0].trials) {
     EnergyRow& row = trial.energy.emplace_back();
     row.scope = "package", row.domain = "estimate:cpu", row.host = "node1", row.method = "estimate";
-    row.energy_j = 100 * trial.window_s, row.uncertainty_j = 1, row.window_s = trial.window_s, row.update_period_s = 0.01;
+    row.energy_j = 100 * trial.window_s, row.uncertainty_j = 1, row.window_s = trial.window_s,
+    row.update_period_s = 0.01;
     row.counted = false, row.reason = "duplicate";
   }
   const std::string before = summary_table(report, {false, 120});
   summarise(report.records[0]);
   EXPECT_EQ(summary_table(report, {false, 120}), before);
   const std::string text = show_report(report, {false, 120});
-  EXPECT_NE(text.find("\n  estimate     package by estimate:cpu: 6.11 kJ a trial, 100 W mean: a model's, not a measurement"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("\n  estimate     package by estimate:cpu: 6.11 kJ a trial, 100 W mean: a model's, not a measurement"),
+      std::string::npos)
       << text;
   EXPECT_EQ(text.find("estimate:cpu left out"), std::string::npos) << "that it is none of the joules has been said";
 }
@@ -317,7 +320,8 @@ TEST(Tables, WhatWasWrongWithAWindowIsSaidWithItsTrial) {
   row.counted = false, row.reason = "lost", row.detail = "power.csv:17: \"oops\" is no power in watts";
   summarise(report.records[0]);
   const std::string text = show_report(report, {false, 120});
-  EXPECT_NE(text.find("rapl:dram-0 left out in trial 2: lost: power.csv:17: \"oops\" is no power in watts"), std::string::npos)
+  EXPECT_NE(text.find("rapl:dram-0 left out in trial 2: lost: power.csv:17: \"oops\" is no power in watts"),
+            std::string::npos)
       << text;
 }
 

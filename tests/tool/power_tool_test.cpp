@@ -161,7 +161,8 @@ TEST_F(PowerTool, MeterKeepsItsOwnOptionsAndTheCommandsApart) {
   ASSERT_FALSE(argv.empty());
   EXPECT_TRUE(argv.front().ends_with("trainwatt")) << argv.front();
   argv.erase(argv.begin());
-  EXPECT_EQ(argv, (std::vector<std::string>{"meter", "--parse", "--out", out(), "--", "echo", "--", "--out", "samples=5"}));
+  EXPECT_EQ(argv,
+            (std::vector<std::string>{"meter", "--parse", "--out", out(), "--", "echo", "--", "--out", "samples=5"}));
 }
 
 TEST_F(PowerTool, AWindowShorterThanTheMetersPeriodHasNoJoules) {
@@ -184,7 +185,8 @@ TEST_F(PowerTool, AWindowShorterThanTheMetersPeriodHasNoJoules) {
   EXPECT_EQ(row->reason, "too_short");
   EXPECT_FALSE(read.records[0].summary.energy_j.at("device"));
   EXPECT_NE(done.err.find("in which the meter changes: take a longer one"), std::string::npos) << done.err;
-  for (const IdleRow& idle : read.context.idle_power) EXPECT_TRUE(idle.power_w) << "a second, whatever the command takes";
+  for (const IdleRow& idle : read.context.idle_power)
+    EXPECT_TRUE(idle.power_w) << "a second, whatever the command takes";
   EXPECT_EQ(read.context.idle_power.size(), 2u);
 }
 
@@ -329,7 +331,8 @@ TEST_F(PowerTool, OneProcessOfANodeReadsWhateverTheLauncher) {
       std::string variables = launcher.variables;
       for (std::size_t at; (at = variables.find("%d")) != std::string::npos;) variables.replace(at, 2, rank);
       script += "env " + variables + " CUDA_VISIBLE_DEVICES=" + rank + " sh -c '\"" TRAINWATT_TOOL "\" meter --out \"" +
-                out() + "\" -- \"" + work.string() + "\" \"" + (folder_ / ("ran" + rank)).string() + "\"; exit $?' & p" + rank + "=$!\n";
+                out() + "\" -- \"" + work.string() + "\" \"" + (folder_ / ("ran" + rank)).string() +
+                "\"; exit $?' & p" + rank + "=$!\n";
       fs::remove(folder_ / ("ran" + rank));
     }
     std::ofstream(folder_ / "launch") << script << "wait $p0 && wait $p1\n";
