@@ -32,6 +32,14 @@ constexpr FlagNote flag_notes[] = {
      "a rank may use fewer CPUs than threads were asked for, or than its share of the node's cores. Launch with "
      "--bind-to none, or --map-by slot:PE=N."},
     {"oversubscribed", "there are more threads than CPUs: ranks wait for each other. Use fewer ranks or threads."},
+    {"unequal_hosts",
+     "the job's hosts differ in CPU, cores, governor or memory, as its warnings say: the slowest sets the pace. Run on equal "
+     "nodes."},
+    {"governor",
+     "a host runs the CPU governor powersave or conservative: clocks may stay low. --cpu-governor performance makes runs "
+     "comparable."},
+    {"low_disk", "little disk space was left for the run's folder when it began; the figures are not affected."},
+    {"debug_build", "the program was built without optimisation: its timings mean nothing. Configure with -DCMAKE_BUILD_TYPE=Release."},
     {"shared_gpu",
      "several ranks compute on one GPU and wait for each other: not for publication. Start one rank for each GPU."},
     {"steps_given", "--steps fixed the number of steps in place of a timed window. Leave it out, or give --window."},

@@ -114,6 +114,11 @@ for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp
 done
 printf '#pragma once\nstd::string lost();\n' >"$work/tree/power/alone.hpp"
 echo '[]' >"$work/compile_commands.json"
+mkdir -p "$work/tree/results" "$work/tree/bench/inventory"
+cp "$root/results/"*.cpp "$work/tree/results/" && cp "$root/bench/inventory/"*.cpp "$work/tree/bench/inventory/"
+cp "$root/README.md" "$work/tree/"
+printf 'void f() { flag("never_heard_of"); }\n' >"$work/tree/results/new.cpp"
+expect 1 'no note of never_heard_of' "$here/check_flags.sh" "$work/tree"
 expect 1 'alone.hpp' "$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}"
 
 mkdir -p "$work/kernels/models/compute/cuda" "$work/launched"
