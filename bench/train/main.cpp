@@ -50,13 +50,9 @@ std::optional<Options> agree_on_options(Job& job, int argc, char** argv) {
 
 /// The ranks may have been given different arguments, or programs: a point measured by different rules on each is none.
 void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
-  const std::vector<std::string> digests = job.gather(sha256_hex(fmt::format(
-      "{}",
-      fmt::join({program_info("").git_commit, plan.canonical_json(), fmt::format("{}", options.bucket_mib),
-                 fmt::format("{}", plan.measurement.ceiling_seconds), options.out, options.resume, options.export_step,
-                 fmt::format("{} {}", options.force, options.force_resume), options.site, options.energy_csv,
-                 options.estimate_watts ? fmt::format("{}", *options.estimate_watts) : std::string()},
-                "\n"))));
+  const std::vector<std::string> digests = job.gather(sha256_hex(
+      fmt::format("{}|{}|{}|{}", program_info("").git_commit, plan.canonical_json(), plan.measurement.ceiling_seconds,
+                  fingerprint(options))));
   for (std::size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests[0])
       throw Stop(exit_usage, fmt::format("rank {} was started with other options, another config or another version of the "

@@ -25,6 +25,9 @@ struct Options : PlanOptions {
   double bucket_mib = 25;
 };
 
+/// All that two ranks must have been given alike, as text: everything but what is in the plan.
+std::string fingerprint(const Options& options);
+
 /// What parsing came to: options, or text to print and leave with.
 struct ParseResult {
   std::optional<Options> options;

@@ -147,6 +147,16 @@ class BadInput(Case):
                 process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
                 self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
 
+    def test_ranks_started_with_different_options_are_refused(self):
+        """Whatever only one of them was given: it would wait for the others in another place than they for it."""
+        program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--steps", "2", "--out", str(self.out)]
+        for option in (["--dry-run"], ["--site", "/dev/null"], ["--energy-csv", "/dev/null"], ["--estimate-watts", "100"],
+                       ["--force"], ["--threads", "1"]):
+            with self.subTest(option[0]):
+                command = [*mpirun(1), *program, *option, ":", "-np", "1", *program]
+                process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+                self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
+
     def test_ranks_that_a_foreign_launcher_leaves_alone_are_refused(self):
         """As where mpirun or srun belong to another MPI: each process would measure a run of one rank."""
         process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, SLURM_STEP_ID=0, SLURM_PROCID=1,
