@@ -1,8 +1,11 @@
 #include "results/choice.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
+#include <set>
 
 #include "results/pareto.hpp"
 #include "results/paint.hpp"
@@ -27,14 +30,31 @@ std::string name_of(const std::string& merit, const std::string& scope) {
   return merit == "edp" ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
 }
 
+/// How much of the grid was looked at, and what that says of the rest.
+std::string reach_of(const Report& report, const SearchOutcome& outcome) {
+  std::string text = fmt::format("{} of {} settings were measured", outcome.measured, outcome.points);
+  if (outcome.refused > 0) text += fmt::format(", {} were refused", outcome.refused);
+  const int unseen = outcome.points - outcome.measured - outcome.refused;
+  if (unseen == 0) return text;
+  text += fmt::format(", {} were not looked at", unseen);
+  if (outcome.measured == 0) return text;
+  return text + (searched_settings(report, outcome).size() == 1
+                     ? ": the best one is among those measured where there is one minimum along the setting"
+                     : ": no neighbour of the best one is better, and what lies farther off may be");
+}
+
 }  // namespace
 
 std::string front_text(const Report& report, const TableStyle& style) {
   const Paint paint(style.color);
   std::string out;
   for (const Front& front : pareto_fronts(report)) {
-    out += fmt::format("  {}: speed against {} joules, the fastest first{}\n",
-                       report.records[front.records.front()].workload.model, front.scope,
+    std::set<std::string> precisions;
+    for (const std::size_t i : front.records) precisions.insert(report.records[i].workload.precision);
+    const Workload& workload = report.records[front.records.front()].workload;
+    out += fmt::format("  {} in batches of {}: speed against {} joules, the fastest first{}{}\n", workload.model,
+                       workload.global_batch, front.scope,
+                       precisions.size() == 1 ? "" : fmt::format("; of {}, which may not train alike", fmt::join(precisions, " and ")),
                        front.others == 0 ? "" : fmt::format("; {} more points are beaten in both", front.others));
     std::size_t id_width = 0;
     for (const std::size_t i : front.records) id_width = std::max(id_width, columns(report.records[i].id));
@@ -55,16 +75,22 @@ std::string search_text(const Report& report, const TableStyle& style) {
   std::string out;
   for (const SearchOutcome& outcome : *report.search) {
     const std::string merit = name_of(outcome.merit, outcome.scope.empty() ? "no" : outcome.scope);
+    const std::string best = outcome.best.substr(0, outcome.best.size() - std::min(outcome.best.size(), std::strlen(again_suffix)));
+    const std::string changes = outcome.merit_ratio ? fmt::format("{} {}, {} speed", merit, change(*outcome.merit_ratio),
+                                                                  change(*outcome.speed_ratio))
+                                                    : "";
     std::string line;
-    if (outcome.merit_ratio)
-      line = fmt::format("{}: {} {}, {} speed", outcome.best.substr(0, outcome.best.size() - std::string(again_suffix).size()), merit,
-                         change(*outcome.merit_ratio), change(*outcome.speed_ratio));
-    else
+    if (outcome.reason.empty())
+      line = fmt::format("{}: {}", best, changes);
+    else if (outcome.best.empty())
       line = fmt::format("{}: {}", outcome.workload, outcome.reason);
+    else
+      line = fmt::format("{}: no better setting is shown. {} looked best, but {}{}", outcome.workload, best, outcome.reason,
+                         changes.empty() ? "" : ": " + changes);
     out += "  " + paint.bold(wrap(line, static_cast<std::size_t>(style.width), 4)) + "\n";
-    line = fmt::format("{} of {} settings were measured, {} were not looked at: the best one is among them where there is one minimum "
-                       "along each setting. Slower by at most {} % than the found settings, with which it was measured once more",
-                       outcome.measured, outcome.points, outcome.points - outcome.measured, significant(100 * outcome.max_slowdown));
+    line = reach_of(report, outcome);
+    if (!outcome.best.empty()) line += ". The best and the found settings were measured once more, one right after the other";
+    line += fmt::format(". At most {} % slower than the found settings was asked for", significant(100 * outcome.max_slowdown));
     out += "    " + wrap(line, static_cast<std::size_t>(style.width), 4) + "\n";
   }
   return out;

@@ -129,15 +129,16 @@ void judge_conditions(Record& record) {
   }
 }
 
-bool has_refused_setting(const Record& record) {
+std::vector<std::string> refused_settings(const Record& record) {
+  std::vector<std::string> names;
   for (const auto& [name, setting] : record.setting) {
-    if (!setting.requested) continue;
-    if (setting.devices.empty()) return true;
-    for (const SettingRow& row : setting.devices)
-      if (!row.accepted) return true;
+    const auto refuses = [](const SettingRow& row) { return !row.accepted; };
+    if (setting.requested && (setting.devices.empty() || std::ranges::any_of(setting.devices, refuses))) names.push_back(name);
   }
-  return false;
+  return names;
 }
+
+bool has_refused_setting(const Record& record) { return !refused_settings(record).empty(); }
 
 bool flag_unstable(Report& report) {
   bool earlier_changed = false;

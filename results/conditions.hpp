@@ -17,6 +17,8 @@ namespace tw {
 ///   not_observed  a set point that was accepted, or asked for by a scheduler, and could not be looked at under load
 void judge_conditions(Record& record);
 
+/// Names of the settings whose set point some device refused, or that no device has.
+std::vector<std::string> refused_settings(const Record& record);
 /// Whether a device refused a set point, so that the point could not run as asked: `not_applied` of a record that is
 /// unsupported.
 bool has_refused_setting(const Record& record);

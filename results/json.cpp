@@ -171,7 +171,7 @@ void describe(Archive& a, Like<RunPart> auto& p) {
 template <class Archive>
 void describe(Archive& a, Like<SearchOutcome> auto& s) {
   a("workload", s.workload), a("merit", s.merit), a("scope", s.scope), a("max_slowdown", s.max_slowdown);
-  a("hour_price", s.hour_price), a("kwh_price", s.kwh_price), a("points", s.points), a("measured", s.measured);
+  a("hour_price", s.hour_price), a("kwh_price", s.kwh_price), a("points", s.points), a("measured", s.measured), a("refused", s.refused);
   a("found", s.found), a("best", s.best), a("merit_ratio", s.merit_ratio), a("speed_ratio", s.speed_ratio);
   a("reason", s.reason);
 }

@@ -91,7 +91,7 @@ std::string to_markdown(const Report& raw, const ExportOptions& options) {
   out += context_lines(report) + "\n";
   if (report.records.empty()) return out + "No points were run.\n";
   if (options.order.merit != nullptr)
-    out += "By " + plain(text_of(options.order)) + ", best first; points that do not count come last. ";
+    out += "Order: " + plain(explain(options.order, report.records)) + ". ";
   out += "In brackets: 95 % intervals over trials; below 3 trials there are none.\n\n";
 
   const std::vector<Column> numbers = number_columns(report.records, Intervals::in_cell, options.order);

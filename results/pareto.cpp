@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <utility>
 
+#include "results/scopes.hpp"
 #include "results/search.hpp"
 
 namespace tw {
@@ -37,18 +40,24 @@ std::optional<std::size_t> knee_of(const std::vector<Candidate>& front) {
   return knee;
 }
 
+std::vector<const Record*> of(const Report& report, const std::vector<std::size_t>& places) {
+  std::vector<const Record*> records;
+  for (const std::size_t i : places) records.push_back(&report.records[i]);
+  return records;
+}
+
 }  // namespace
 
 std::vector<Front> pareto_fronts(const Report& report) {
-  std::map<std::string, std::vector<std::size_t>> workloads;
+  std::map<std::pair<std::string, std::int64_t>, std::vector<std::size_t>> workloads;
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& record = report.records[i];
-    if (record.verdict.status == "valid" && record.summary.samples_per_s && !record.id.ends_with(again_suffix))
-      workloads[record.workload.hash].push_back(i);
+    if (record.verdict.status == "valid" && record.summary.samples_per_s && !record.target && !record.id.ends_with(again_suffix))
+      workloads[{record.workload.hash, record.workload.global_batch}].push_back(i);
   }
   std::vector<Front> fronts;
-  for (const auto& [hash, places] : workloads)
-    for (const char* scope : {"node", "device", "package"}) {
+  for (const auto& [key, places] : workloads)
+    for (const std::string& scope : telling_scopes(of(report, places))) {
       std::vector<Candidate> all;
       for (const std::size_t i : places)
         if (const auto efficiency = efficiency_of(report.records[i], scope))
@@ -61,10 +70,10 @@ std::vector<Front> pareto_fronts(const Report& report) {
       for (const Candidate& one : all)
         if (best.empty() || one.efficiency > best.back().efficiency) best.push_back(one);
       Front& front = fronts.emplace_back();
-      front.hash = hash, front.scope = scope, front.others = all.size() - best.size();
+      front.hash = key.first, front.scope = scope, front.others = all.size() - best.size();
       for (const Candidate& one : best) front.records.push_back(one.record);
       front.knee = knee_of(best);
-      break;  // the widest scope that two points share
+      break;  // the widest scope that tells of all points and that two of them have
     }
   return fronts;
 }

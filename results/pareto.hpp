@@ -10,9 +10,10 @@
 
 namespace tw {
 
-/// Of the valid points that train the same (workload hash), whatever setting, precision, accumulation and ranks: those that
-/// no other one reaches or passes in samples/s and in samples/J alike. The cheapest point is one of them at any price of
-/// hours and joules, as long as all take the same nodes.
+/// Of the valid points that train the same (workload hash) in the same global batch, whatever setting, precision and split of
+/// the batch: those that no other one reaches or passes in samples/s and in samples/J alike. The cheapest point is one of them at any price of
+/// hours and joules, as long as all take the same nodes. Runs to a target are in
+/// none: a sample of theirs is worth what it helps to get there.
 struct Front {
   std::string hash;                  ///< of the workload
   std::string scope;                 ///< of the joules
@@ -24,7 +25,8 @@ struct Front {
   std::optional<std::size_t> knee;
 };
 
-/// One for each workload that has at least two valid points with joules of a common scope.
+/// One for each workload that has at least two valid points with joules of a common scope that tells of all its points
+/// (results/scopes.hpp).
 std::vector<Front> pareto_fronts(const Report& report);
 
 }  // namespace tw

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <tuple>
+
+#include "results/scopes.hpp"
 
 namespace tw {
 namespace {
@@ -17,20 +21,20 @@ Figure value_of(const Scopes& scopes, const std::string& scope) {
 }
 
 constexpr Merit all_merits[] = {
-    {"throughput", "samples/s", true, false,
+    {"throughput", "samples/s", true, false, false,
      [](const Summary& s, const std::string&) { return value_of(s.samples_per_s); }},
-    {"flops", "FLOP/s", true, false, [](const Summary& s, const std::string&) { return value_of(s.flops_per_s); }},
-    {"of-ceiling", "share of the ceiling", true, false,
+    {"flops", "FLOP/s", true, false, true, [](const Summary& s, const std::string&) { return value_of(s.flops_per_s); }},
+    {"of-ceiling", "share of the ceiling", true, false, true,
      [](const Summary& s, const std::string&) { return s.of_ceiling; }},
-    {"efficiency", "FLOP/J", true, true,
+    {"efficiency", "FLOP/J", true, true, true,
      [](const Summary& s, const std::string& scope) { return value_of(s.flops_per_w, scope); }},
-    {"samples-per-joule", "samples/J", true, true,
+    {"samples-per-joule", "samples/J", true, true, false,
      [](const Summary& s, const std::string& scope) { return value_of(s.samples_per_j, scope); }},
-    {"time-to-target", "time to target", false, false,
+    {"time-to-target", "time to target", false, false, false,
      [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->time_s) : std::nullopt; }},
-    {"steps-to-target", "steps to target", false, false,
+    {"steps-to-target", "steps to target", false, false, false,
      [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->steps) : std::nullopt; }},
-    {"energy-to-target", "J to target", false, true,
+    {"energy-to-target", "J to target", false, true, false,
      [](const Summary& s, const std::string& scope) {
        return s.to_target ? value_of(s.to_target->energy_j, scope) : std::nullopt;
      }},
@@ -48,11 +52,32 @@ const Merit* find_merit(const std::string& name) {
 Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records) {
   if (!merit.by_scope) return {&merit, ""};
   if (!scope.empty()) return {&merit, scope};
-  const auto having = [&](std::string_view name) {
-    return std::ranges::count_if(records,
-                                 [&](const Record& r) { return merit.of(r.summary, std::string(name)).has_value(); });
+  const auto has = [&](const std::string& name) {
+    return [&](const Record& r) { return merit.of(r.summary, name).has_value(); };
   };
-  return {&merit, std::string(*std::ranges::max_element(scope_names, {}, having))};  // the first of those as many
+  const auto has_any = [&](const Record& r) {
+    return std::ranges::any_of(scope_names, [&](std::string_view name) { return has(std::string(name))(r); });
+  };
+  std::vector<const Record*> compared;
+  for (const Record& record : records)
+    if (has_any(record)) compared.push_back(&record);
+  const std::vector<std::string> telling = telling_scopes(compared);
+  const auto having = [&](const std::string& name) { return std::ranges::count_if(records, has(name)); };
+  return {&merit, *std::ranges::max_element(telling, {}, having)};  // the first of those as many
+}
+
+std::string explain(const Order& order, const std::vector<Record>& records) {
+  const auto has = [&](const Record& r) {
+    const Figure figure = r.verdict.status == "valid" ? order.merit->of(r.summary, order.scope) : std::nullopt;
+    return figure && std::isfinite(*figure);
+  };
+  if (std::ranges::none_of(records, has)) return "no valid point has " + text_of(order) + ": in the order of the run";
+  std::set<std::string> workloads;
+  for (const Record& record : records)
+    if (has(record)) workloads.insert(record.workload.hash);
+  return "by " + text_of(order) + ", best first" +
+         (!order.merit->across_workloads && workloads.size() > 1 ? " within each workload" : "") +
+         "; points that do not count come last";
 }
 
 std::string text_of(const Order& order) {
@@ -62,12 +87,16 @@ std::string text_of(const Order& order) {
 
 void sort_records(std::vector<Record>& records, const Order& order) {
   if (order.merit == nullptr) return;
-  const auto place = [&](const Record& record) -> std::pair<int, double> {
+  std::map<std::string, std::size_t> workloads;  // in the order of the run
+  if (!order.merit->across_workloads)
+    for (const Record& record : records) workloads.try_emplace(record.workload.hash, workloads.size());
+  const auto place = [&](const Record& record) -> std::tuple<int, std::size_t, double> {
     const std::string& status = record.verdict.status;
-    if (status != "valid") return {status == "invalid" ? 2 : 3, 0};
+    if (status != "valid") return {status == "invalid" ? 2 : 3, 0, 0};
     const Figure figure = order.merit->of(record.summary, order.scope);
-    if (!figure || !std::isfinite(*figure)) return {1, 0};
-    return {0, order.merit->more_is_better ? -*figure : *figure};
+    if (!figure || !std::isfinite(*figure)) return {1, 0, 0};
+    const std::size_t workload = order.merit->across_workloads ? 0 : workloads.at(record.workload.hash);
+    return {0, workload, order.merit->more_is_better ? -*figure : *figure};
   };
   std::ranges::stable_sort(records, {}, place);
 }

@@ -17,6 +17,7 @@ struct Merit {
   std::string_view what;  ///< "samples/s", "FLOP/J"
   bool more_is_better;
   bool by_scope;  ///< of joules: of one scope, never of two in one order
+  bool across_workloads;  ///< FLOPs and shares: of samples of another network there are others, so that these have an order each
   /// Absent where a record has none, as where a run did not reach its target. `scope` counts where by_scope.
   std::optional<double> (*of)(const Summary& summary, const std::string& scope);
 };
@@ -29,13 +30,16 @@ struct Order {
   const Merit* merit = nullptr;  ///< null: the order of the run
   std::string scope;             ///< "package"; empty where the figure has none
 };
-/// Of `scope`, or where that is empty of the scope for which most records have the figure (of several as many the first
-/// of device, package, node, dram, facility; of none device).
+/// Of `scope`, or where that is empty of the scope for which most records have the figure, of those that tell of all records
+/// with joules (results/scopes.hpp; of several as many the widest).
 Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records);
 /// "package FLOP/J"
 std::string text_of(const Order& order);
 
-/// Best first: valid records by the figure, then valid ones without it, then invalid ones, whose figures do not count,
+/// How sort_records puts these: "by package FLOP/J, best first; points that do not count come last", or that no point has it.
+std::string explain(const Order& order, const std::vector<Record>& records);
+
+/// Best first (of each workload, in the order of the run, where the figure is of samples): valid records by the figure, then valid ones without it, then invalid ones, whose figures do not count,
 /// and last those that did not run; among equals the order of the run.
 void sort_records(std::vector<Record>& records, const Order& order);
 

@@ -294,11 +294,11 @@ struct SearchOutcome {
   std::string merit, scope;                 ///< "energy", "edp", "cost"; of these joules
   double max_slowdown = 0, hour_price = 0, kwh_price = 0;
   int points = 0;                           ///< of the grid
-  int measured = 0;                         ///< of these, for the search; the others were not looked at
-  std::string found, best;                  ///< ids of the two that were measured once more; empty with a reason
+  int measured = 0, refused = 0;            ///< of these, for the search; the others were not looked at
+  std::string found, best;                  ///< ids of the two that were measured once more; empty where none looked better
   std::optional<Estimate> merit_ratio;      ///< best ÷ found: below 1 is saved
   std::optional<Estimate> speed_ratio;      ///< of their samples/s
-  std::string reason;                       ///< why there is no better setting, or no ratio
+  std::string reason;                       ///< why no better setting is claimed; empty: what was measured once more bears it out
 };
 struct Report {
   Program program;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,17 @@ struct SearchGoal {
   double hour_price = 0, kwh_price = 0;   ///< of the whole job, and of its energy; for SearchMerit::cost
 };
 
-/// Nullopt where the record is not valid or has no joules of that scope. The interval is that of speed and joules in
-/// quadrature.
+/// Nullopt where the record is not valid or has no joules of that scope. The merit of each trial, since its joules and its
+/// speed share its time, then their mean.
 std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope);
 
-/// The widest scope of which a record has joules: node, device, package; empty where it has none.
-std::string widest_scope(const Record& record);
+/// The scope that a search over these settings ("gpu_clock_mhz") looks at, from the record at the found ones: the widest that
+/// tells of the training and of all settings (results/scopes.hpp); empty where the record has joules of none.
+std::string search_scope(const Record& found, const std::vector<std::string>& settings);
+/// Names of the settings that an outcome's records were asked for.
+std::set<std::string> searched_settings(const Report& report, const SearchOutcome& outcome);
 
-/// Fills the ratios from the records that the outcome names, or the reason why there are none.
+/// Fills the ratios from the records that the outcome names and judges them; the reason says why nothing better is claimed.
 void conclude(SearchOutcome& outcome, const std::vector<Record>& records);
 
 /// What a report's outcomes claim and its records do not bear out, one line each with a JSON pointer: that a setting is the

@@ -17,14 +17,6 @@ constexpr double ceilings_apart = 0.05;
 
 std::string percent(double share) { return text::significant(100 * std::abs(share), 2) + " %"; }
 
-/// Joules of a scope's counted meters in one trial; not a number where any is absent.
-double joules_of(const Trial& trial, const std::string& scope) {
-  double sum = 0;
-  for (const EnergyRow& row : trial.energy)
-    if (row.scope == scope && row.counted) sum += row.energy_j.value_or(std::nan(""));
-  return sum;
-}
-
 /// A figure of each valid trial.
 struct Series {
   std::string unit;

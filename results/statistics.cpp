@@ -115,10 +115,9 @@ Estimate ratio(const Estimate& a, const Estimate& b) {
   result.statistic = "derived";
   result.count = std::min(a.count, b.count);
   if (!a.low || !a.high || !b.low || !b.high) return result;
-  const double half = std::abs(result.value) *
-                      std::hypot((*a.high - *a.low) / 2 / a.value, (*b.high - *b.low) / 2 / b.value);
-  result.low = result.value - half;
-  result.high = result.value + half;
+  const double half = std::hypot((*a.high - *a.low) / 2 / a.value, (*b.high - *b.low) / 2 / b.value);
+  result.low = result.value * std::exp(-half);
+  result.high = result.value * std::exp(half);
   return result;
 }
 

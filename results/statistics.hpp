@@ -20,8 +20,9 @@ Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap
 /// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
 /// joins in quadrature (DESIGN §8.9). Nothing happens where there is no interval.
 void widen(Estimate& e, double relative_half_width);
-/// a ÷ b of two independent figures; its interval by the relative half widths in quadrature (first order), which is wider
-/// than Welch's where the two have few trials. No interval where one has none.
+/// a ÷ b of two independent positive figures; its interval by the relative half widths in quadrature, on the logarithm (first
+/// order), so that it holds positive ratios only; wider than Welch's where the two have few trials. No interval where one has
+/// none.
 Estimate ratio(const Estimate& a, const Estimate& b);
 /// Quantile by linear interpolation (type 7), q in [0, 1].
 double quantile(std::span<const double> values, double q);

@@ -95,7 +95,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
   std::string out;
   if (style.order.merit != nullptr)
     out += "  " +
-           paint.dim(wrap("by " + printable(text_of(style.order)) + ", best first; points that do not count come last",
+           paint.dim(wrap(printable(explain(style.order, report.records)),
                           static_cast<std::size_t>(style.width), 2)) +
            "\n";
   out += "  " + paint.bold(pad_right("point", id_width));

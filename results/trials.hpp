@@ -1,6 +1,7 @@
 // Which trials of a record count, and what each gives.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "results/record.hpp"
@@ -27,5 +28,7 @@ double samples_of(const Record& record, const Trial& trial);
 /// Those ÷ the seconds in which it trained: of a command those that it names, of a run to a target the window less its
 /// evaluations. Not a number where no time is left.
 double throughput_of(const Record& record, const Trial& trial);
+/// Joules of a scope's counted meters; not a number where any is absent.
+double joules_of(const Trial& trial, const std::string& scope);
 
 }  // namespace tw

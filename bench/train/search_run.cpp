@@ -1,11 +1,13 @@
 #include "bench/train/search_run.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <set>
+#include <sstream>
 
 #include "bench/plan/search.hpp"
 #include "bench/train/outcome.hpp"
+#include "results/conditions.hpp"
 #include "results/search.hpp"
 
 namespace tw {
@@ -26,15 +28,13 @@ class Searching {
   }
 
   SearchOutcome operator()() {
-    std::optional<Look> at_found = look(space_.found);
-    if (!at_found) return without("the found settings have no valid joules to be held against");
+    const Look at_found = look(space_.found);
+    if (!at_found.is_valid) return without("the found settings have no valid joules that tell of what is searched");
     const std::optional<std::size_t> best =
-        find_best(space_, goal_.max_slowdown, [&](std::size_t point) {
-          ++outcome_.measured;
-          return look(point);
-        });
-    if (!best) return without("no setting is both valid and fast enough");
-    if (looks_.at(*best).merit >= at_found->merit) return without("none measured is better than the found settings");
+        find_best(space_, goal_.max_slowdown, [&](std::size_t point) { return look(point); });
+    if (!best && outcome_.measured == 0) return without("all settings that were looked at were refused");
+    if (!best) return without("no setting that was measured is both valid and fast enough");
+    if (looks_.at(*best).merit >= at_found.merit) return without("none measured is better than the found settings");
     outcome_.found = again(space_.found);
     outcome_.best = again(*best);
     return outcome_;
@@ -46,23 +46,30 @@ class Searching {
     return outcome_;
   }
   /// What root makes of the point's record, on all ranks (collective).
-  std::optional<Look> look(std::size_t point) {
+  Look look(std::size_t point) {
     const Record& record = measure_(plan_.points[point]);
     std::string text;
     if (job_.is_root()) {
       if (point == space_.found) {
-        outcome_.scope = widest_scope(record);
+        std::vector<std::string> settings;
+        for (const KnobKind kind : space_.kinds) settings.emplace_back(to_string(kind));
+        outcome_.scope = search_scope(record, settings);
         if (record.summary.samples_per_s) found_speed_ = record.summary.samples_per_s->value;
       }
       if (const std::optional<Estimate> merit = merit_of(record, goal_, outcome_.scope))
-        text = fmt::format("{} {}", merit->value, 1 - record.summary.samples_per_s->value / found_speed_);
+        text = fmt::format("valid {} {}", merit->value, 1 - record.summary.samples_per_s->value / found_speed_);
+      else if (record.verdict.status == "unsupported")
+        text = fmt::format("refused {}", fmt::join(refused_settings(record), " "));
     }
-    text = job_.broadcast(text);
-    if (text.empty()) return std::nullopt;
-    std::size_t digits = 0;
+    std::istringstream words(job_.broadcast(text));
     Look seen;
-    seen.merit = std::stod(text, &digits);
-    seen.slowdown = std::stod(text.substr(digits));
+    std::string word;
+    words >> word;
+    seen.is_valid = word == "valid";
+    if (seen.is_valid) words >> seen.merit >> seen.slowdown;
+    if (point != space_.found) ++(word == "refused" ? outcome_.refused : outcome_.measured);
+    while (words >> word)
+      if (const std::optional<KnobKind> kind = knob_kind_from_string(word)) seen.refused.push_back(*kind);
     looks_[point] = seen;
     return seen;
   }

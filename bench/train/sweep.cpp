@@ -23,6 +23,7 @@
 #include "bench/inventory/preflight.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
+#include "bench/plan/search.hpp"
 #include "bench/train/cool_down.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
@@ -32,6 +33,7 @@
 #include "results/choice.hpp"
 #include "results/conditions.hpp"
 #include "results/report_io.hpp"
+#include "results/scopes.hpp"
 #include "results/search.hpp"
 #include "results/tables.hpp"
 #include "results/verdict.hpp"
@@ -181,13 +183,13 @@ class Run {
     report_.plan.suite = plan_.suite;
     report_.plan.canonical_json = plan_.canonical_json();
     gather_context();
-    if (const std::string why = why_no_energy(report_.context.meters); plan_.search && !why.empty())
-      throw Stop(exit_environment, fmt::format("--search needs joules, and no meter answers: {}", why));
+    const std::string searched = plan_.search ? scope_to_search() : "";
     take_over();
     together(job_, [&] { keep_start(); });
-    progress_ = Progress(job_.is_root(), static_cast<int>(plan_.points.size()), expected_point_seconds(plan_),
+    progress_ = Progress(job_.is_root(), points_to_measure(), expected_point_seconds(plan_),
                          static_cast<int>(finished_.size()));
     say_what_runs();
+    if (plan_.search) progress_.line(fmt::format("search: by {} joules", searched));
     RunContext context{job_,
                        sweep_.device,
                        plan_,
@@ -233,8 +235,10 @@ class Run {
       std::fprintf(stderr, "trainwatt-train: %s\n", interrupted_.c_str());
       if (!report_.records.empty() || ended->code() == exit_interrupted)
         std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", out_.c_str());
+      if (!as_found)
+        std::fprintf(stderr, "trainwatt-train: settings could not be put back, as said above: `trainwatt restore` tries again\n");
     }
-    return ended->code();
+    return as_found ? ended->code() : exit_environment;
   }
 
  private:
@@ -346,6 +350,30 @@ class Run {
           {report_.program, report_.context, report_.plan, sweep_.command, sweep_.config, parts_, forced_over_});
   }
 
+  /// Of a search as many as are likely.
+  int points_to_measure() const {
+    if (!plan_.search) return static_cast<int>(plan_.points.size());
+    std::size_t looks = 0;
+    for (const SearchSpace& space : search_spaces(plan_)) looks += likely_looks(space);
+    return static_cast<int>(looks);
+  }
+
+  /// Of the joules that the search goes by. Throws Stop where no meter has any that tell of what is searched.
+  std::string scope_to_search() const {
+    if (const std::string why = why_no_energy(report_.context.meters); !why.empty())
+      throw Stop(exit_environment, fmt::format("--search needs joules, and no meter answers: {}", why));
+    std::vector<std::string> settings;
+    for (const KnobKind kind : kinds_of(plan_)) settings.emplace_back(to_string(kind));
+    const std::vector<std::string> telling = telling_scopes(plan_.device, settings);
+    for (const std::string& scope : telling)
+      if (std::ranges::any_of(report_.context.meters,
+                              [&](const MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
+        return scope;
+    throw Stop(exit_environment,
+               fmt::format("--search: training on {} at other values of {} shows in {} joules, and no meter of these answers",
+                           plan_.device, fmt::join(settings, ", "), fmt::join(telling, " or ")));
+  }
+
   void say_what_runs() {
     const DeviceInfo& device = sweep_.device.info();
     const auto count = [](auto n, const char* one) {
@@ -374,11 +402,10 @@ class Run {
       }
     } catch (const Stop& stop) {
       const bool by_signal = stop.code() == exit_interrupted;
-      interrupted_ =
-          fmt::format("{} in {}: {} of {} points are complete{}",
-                      by_signal ? stop.what() : fmt::format("interrupted ({})", stop.what()), in_flight_,
-                      report_.records.size(), plan_.points.size(),
-                      by_signal ? ", this one will be measured anew as a whole" : "");
+      interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
+                                 by_signal ? stop.what() : fmt::format("interrupted ({})", stop.what()), in_flight_,
+                                 report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
+                                 by_signal ? ", this one will be measured anew as a whole" : "");
       report_.context.warnings.push_back(interrupted_);
       return stop;
     }

@@ -147,7 +147,7 @@ class Sweep : public testing::Test {
     request.axes.front().setting = {{KnobKind::gpu_clock, {clocks}}};
     request.measurement = measurement_;
     request.search = SearchRequest{"energy", max_slowdown, 0, 0};
-    const RunPlan plan = make_plan(request, 1, "cpu");
+    const RunPlan plan = make_plan(request, 1, "cuda");  // the steps go by the GPU's clock, whatever computes
     const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
     const Machines machines(job());
     EnergyWindow energy(job(), machines);

@@ -70,7 +70,8 @@ class FakeAmdNode(Under):
 
 
 class FakeNode(Under):
-    """One package with dram and core inside it; the package's counter wraps soon. `watts` by zone."""
+    """One package with dram and core inside it; the package's counter wraps soon. `watts` by zone: a number, or what says
+    the watts of now."""
 
     def __init__(self, folder, watts):
         self.tree = pathlib.Path(folder)
@@ -82,7 +83,8 @@ class FakeNode(Under):
             path.mkdir(parents=True)
             for file, text in (("name", name), ("enabled", "1"), ("max_energy_range_uj", RANGE_UJ), ("energy_uj", 1)):
                 (path / file).write_text(f"{text:\n<{WIDTH}}" if file == "energy_uj" else f"{text}\n")
-            self.zones[path / "energy_uj"] = (RANGE_UJ - round(power * 5e6), power)
+            watts_now = power if callable(power) else lambda power=power: power
+            self.zones[path / "energy_uj"] = (RANGE_UJ - watts_now() * 5e6, watts_now)
         self.files = {path: os.open(path, os.O_WRONLY) for path in self.zones}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run)
@@ -98,9 +100,12 @@ class FakeNode(Under):
             os.close(file)
 
     def run(self):
-        start = time.monotonic()
+        before, counts = time.monotonic(), {path: first for path, (first, _) in self.zones.items()}
         while not self.ended.wait(0.005):
-            for path, (first, power) in self.zones.items():
-                value = (first + round(power * 1e6 * (time.monotonic() - start))) % RANGE_UJ
+            now = time.monotonic()
+            passed, before = now - before, now
+            for path, (_, watts_now) in self.zones.items():
+                counts[path] += 1e6 * watts_now() * passed
+                value = round(counts[path]) % RANGE_UJ
                 # In place, as the kernel: readers keep the file open. One call of one length shows the old or the new line.
                 os.pwrite(self.files[path], f"{value:\n<{WIDTH}}".encode(), 0)

@@ -162,6 +162,19 @@ class Faults(Case):
         self.assert_ran(tool("restore", **self.env))
         self.assert_put_back()
 
+    def test_an_interrupted_run_whose_clock_cannot_be_put_back(self):
+        """3, not 5: who queues a run again on 5 would do so with the clock still set."""
+        process = self.start_sweep()
+        self.gpus.set("deny_set", 1)
+        os.kill(process.pid, signal.SIGUSR1)
+        out, err = process.communicate(timeout=40)
+        self.assertEqual(process.returncode, 3, out + err)
+        self.assertIn("settings could not be put back", err)
+        self.assertTrue(self.journal_is_there())
+        self.gpus.set("deny_set", 0)
+        self.assert_ran(tool("restore", **self.env))
+        self.assert_put_back()
+
     def test_two_runs_that_want_to_set(self):
         first = self.start_sweep()
         second = run(*SWEEP, "--out", self.folder / "second", **self.env)

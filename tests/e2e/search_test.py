@@ -1,38 +1,60 @@
-"""A search over clocks, over the stand-in driver: whose power falls with its clock while the CPU trains as fast as before, so
-that the lowest clock is the best."""
+"""A search over power limits of the CPU, whose power follows its limit while it trains as fast as before, so that the
+lowest limit is the best; and over clocks of a GPU that does not train."""
 import json
+import subprocess
 import unittest
 
-from support import Case, FakeGpus, only_root, run, tool
+from fake_node import FakeNode
+from support import BIN, Case, FakeGpus, SiteTool, environment, only_root, run, tool
 
-SEARCH = ["--model", "resnet-tiny", "--threads", 1, "--window", 0.3, "--trials", 3, "--gpu-clock", "600:1980:345", "--search", "energy",
-          "--max-slowdown", "90%"]
+SEARCH = ["--model", "resnet-tiny", "--threads", 1, "--window", 0.3, "--trials", 3, "--search", "energy", "--max-slowdown", "90%"]
+LIMITS = ["--cpu-power-limit", "50:90:10"]
+CLOCKS = ["--gpu-clock", "600:1980:345"]
 
 
 class Search(Case):
     def setUp(self):
         only_root()
         super().setUp()
-        (self.folder / "nvml").mkdir()
-        (self.folder / "run").mkdir(mode=0o700)
+        for name in ("nvml", "run"):
+            (self.folder / name).mkdir(mode=0o700)
         self.gpus = FakeGpus(self.folder / "nvml", 1)
         self.env = {**self.gpus.environment, "TRAINWATT_RUN_DIR": self.folder / "run" / "trainwatt"}
+        self.site = SiteTool(self.folder / "site", "cpu_power_limit_w", 100, minimum=10, maximum=200)
+        self.last = 100.0
+
+    def watts(self):
+        """Half of the limit, and of the last one while it is written."""
+        text = self.site.value.read_text().strip()
+        self.last = float(text) if text else self.last
+        return self.last / 2
+
+    def search(self, node, *args):
+        command = [*node.command(), str(BIN / "trainwatt-train"), *map(str, args)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment(**self.env))
 
     def test_the_best_setting_is_claimed_with_evidence_and_a_run_cut_short_goes_on(self):
-        process = run(*SEARCH, "--out", self.out, timeout=100, **self.env)
+        node = FakeNode(self.folder / "tree", {"package-0": self.watts})
+        node.or_skip()
+        with node:
+            self.search_and_go_on(node)
+
+    def search_and_go_on(self, node):
+        process = self.search(node, *SEARCH, *LIMITS, "--site", self.site.file, "--out", self.out)
         self.assert_ran(process)
         self.assertIn("were not looked at", process.stdout)
-        self.assertEqual(self.gpus.all("lock_mhz"), [0])
+        self.assertIn("search: by package joules", process.stderr, "though a GPU answers, too")
+        self.assertEqual(self.site.value.read_text(), "100\n")
         report = self.report()
         (outcome,) = report["search"]
-        self.assertTrue(outcome["best"].endswith("/gpu_clock=600/again"), outcome)
-        self.assertEqual((outcome["merit"], outcome["scope"], outcome["points"]), ("energy", "device", 5))
+        self.assertTrue(outcome["best"].endswith("/cpu_power_limit=50/again"), outcome)
+        self.assertEqual((outcome["merit"], outcome["scope"], outcome["points"]), ("energy", "package", 5))
         self.assertLess(outcome["merit_ratio"]["value"], 0.9)
         self.assertEqual(len(report["records"]), outcome["measured"] + 3)
         self.assert_ran(tool("validate", self.out / "report.json"))
         shown = tool("show", self.out / "report.json").stdout
         self.assertIn("Pareto front", shown)
-        self.assertIn("gpu_clock=600: device energy a sample -", shown)
+        self.assertIn("cpu_power_limit=50: package energy a sample -", shown)
 
         forged = json.loads((self.out / "report.json").read_text())
         forged["search"][0]["merit_ratio"]["value"] = 0.1
@@ -43,7 +65,7 @@ class Search(Case):
         lines = (self.out / "records.jsonl").read_text().splitlines(keepends=True)
         (self.out / "records.jsonl").write_text("".join(lines[:-2]))
         (self.out / "report.json").unlink()
-        self.assert_ran(run("--resume", self.out, timeout=100, **self.env))
+        self.assert_ran(self.search(node, "--resume", self.out))
         resumed = self.report()
         self.assertEqual(resumed["records"][:-2], report["records"][:-2], "none is measured twice")
         self.assertEqual(len(resumed["records"]), len(report["records"]))
@@ -51,10 +73,16 @@ class Search(Case):
         self.assert_ran(tool("validate", self.out / "report.json"))
 
     def test_without_a_meter_nothing_is_measured(self):
-        process = run(*SEARCH, "--out", self.out)
+        process = run(*SEARCH, *CLOCKS, "--out", self.out)
         self.assertEqual(process.returncode, 3)
         self.assertIn("--search needs joules, and no meter answers", process.stderr)
         self.assertFalse(self.out.exists())
+
+    def test_joules_of_a_gpu_that_does_not_train_are_not_searched(self):
+        process = run(*SEARCH, *CLOCKS, "--out", self.out, **self.env)
+        self.assertEqual(process.returncode, 3)
+        self.assertIn("training on cpu at other values of gpu_clock_mhz shows in node joules", process.stderr)
+        self.assertFalse((self.out / "records.jsonl").exists())
 
 
 if __name__ == "__main__":

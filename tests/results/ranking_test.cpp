@@ -65,12 +65,42 @@ TEST(Ranking, AmongEqualsTheOrderOfTheRun) {
 
 TEST(Ranking, TheScopeIsThatOfMostRecords) {
   std::vector<Record> records = {record("a", 1), record("b", 2)};
-  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "device") << "of none the first";
+  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "node") << "of none the widest";
   records[0].summary.flops_per_w["node"] = records[0].summary.samples_per_s;
   EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "node");
   EXPECT_EQ(text_of(order_by(*find_merit("efficiency"), "", records)), "node FLOP/J");
   EXPECT_EQ(order_by(*find_merit("throughput"), "", records).scope, "");
   EXPECT_EQ(find_merit("speed"), nullptr);
+}
+
+TEST(Ranking, TheScopeTellsOfWhatTrains) {
+  std::vector<Record> records = {record("a", 1, 3), record("b", 2, 4), record("c", 3)};
+  for (Record& one : records) {
+    one.workload.device = "cpu";
+    one.summary.flops_per_w["device"] = one.summary.samples_per_s;  // an idle GPU's
+  }
+  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "package");
+  EXPECT_EQ(order_by(*find_merit("efficiency"), "device", records).scope, "device") << "asked for";
+  records[1].workload.device = "cuda";
+  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "node") << "all else is of one of the two only";
+}
+
+TEST(Ranking, NoOrderIsClaimedThatIsNone) {
+  const std::vector<Record> records = {record("a", 1), record("b", 2)};
+  const Order by = order_by(*find_merit("efficiency"), "", records);
+  EXPECT_EQ(explain(by, records), "no valid point has node FLOP/J: in the order of the run");
+  const Order by_speed = order_by(*find_merit("throughput"), "", records);
+  EXPECT_EQ(explain(by_speed, records), "by samples/s, best first; points that do not count come last");
+}
+
+TEST(Ranking, SamplesOfTwoNetworksHaveAnOrderEach) {
+  std::vector<Record> records = {record("g", 1, 5), record("r", 100, 4), record("h", 2, 7), record("s", 200, 6)};
+  for (const std::size_t i : {0u, 2u}) records[i].workload.hash = "gpt2";
+  for (const std::size_t i : {1u, 3u}) records[i].workload.hash = "resnet";
+  EXPECT_EQ(order(records, "throughput"), "hgsr");
+  EXPECT_EQ(explain(order_by(*find_merit("throughput"), "", records), records),
+            "by samples/s, best first within each workload; points that do not count come last");
+  EXPECT_EQ(order(records, "efficiency"), "hsgr") << "FLOPs are of any";
 }
 
 TEST(Ranking, EveryMeritIsInTheTable) {
@@ -79,7 +109,7 @@ TEST(Ranking, EveryMeritIsInTheTable) {
       const Order by = order_by(merit, "", report.records);
       if (!merit.of(report.records[0].summary, by.scope)) continue;  // as a target's, where there is none
       const std::string all = summary_table(report, {false, 400, true, by});
-      EXPECT_TRUE(all.starts_with("  by " + text_of(by) + ", best first")) << all;
+      EXPECT_TRUE(all.starts_with("  " + explain(by, report.records))) << all;
       // In the narrowest table its column is the one that stays.
       const std::string narrow = summary_table(report, {false, 10, true, by});
       const std::string head = narrow.substr(narrow.find("  point"), narrow.find("verdict") - narrow.find("  point"));

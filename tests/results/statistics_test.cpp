@@ -23,6 +23,20 @@ TEST(Statistics, QuantileType7) {
   EXPECT_THROW(quantile(v, 1.1), std::invalid_argument);
 }
 
+// To first order on the logarithm, so that the inverse ratio has the inverse interval, and none is below 0 however wide.
+TEST(Statistics, RatiosOfPositiveFiguresStayPositive) {
+  const Estimate wide{2, -0.2, 4.2, "mean", 3}, narrow{1, 0.99, 1.01, "mean", 3};
+  const Estimate down = ratio(wide, narrow), up = ratio(narrow, wide);
+  EXPECT_DOUBLE_EQ(down.value, 2);
+  EXPECT_GT(*down.low, 0);
+  EXPECT_LT(*down.low, 1);
+  EXPECT_GT(*down.high, 2);
+  EXPECT_DOUBLE_EQ(*up.low, 1 / *down.high);
+  EXPECT_DOUBLE_EQ(*up.high, 1 / *down.low);
+  EXPECT_NEAR(*ratio(narrow, narrow).high, 1 + 0.01 * std::sqrt(2.0), 1e-4);
+  EXPECT_FALSE(ratio(wide, Estimate{1, {}, {}, "single", 1}).low);
+}
+
 TEST(Statistics, Slope) {
   EXPECT_DOUBLE_EQ(slope(std::vector<double>{5, 3, 1, -1}), -2);
   EXPECT_DOUBLE_EQ(slope(std::vector<double>{1, 2, 1}), 0);
