@@ -1,10 +1,14 @@
 #include "bench/plan/forecast.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "bench/plan/search.hpp"
+#include "results/scopes.hpp"
 #include "results/text.hpp"
 
 namespace tw {
@@ -35,29 +39,42 @@ double Forecast::seconds() const {
   double all = 0;
   for (const PointForecast& point : points)
     if (point.obstacle.empty()) all += point.seconds.value_or(0);
-  return all;
+  if (!likely_looks || runs() == unknown()) return all;
+  const auto known = static_cast<double>(runs() - unknown());
+  return all / known * std::min(known + 2, static_cast<double>(*likely_looks));  // two are measured once more
 }
 bool Forecast::is_most() const {
   return std::ranges::any_of(points, [](const auto& point) { return point.obstacle.empty() && point.is_most; });
 }
 
-std::optional<double> window_seconds_of(const Measurement& measurement) {
+bool Forecast::is_least() const {
+  return std::ranges::any_of(points, [](const auto& point) { return point.obstacle.empty() && point.is_least; });
+}
+
+std::optional<double> window_seconds_of(const Measurement& measurement, double step_seconds) {
   if (measurement.steps) return std::nullopt;
-  return measurement.window_seconds * (measurement.trials + warm_up_share) + measurement.ceiling_seconds + set_up_seconds;
+  // A window ends with the step that passes it, a warm-up not before its least number of steps; one more is profiled.
+  const double warm_up = std::max(measurement.window_seconds * warm_up_share, step_seconds * measurement.warmup_steps);
+  return std::max(measurement.window_seconds, step_seconds) * measurement.trials + warm_up + step_seconds +
+         measurement.ceiling_seconds + set_up_seconds;
 }
 
 Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::string(const Point&)>& why_not,
                   const StepSeconds& step_seconds) {
   Forecast all;
   all.nodes = nodes;
+  if (plan.search) {
+    all.likely_looks = 0;
+    for (const SearchSpace& space : search_spaces(plan)) *all.likely_looks += likely_looks(space);
+  }
   const Measurement& measurement = plan.measurement;
   for (const Point& point : plan.points) {
     PointForecast& one = all.points.emplace_back(PointForecast{point.id, why_not(point), {}, false});
     if (!one.obstacle.empty()) continue;
-    if (!point.task) one.seconds = window_seconds_of(measurement);
-    if (one.seconds) continue;
     const std::optional<double> step = step_seconds(point);
-    if (!step) continue;
+    if (!point.task) one.seconds = window_seconds_of(measurement, step.value_or(0));
+    one.is_least = one.seconds && !step;
+    if (one.seconds || !step) continue;
     if (point.task) {
       // An evaluation passes forward only: a third of a step for as many samples.
       const TaskDescription& task = *point.task;
@@ -72,6 +89,21 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
     }
   }
   return all;
+}
+
+std::string search_obstacle(const RunPlan& plan, const Forecast& forecast) {
+  if (!plan.search) return {};
+  std::set<std::string> settings;
+  bool any = false;
+  for (std::size_t i = 0; i < plan.points.size(); ++i) {
+    for (const auto& [kind, value] : plan.points[i].setting) settings.insert(to_string(kind));
+    any = any || (!plan.points[i].setting.empty() && forecast.points[i].obstacle.empty());
+  }
+  if (!any) return "none of its settings can be set";
+  const std::vector<std::string> telling = telling_scopes(plan.device, {settings.begin(), settings.end()});
+  if (std::ranges::none_of(telling, [&](const std::string& scope) { return forecast.maximum_power_w.contains(scope); }))
+    return fmt::format("it needs {} joules, and no meter of these answers", fmt::join(telling, " or "));
+  return {};
 }
 
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
@@ -100,8 +132,11 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
     line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
                                forecast.runs(), forecast.points.size()));
   for (const std::string& why : plan.left_out) line("without", text::printable(why));
+  if (!forecast.search_obstacle.empty()) line("search", "not here: " + forecast.search_obstacle);
+  if (forecast.likely_looks)
+    line("search", fmt::format("is likely to measure {} of them, two once more included", *forecast.likely_looks));
   const double seconds = forecast.seconds();
-  const std::string bound = forecast.is_most() ? "at most " : "about ";
+  const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least about " : "about ";
   std::string time;
   if (forecast.runs() > forecast.unknown())
     time = fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds),
@@ -112,7 +147,7 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   line("time", time.empty() ? "none: no point can run" : time);
   std::string energy;
   for (const auto& [scope, watts] : forecast.maximum_power_w)
-    energy += fmt::format("{}{}: at most {} ({} W a node)", energy.empty() ? "" : "; ", scope,
+    energy += fmt::format("{}{}: at most {} in that time ({} W a node)", energy.empty() ? "" : "; ", scope,
                           text::si(watts * seconds * forecast.nodes, "J"), text::significant(watts));
   if (forecast.maximum_power_w.empty())
     line("energy", "not known: " + forecast.power_reason);
@@ -132,6 +167,7 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
                                   {"reason", point.obstacle}};
     one["seconds"] = point.seconds ? nlohmann::ordered_json(*point.seconds) : nlohmann::ordered_json();
     one["seconds_are_most"] = point.is_most;
+    one["seconds_are_least"] = point.is_least;
     json["points"].push_back(std::move(one));
   }
   json["left_out"] = plan.left_out;
@@ -140,6 +176,8 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
   json["node_hours"] =
       is_known ? nlohmann::ordered_json(forecast.seconds() / 3600 * forecast.nodes) : nlohmann::ordered_json();
   json["points_of_unknown_time"] = forecast.unknown();
+  json["likely_looks"] = forecast.likely_looks ? nlohmann::ordered_json(*forecast.likely_looks) : nlohmann::ordered_json();
+  json["search_obstacle"] = forecast.search_obstacle;
   json["energy_at_most_j"] = nlohmann::ordered_json::object();
   if (is_known)
     for (const auto& [scope, watts] : forecast.maximum_power_w)

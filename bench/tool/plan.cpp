@@ -36,6 +36,7 @@ int plan(const PlanCommand& command) {
   Forecast made = forecast(plan, command.nodes, why_not, [](const Point&) { return std::nullopt; });
   made.maximum_power_w = node.maximum_power_w;
   made.power_reason = fmt::format("no energy meter answers on {}: `trainwatt probe` says why", node.host);
+  made.search_obstacle = search_obstacle(plan, made);
   constexpr std::size_t width = 100;
   fmt::print("{}", command.json ? forecast_json(plan, made) + "\n" : forecast_text(plan, made, width));
   return 0;

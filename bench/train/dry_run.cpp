@@ -1,6 +1,9 @@
 #include "bench/train/dry_run.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdio>
+#include <map>
 
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
@@ -52,13 +55,19 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
     if (why.empty()) why = job.agree(why_too_large(point, plan, job, device.info().threads));
     return why.empty() ? job.broadcast(setting_obstacle(point, node)) : why;
   };
-  const auto step_seconds = [&](const Point& point) {
-    return point.ranks == job.size() ? time_a_step(context, point) : std::nullopt;
+  std::map<std::string, std::optional<double>> known;  // of a workload, at the found settings
+  const auto step_seconds = [&](const Point& point) -> std::optional<double> {
+    if (point.ranks != job.size()) return std::nullopt;
+    const std::string workload = fmt::format("{} {} {} {} {} {}", point.network.name, point.layers.value_or(0), point.precision,
+                                             point.micro_batch, point.accumulate, point.seq_len);
+    const auto found = known.find(workload);
+    return found != known.end() ? found->second : known.emplace(workload, time_a_step(context, point)).first->second;
   };
   Forecast made = forecast(plan, job.nodes(), why_not, step_seconds);
   if (!job.is_root()) return;
   made.maximum_power_w = node.maximum_power_w;
   made.power_reason = "no energy meter answers on " + node.host + ": `trainwatt probe` says why";
+  made.search_obstacle = search_obstacle(plan, made);
   std::printf("%s", forecast_text(plan, made, width).c_str());
 }
 

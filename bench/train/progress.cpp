@@ -73,7 +73,7 @@ void Progress::draw(bool force) {
   const auto interval = terminal_ ? std::chrono::milliseconds(200) : std::chrono::milliseconds(10000);
   if (!force && now - last_ < interval) return;
   last_ = now;
-  std::string shown = fmt::format("[{}/{}] {}: {} · {:.0f} s", number_, points_, id_, stage_, seconds_since(start_));
+  std::string shown = fmt::format("[{}/{}] {}: {} · {:.0f} s", number_, std::max(number_, points_), id_, stage_, seconds_since(start_));
   if (const auto left = pace_.left_seconds(seconds_since(point_start_)); left && *left > 0)
     shown += fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : text::duration(*left));
   if (terminal_) {
@@ -87,7 +87,7 @@ void Progress::draw(bool force) {
 
 void Progress::end_point(const std::string& result, bool was_measured) {
   pace_.finish(seconds_since(point_start_), was_measured);
-  line(fmt::format("[{}/{}] {}: {}", number_, points_, id_, result));
+  line(fmt::format("[{}/{}] {}: {}", number_, std::max(number_, points_), id_, result));
   last_ = Clock::now();
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/plan/abilities.hpp"
+#include "bench/plan/search.hpp"
 
 namespace tw {
 namespace {
@@ -26,6 +27,59 @@ TEST(Forecast, WindowsAddUp) {
   const std::string text = forecast_text(plan, made, 100);
   EXPECT_NE(text.find("8 points, 2 ranks on 3 nodes"), std::string::npos) << text;
   EXPECT_NE(text.find("node-hours on 3 nodes"), std::string::npos) << text;
+}
+
+TEST(Forecast, AWindowIsNotShorterThanItsStep) {
+  RunPlan plan = plan_of("quick");
+  plan.points.resize(1);
+  plan.measurement.window_seconds = 2, plan.measurement.trials = 3, plan.measurement.warmup_steps = 3;
+  plan.measurement.ceiling_seconds = 0;
+  const Forecast slow = forecast(plan, 1, anywhere, [](const Point&) { return 20.0; });
+  EXPECT_GE(slow.seconds(), (3 + 3 + 1) * 20) << "warm-up, trials, the profiled one";
+  EXPECT_LE(slow.seconds(), (3 + 3 + 1) * 20 + 2);
+  EXPECT_EQ(forecast_text(plan, slow, 100).find("at least"), std::string::npos);
+  const Forecast unknown = forecast(plan, 1, anywhere, nobody_knows);
+  EXPECT_LE(unknown.seconds(), 3 * 2 + 2);
+  EXPECT_NE(forecast_text(plan, unknown, 100).find("at least about"), std::string::npos);
+}
+
+RunPlan search_plan(const char* kind_values = "600:1980:15") {
+  Request request;
+  request.axes.emplace_back().model = {"resnet-tiny"};
+  request.axes.front().setting = {{KnobKind::gpu_clock, {kind_values}}};
+  request.search = SearchRequest{"energy", 0.05, 0, 0};
+  return make_plan(request, 1, "cuda");
+}
+
+TEST(Forecast, ASearchIsOfTheLikelyLooks) {
+  const RunPlan plan = search_plan();
+  Forecast made = forecast(plan, 1, anywhere, nobody_knows);
+  ASSERT_EQ(made.points.size(), 94u);
+  ASSERT_TRUE(made.likely_looks);
+  EXPECT_LE(*made.likely_looks, 17u);
+  EXPECT_NEAR(made.seconds(), static_cast<double>(*made.likely_looks) * *made.points[0].seconds, 1e-6);
+  EXPECT_NE(forecast_text(plan, made, 100).find("is likely to measure"), std::string::npos);
+  for (const double best_mhz : {300., 700., 1305., 1900., 3000.}) {
+    std::size_t looks = 3;
+    find_best(search_spaces(plan).at(0), 0.99, [&](std::size_t point) {
+      ++looks;
+      return Look{std::abs(plan.points[point].setting.at(KnobKind::gpu_clock) - best_mhz), 0};
+    });
+    EXPECT_LE(looks, *made.likely_looks) << best_mhz;
+  }
+}
+
+TEST(Forecast, WhatASearchLacksIsNamed) {
+  const RunPlan plan = search_plan("600,900");
+  Forecast made = forecast(plan, 1, anywhere, nobody_knows);
+  EXPECT_EQ(search_obstacle(plan, made), "it needs node or device joules, and no meter of these answers");
+  made.maximum_power_w["package"] = 100;
+  EXPECT_NE(search_obstacle(plan, made), "");
+  made.maximum_power_w["device"] = 100;
+  EXPECT_EQ(search_obstacle(plan, made), "");
+  for (PointForecast& point : made.points) point.obstacle = point.id.find("clock") == std::string::npos ? "" : "no";
+  EXPECT_EQ(search_obstacle(plan, made), "none of its settings can be set");
+  EXPECT_EQ(search_obstacle(plan_of("quick"), made), "");
 }
 
 TEST(Forecast, WhatCannotRunTakesNoTime) {
