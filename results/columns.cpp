@@ -105,6 +105,9 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   for (const Record& r : records)
     for (const auto& [scope, joules] : r.summary.energy_j)
       if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
+  std::erase_if(scopes, [&](const std::string& scope) {  // that nothing was read of
+    return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
+  });
   for (const std::string& scope : scopes) {
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);

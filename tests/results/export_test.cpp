@@ -256,8 +256,9 @@ TEST(Csv, TablesOfTwoMachinesHaveTheSameFigures) {
 TEST(Csv, RowsAreSorted) {
   const Report report = sample_report();
   const std::vector<Row> rows = rows_of(report, order_by(*find_merit("throughput"), "", report.records));
-  EXPECT_EQ(rows[0]["id"], "resnet-tiny/float32/acc1/np2");
-  EXPECT_EQ(rows[1]["id"], "gpt2-tiny/bf16/acc4/np2");
+  // Samples of different networks are not held against each other: networks stand in the order of the run.
+  EXPECT_EQ(rows[0]["id"], "gpt2-tiny/bf16/acc4/np2");
+  EXPECT_EQ(rows[1]["id"], "resnet-tiny/float32/acc1/np2");
   EXPECT_EQ(rows[2]["status"], "unsupported");
 }
 
