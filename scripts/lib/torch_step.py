@@ -176,7 +176,7 @@ def main():
         "model": options.model, "precision": options.precision, "micro_batch": options.micro_batch,
         "seq_len": None if options.model == "resnet-50" else options.seq_len, "compiled": not options.no_compile,
         "samples_per_s": {"median": statistics.median(rates), "min": min(rates), "max": max(rates), "blocks": len(rates)},
-        "loss": float(loss), "torch": torch.__version__,
+        "loss": float(loss.detach()), "torch": torch.__version__,
         "peak_bytes": torch.cuda.max_memory_allocated() if device == "cuda" else None}))
 
 
