@@ -70,7 +70,7 @@ TEST(Forecast, ASearchIsOfTheLikelyLooks) {
 }
 
 TEST(Forecast, WhatASearchLacksIsNamed) {
-  const RunPlan plan = search_plan("600,900");
+  const RunPlan plan = search_plan("600:900:300");
   Forecast made = forecast(plan, 1, anywhere, nobody_knows);
   EXPECT_EQ(search_obstacle(plan, made), "it needs node or device joules, and no meter of these answers");
   made.maximum_power_w["package"] = 100;
