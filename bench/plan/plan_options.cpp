@@ -143,6 +143,15 @@ void check_plan_options(const PlanOptions& options) {
   if (options.steps && options.window_seconds) throw UsageError("--steps and --window exclude each other: give one");
 }
 
+void check_words(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") return;  // a command's own words
+    if (word.starts_with("--") && word.ends_with('='))
+      throw UsageError(fmt::format("{}: needs a value", word.substr(0, word.size() - 1)));
+  }
+}
+
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error)) return unknown_option(app, *extras);
   const std::string what = error.what();

@@ -37,6 +37,8 @@ void add_plan_options(CLI::App& app, PlanOptions& options);
 void check_plan_options(const PlanOptions& options);
 /// Of the four options of a search. Throws UsageError.
 SearchRequest search_of(const PlanOptions& options);
+/// Throws UsageError for `--option=` with nothing behind it, in whose place CLI11 may take the next word.
+void check_words(int argc, const char* const* argv);
 /// What was wrong with a command line, with the nearest known option.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);
 

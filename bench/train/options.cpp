@@ -65,6 +65,7 @@ ParseResult parse_options(int argc, char** argv) {
   app.allow_extras(false);
 
   try {
+    check_words(argc, argv);
     app.parse(argc, argv);
     if (app.count("--threads") > 0) check_range("--threads", options.threads, 1, most_threads());
     if (!(options.bucket_mib >= 4.0 / 1024 && options.bucket_mib <= 65536))
