@@ -3,7 +3,8 @@
 # Here and not in that room: CMake wants a language enabled above everything that links it.
 #
 # Architectures are explicit, never `native`: -DCMAKE_CUDA_ARCHITECTURES=… or the environment's CUDAARCHS; else machine
-# code for A100 (80) and H100/H200 (90) with PTX of 90 for what came later.
+# code for A100 (80), H100/H200 (90), B200 (100) and RTX PRO Blackwell (120), as far as the toolkit knows them, with PTX of
+# the newest of these for what came later.
 set(TRAINWATT_CUDA_FOUND OFF)
 if(NOT TRAINWATT_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "TRAINWATT_CUDA is '${TRAINWATT_CUDA}'; it must be AUTO, ON or OFF")
@@ -37,12 +38,36 @@ macro(tw_find_nvcc)
   endif()
 endmacro()
 
+# VARIABLE := "80-real;90-real;100-real;120" less what nvcc does not know; the last one has PTX, too.
+function(tw_default_architectures variable)
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
+  string(REGEX MATCHALL "compute_[0-9]+" known "${known}")
+  set(chosen "")
+  foreach(architecture 80 90 100 120)
+    if("compute_${architecture}" IN_LIST known)
+      list(TRANSFORM chosen REPLACE "^([0-9]+)$" "\\1-real")
+      list(APPEND chosen ${architecture})
+    endif()
+  endforeach()
+  if(NOT chosen)
+    message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} --list-gpu-arch knows none of 80, 90, 100, 120; name the architectures "
+                        "with -DCMAKE_CUDA_ARCHITECTURES=…, or use TRAINWATT_CUDA=OFF")
+  endif()
+  set(${variable} ${chosen} PARENT_SCOPE)
+endfunction()
+
 if(TRAINWATT_HPC AND NOT TRAINWATT_CUDA STREQUAL "OFF")
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  set(architectures_given OFF)
+  if(DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
+    set(architectures_given ON)
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES 80)  # what nvcc is tried with
   endif()
   tw_find_nvcc()
   if(NOT missing)
+    if(NOT architectures_given)
+      tw_default_architectures(CMAKE_CUDA_ARCHITECTURES)
+    endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 12 and later have C++20

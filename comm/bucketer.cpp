@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "models/compute/error.hpp"
@@ -21,6 +22,10 @@ Bucketer::Bucketer(Communicator& communicator, std::int64_t bucket_bytes, Start 
   if (bucket_bytes < element_bytes)
     throw Error(Failure::usage, "a gradient bucket of " + text(bucket_bytes) + " bytes holds nothing; " +
                                     text(element_bytes) + " is the least");
+}
+
+std::int64_t Bucketer::piece_bytes() const {
+  return start_ == Start::when_full ? bucket_bytes_ : std::numeric_limits<std::int64_t>::max();
 }
 
 void Bucketer::check_buffer(const Tensor& flat_gradients) {
@@ -49,7 +54,7 @@ void Bucketer::finish(Stream& stream, Tensor flat_gradients) {
   while (reduced_ < flat_gradients.count())
     reduce(stream, flat_gradients, std::min(reduced_ + bucket, flat_gradients.count()));
   announced_ = reduced_ = 0;
-  if (bucket_ > 0) stream.wait(*marks_[bucket_ - 1].done);  // the side stream keeps order: the last one ends last
+  if (bucket_ > 0) stream.wait(*pending_.back().done);  // the side stream keeps order: the last one ends last
   bucket_ = 0;
 }
 
@@ -57,6 +62,8 @@ void Bucketer::reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t
   const Tensor bucket = flat_gradients.slice(reduced_, {end - reduced_});
   if (communicator_.side_stream()) {
     reduce_beside(stream, bucket);
+  } else if (communicator_.size() == 1) {
+    communicator_.all_reduce(stream, bucket, Reduction::sum);  // nothing moves, and nobody is to be waited for
   } else {
     stream.synchronize();  // what is still being computed is not communication
     const auto start = std::chrono::steady_clock::now();
@@ -71,26 +78,29 @@ void Bucketer::reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t
 
 void Bucketer::reduce_beside(Stream& stream, const Tensor& bucket) {
   Stream& side = *communicator_.side_stream();
-  if (bucket_ == marks_.size())
-    marks_.push_back({communicator_.create_event(), communicator_.create_event(), communicator_.create_event()});
-  Marks& marks = marks_[bucket_++];
-  take_time(marks);  // of the step before: it is over, or this waits for it
+  if (pending_.size() >= most_pending) take_oldest_time();
+  if (free_.empty())
+    free_.push_back({communicator_.create_event(), communicator_.create_event(), communicator_.create_event()});
+  pending_.push_back(std::move(free_.front()));
+  free_.pop_front();
+  ++bucket_;
+  Marks& marks = pending_.back();
   marks.ready->record(stream);
   side.wait(*marks.ready);
   marks.begun->record(side);
   communicator_.all_reduce(side, bucket, Reduction::sum);
   marks.done->record(side);
-  marks.is_pending = true;
 }
 
-void Bucketer::take_time(Marks& marks) {
-  if (!marks.is_pending) return;
+void Bucketer::take_oldest_time() {
+  Marks& marks = pending_.front();
   statistics_.seconds += marks.done->seconds_since(*marks.begun);
-  marks.is_pending = false;
+  free_.push_back(std::move(marks));
+  pending_.pop_front();
 }
 
 BucketStatistics Bucketer::take_statistics() {
-  for (Marks& marks : marks_) take_time(marks);
+  while (!pending_.empty()) take_oldest_time();
   return std::exchange(statistics_, {});
 }
 

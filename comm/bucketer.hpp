@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "comm/communicator.hpp"
 
@@ -44,6 +44,8 @@ class Bucketer {
   void finish(Stream& stream, Tensor flat_gradients);
 
   std::int64_t bucket_bytes() const { return bucket_bytes_; }
+  /// Ranges of this many bytes or more start the same collectives as their parts would.
+  std::int64_t piece_bytes() const;
   /// Waits for the collectives beside the computation.
   BucketStatistics take_statistics();
 
@@ -55,17 +57,18 @@ class Bucketer {
   /// Of one bucket on the side stream.
   struct Marks {
     std::unique_ptr<Event> ready, begun, done;
-    bool is_pending = false;  // recorded, and not yet in the statistics
   };
-  void take_time(Marks& marks);
+  /// Buckets whose times may wait to be read, so that the host waits for none that is new.
+  static constexpr std::size_t most_pending = 1024;
+  void take_oldest_time();
 
   Communicator& communicator_;
   std::int64_t bucket_bytes_;
   Start start_;
   void* buffer_ = nullptr;
   std::int64_t announced_ = 0, reduced_ = 0;  ///< elements, from the buffer's begin
-  std::vector<Marks> marks_;                  // by bucket of a step
-  std::size_t bucket_ = 0;
+  std::deque<Marks> pending_, free_;          // pending: recorded, and not yet in the statistics; oldest first
+  std::size_t bucket_ = 0;                    // of the step
   BucketStatistics statistics_;
 };
 

@@ -19,6 +19,12 @@ const std::vector<CommunicatorKind>& communicators() {
   return kinds;
 }
 
+std::string why_no_communicator(const std::string& name, Job& job, Device& device) {
+  for (const CommunicatorKind& kind : communicators())
+    if (name == kind.name) return job.agree(kind.why_not(job, device));
+  return {};
+}
+
 std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, Device& device) {
   std::string known, reasons;
   for (const CommunicatorKind& kind : communicators()) {

@@ -21,6 +21,9 @@ struct CommunicatorKind {
 /// All communicators compiled into this program, best first.
 const std::vector<CommunicatorKind>& communicators();
 
+/// Why the named one cannot serve the job, the first failing rank's reason; empty where it can, and for "". Collective.
+std::string why_no_communicator(const std::string& name, Job& job, Device& device);
+
 /// The named one, or for "" the first that serves all ranks. Collective. Throws Error{usage} that lists the names
 /// known, Error{unsupported} with the reason where it cannot serve, on all ranks alike. The communicator must end
 /// before the job and the device do.

@@ -30,6 +30,12 @@ std::vector<Tensor> place_all(const std::vector<ActivationSpec>& specs, std::siz
   return tensors;
 }
 
+/// Of the stage's blocks, from its first on, those with one region for saved tensors.
+std::size_t sharing(const ExecutorOptions& options, std::size_t blocks) {
+  const int recomputed = options.recomputed - options.first;
+  return recomputed <= 0 ? 0 : std::min(static_cast<std::size_t>(recomputed) + 1, blocks);
+}
+
 }  // namespace
 
 ActivationPlan::ActivationPlan(const std::vector<std::unique_ptr<Block>>& blocks, const ExecutorOptions& options) {
@@ -51,15 +57,16 @@ ActivationPlan::ActivationPlan(const std::vector<std::unique_ptr<Block>>& blocks
     const ActivationSpec output = blocks[i]->output();
     outputs.push_back(output.dims.rank() > 0 ? place(output, take(bytes_of({output}))) : Tensor{});
   }
-  std::size_t largest_saved = 0, largest_scratch = 0;
+  const std::size_t own_saved = begin + sharing(options, end - begin);
+  std::size_t largest_shared = 0, largest_scratch = 0;
   for (std::size_t i = begin; i < end; ++i) {
-    largest_saved = std::max(largest_saved, bytes_of(blocks[i]->saved()));
+    if (i < own_saved) largest_shared = std::max(largest_shared, bytes_of(blocks[i]->saved()));
     largest_scratch = std::max(largest_scratch, bytes_of(blocks[i]->scratch()));
   }
-  const std::size_t shared_saved = options.recompute ? take(largest_saved) : 0;
+  const std::size_t shared_saved = take(largest_shared);
   for (std::size_t i = begin; i < end; ++i) {
     const std::vector<ActivationSpec> specs = blocks[i]->saved();
-    saved.push_back(place_all(specs, options.recompute ? shared_saved : take(bytes_of(specs))));
+    saved.push_back(place_all(specs, i < own_saved ? shared_saved : take(bytes_of(specs))));
   }
 
   // What is used again and again.
@@ -96,12 +103,9 @@ void ActivationPlan::bind(void* region) {
 
 Executor::Executor(Device& device, Stream& stream, const std::vector<std::unique_ptr<Block>>& blocks,
                    const ExecutorOptions& options)
-    : device_(device),
-      stream_(stream),
-      recompute_(options.recompute),
-      plan_(blocks, options),
-      region_(device, plan_.bytes) {
+    : device_(device), stream_(stream), plan_(blocks, options), region_(device, plan_.bytes) {
   plan_.bind(region_.data());
+  sharing_ = sharing(options, plan_.outputs.size());
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
     Block* block = blocks[static_cast<std::size_t>(options.first) + i].get();
     blocks_.push_back(block);
@@ -127,6 +131,7 @@ BlockRun& Executor::prepare(std::size_t i, const MicroBatch& batch, bool trainin
   run.targets = batch.targets;
   run.loss = batch.loss;
   run.correct = batch.correct;
+  run.scalars = batch.scalars;
   run.backward_follows = training;
   run.update_statistics = training;
   return run;
@@ -148,7 +153,7 @@ void Executor::backward(const MicroBatch& batch, const Listener& listener) {
   listener_ = &listener;
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     BlockRun& run = prepare(i, batch, true);
-    if (recompute_ && i + 1 < blocks_.size()) {  // the last block's saved tensors are still there
+    if (i + 1 < sharing_) {  // those of the last that shares are still there
       run.update_statistics = false;
       blocks_[i]->forward(run, input_of(i), plan_.outputs[i]);
     }
@@ -163,7 +168,7 @@ std::vector<std::pair<std::string, Tensor>> Executor::kept() const {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const std::string block = blocks_[i]->name();
     if (plan_.outputs[i]) tensors.emplace_back(block + "/output", plan_.outputs[i]);
-    if (recompute_) continue;
+    if (i < sharing_) continue;
     const std::vector<ActivationSpec> specs = blocks_[i]->saved();
     for (std::size_t k = 0; k < specs.size(); ++k) tensors.emplace_back(block + "/" + specs[k].name, plan_.saved[i][k]);
   }

@@ -1,8 +1,9 @@
 // Runs a chain of blocks, or a stage of it, over memory planned once.
 //
 // Memory: the output of each block (it is the next one's input) and its saved tensors live from forward to backward;
-// with `recompute` only the outputs do, and one region, as large as the largest block needs, is filled again by running
-// a block's forward before its backward. Scratch is one region for all blocks. The gradients of outputs alternate
+// of the first `recomputed` blocks only the outputs do. Their saved tensors share one region, as large as the largest
+// needs, with those of the block behind them, which is the last to fill it before backward; each of the others fills it
+// again by running its forward before its backward. Scratch is one region for all blocks. The gradients of outputs alternate
 // between two regions.
 #pragma once
 
@@ -18,7 +19,7 @@
 namespace tw {
 
 struct ExecutorOptions {
-  bool recompute = false;
+  int recomputed = 0;        ///< blocks of the network, from its first on, whose forward is run again
   int first = 0, last = -1;  ///< blocks [first, last); −1: to the end
 };
 
@@ -41,6 +42,7 @@ struct ActivationPlan {
 struct MicroBatch {
   Tensor inputs, targets;   ///< device memory
   Tensor loss, correct;     ///< float32 (1), int32 (1)
+  const StepScalars* scalars = nullptr;  ///< device memory; where the loss is scaled
   bool accumulate = false;  ///< add to the parameter gradients
 };
 
@@ -69,8 +71,8 @@ class Executor {
   Tensor output_gradient() const { return plan_.output_gradients.back(); }
   Tensor input_gradient() const { return plan_.input_gradient; }
 
-  /// What a finished micro-batch left: each block's output as {"block/output", tensor}, and, without recompute, its
-  /// saved tensors as {"block/tensor", tensor}. Valid until the next forward.
+  /// What a finished micro-batch left: each block's output as {"block/output", tensor}, and, of those whose
+  /// saved tensors stay, these as {"block/tensor", tensor}. Valid until the next forward.
   std::vector<std::pair<std::string, Tensor>> kept() const;
 
   /// Bytes held.
@@ -82,7 +84,7 @@ class Executor {
 
   Device& device_;
   Stream& stream_;
-  bool recompute_;
+  std::size_t sharing_ = 0;  ///< blocks of the stage with one region for saved tensors; all but the last are recomputed
   ActivationPlan plan_;
   Buffer region_;
   std::vector<Block*> blocks_;

@@ -1,5 +1,6 @@
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 tw_library(tw_models
+  data/batch_loader.cpp
   data/gaussian.cpp
   data/image_source.cpp
   data/synthetic_data.cpp
@@ -12,10 +13,13 @@ tw_library(tw_models
   layers/resnet.cpp
   optimizers/optimizer.cpp
   parameters.cpp
+  step_ring.cpp
   trainer.cpp
+  trainer_export.cpp
   workspace_estimate.cpp
 )
 target_link_libraries(tw_models PUBLIC tw_catalog tw_compute PRIVATE OpenMP::OpenMP_CXX)
 # The same bits from each instruction set (see the file); without errno and traps, which nobody reads, its loops vectorise.
 set_source_files_properties(data/gaussian.cpp PROPERTIES
   COMPILE_OPTIONS "-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
+set_source_files_properties(data/image_source.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)  # synthetic.hpp

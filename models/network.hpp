@@ -9,6 +9,7 @@
 
 #include "models/catalog/description.hpp"
 #include "models/compute/device.hpp"
+#include "models/compute/precision.hpp"
 
 namespace tw {
 
@@ -52,8 +53,9 @@ struct BlockRun {
   Tensor targets{};               ///< int32
   Tensor loss{};                  ///< float32 (1), written by the last block: in backward, or in forward for evaluation
   Tensor correct{};               ///< int32 (1), likewise
+  const StepScalars* scalars = nullptr;  ///< device memory; where the loss is scaled: by its loss_scale
   bool backward_follows = true;   ///< false: evaluation, the last block's forward computes the loss only
-  bool update_statistics = true;  ///< false: leave running statistics alone (evaluation, recomputed forward)
+  bool update_statistics = true;  ///< false: leave running statistics and scales alone (evaluation, recomputed forward)
   /// Called by backward once its work is enqueued, with an index into the block's parameters(), last parameter first. A
   /// parameter is announced by its owner, after every block that shares it.
   std::function<void(int)> gradient_ready{};
@@ -92,7 +94,7 @@ class Block {
 
 /// Builds the blocks of a described network for one micro-batch shape. seq_len is ignored for images.
 /// Throws Error{usage} for a batch, sequence or description that does not fit.
-std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, DType precision,
+std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, Precision precision,
                                                  std::int64_t micro_batch, std::int64_t seq_len);
 
 }  // namespace tw

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "models/compute/error.hpp"
+#include "models/compute/philox.hpp"
 #include "models/data/gaussian.hpp"
-#include "models/data/philox.hpp"
 
 namespace tw {
 namespace {

@@ -27,11 +27,13 @@ OptimizerConfig default_optimizer(const NetworkDescription& network);
 
 struct TrainerConfig {
   NetworkDescription network;
-  DType precision = DType::float32;
+  Precision precision = Precision::float32;
   std::int64_t micro_batch = 1, seq_len = 0, accumulate = 1;
   OptimizerConfig optimizer;
   std::uint64_t seed = 1;
-  bool recompute = false;   ///< keep block inputs only, run each block's forward again before its backward
+  bool graphs = true;       ///< record the step once and launch it as a whole, where the device can; else call by call
+  /// Layers (catalog's layer_count), the first ones, of which inputs alone are kept: forward runs again in backward.
+  int recomputed_layers = 0;
   int rank = 0, ranks = 1;  ///< which part of the global batch is ours
 };
 
@@ -54,7 +56,10 @@ struct PhaseSeconds {
 struct StepResult {
   double loss = 0;           ///< mean over this rank's micro-batches; the caller averages over ranks
   double gradient_norm = 0;  ///< of the global gradient, before clipping
-  PhaseSeconds phases;
+  double loss_scale = 1;     ///< after it; 1 where the loss is not scaled
+  std::int64_t skipped_steps = 0;  ///< of all so far, those whose gradients were not finite: they changed nothing
+  double seconds = 0;        ///< from its first sample to its last result, by the device's events
+  PhaseSeconds phases{};
 };
 
 /// What a network makes of held-out samples, without learning from them.
@@ -72,6 +77,8 @@ struct GradientRange {
 /// Where gradients leave for other ranks. `ready` is called on the last micro-batch of a step, once per parameter, in
 /// the order of the flat buffer (reverse of forward); `finish` must leave the sum over ranks in the buffer.
 struct GradientSync {
+  /// `ready` may be called once for neighbouring parameters together, of this many bytes or more: where a graph ends.
+  std::int64_t piece_bytes = 0;
   std::function<void(Stream&, Tensor flat_gradients, GradientRange)> ready;
   std::function<void(Stream&, Tensor flat_gradients)> finish;
 };
@@ -82,6 +89,17 @@ class Trainer {
   ~Trainer();
   /// One optimizer step: `accumulate` micro-batches of synthetic data, gradients summed and synchronised, update.
   StepResult step(const GradientSync& sync);
+  /// The same, enqueued: on an asynchronous device the host goes on, and waits only for the oldest step in flight once
+  /// most_ahead, or as many as set_ahead() says, are there. `sync` must not wait for the stream either.
+  void enqueue_step(const GradientSync& sync);
+  /// Waits for all steps; the results of those enqueued since the last call, in their order.
+  std::vector<StepResult> collect();
+  void set_ahead(int steps);
+  /// Whether enqueue_step() returns before the step is done.
+  bool runs_ahead() const;
+  /// Whether steps but the first go through graphs.
+  bool uses_graphs() const;
+  static constexpr int most_ahead = 32;
   /// Held-out samples [batch_index · micro_batch, (batch_index + 1) · micro_batch); weights, gradients, optimizer state and
   /// running statistics stay as they are. The same on every rank, whatever the number of ranks. ResNets normalise by the
   /// statistics of the micro-batch here too, so that the result does not depend on which rank saw what before.

@@ -39,11 +39,11 @@ double default_maximum_watts(EnergyScope scope) {
     case EnergyScope::dram:
       return 500;
     case EnergyScope::node:
-      return 8000;
+      return 20'000;
     case EnergyScope::device:
       return 2000;
   }
-  return 8000;
+  return 20'000;
 }
 
 #define TW_ENERGY_SOURCE(name) std::vector<MeterFinding> name##_find_meters(const MeterOptions& options);

@@ -29,7 +29,8 @@ const char* to_string(EnergyMethod method);
 enum class EnergyScope { device, package, dram, node };
 const char* to_string(EnergyScope scope);
 /// Assumed upper bound of one sensor's power where the hardware states none; well above any part on sale in 2025 (CPU
-/// packages up to 500 W nominal, MI300A 760 W; 24 memory modules of 15 W; an 8-socket board).
+/// packages up to 500 W nominal, MI300A 760 W; 24 memory modules of 15 W; nodes of eight GPUs: DGX B200 14.3 kW by its
+/// user guide).
 double default_maximum_watts(EnergyScope scope);
 
 /// A window that a meter cannot tell the joules of, though it goes on: `reason` is "gap" (it was not sampled in
@@ -55,6 +56,9 @@ class EnergyMeter {
   virtual double joules_between(const EnergySample& from, const EnergySample& to) { return to.joules - from.joules; }
   /// Time between changes of the counter, in seconds, measured when the meter was opened.
   virtual double update_period_seconds() const = 0;
+  /// The longest time between changes, or samples, that touch the window between two of its readings: its uncertainty's
+  /// period (DESIGN §8.9), at least update_period_seconds(). May run while another thread reads.
+  virtual double longest_period_seconds(const EnergySample&, const EnergySample&) { return update_period_seconds(); }
   /// Seconds after which a counter that is not read may wrap unseen at maximum power, or is not known to have gone on;
   /// infinity where neither can be.
   virtual double wrap_seconds() const = 0;
@@ -97,7 +101,7 @@ struct MeterOptions {
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
 /// estimate, which options ask for: none without). `choose` may then take findings away, or leave them out as
 /// "not_visible", before power/arbitration.hpp decides what is counted (DESIGN §8.3).
-/// Takes up to half a second a source, in which update periods are measured. Call on one rank per node only (the caller
+/// Takes up to a second a source, in which update periods are measured. Call on one rank per node only (the caller
 /// chooses the reader).
 using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const ChooseMeters& choose = {});

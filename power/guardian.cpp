@@ -7,14 +7,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <system_error>
+#include <thread>
 
 namespace tw {
 namespace {
 
 constexpr int kept = 3;  // the one file besides the three standard ones
+constexpr auto longest_pause = std::chrono::minutes(5);
 
 void close_all_but_kept() {
   if (close_range(kept + 1, ~0U, 0) == 0) return;
@@ -23,7 +26,7 @@ void close_all_but_kept() {
   for (rlim_t fd = kept + 1; fd < limit.rlim_cur && fd < 1 << 20; ++fd) close(static_cast<int>(fd));
 }
 
-[[noreturn]] void guard(int end, const Owner& run, const KnobFinder& find) {
+[[noreturn]] void guard(int end, const Owner& run, const KnobFinder& find, std::chrono::milliseconds patience) {
   setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE}) std::signal(signal, SIG_IGN);
   sigset_t none;
@@ -53,8 +56,14 @@ void close_all_but_kept() {
     RestoreOptions options;
     options.find = find;
     options.only_of = run;
-    options.wait = std::chrono::minutes(1);
-    _exit(restore_journals(options).complete() ? 0 : 1);
+    options.wait = patience;
+    for (std::chrono::milliseconds pause = patience;;
+         pause = std::min<std::chrono::milliseconds>(2 * pause, longest_pause)) {
+      const RestoreSummary summary = restore_journals(options);
+      if (summary.complete()) _exit(0);
+      if (summary.locked.empty()) _exit(1);  // a knob that failed does so again; the journal stays
+      std::this_thread::sleep_for(pause);
+    }
   } catch (...) {
     _exit(1);  // nobody to tell; the journal stays for `trainwatt restore`
   }
@@ -62,7 +71,7 @@ void close_all_but_kept() {
 
 }  // namespace
 
-Guardian::Guardian(KnobFinder find) {
+Guardian::Guardian(KnobFinder find, std::chrono::milliseconds patience) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::system_error(errno, std::generic_category(), "socketpair for the guardian");
@@ -74,7 +83,7 @@ Guardian::Guardian(KnobFinder find) {
   pid_ = fork();
   if (pid_ == 0) {
     close(ends[0]);
-    guard(ends[1], run, find);
+    guard(ends[1], run, find, patience);
   }
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -11,8 +11,9 @@
 // It lives in its own session, so that no signal to the job's process group or terminal reaches it, ignores SIGINT,
 // SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2, and holds nothing of the run's but the end of a close-on-exec socket:
 // a guardian that kept stdout open would keep mpirun waiting. When the run's end closes, however that came about, it
-// looks for a journal of exactly that process and puts back what it names. A kill of the whole cgroup takes it along:
-// then only `trainwatt restore` in the job's epilog, or the next run, puts back.
+// looks for a journal of exactly that process and puts back what it names. While another process has the folder's lock
+// it tries again, after pauses that grow to five minutes. A kill of the whole cgroup takes it along: then only
+// `trainwatt restore` in the job's epilog, or the next run, puts back.
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +24,8 @@ namespace tw {
 
 class Guardian {
  public:
-  /// Forks; returns when it is on guard. Throws std::system_error.
-  explicit Guardian(KnobFinder find = find_knobs);
+  /// Forks; returns when it is on guard. `patience`: how long it waits for a lock at a time. Throws std::system_error.
+  explicit Guardian(KnobFinder find = find_knobs, std::chrono::milliseconds patience = std::chrono::minutes(1));
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
   ~Guardian();  ///< dismiss()

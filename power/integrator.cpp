@@ -4,12 +4,15 @@
 #include <cmath>
 #include <system_error>
 
+#include "power/number_text.hpp"
+
 namespace tw {
 
 using Clock = std::chrono::steady_clock;
 
 namespace {
 constexpr std::size_t most_gaps = 256;  // kept apart; what comes later widens the last one
+constexpr std::size_t most_pauses = 1024;  // kept apart; the oldest two then become one
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -44,7 +47,7 @@ void PowerIntegrator::sample() {
     watts = read_watts_();
     if (!std::isfinite(watts) || watts < 0)
       throw std::system_error(std::make_error_code(std::errc::io_error),
-                              domain_ + ": shows " + std::to_string(watts) + " W");
+                              domain_ + ": shows " + number_text(watts) + " W");
   } catch (const std::system_error&) {
     failure = std::current_exception();
   }
@@ -60,6 +63,14 @@ void PowerIntegrator::sample() {
       gaps_.push_back({last_time_, time, was_lost});
     else
       gaps_.back().end = time;
+  }
+  if (seconds > 1.5 * options_.period_seconds) {
+    pauses_.push_back({last_time_, time, seconds});
+    if (pauses_.size() > most_pauses) {
+      pauses_[1].begin = pauses_[0].begin;
+      pauses_[1].seconds = std::max(pauses_[0].seconds, pauses_[1].seconds);
+      pauses_.pop_front();
+    }
   }
   joules_ += (last_watts_ + watts) / 2 * seconds;
   last_time_ = time;
@@ -83,12 +94,20 @@ double PowerIntegrator::joules_between(const EnergySample& from, const EnergySam
     if (gap.begin < to.time && from.time < gap.end)
       throw WindowUnknown(gap.lost ? "lost" : "gap",
                           domain_ + ": " + (gap.lost ? "did not answer" : "not sampled") + " for " +
-                              std::to_string(seconds_between(gap.begin, gap.end)) + " s" +
+                              number_text(seconds_between(gap.begin, gap.end)) + " s" +
                               (gap.lost ? "" : ": was the process stopped or the node overloaded?"));
   const double held_seconds = seconds_between(last_time_, to.time);
   if (held_seconds > options_.longest_gap_seconds)
-    throw WindowUnknown("gap", domain_ + ": the last sample is " + std::to_string(held_seconds) + " s old");
+    throw WindowUnknown("gap", domain_ + ": the last sample is " + number_text(held_seconds) + " s old");
   return to.joules - from.joules;
+}
+
+double PowerIntegrator::longest_period_seconds(const EnergySample& from, const EnergySample& to) const {
+  const std::lock_guard lock(mutex_);
+  double longest = options_.period_seconds;
+  for (const Pause& pause : pauses_)
+    if (pause.begin < to.time && from.time < pause.end) longest = std::max(longest, pause.seconds);
+  return std::max(longest, seconds_between(last_time_, to.time));  // held, not sampled
 }
 
 void PowerIntegrator::run() {

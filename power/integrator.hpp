@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -45,6 +46,8 @@ class PowerIntegrator {
   double cpu_seconds() { return cpu_seconds_of(thread_); }
   /// For EnergyMeter::joules_between. Throws WindowUnknown "gap" or "lost".
   double joules_between(const EnergySample& from, const EnergySample& to) const;
+  /// The longest time between two samples that touches the window; at least the period.
+  double longest_period_seconds(const EnergySample& from, const EnergySample& to) const;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -63,6 +66,11 @@ class PowerIntegrator {
     bool lost;  // the sensor did not answer
   };
   std::vector<Gap> gaps_;
+  struct Pause {  // longer than the period by half
+    Time begin, end;
+    double seconds;  // the longest in between
+  };
+  std::deque<Pause> pauses_;  // the latest: windows follow each other
   std::exception_ptr failure_;
   bool stop_ = false;
   std::condition_variable wake_;

@@ -76,7 +76,7 @@ std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
 #include "power/knobs.def"
 #undef TW_KNOB_SOURCE
   if (options.site.empty()) return all;
-  std::vector<KnobFinding> commands = site::find_knobs(options.site);
+  std::vector<KnobFinding> commands = site::find_knobs(options.site, options.programs);
   std::erase_if(all, [&](const KnobFinding& other) {
     return std::any_of(commands.begin(), commands.end(), [&](const KnobFinding& command) {
       // One without a domain stands for all devices of its kind; and what is no knob gives way, too.

@@ -97,6 +97,8 @@ class Knob {
   /// and stays; without a getter all is ours. All that is as found already is not written. A knob of several values
   /// decides for each (this one for all together, by is_ours). Throws as restore().
   virtual PutBack put_back(const KnobState& found, std::span<const Attempt> attempts);
+  /// The programs that it runs, by the names that the site's file has for them: a journal keeps where they were found.
+  virtual std::map<std::string, std::string> programs() const { return {}; }
   /// Before another set(): what somebody else has changed since the last one left the state `ours` counts as found from
   /// now on. Puts it into `found`, and returns it for people; empty where nothing was changed, or back to what was
   /// found.
@@ -115,6 +117,8 @@ struct KnobFinding {
 
 struct KnobOptions {
   std::filesystem::path site;  ///< a site's own commands (power/site/site.hpp); empty: none
+  /// Where the file's programs are, of those that a journal knows by name; others are looked for.
+  std::map<std::string, std::string> programs = {};
 };
 
 /// Asks every source in knobs.def; at least one finding for each kind, so that what is missing has a reason. A site's

@@ -35,22 +35,23 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   // interpolated is that of a longer time than the window.
   if (window < period)
     return refuse(row, "too_short",
-                  text("the window of %.3f s is shorter than the %.3f s in which the meter changes: take a longer one",
+                  text("the window of %.4g s is shorter than the %.4g s in which the meter changes: take a longer one",
                        window, period));
   row.energy_joules = meter.joules_between(from, to);
   if (!(*row.energy_joules > 0))
     return refuse(
         row, "not_updated",
-        text("the meter shows no joule in %.3f s, though it changed each %.3f s when it was opened", window, period));
+        text("the meter shows no joule in %.4g s, though it changed each %.4g s when it was opened", window, period));
   row.wraps = to.wraps - from.wraps;
-  row.uncertainty_joules = energy_uncertainty_joules(*row.energy_joules, window, {period, clock_skew_seconds});
+  row.uncertainty_joules = energy_uncertainty_joules(
+      *row.energy_joules, window, {meter.longest_period_seconds(from, to), clock_skew_seconds});
   row.counted = finding.counted;
   // What the counter showed late at the begin belongs to the window before: a period's worth is allowed on top.
   const double limit_watts = implausible_power_factor * meter.maximum_power_watts();
   if (*row.energy_joules > limit_watts * (window + period)) {
     row.counted = false;
     if (row.reason.empty()) row.reason = "implausible";
-    row.detail = text("%.0f J in %.3f s is above 1.5 x the %s maximum of %.0f W", *row.energy_joules, window,
+    row.detail = text("%.6g J in %.4g s is above 1.5 x the %s maximum of %.6g W", *row.energy_joules, window,
                       meter.maximum_power_is_default() ? "assumed" : "sensor's", meter.maximum_power_watts());
   }
 }

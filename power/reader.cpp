@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "power/cpu_time.hpp"
+#include "power/number_text.hpp"
 
 namespace tw {
 
@@ -84,9 +85,9 @@ void EnergyReader::read(std::size_t finding) {
     state.last_read = sample.time;
     if (gap_seconds > meter.wrap_seconds())
       break_off(meter.may_wrap() ? "wrapped" : "gap",
-                findings_[finding].domain + ": not read for " + std::to_string(gap_seconds) + " s, and may " +
+                findings_[finding].domain + ": not read for " + number_text(gap_seconds) + " s, and may " +
                     (meter.may_wrap() ? "wrap" : "stand still unseen") + " within " +
-                    std::to_string(meter.wrap_seconds()) + " s: was the process stopped or the node overloaded?");
+                    number_text(meter.wrap_seconds()) + " s: was the process stopped or the node overloaded?");
     state.reading.sample = sample;
   } catch (const std::system_error& error) {
     break_off("lost", error.what());

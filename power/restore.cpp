@@ -68,15 +68,22 @@ bool is_held_by_a_run(JournalFolder& folder) {
     if (look > 0 && folder.lock(std::chrono::milliseconds(50))) return false;
     const std::optional<Owner> holder = folder.lock_owner();
     const std::optional<Journal> journal = folder.read();
-    if (!holder || !journal || !(*holder == journal->owner)) return false;
+    if (!holder || !journal || !(*holder == journal->owner) || life_of(*holder) == Life::dead) return false;
   }
   return true;
 }
 
 std::string who_holds(const JournalFolder& folder) {
   const std::optional<Owner> holder = folder.lock_owner();
-  return folder.path().string() + ": settings are held by " +
-         (holder ? describe(*holder) : std::string("another process")) + ", which still runs";
+  const std::optional<Journal> journal = glance_at_journal(folder.path()).journal;
+  const std::string lock = (folder.path() / "lock").string(), values = journal ? " (" + values_of(*journal) + ")" : "";
+  const Life life = holder ? life_of(*holder) : Life::dead;
+  if (life == Life::dead)
+    return folder.path().string() + ": settings" + (holder ? " of " + describe(*holder) + ", which is dead," : "") +
+           " cannot be put back while another process has the lock" + values + ": `fuser " + lock + "` names it";
+  return folder.path().string() + ": settings are held by " + describe(*holder) +
+         (life == Life::living ? ", which still runs" : ", whose process cannot be seen from here, but has the lock") +
+         values;
 }
 
 bool RestoreSummary::complete() const {
@@ -90,7 +97,14 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
   RestoreReport report;
   report.folder = folder.path();
   report.owner = journal->owner;
-  if (journal->boot_id != boot_id()) {
+  const bool is_of_this_boot = journal->boot_id == boot_id();
+  if (!is_of_this_boot) {
+    // A cap in a register stays over kexec, which is another boot, too: it is put back where it is still ours.
+    std::erase_if(journal->entries, [](const JournalEntry& entry) { return entry.kind != KnobKind::cpu_power_limit; });
+    for (JournalEntry& entry : journal->entries)
+      for (Attempt& attempt : entry.attempts) attempt.before.reset();  // of what nobody has seen nothing can be ours
+  }
+  if (journal->entries.empty() && !is_of_this_boot) {
     report.discarded = true;
     folder.remove();
     return report;
@@ -99,7 +113,7 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
   RestoredSetting::Outcome without_device = RestoredSetting::Outcome::absent;
   std::string obstacle = "there is no such device any more, or none that this process may address";
   try {
-    knobs = find({journal->site});
+    knobs = find({journal->site, journal->programs});
   } catch (const std::exception& error) {  // the site's file: what needs no command of it is put back all the same
     without_device = RestoredSetting::Outcome::failed;
     obstacle = error.what();
@@ -115,7 +129,11 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
     } else {
       report.settings.push_back(put_back(*finding->knob, *entry));
     }
-    if (is_kept(report.settings.back())) failed.push_back(*entry);
+    const bool is_gone = report.settings.back().outcome == RestoredSetting::Outcome::absent && !is_of_this_boot;
+    if (is_gone)
+      report.settings.pop_back();
+    else if (is_kept(report.settings.back()))
+      failed.push_back(*entry);
   }
   if (failed.empty()) {
     folder.remove();
@@ -145,6 +163,7 @@ void restore_folder(const std::filesystem::path& path, const RestoreOptions& opt
     if ((alive && !options.only_of) || (!folder->locked() && std::chrono::steady_clock::now() >= deadline)) {
       summary.problems.push_back(who_holds(*folder));
       if (alive) summary.held.push_back(summary.problems.back());
+      summary.locked.push_back(summary.problems.back());
       return;
     }
     folder->lock(std::chrono::milliseconds(50));

@@ -41,19 +41,21 @@ RestoredSetting put_back(Knob& knob, const JournalEntry& entry);
 struct RestoreReport {
   std::filesystem::path folder;
   Owner owner;                            ///< who had written it
-  bool discarded = false;                 ///< written before a reboot, which no setting survives
+  /// Written before a reboot, which nothing in it survives: no RAPL cap, which does where the reboot was a kexec.
+  bool discarded = false;
   bool overruled = false;                 ///< the run that holds them still lives
   std::vector<RestoredSetting> settings;  ///< last applied first
   bool complete() const;                  ///< nothing absent or failed: the journal is gone
   const RestoredSetting* first_kept() const;  ///< the first that is absent or failed; null where none is
 };
 
-/// Whether a folder's lock is that of the run whose journal is in it, and that run is at work. Somebody who puts back
-/// what a dead run left has the lock a moment before its file says so: what it says is believed when it says so twice.
-/// In between the lock is tried: where this gets it, it is held, and the answer is false.
+/// Whether a folder's lock is that of the run whose journal is in it, and that run is not known to be dead. Somebody
+/// who puts back what a dead run left has the lock a moment before its file says so: what it says is believed when it
+/// says so twice. In between the lock is tried: where this gets it, it is held, and the answer is false.
 bool is_held_by_a_run(JournalFolder& folder);
 
-/// "/run/trainwatt: settings are held by trainwatt-train, process 4711 of user 0, which still runs"
+/// "/run/trainwatt: settings are held by trainwatt-train, process 4711 of user 0, which still runs (gpu_clock_mhz 990
+/// of …)"; of one that is dead, that another process has its lock.
 std::string who_holds(const JournalFolder& folder);
 
 /// The folder must be locked by the caller (or its owner be overruled). nullopt where it has no journal. What failed
@@ -72,6 +74,7 @@ struct RestoreSummary {
   std::vector<RestoreReport> reports;  ///< one for each journal that was there
   std::vector<std::string> problems;   ///< for people: a journal that is held, or is not trusted
   std::vector<std::string> held;       ///< those of these that a run which still lives is the cause of
+  std::vector<std::string> locked;     ///< those of these that go when another process lets go of its lock
   bool complete() const;
 };
 

@@ -1,6 +1,7 @@
 #include "power/sensor_meter.hpp"
 
 #include <cerrno>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -28,8 +29,19 @@ EnergySample CounterMeter::read() {
                                 std::to_string(value) + ": was the driver loaded anew?");
   }
   last_ = value;
-  const double joules = static_cast<double>(counter_.feed(value)) * joules_per_count_;
+  const double joules = joules_of(static_cast<double>(counter_.feed(value)));
   return {before + (after - before) / 2, joules, counter_.wraps()};
+}
+
+/// A millionth is no binary number, but a million is: 34 200 000 of them are 34.2 by division alone.
+double CounterMeter::joules_of(double counts) const {
+  const double per_joule = std::round(1 / joules_per_count_);
+  return 1 / per_joule == joules_per_count_ ? counts / per_joule : counts * joules_per_count_;
+}
+
+double CounterMeter::joules_between(const EnergySample& from, const EnergySample& to) {
+  const double counts = std::round(to.joules / joules_per_count_) - std::round(from.joules / joules_per_count_);
+  return joules_of(counts);
 }
 
 double CounterMeter::wrap_seconds() const {

@@ -1,6 +1,7 @@
 // The meters that most sources hand out: a counter of energy, or power integrated over time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -51,11 +52,14 @@ class CounterMeter : public SensorMeter {
   CounterMeter(CounterSpec spec, std::function<std::uint64_t()> read, std::uint64_t first);
   EnergyMethod method() const override { return EnergyMethod::counter; }
   EnergySample read() override;
+  /// Of the counts between them, so that it is as exact as these.
+  double joules_between(const EnergySample& from, const EnergySample& to) override;
   /// From the assumed ceiling, never from the firmware's limits: a wrap that goes unseen is a wrong figure.
   double wrap_seconds() const override;
   bool may_wrap() const override { return range_ != 0; }
 
  private:
+  double joules_of(double counts) const;
   std::function<std::uint64_t()> read_;
   double joules_per_count_;
   std::uint64_t range_, last_;
@@ -76,6 +80,9 @@ class IntegratedMeter : public SensorMeter {
   double cpu_seconds() override { return integrator_.cpu_seconds(); }
   double joules_between(const EnergySample& from, const EnergySample& to) override {
     return integrator_.joules_between(from, to);
+  }
+  double longest_period_seconds(const EnergySample& from, const EnergySample& to) override {
+    return std::max(update_period_seconds(), integrator_.longest_period_seconds(from, to));
   }
 
  private:

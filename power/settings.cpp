@@ -66,6 +66,21 @@ void Settings::acquire() {
   folder_.emplace(std::move(*folder));
 }
 
+void Settings::check_journal(const std::set<KnobKind>& kinds) {
+  std::vector<Knob*> knobs;
+  for (const KnobFinding& one : found_)
+    if (one.knob && one.reason.empty() && kinds.count(one.kind) > 0) knobs.push_back(one.knob.get());
+  if (knobs.empty() || folder_) return;
+  acquire();
+  try {
+    claim(knobs);
+  } catch (...) {
+    folder_.reset();
+    throw;
+  }
+  folder_.reset();
+}
+
 std::vector<std::filesystem::path> Settings::folders() const {
   std::vector<std::filesystem::path> all = journal_folders();
   if (std::find(all.begin(), all.end(), options_.folder) == all.end()) all.push_back(options_.folder);
@@ -77,7 +92,8 @@ std::vector<std::filesystem::path> Settings::folders() const {
 JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
   JournalFolder door = *JournalFolder::open(journal_folder(), true);
   if (!door.close_door(options_.wait))
-    throw SettingsHeld(door.path().string() + ": another run has been about to set for long");
+    throw SettingsHeld(door.path().string() + ": another run has been about to set for long: `fuser " +
+                       (door.path() / "door").string() + "` names it");
   const auto is_ours = [&](const JournalEntry& entry) {
     return std::any_of(knobs.begin(), knobs.end(), [&](Knob* knob) {
       return knob->kind() == entry.kind &&
@@ -105,7 +121,10 @@ JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
 
 void Settings::write_journal() {
   Journal journal{boot_id(), this_process(), options_.site, {}};
-  for (const Held& one : held_) journal.entries.push_back(one.entry);
+  for (const Held& one : held_) {
+    journal.entries.push_back(one.entry);
+    journal.programs.merge(one.knob->programs());
+  }
   folder_->write(journal);
 }
 

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,10 @@ class Settings {
 
   const std::vector<KnobFinding>& findings() const { return found_; }
   const RestoreSummary& recovered() const { return recovered_; }
+
+  /// Before anything is measured: where a knob of these kinds can be turned, throws what apply() would throw for the
+  /// folder, for what is in it, and for who holds it. Changes nothing but what a dead run has left.
+  void check_journal(const std::set<KnobKind>& kinds);
 
   /// Brings all devices of each kind to its value, and what an earlier call has set and this one does not name back to
   /// what was found. One entry for each device, or for each finding that says why there is none; and one for each that

@@ -51,19 +51,30 @@ std::string front_text(const Report& report, const TableStyle& style) {
   for (const Front& front : pareto_fronts(report)) {
     std::set<std::string> precisions;
     for (const std::size_t i : front.records) precisions.insert(report.records[i].workload.precision);
-    const Workload& workload = report.records[front.records.front()].workload;
-    out += fmt::format("  {} in batches of {}: speed against {} joules, the fastest first{}{}\n", workload.model,
-                       workload.global_batch, front.scope,
-                       precisions.size() == 1 ? "" : fmt::format("; of {}, which may not train alike", fmt::join(precisions, " and ")),
+    const Record& first = report.records[front.records.front()];
+    const std::string axes =
+        front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric, first.target->value, front.scope)
+                        : fmt::format("speed against {} joules", front.scope);
+    out += fmt::format("  {} in batches of {}: {}, the fastest first{}{}\n", first.workload.model, first.workload.global_batch, axes,
+                       precisions.size() == 1 || front.to_target
+                           ? ""
+                           : fmt::format("; of {}, which may not train alike", fmt::join(precisions, " and ")),
                        front.others == 0 ? "" : fmt::format("; {} more points are beaten in both", front.others));
     std::size_t id_width = 0;
     for (const std::size_t i : front.records) id_width = std::max(id_width, columns(report.records[i].id));
     for (std::size_t place = 0; place < front.records.size(); ++place) {
       const Record& record = report.records[front.records[place]];
-      const double joules = 1 / record.summary.samples_per_j.at(front.scope)->value;
-      out += fmt::format("    {}  {:>14}  {:>10}{}\n", pad_right(record.id, id_width),
-                         si(record.summary.samples_per_s->value) + " samples/s", significant(joules) + " J/sample",
-                         front.knee == place ? "  " + paint.bold("knee") : "");
+      const Summary& s = record.summary;
+      const std::string speed = front.to_target ? duration(s.to_target->time_s->value) : si(s.samples_per_s->value) + " samples/s";
+      const std::string joules = front.to_target ? si(s.to_target->energy_j.at(front.scope)->value, "J")
+                                                 : significant(1 / s.samples_per_j.at(front.scope)->value) + " J/sample";
+      // Of single samples it would be all zeros.
+      const std::string cost = front.costs.empty() ? ""
+                               : front.to_target   ? "  cost " + significant(front.costs[place])
+                                                   : "  cost " + significant(1e6 * front.costs[place]) + " per 1e6 samples";
+      out += fmt::format("    {}  {:>14}  {:>10}{}{}{}\n", pad_right(record.id, id_width), speed, joules, cost,
+                         front.knee == place ? "  " + paint.bold("knee") : "",
+                         front.cheapest == place ? "  " + paint.bold("cheapest") : "");
     }
   }
   return out;

@@ -91,6 +91,7 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   };
   columns.add("to target", 12, 9, "time-to-target", "", of_target(&ToTarget::time_s), seconds, true);
   columns.add("steps", 9, 0, "steps-to-target", "", of_target(&ToTarget::steps), count, true);
+  columns.add("cost", 8, 6, "cost-to-target", "", of_target(&ToTarget::cost), [](double v) { return significant(v); }, true);
   columns.add(
       "samples/s", 11, 10, "throughput", "", [](const Summary& s) { return s.samples_per_s; }, count);
   columns.add(

@@ -14,7 +14,7 @@
 namespace tw {
 namespace {
 
-constexpr double capped_share = 0.01, clock_tolerance = 0.03, power_tolerance = 0.05, loss_band = 0.02;
+constexpr double capped_share = 0.01, power_tolerance = 0.05, loss_band = 0.02;
 
 bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
 

@@ -62,14 +62,41 @@ void sync_folder_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-void create_folders(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> missing;
+namespace {
+
+/// Those that this call has made, outermost first.
+std::vector<std::filesystem::path> create_missing(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> missing, made;
   for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path); path = path.parent_path())
     missing.push_back(path);
   for (; !missing.empty(); missing.pop_back()) {
-    std::filesystem::create_directory(missing.back());
+    if (std::filesystem::create_directory(missing.back())) made.push_back(missing.back());
     sync_folder_of(missing.back());
   }
+  return made;
+}
+
+}  // namespace
+
+void create_folders(const std::filesystem::path& folder) { create_missing(folder); }
+
+std::vector<std::filesystem::path> create_new_folder(const std::filesystem::path& wanted) {
+  const std::filesystem::path folder =
+      wanted.has_filename() ? wanted : wanted.parent_path();  // "a/b/", as a shell has it
+  std::vector<std::filesystem::path> made = create_missing(folder.parent_path());
+  try {
+    if (::mkdir(folder.c_str(), 0777) == 0) {
+      made.push_back(folder);
+      sync_folder_of(folder);
+      return made;
+    }
+    if (errno != EEXIST) fail("create", folder);
+  } catch (...) {
+    std::error_code ignored;
+    for (; !made.empty(); made.pop_back()) std::filesystem::remove(made.back(), ignored);
+    throw;
+  }
+  return {};
 }
 
 void write_atomically(const std::filesystem::path& path, const std::string& text) {

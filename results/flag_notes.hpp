@@ -11,6 +11,9 @@ namespace tw {
 
 /// What a flag means, and what to do.
 std::string_view note_of(const std::string& flag);
+/// The same, as it fits those of the records that have it: a metered command has no options of a run, and joules may be
+/// absent though a meter was there.
+std::string note_of(const std::string& flag, const std::vector<Record>& records);
 /// The flags of all records, each once, in the order of appearance.
 std::vector<std::string> flags_of(const std::vector<Record>& records);
 

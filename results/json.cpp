@@ -98,9 +98,24 @@ void describe(Archive& a, Like<Estimate> auto& e) {
   a("value", e.value), a("low", e.low), a("high", e.high), a("statistic", e.statistic), a("count", e.count);
 }
 template <class Archive>
+void describe(Archive& a, Like<JobPrices> auto& p) {
+  a("hour_price", p.hour_price), a("kwh_price", p.kwh_price);
+}
+template <class Archive>
 void describe(Archive& a, Like<ToTarget> auto& t) {
   a("time_s", t.time_s), a("steps", t.steps), a("samples", t.samples), a.scopes("energy_j", t.energy_j);
-  a("reason", t.reason);
+  a("reason", t.reason), a("cost", t.cost), a("cost_of_runs", t.cost_of_runs), a("cost_scope", t.cost_scope);
+  a("cost_reason", t.cost_reason);
+}
+template <class Archive>
+void describe(Archive& a, Like<LossScaling> auto& l) {
+  a("final_scale", l.final_scale), a("skipped_steps", l.skipped_steps);
+}
+template <class Archive>
+void describe(Archive& a, Like<Execution> auto& e) {
+  a("step_mode", e.step_mode), a("recompute", e.recompute), a("communicator", e.communicator), a("route", e.route);
+  a("loss_scaling", e.loss_scaling), a("recomputed_layers", e.recomputed_layers);
+  a("deterministic", e.deterministic);
 }
 template <class Archive>
 void describe(Archive& a, Like<Summary> auto& s) {
@@ -108,13 +123,15 @@ void describe(Archive& a, Like<Summary> auto& s) {
   a("step_time_s", s.step_time_s), a("step_time_p50_s", s.step_time_p50_s), a("step_time_p90_s", s.step_time_p90_s);
   a("step_time_p99_s", s.step_time_p99_s), a("step_time_min_s", s.step_time_min_s);
   a("step_time_max_s", s.step_time_max_s), a("model_flops_per_sample", s.model_flops_per_sample);
+  a("hardware_flops_per_sample", s.hardware_flops_per_sample);
   a("flops_rule", s.flops_rule), a("ceiling_flops_per_s", s.ceiling_flops_per_s), a("of_ceiling", s.of_ceiling);
   a("of_ceiling_reason", s.of_ceiling_reason), a("mfu", s.mfu), a("mfu_reason", s.mfu_reason);
   a.scopes("energy_j", s.energy_j), a.scopes("flops_per_w", s.flops_per_w), a.scopes("samples_per_j", s.samples_per_j);
   a("energy_reason", s.energy_reason), a("loss_first", s.loss_first), a("loss_last", s.loss_last);
   a("loss_slope_per_step", s.loss_slope_per_step);
   a("peak_resident_bytes_per_rank", s.peak_resident_bytes_per_rank);
-  a("planned_bytes_per_rank", s.planned_bytes_per_rank), a("op_share", s.op_share);
+  a("planned_bytes_per_rank", s.planned_bytes_per_rank);
+  a("peak_device_memory_bytes_per_rank", s.peak_device_memory_bytes_per_rank), a("op_share", s.op_share);
   a("to_target", s.to_target);
 }
 template <class Archive>
@@ -124,8 +141,8 @@ void describe(Archive& a, Like<Verdict> auto& v) {
 template <class Archive>
 void describe(Archive& a, Like<Record> auto& r) {
   a("id", r.id), a("launch", r.launch), a("workload", r.workload), a("setting", r.setting), a("start", r.start),
-      a("target", r.target);
-  a("trials", r.trials);
+      a("target", r.target), a("prices", r.prices);
+  a("trials", r.trials), a("execution", r.execution);
   a("summary", r.summary), a("verdict", r.verdict);
 }
 template <class Archive>
@@ -161,8 +178,13 @@ void describe(Archive& a, Like<Program> auto& p) {
   a("name", p.name), a("version", p.version), a("git_commit", p.git_commit);
 }
 template <class Archive>
+void describe(Archive& a, Like<KitInfo> auto& k) {
+  a("title", k.title), a("sha256", k.sha256);
+}
+template <class Archive>
 void describe(Archive& a, Like<PlanInfo> auto& p) {
   a("suite", p.suite), a.derived("sha256", sha256_hex(p.canonical_json)), a("canonical_json", p.canonical_json);
+  a("kit", p.kit);
 }
 template <class Archive>
 void describe(Archive& a, Like<RunPart> auto& p) {
@@ -317,7 +339,13 @@ class Reader {
   static void read(const Json& j, const std::string& pointer, std::vector<T>& values) {
     if (!j.is_array()) fail(j, pointer, "an array");
     values.clear();
+    values.reserve(j.size());
     for (const Json& item : j) {
+      if constexpr (std::same_as<T, double>)
+        if (item.is_number()) {  // of millions, without the name of each
+          values.push_back(item.get<double>());
+          continue;
+        }
       values.emplace_back();
       read(item, pointer + "/" + std::to_string(values.size() - 1), values.back());
     }
@@ -436,24 +464,30 @@ Json to_tree(const T& value) {
 }
 
 constexpr std::size_t deepest = 64;  // a report has some 8 levels; the library's copies and writes recurse
+constexpr std::size_t most_values = std::size_t{1} << 24;  // an hour at a thousand steps a second has 11 million
+constexpr std::size_t most_keys = std::size_t{1} << 16;    // of one object
 
 /// Looks at a text without keeping it.
 class FaultFinder : public Json::json_sax_t {
  public:
   std::string fault;
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(number_integer_t) override { return count(); }
+  bool number_unsigned(number_unsigned_t) override { return count(); }
+  bool number_float(number_float_t, const string_t&) override { return count(); }
+  bool string(string_t&) override { return count(); }
+  bool binary(binary_t&) override { return count(); }
   bool start_object(std::size_t) override { return open(); }
   bool end_object() override { return close(); }
   bool start_array(std::size_t) override { return open(); }
   bool end_array() override { return close(); }
   bool key(string_t& key) override {
+    if (keys_.back().size() == most_keys) {
+      fault = "more than " + std::to_string(most_keys) + " keys in one object";
+      return false;
+    }
     if (keys_.back().insert(key).second) return true;
     fault = "key \"" + key + "\" occurs twice in one object";
     return false;
@@ -472,7 +506,7 @@ class FaultFinder : public Json::json_sax_t {
  private:
   bool open() {
     keys_.emplace_back();
-    if (keys_.size() <= deepest) return true;
+    if (keys_.size() <= deepest) return count();
     fault = "more than " + std::to_string(deepest) + " levels";
     return false;
   }
@@ -480,6 +514,12 @@ class FaultFinder : public Json::json_sax_t {
     keys_.pop_back();
     return true;
   }
+  bool count() {
+    if (++values_ <= most_values) return true;
+    fault = "more than " + std::to_string(most_values) + " values";
+    return false;
+  }
+  std::size_t values_ = 0;
   std::vector<std::set<std::string>> keys_;  // of the objects around
 };
 
@@ -512,21 +552,29 @@ T versioned(const std::string& text, const std::string& what) {
   if (!tree.is_object()) throw std::runtime_error("not a " + what + ": the document is " + std::string(tree.type_name()));
   const auto version = tree.find("schema_version");
   if (version == tree.end()) throw std::runtime_error("not a " + what + ": key \"schema_version\" is missing");
-  if (*version != schema_version)
-    throw std::runtime_error("/schema_version: " + compact(*version) + " is not \"" + schema_version +
-                             "\", the version that this program reads");
+  if (!version->is_string())
+    throw std::runtime_error("/schema_version: is " + compact(*version).substr(0, 40) +
+                             ", which is no text: must be \"" + schema_version + "\"");
+  if (const std::string why = version_obstacle(version->get<std::string>(), schema_version); !why.empty())
+    throw std::runtime_error("/schema_version: " + why);
   return from_tree<T>(tree);
 }
 
 }  // namespace
 
-std::string json_fault(const std::string& text) {
+std::string json_fault(const std::string& text, bool comments) {
+  if (const std::size_t nul = text.find('\0'); nul != std::string::npos)  // where the library would end the text
+    return "byte " + std::to_string(nul + 1) + ": control character NUL";
   FaultFinder finder;
-  Json::sax_parse(text, &finder);
+  Json::sax_parse(text, &finder, Json::input_format_t::json, true, comments);
   return finder.fault;
 }
 
 bool holds_record_lines(const std::string& text) {
+  constexpr const char* blank = " \t\r\n";
+  const std::size_t open = text.find_first_not_of(blank),
+                    key = open == std::string::npos ? open : text.find_first_not_of(blank, open + 1);
+  if (key != std::string::npos && text.compare(key, 17, "\"schema_version\":") == 0) return false;  // as we write it
   const std::string first = text.substr(0, text.find('\n'));
   if (!json_fault(first).empty()) return false;
   const Json line = Json::parse(first);

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "results/cells.hpp"
 #include "results/columns.hpp"
 #include "results/export.hpp"
 #include "results/flag_notes.hpp"
@@ -16,26 +17,7 @@
 namespace tw {
 namespace {
 
-/// Text as GitHub shows it: what begins markup, a table's cell, HTML, mathematics or the link of an address is escaped.
-/// Line ends are none any more (text::printable).
-std::string plain(const std::string& text) {
-  const auto is_word = [&](std::size_t i) {
-    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i]));
-  };
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool inside_word = c == '_' && i > 0 && is_word(i - 1) && is_word(i + 1);
-    const bool before_link = c == ':' && text.compare(i, 3, "://") == 0;
-    if (c == '&')
-      out += "&amp;";
-    else if ((std::string_view("\\`*_[]<>|~$").find(c) != std::string_view::npos && !inside_word) || before_link)
-      (out += '\\') += c;
-    else
-      out += c;
-  }
-  return out;
-}
+std::string plain(const std::string& text) { return cells::markdown(text); }
 
 std::string line_of(const std::vector<std::string>& cells) { return fmt::format("| {} |\n", fmt::join(cells, " | ")); }
 
@@ -112,7 +94,7 @@ std::string to_markdown(const Report& raw, const ExportOptions& options) {
   const std::vector<std::string> flags = flags_of(report.records);
   if (!flags.empty()) out += "\n";
   for (const std::string& flag : flags)
-    out += fmt::format("[^{}]: {}: {}\n", flag, plain(flag), plain(std::string(note_of(flag))));
+    out += fmt::format("[^{}]: {}: {}\n", flag, plain(flag), plain(note_of(flag, report.records)));
   return out;
 }
 

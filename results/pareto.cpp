@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "results/scopes.hpp"
@@ -12,26 +14,44 @@
 namespace tw {
 namespace {
 
+/// Both the more the better: samples/s and samples/J, or less the seconds and less the joules to a target.
 struct Candidate {
   std::size_t record;
-  double speed, efficiency;  // samples/s, samples/J
+  double speed, efficiency;
 };
 
-std::optional<double> efficiency_of(const Record& record, const std::string& scope) {
-  const auto found = record.summary.samples_per_j.find(scope);
-  if (found == record.summary.samples_per_j.end() || !found->second) return std::nullopt;
+std::optional<double> of_scope(const std::map<std::string, std::optional<Estimate>>& scopes, const std::string& scope) {
+  const auto found = scopes.find(scope);
+  if (found == scopes.end() || !found->second) return std::nullopt;
   return found->second->value;
 }
 
-std::optional<std::size_t> knee_of(const std::vector<Candidate>& front) {
+std::optional<Candidate> candidate_of(const Report& report, std::size_t place, const std::string& scope) {
+  const Summary& s = report.records[place].summary;
+  if (report.records[place].target) {
+    if (!s.to_target || !s.to_target->time_s) return std::nullopt;
+    const std::optional<double> joules = of_scope(s.to_target->energy_j, scope);
+    return joules ? std::optional(Candidate{place, -s.to_target->time_s->value, -*joules}) : std::nullopt;
+  }
+  const std::optional<double> efficiency = of_scope(s.samples_per_j, scope);
+  return efficiency && s.samples_per_s ? std::optional(Candidate{place, s.samples_per_s->value, *efficiency}) : std::nullopt;
+}
+
+/// Of one sample, or to the target.
+double cost_of(const Candidate& one, bool to_target, const JobPrices& prices) {
+  const double seconds = to_target ? -one.speed : 1 / one.speed, joules = to_target ? -one.efficiency : 1 / one.efficiency;
+  return prices.hour_price * seconds / 3600 + prices.kwh_price * joules / 3.6e6;
+}
+
+std::optional<std::size_t> knee_of(const std::vector<TwoFigures>& points, const std::vector<std::size_t>& front) {
   if (front.size() < 3) return std::nullopt;
-  const Candidate &fastest = front.front(), &leanest = front.back();
-  const double speeds = fastest.speed - leanest.speed, efficiencies = leanest.efficiency - fastest.efficiency;
+  const TwoFigures &fastest = points[front.front()], &leanest = points[front.back()];
+  const double speeds = fastest.first - leanest.first, efficiencies = leanest.second - fastest.second;
   std::optional<std::size_t> knee;
   double farthest = 1e-9;  // outside the line by rounding alone is none
   for (std::size_t i = 1; i + 1 < front.size(); ++i) {
-    const double x = (front[i].speed - leanest.speed) / speeds;
-    const double y = (front[i].efficiency - fastest.efficiency) / efficiencies;
+    const double x = (points[front[i]].first - leanest.first) / speeds;
+    const double y = (points[front[i]].second - fastest.second) / efficiencies;
     if (x + y - 1 > farthest) {
       farthest = x + y - 1;
       knee = i;
@@ -48,31 +68,49 @@ std::vector<const Record*> of(const Report& report, const std::vector<std::size_
 
 }  // namespace
 
+TradeOff trade_off(const std::vector<TwoFigures>& points) {
+  std::vector<std::size_t> order(points.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return points[a].first != points[b].first ? points[a].first > points[b].first : points[a].second > points[b].second;
+  });
+  TradeOff found;
+  for (const std::size_t i : order)
+    if (found.front.empty() || points[i].second > points[found.front.back()].second) found.front.push_back(i);
+  found.knee = knee_of(points, found.front);
+  return found;
+}
+
 std::vector<Front> pareto_fronts(const Report& report) {
-  std::map<std::pair<std::string, std::int64_t>, std::vector<std::size_t>> workloads;
+  std::map<std::tuple<bool, std::string, std::int64_t>, std::vector<std::size_t>> workloads;
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& record = report.records[i];
-    if (record.verdict.status == "valid" && record.summary.samples_per_s && !record.target && !record.id.ends_with(again_suffix))
-      workloads[{record.workload.hash, record.workload.global_batch}].push_back(i);
+    if (record.verdict.status == "valid" && !record.id.ends_with(again_suffix))
+      workloads[{record.target.has_value(), record.workload.hash, record.workload.global_batch}].push_back(i);
   }
   std::vector<Front> fronts;
   for (const auto& [key, places] : workloads)
     for (const std::string& scope : telling_scopes(of(report, places))) {
       std::vector<Candidate> all;
       for (const std::size_t i : places)
-        if (const auto efficiency = efficiency_of(report.records[i], scope))
-          all.push_back({i, report.records[i].summary.samples_per_s->value, *efficiency});
+        if (const std::optional<Candidate> one = candidate_of(report, i, scope)) all.push_back(*one);
       if (all.size() < 2) continue;
-      std::ranges::sort(all, [](const Candidate& a, const Candidate& b) {
-        return a.speed != b.speed ? a.speed > b.speed : a.efficiency > b.efficiency;
-      });
+      std::vector<TwoFigures> figures;
+      for (const Candidate& one : all) figures.push_back({one.speed, one.efficiency});
+      const TradeOff found = trade_off(figures);
       std::vector<Candidate> best;
-      for (const Candidate& one : all)
-        if (best.empty() || one.efficiency > best.back().efficiency) best.push_back(one);
+      for (const std::size_t i : found.front) best.push_back(all[i]);
       Front& front = fronts.emplace_back();
-      front.hash = key.first, front.scope = scope, front.others = all.size() - best.size();
+      front.to_target = std::get<0>(key), front.hash = std::get<1>(key);
+      front.scope = scope, front.others = all.size() - best.size();
       for (const Candidate& one : best) front.records.push_back(one.record);
-      front.knee = knee_of(best);
+      front.knee = found.knee;
+      const std::optional<JobPrices>& prices = report.records[all.front().record].prices;
+      const auto has_others = [&](const Candidate& one) { return report.records[one.record].prices != prices; };
+      if (prices && std::ranges::none_of(all, has_others)) {
+        for (const Candidate& one : best) front.costs.push_back(cost_of(one, front.to_target, *prices));
+        front.cheapest = static_cast<std::size_t>(std::ranges::min_element(front.costs) - front.costs.begin());
+      }
       break;  // the widest scope that tells of all points and that two of them have
     }
   return fronts;

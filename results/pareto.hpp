@@ -11,11 +11,12 @@
 namespace tw {
 
 /// Of the valid points that train the same (workload hash) in the same global batch, whatever setting, precision and split of
-/// the batch: those that no other one reaches or passes in samples/s and in samples/J alike. The cheapest point is one of them at any price of
-/// hours and joules, as long as all take the same nodes. Runs to a target are in
-/// none: a sample of theirs is worth what it helps to get there.
+/// the batch: those that no other one reaches or passes in samples/s and in samples/J alike; of runs to a target in the time
+/// and in the joules to it, whose samples are worth what they help to get there. Runs for a time and runs to a target are
+/// never in one front. The cheapest point is one of them at any price of hours and joules, as long as all take the same nodes.
 struct Front {
   std::string hash;                  ///< of the workload
+  bool to_target = false;            ///< time and joules to the target; else samples/s and samples/J
   std::string scope;                 ///< of the joules
   std::vector<std::size_t> records;  ///< places in the report, the fastest first
   std::size_t others = 0;            ///< points that were held against them, and lost
@@ -23,9 +24,24 @@ struct Front {
   /// speed begins to cost more energy than before, and the reverse. Absent below three points, and where they lie on the
   /// line or outside it.
   std::optional<std::size_t> knee;
+  /// What each of `records` costs, to its target or a sample, at the prices of all points; empty where these have none, or not
+  /// the same.
+  std::vector<double> costs;
+  std::optional<std::size_t> cheapest;  ///< of `records`; absent without costs
 };
 
-/// One for each workload that has at least two valid points with joules of a common scope that tells of all its points
+/// Of points whose two figures are the more the better: those that none other reaches or passes in both, by falling `first`,
+/// and the place among them of the knee (as in Front).
+struct TradeOff {
+  std::vector<std::size_t> front;
+  std::optional<std::size_t> knee;
+};
+struct TwoFigures {
+  double first = 0, second = 0;
+};
+TradeOff trade_off(const std::vector<TwoFigures>& points);
+
+/// One for each workload that has at least two such points with joules of a common scope that tells of all its points
 /// (results/scopes.hpp).
 std::vector<Front> pareto_fronts(const Report& report);
 

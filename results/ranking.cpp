@@ -38,6 +38,8 @@ constexpr Merit all_merits[] = {
      [](const Summary& s, const std::string& scope) {
        return s.to_target ? value_of(s.to_target->energy_j, scope) : std::nullopt;
      }},
+    {"cost-to-target", "cost to target", false, false, false,
+     [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->cost) : std::nullopt; }},
 };
 
 }  // namespace

@@ -162,6 +162,11 @@ struct Target {
   std::optional<ConvergenceReference> reference;
   std::string reference_reason;     ///< why there is none; empty otherwise
 };
+/// What the user pays, in whatever currency: for an hour of all the job's nodes, and for a kWh of its joules.
+struct JobPrices {
+  double hour_price = 0, kwh_price = 0;
+  bool operator==(const JobPrices&) const = default;
+};
 /// What it took, over the trials: a mean of all with its interval, in which is also that a target may have been reached
 /// up to an evaluation interval before it was seen. Absent all together where a run did not reach the target, since
 /// that run counts as infinite.
@@ -169,6 +174,27 @@ struct ToTarget {
   std::optional<Estimate> time_s, steps, samples;
   std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope
   std::string reason;               ///< why absent; empty otherwise
+  /// Hours x hour_price + kWh x kwh_price, in the currency of the record's prices.
+  std::optional<Estimate> cost{};
+  std::optional<std::vector<double>> cost_of_runs{};  ///< of each seed, in the order of the valid trials; absent with the cost
+  std::optional<std::string> cost_scope{};   ///< whose joules are in it: the widest that tells of what trains; absent without any
+  std::optional<std::string> cost_reason{};  ///< why the cost is absent; absent beside it
+};
+
+/// Dynamic loss scaling (fp16).
+struct LossScaling {
+  double final_scale = 0;  ///< after the last trial
+  std::int64_t skipped_steps =
+      0;  ///< of warm-up and trials: gradients were not finite, the weights stayed as they were
+};
+/// How the steps were run. What they compute does not depend on it.
+struct Execution {
+  std::string step_mode;                      ///< "graph": recorded once, launched as a whole; "eager": call by call
+  bool recompute = false;                     ///< activations of layers were computed again in backward
+  std::string communicator, route;            ///< "nccl", "NCCL 2.28.9"; "mpi", "host memory"; "self", "one rank"
+  std::optional<LossScaling> loss_scaling{};  ///< absent where the precision has none
+  std::optional<int> recomputed_layers{};     ///< the first so many; absent in reports from before there was a choice
+  std::optional<bool> deterministic{};        ///< false: sums on a GPU could be in any order; absent likewise
 };
 
 struct Summary {
@@ -179,6 +205,8 @@ struct Summary {
   std::optional<Estimate> step_time_s;      ///< mean step of each trial
   std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;
   double model_flops_per_sample = 0;
+  /// With what was computed again (Execution::recompute); no rate is made of it. Absent where nothing was.
+  std::optional<double> hardware_flops_per_sample;
   std::string flops_rule;           ///< names the counting rule, beside every MFU
   std::optional<double> ceiling_flops_per_s;  ///< the network's own products, timed alone, all ranks
   std::optional<double> of_ceiling; ///< achieved ÷ ceiling
@@ -192,6 +220,7 @@ struct Summary {
   std::optional<double> loss_first, loss_last, loss_slope_per_step;
   std::uint64_t peak_resident_bytes_per_rank = 0;   ///< the largest rank
   std::uint64_t planned_bytes_per_rank = 0;
+  std::optional<std::uint64_t> peak_device_memory_bytes_per_rank;  ///< the largest rank's allocations on its device
   std::map<std::string, double> op_share;   ///< per operator, of a profiled step; may be empty
   std::optional<ToTarget> to_target;        ///< of a record with a target
 };
@@ -210,7 +239,9 @@ struct Record {
   std::map<std::string, Setting> setting;   ///< "gpu_clock_mhz", "cpu_frequency_mhz", …
   std::optional<StartTemperature> start{};  ///< absent where no sensor answers
   std::optional<Target> target;             ///< trained until it is reached, instead of for a time
+  std::optional<JobPrices> prices{};           ///< absent where none were given
   std::vector<Trial> trials;
+  std::optional<Execution> execution{};  ///< absent where no step was run, and of commands
   Summary summary;
   Verdict verdict;
 };
@@ -274,9 +305,15 @@ struct Context {
 struct Program {
   std::string name, version, git_commit;
 };
+/// The frozen plan that a run is of (`trainwatt freeze`).
+struct KitInfo {
+  std::string title;                ///< may be empty
+  std::string sha256;               ///< of the kit's content, as it stands in the kit itself
+};
 struct PlanInfo {
   std::string suite;                ///< "quick", or "command-line", or the config file's name
   std::string canonical_json;       ///< the plan as run; its SHA-256 stands in the report
+  std::optional<KitInfo> kit{};     ///< absent where the plan is of no kit
 };
 /// One launch of a run that took several: what it measured, where, and by which program.
 struct RunPart {

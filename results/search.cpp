@@ -64,6 +64,9 @@ std::string not_borne_out(const SearchOutcome& outcome) {
   if (!merit.low || !merit.high) return "below 3 trials there is no interval that could show a difference";
   if (*merit.low >= 1) return "measured once more it is worse than the found settings";
   if (*merit.high >= 1) return "measured once more it shows no difference to the found settings";
+  const std::string not_shown = "measured once more its slowdown is not shown to be within " + percent(outcome.max_slowdown);
+  if (!speed.low) return not_shown + ": its speed has no interval";
+  if (*speed.low < 1 - outcome.max_slowdown) return not_shown + ": it may be " + percent(1 - *speed.low);
   return {};
 }
 
@@ -97,10 +100,7 @@ std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, c
       merit = goal.hour_price * seconds / 3600 + of_joules;
       by_joules = of_joules / merit;
     }
-    double uncertainty = 0;
-    for (const EnergyRow& row : trial->energy)
-      if (row.scope == scope && row.counted) uncertainty += row.uncertainty_j.value_or(0);
-    sensor += by_joules * uncertainty / joules;
+    sensor += by_joules * uncertainty_of(*trial, scope) / joules;
     merits.push_back(merit);
   }
   if (merits.empty() || !std::ranges::all_of(merits, [](double merit) { return std::isfinite(merit); })) return std::nullopt;

@@ -8,12 +8,14 @@
 
 #include "results/choice.hpp"
 #include "results/paint.hpp"
+#include "results/phases.hpp"
 #include "results/report_io.hpp"
 #include "results/show_words.hpp"
 #include "results/stability.hpp"
 #include "results/tables.hpp"
 #include "results/text.hpp"
 #include "results/to_target.hpp"
+#include "results/trials.hpp"
 
 namespace tw {
 namespace {
@@ -76,13 +78,14 @@ class Shower {
     if (columns(label) >= label_width) out_ += "\n" + std::string(2 + label_width, ' ');
     out_ += wrap(text, width(), 2 + label_width) + "\n";
   }
+  std::string plus_minus() const { return style_.unicode ? "±" : "+-"; }
   std::string arrow() const { return style_.unicode ? "→" : "->"; }
 
   void head() {
     const Program& p = report_.program;
     const Context& c = report_.context;
     out_ += paint_.bold(p.name + " " + p.version) + paint_.dim(" (" + p.git_commit + ")") + "\n";
-    line("suite", report_.plan.suite + ", plan " + sha256_hex(report_.plan.canonical_json).substr(0, 12));
+    line("suite", plan_words(report_.plan));
     line("started", c.started_at + (c.finished_at.empty() ? ", not finished" : ", finished " + c.finished_at));
     parts();
     line("command", join(c.argv, " "));
@@ -224,6 +227,7 @@ class Shower {
     line("batch", fmt::format("{} micro-batch{}{} accumulated{}{} = {} samples", w.micro_batch, times, w.accumulate,
                               times, count(w.ranks, "rank"), w.global_batch) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
+    line("steps", r.execution ? execution(*r.execution) : "");
     settings(r);
     if (r.start)
       line("start", "at " + significant(r.start->temperature_c) + (style_.unicode ? " °C" : " C") +
@@ -238,7 +242,7 @@ class Shower {
     line("stability", join(unstable, "; "));
     throughput(r);
     if (s.flops_per_s) {
-      line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + si(s.model_flops_per_sample, "FLOP/sample"));
+      line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + flops_of_sample(s));
       line("FLOP rule", s.flops_rule);
     }
     line("of ceiling", s.of_ceiling ? significant(*s.of_ceiling) + " of " +
@@ -248,7 +252,7 @@ class Shower {
                                     : "absent: " + s.of_ceiling_reason);
     line("MFU", s.mfu ? percent(*s.mfu) : "absent: " + s.mfu_reason);
     step_times(r);
-    phases(r);
+    phases_of(r);
     if (!s.op_share.empty()) {
       std::vector<std::pair<double, std::string>> shares;
       for (const auto& [op, share] : s.op_share) shares.push_back({share, op});
@@ -260,8 +264,7 @@ class Shower {
     loss(r);
     energy(r);
     telemetry(r);
-    line("memory", "peak " + bytes(static_cast<double>(s.peak_resident_bytes_per_rank)) + " resident, planned " +
-                       bytes(static_cast<double>(s.planned_bytes_per_rank)) + " (largest rank)");
+    line("memory", memory(s));
     verdict(r);
   }
 
@@ -319,13 +322,13 @@ class Shower {
     } else if (reached) {
       line("to target", "never: " + reached->reason);
     }
-    std::string label = "";
+    line("cost", cost_words(r));
     for (const Trial& trial : r.trials) {
       if (!trial.target_run || trial.target_run->evaluations.empty()) continue;
       const Evaluation& last = trial.target_run->evaluations.back();
       std::vector<double> curve;
       for (const Evaluation& evaluation : trial.target_run->evaluations) curve.push_back(metric_of(t, evaluation));
-      line(label, fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
+      line("", fmt::format("seed {}: {} after {} steps, {}, of which {} evaluating  ", trial.target_run->seed,
                               significant(metric_of(t, last), 4), last.step, duration(last.time_s),
                               duration(trial.target_run->evaluation_s)) +
                       paint_.cyan(sparkline(curve, 24, style_.unicode)));
@@ -364,28 +367,12 @@ class Shower {
                    time_or_absent(s.step_time_max_s));
   }
 
-  void phases(const Record& r) {
-    std::map<std::string, double> seconds;  // mean over all steps
-    double steps = 0;
-    for (const Trial& t : r.trials) {
-      const double n = static_cast<double>(t.step_time_s.size());
-      for (const auto& [phase, mean] : t.phase_s) seconds[phase] += mean * n;
-      steps += n;
-    }
-    if (seconds.empty() || !(steps > 0) || !r.summary.step_time_s) return;
+  void phases_of(const Record& r) {
+    const auto phases = mean_phases(r);
+    if (phases.empty()) return;
     const double step = r.summary.step_time_s->value;
-    double rest = step;
-    std::vector<std::pair<std::string, double>> ordered;
-    for (const char* known : {"data", "forward", "backward", "communication", "optimizer"})  // as they happen
-      if (const auto found = seconds.find(known); found != seconds.end()) {
-        ordered.emplace_back(known, found->second / steps);
-        seconds.erase(found);
-      }
-    for (const auto& [phase, total] : seconds) ordered.emplace_back(phase, total / steps);
-    for (const auto& [phase, mean] : ordered) rest -= mean;
-    ordered.emplace_back("rest", std::max(0.0, rest));  // the slowest rank's step less the mean phases over ranks
     std::string label = "phases";
-    for (const auto& [phase, mean] : ordered) {
+    for (const auto& [phase, mean] : phases) {
       out_ += "  " + paint_.dim(pad_right(label, label_width)) + pad_right(phase, 14) + pad_left(duration(mean), 9) +
               pad_left(percent(mean / step), 9) + "  " + paint_.cyan(bar(mean / step, 40, style_.unicode)) + "\n";
       label.clear();
@@ -410,6 +397,11 @@ class Shower {
     for (const auto& [scope, joules] : s.energy_j) {
       if (!joules) continue;
       std::string text = scope + ": " + interval(*joules, "J") + " a trial";
+      // Of one or two trials there is no interval; what the meters may be wrong by is known all the same.
+      if (const auto trials = valid_trials(r); !joules->low && !trials.empty()) {
+        const double half = uncertainty_of(*trials.front(), scope);
+        if (half > 0) text += " (" + plus_minus() + " " + si(half, "J") + " by the meters)";
+      }
       if (const auto found = s.flops_per_w.find(scope); found != s.flops_per_w.end() && found->second)
         text += ", " + interval(*found->second, "FLOP/J");
       if (const auto found = s.samples_per_j.find(scope); found != s.samples_per_j.end() && found->second)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "results/record.hpp"
+#include "results/report_io.hpp"
 #include "results/text.hpp"
 
 namespace tw::show {
@@ -20,6 +21,11 @@ inline std::string join(const std::vector<std::string>& parts, const std::string
   for (const std::string& part : parts)
     if (!part.empty()) text += (text.empty() ? "" : separator) + part;
   return text;
+}
+/// "quick, plan 3963975972f9", and the kit that it is of.
+inline std::string plan_words(const PlanInfo& plan) {
+  const std::string words = plan.suite + ", plan " + sha256_hex(plan.canonical_json).substr(0, 12);
+  return plan.kit ? join({words, join({"kit", plan.kit->title}, " "), "SHA-256 " + plan.kit->sha256}, ", ") : words;
 }
 inline std::string count(std::int64_t n, const std::string& noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
@@ -46,6 +52,35 @@ inline std::string ranges(std::vector<int> numbers) {
   return text;
 }
 
+/// "eager, gradients by mpi (host memory), loss scale 65536 at the end, 2 steps skipped"
+inline std::string execution(const Execution& e) {
+  const std::string recomputed = !e.recompute          ? ""
+                                 : e.recomputed_layers ? fmt::format(", activations of the first {} recomputed",
+                                                                     count(*e.recomputed_layers, "layer"))
+                                                       : ", activations recomputed";
+  std::string text =
+      fmt::format("{}{}, gradients by {} ({})", e.step_mode == "graph" ? "recorded as graphs" : "call by call",
+                  recomputed, e.communicator, e.route);
+  if (e.deterministic == false) text += ", sums in any order";
+  if (e.loss_scaling)
+    text += fmt::format(", loss scale {:g} at the end, {} skipped", e.loss_scaling->final_scale,
+                        count(e.loss_scaling->skipped_steps, "step"));
+  return text;
+}
+inline std::string memory(const Summary& s) {
+  const auto bytes = [](std::uint64_t value) { return text::bytes(static_cast<double>(value)); };
+  return fmt::format(
+      "peak {} resident{}, planned {} (largest rank)", bytes(s.peak_resident_bytes_per_rank),
+      s.peak_device_memory_bytes_per_rank ? ", " + bytes(*s.peak_device_memory_bytes_per_rank) + " on the device" : "",
+      bytes(s.planned_bytes_per_rank));
+}
+inline std::string flops_of_sample(const Summary& s) {
+  std::string text = text::si(s.model_flops_per_sample, "FLOP/sample");
+  if (s.hardware_flops_per_sample)
+    text += fmt::format(" ({} with what is recomputed)", text::si(*s.hardware_flops_per_sample, "FLOP/sample"));
+  return text;
+}
+
 inline std::vector<double> joined(const Record& r, std::vector<double> Trial::*member) {
   std::vector<double> all;
   for (const Trial& t : r.trials) all.insert(all.end(), (t.*member).begin(), (t.*member).end());
@@ -63,6 +98,22 @@ inline std::vector<double> histogram(std::vector<double> values, std::size_t buc
   for (double v : values)
     ++counts[std::min(buckets - 1, static_cast<std::size_t>((v - *low) / range * static_cast<double>(buckets)))];
   return counts;
+}
+
+/// Of a run to a target whose prices are known, or why it is absent; empty for all others.
+inline std::string cost_words(const Record& r) {
+  const auto& reached = r.summary.to_target;
+  if (!r.prices || !reached || !reached->steps) return {};
+  if (!reached->cost) return "absent: " + reached->cost_reason.value_or("not known");
+  std::vector<std::string> runs;
+  for (const double one : reached->cost_of_runs.value_or(std::vector<double>{})) runs.push_back(text::significant(one));
+  const Estimate& e = *reached->cost;
+  const std::string ends =
+      e.low && e.high ? " [" + text::significant(*e.low) + ", " + text::significant(*e.high) + "]" : "";
+  const std::string of_joules =
+      reached->cost_scope ? fmt::format(" and {} a kWh of {} joules", r.prices->kwh_price, *reached->cost_scope) : "";
+  return fmt::format("{}{}, by seed {}; at {} an hour{}", text::significant(e.value), ends, join(runs, ", "),
+                     r.prices->hour_price, of_joules);
 }
 
 }  // namespace tw::show

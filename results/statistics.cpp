@@ -8,6 +8,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "results/run_rules.hpp"
+
 namespace tw {
 namespace {
 
@@ -55,6 +57,33 @@ class Generator {
   std::uint64_t state_;
 };
 
+/// Regularised incomplete beta function I_x(a, b) by its continued fraction (DLMF 8.17.22, evaluated by Lentz's method),
+/// which converges fast below the mean of the distribution; above it by symmetry.
+double incomplete_beta(double x, double a, double b) {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  if (x > (a + 1) / (a + b + 2)) return 1 - incomplete_beta(1 - x, b, a);
+  constexpr double tiny = 1e-300, enough = 1e-15;
+  constexpr int most_terms = 10'000;
+  const auto away_from_zero = [](double v) { return std::abs(v) < tiny ? tiny : v; };
+  double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), fraction = d;
+  for (int m = 1; m <= most_terms; ++m) {
+    const double k = m;
+    const double even = k * (b - k) * x / ((a + 2 * k - 1) * (a + 2 * k));
+    const double odd = -(a + k) * (a + b + k) * x / ((a + 2 * k) * (a + 2 * k + 1));
+    double change = 1;
+    for (const double term : {even, odd}) {
+      d = 1 / away_from_zero(1 + term * d);
+      c = away_from_zero(1 + term / c);
+      change = c * d;
+      fraction *= change;
+    }
+    if (std::abs(change - 1) < enough) break;
+  }
+  const double log_front = std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x);
+  return std::exp(log_front) * fraction / a;
+}
+
 using Statistic = double (*)(std::span<const double>);
 
 /// `long_statistic` of 10 values or more, by its name.
@@ -63,7 +92,7 @@ Estimate estimated(std::span<const double> values, std::uint64_t bootstrap_seed,
   if (values.empty()) throw std::invalid_argument("estimate: no values");
   Estimate result;
   result.count = static_cast<int>(values.size());
-  if (values.size() < 3) {
+  if (values.size() < least_trials) {
     result.value = mean(values);
     result.statistic = values.size() == 1 ? "single" : "mean";
     return result;
@@ -74,7 +103,7 @@ Estimate estimated(std::span<const double> values, std::uint64_t bootstrap_seed,
     double squares = 0;
     for (double v : values) squares += (v - result.value) * (v - result.value);
     const double n = static_cast<double>(values.size());
-    const double half = student_t_975[values.size() - 3] * std::sqrt(squares / (n - 1) / n);
+    const double half = student_t_975[values.size() - least_trials] * std::sqrt(squares / (n - 1) / n);
     result.low = result.value - half;
     result.high = result.value + half;
     return result;
@@ -107,6 +136,11 @@ void widen(Estimate& e, double relative_half_width) {
   const double common = std::abs(e.value) * relative_half_width;
   e.low = e.value - std::hypot(e.value - *e.low, common);
   e.high = e.value + std::hypot(*e.high - e.value, common);
+}
+
+Estimate of_positive(Estimate e) {
+  if (e.low) e.low = std::max(0.0, *e.low);
+  return e;
 }
 
 Estimate ratio(const Estimate& a, const Estimate& b) {
@@ -166,6 +200,20 @@ double student_t_tail(double t, int degrees_of_freedom) {
   }
   const double inside = odd ? 2 / std::numbers::pi * (std::atan(t / std::sqrt(freedom)) + sine * sum) : sine * sum;
   return std::max(0.0, 1 - inside);
+}
+
+double student_t_quantile(double p, double degrees_of_freedom) {
+  if (!(p >= 0.5 && p < 1) || !(degrees_of_freedom > 0))
+    throw std::invalid_argument("student_t_quantile: needs p in [0.5, 1) and degrees of freedom above 0");
+  const double freedom = std::min(degrees_of_freedom, 1e7);  // a normal distribution to all digits
+  const auto tail = [&](double t) { return 0.5 * incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5); };
+  double low = 0, high = 1;
+  while (tail(high) > 1 - p && high < 1e300) high *= 2;
+  for (int i = 0; i < 200 && high - low > 1e-14 * high; ++i) {
+    const double middle = (low + high) / 2;
+    (tail(middle) > 1 - p ? low : high) = middle;
+  }
+  return (low + high) / 2;
 }
 
 double robust_slope(std::span<const double> values) {
@@ -248,14 +296,18 @@ std::optional<double> drift(std::span<const double> values) {
   return change;
 }
 
-bool is_steady(std::span<const double> step_seconds) {
+bool is_steady(std::span<const double> step_seconds, double window_seconds) {
   constexpr std::size_t least = 5;
   constexpr double flat_share = 0.01, standard_errors = 2;
-  if (step_seconds.size() <= least) return false;
-  const std::span<const double> later = step_seconds.last(std::max(least, step_seconds.size() / 2));
-  const double b = std::abs(slope(later));
-  return b <= standard_errors * slope_error(later) ||
-         b * static_cast<double>(later.size() - 1) <= flat_share * mean(later);
+  std::size_t count = 0;
+  double seconds = 0;
+  while (count + 1 < step_seconds.size() && (count < least || seconds < window_seconds / 2))
+    seconds += step_seconds[step_seconds.size() - ++count];
+  if (count < least || seconds < window_seconds / 2) return false;
+  const std::span<const double> latest = step_seconds.last(count);
+  const double b = std::abs(slope(latest)), mean_step = mean(latest);
+  const double steps_a_window = std::max(static_cast<double>(count - 1), window_seconds / mean_step);
+  return b <= standard_errors * slope_error(latest) || b * steps_a_window <= flat_share * mean_step;
 }
 
 }  // namespace tw

@@ -20,6 +20,8 @@ Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap
 /// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
 /// joins in quadrature (DESIGN §8.9). Nothing happens where there is no interval.
 void widen(Estimate& e, double relative_half_width);
+/// Of what cannot be negative, whatever Student's t makes of a few values that differ: the interval ends at 0.
+Estimate of_positive(Estimate e);
 /// a ÷ b of two independent positive figures; its interval by the relative half widths in quadrature, on the logarithm (first
 /// order), so that it holds positive ratios only; wider than Welch's where the two have few trials. No interval where one has
 /// none.
@@ -32,6 +34,9 @@ double slope(std::span<const double> values);
 double slope_error(std::span<const double> values);
 /// P(|T| > t) of Student's t with whole degrees of freedom, t ≥ 0 (Abramowitz and Stegun 26.7.3 and 26.7.4).
 double student_t_tail(double t, int degrees_of_freedom);
+/// The t with P(T <= t) = p, p in [0.5, 1), of any degrees of freedom above 0: as Welch's are (by the incomplete beta function,
+/// DLMF 8.17.22).
+double student_t_quantile(double p, double degrees_of_freedom);
 
 /// Median of the slopes between all pairs of values against 0, 1, 2, … (Theil 1950, Sen 1968); needs 2 values.
 double robust_slope(std::span<const double> values);
@@ -56,9 +61,11 @@ std::vector<std::size_t> outliers(std::span<const double> values);
 /// shorter time is noise; their trend must be less likely than false_alarm (trend_probability), which takes 6 values.
 std::optional<double> drift(std::span<const double> values);
 
-/// Whether a warm-up may end. True where the later half of these step times, 5 at least, is flat: a straight line through
-/// them falls or rises by no more than 1 %, or by no more than its own noise explains (two standard errors of the
-/// least-squares slope). False where there are fewer than 6: the first one is never looked at.
-bool is_steady(std::span<const double> step_seconds);
+/// Whether a warm-up before windows of `window_seconds` may end. True where the latest of these step times, those of half a
+/// window and 5 at least, are flat: a straight line through them, drawn on over a whole window, falls or rises by no more
+/// than 1 %, or they by no more than their own noise explains (two standard errors of the least-squares slope). A shorter
+/// stretch would be flat within 1 % although the machine changes by many times that along a window. False where there are
+/// too few: the first one is never looked at.
+bool is_steady(std::span<const double> step_seconds, double window_seconds);
 
 }  // namespace tw

@@ -20,7 +20,9 @@ using namespace text;
 /// Flags get letters in the order of appearance.
 class Footnotes {
  public:
-  explicit Footnotes(const std::vector<Record>& records) : flags_(flags_of(records)) {}
+  explicit Footnotes(const std::vector<Record>& records) : flags_(flags_of(records)) {
+    for (const std::string& flag : flags_) notes_.push_back(note_of(flag, records));
+  }
   std::string letters(const Verdict& verdict) const {
     std::string text;
     for (std::size_t i = 0; i < flags_.size(); ++i)
@@ -32,9 +34,13 @@ class Footnotes {
     for (const std::string& flag : flags_) name_width = std::max(name_width, columns(flag));
     std::string text;
     for (std::size_t i = 0; i < flags_.size(); ++i) {
-      const std::size_t indent = 5 + name_width + 2;
-      text += "  " + paint.yellow(letter(i)) + "  " + paint.bold(pad_right(flags_[i], name_width)) + "  " +
-              wrap(std::string(note_of(flags_[i])), static_cast<std::size_t>(style.width), indent) + "\n";
+      constexpr std::size_t least_room = 24;  // beside the names; in a narrower terminal the notes stand under them
+      const auto width = static_cast<std::size_t>(style.width);
+      const bool beside = 5 + name_width + 2 + least_room <= width;
+      const std::size_t indent = beside ? 5 + name_width + 2 : 5;
+      text += "  " + paint.yellow(letter(i)) + "  " +
+              (beside ? paint.bold(pad_right(flags_[i], name_width)) + "  " : paint.bold(flags_[i]) + "\n     ") +
+              wrap(notes_[i], width, indent) + "\n";
     }
     return text;
   }
@@ -44,8 +50,24 @@ class Footnotes {
   static std::string letter(std::size_t i) {
     return std::string(1, static_cast<char>(i < 26 ? 'a' + i : 'A' + (i - 26) % 26));
   }
-  std::vector<std::string> flags_;
+  std::vector<std::string> flags_, notes_;
 };
+
+/// A point's name in lines of `width` columns at most, broken behind its slashes; the following ones begin with
+/// `indent` spaces.
+std::string broken(const std::string& id, std::size_t width, std::size_t indent) {
+  std::string out;
+  std::size_t column = indent;
+  for (std::size_t at = 0; at < id.size();) {
+    const std::size_t end = std::min(id.find('/', at), id.size() - 1) + 1;
+    const std::string part = id.substr(at, end - at);
+    if (at > 0 && column + columns(part) > width) out += '\n' + std::string(indent, ' '), column = indent;
+    out += part;
+    column += columns(part);
+    at = end;
+  }
+  return out;
+}
 
 std::size_t width_of(const Column& column) {
   std::size_t width = columns(column.title);
@@ -89,17 +111,22 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
     id_width = std::max(id_width, columns(r.id));
     if (has_run(r)) verdict_width = std::max(verdict_width, columns(verdicts.back()));
   }
-  const std::vector<Column> numbers = that_fit(number_columns(report.records, Intervals::beside, style.order),
-                                               2 + id_width + 2 + verdict_width, static_cast<std::size_t>(style.width));
+  const auto width = static_cast<std::size_t>(style.width);
+  const std::vector<Column> all = number_columns(report.records, Intervals::beside, style.order);
+  const auto first = std::ranges::max_element(all, {}, &Column::importance);
+  // Names that leave no room for a figure get lines of their own.
+  const bool apart = 2 + id_width + 2 + verdict_width + (first == all.end() ? 0 : 2 + width_of(*first)) > width;
+  const std::size_t label_width = apart ? 2 : id_width;
+  const std::vector<Column> numbers = that_fit(all, 2 + label_width + 2 + verdict_width, width);
+  const std::string under_name = "\n  " + std::string(label_width, ' ');
 
   std::string out;
   if (style.order.merit != nullptr)
     out += "  " +
-           paint.dim(wrap(printable(explain(style.order, report.records)),
-                          static_cast<std::size_t>(style.width), 2)) +
+           paint.dim(wrap(printable(explain(style.order, report.records)), static_cast<std::size_t>(style.width), 2)) +
            "\n";
-  out += "  " + paint.bold(pad_right("point", id_width));
-  std::size_t line = id_width;
+  out += "  " + (apart ? paint.bold("point") + under_name : paint.bold(pad_right("point", id_width)));
+  std::size_t line = label_width;
   for (const Column& c : numbers) {
     out += "  " + paint.bold(pad_left(c.is_interval && style.unicode ? "±95 %" : c.title, width_of(c)));
     line += 2 + width_of(c);
@@ -110,14 +137,16 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& r = report.records[i];
     const std::string& status = r.verdict.status;
-    out += "  " + (status == "unsupported" ? paint.dim(pad_right(r.id, id_width)) : pad_right(r.id, id_width));
+    const std::string id = apart ? broken(r.id, width, 2) : pad_right(r.id, id_width);
+    out += "  " + (status == "unsupported" ? paint.dim(id) : id);
     if (has_run(r)) {
+      if (apart) out += under_name;
       for (const Column& c : numbers) out += "  " + pad_left(c.cells[i], width_of(c));
       const std::string letters = verdicts[i].substr(status.size());
       out += "  " + paint.status(status, status) + paint.yellow(letters);
     } else {
       const std::string reason = r.verdict.reasons.empty() ? "" : ": " + r.verdict.reasons.front();
-      out += "  " + paint.status(status, wrap(status + reason, static_cast<std::size_t>(style.width), id_width + 4));
+      out += (apart ? "\n    " : "  ") + paint.status(status, wrap(status + reason, width, apart ? 4 : id_width + 4));
     }
     out += "\n";
     if (has_run(r))

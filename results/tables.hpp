@@ -1,4 +1,4 @@
-// Tables for people: terminal text, 80–120 columns, NO_COLOR honoured by the caller. Whatever a report holds, nothing in it
+// Tables for people: terminal text, 40 to 200 columns, NO_COLOR honoured by the caller. Whatever a report holds, nothing in it
 // reaches the terminal as a control character (`printable`).
 #pragma once
 

@@ -118,6 +118,11 @@ bool is_control(char32_t code) {
 
 }  // namespace
 
+std::string sentence(std::string clause) {
+  if (!clause.empty() && clause[0] >= 'a' && clause[0] <= 'z') clause[0] = static_cast<char>(clause[0] - 'a' + 'A');
+  return clause + ".";
+}
+
 std::string printable(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {

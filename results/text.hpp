@@ -34,6 +34,9 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
 /// escapes: "\n", "\x1b", "\u202e".
 std::string printable(const std::string& text);
 
+/// A clause of our own as a sentence: with a capital, where it begins with a small letter of ASCII, and a full stop.
+std::string sentence(std::string clause);
+
 /// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not
 /// finite show as "x".
 std::string sparkline(std::span<const double> values, std::size_t width, bool unicode);

@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "results/scopes.hpp"
 #include "results/statistics.hpp"
 #include "results/trials.hpp"
 
 namespace tw {
 namespace {
+
+constexpr double seconds_per_hour = 3600, joules_per_kwh = 3.6e6;
 
 /// Why this trial has no first passage.
 std::string why_missed(const Target& target, const TargetRun& run) {
@@ -31,16 +34,46 @@ std::optional<std::size_t> passage_of(const Target& target, const Trial& trial) 
   return trial.target_run ? first_passage(target, *trial.target_run) : std::nullopt;
 }
 
-/// When a target was reached is known to an evaluation interval: a uniform error of it, 95 %, as a share of the steps.
-double resolution_of(const Target& target, double steps) {
-  return 1.96 / std::sqrt(12.0) * static_cast<double>(target.evaluation_interval) / steps;
-}
-
-/// No run takes less than nothing, whatever Student's t makes of a few that differ.
 Estimate widened(Estimate estimate, double relative_half_width) {
   widen(estimate, relative_half_width);
-  if (estimate.low) estimate.low = std::max(0.0, *estimate.low);
-  return estimate;
+  return of_positive(estimate);
+}
+
+/// The widest of the scopes that tell of what trains and have joules; empty where none has.
+std::string cost_scope_of(const Record& record) {
+  for (const std::string& scope : telling_scopes(record))
+    if (const auto found = record.summary.energy_j.find(scope); found != record.summary.energy_j.end() && found->second)
+      return scope;
+  return {};
+}
+
+/// Of the time and joules that are in `result` already; `resolution` as these have it.
+void add_cost(const Record& record, double resolution, ToTarget& result) {
+  if (!record.prices) {
+    result.cost_reason = "no prices were given (--hour-price, --kwh-price)";
+    return;
+  }
+  const JobPrices& prices = *record.prices;
+  const std::string scope = prices.kwh_price > 0 ? cost_scope_of(record) : "";
+  if (prices.kwh_price > 0 && scope.empty()) {
+    result.cost_reason = "no joules that tell of what trains" +
+                         (record.summary.energy_reason.empty() ? "" : ": " + record.summary.energy_reason);
+    return;
+  }
+  std::vector<double> costs;
+  double sensor = 0;  // the mean share of a cost that the sensor's own uncertainty is
+  for (const Trial* trial : valid_trials(record)) {
+    const Evaluation& first = trial->target_run->evaluations[*passage_of(*record.target, *trial)];
+    const double of_joules = scope.empty() ? 0 : prices.kwh_price * joules_of(*trial, scope) / joules_per_kwh;
+    const double cost = prices.hour_price * first.time_s / seconds_per_hour + of_joules;
+    if (of_joules > 0) sensor += uncertainty_of(*trial, scope) / joules_of(*trial, scope) * of_joules / cost;
+    costs.push_back(cost);
+  }
+  Estimate cost = estimate_of_all(costs);
+  widen(cost, sensor / static_cast<double>(costs.size()));
+  result.cost = widened(cost, resolution);
+  if (!scope.empty()) result.cost_scope = scope;
+  result.cost_of_runs = std::move(costs);
 }
 
 }  // namespace
@@ -53,6 +86,10 @@ double metric_of(const Target& target, const Evaluation& evaluation) {
 
 bool reaches(const Target& target, const Evaluation& evaluation) {
   return metric_of(target, evaluation) <= target.value;
+}
+
+double passage_uncertainty(const Target& target, double steps) {  // a uniform error of the interval
+  return 1.96 / std::sqrt(12.0) * static_cast<double>(target.evaluation_interval) / steps;
 }
 
 std::optional<std::size_t> first_passage(const Target& target, const TargetRun& run) {
@@ -71,6 +108,7 @@ void summarise_target(Record& record) {
   if (missed != record.trials.end()) {
     result.reason =
         missed->target_run ? why_missed(*record.target, *missed->target_run) : "a trial without evaluations";
+    result.cost_reason = result.reason;
     return;
   }
   std::vector<double> seconds, steps, samples;
@@ -82,16 +120,18 @@ void summarise_target(Record& record) {
   }
   if (seconds.empty()) {
     result.reason = record.trials.empty() ? "not run" : "no valid trial";
+    result.cost_reason = result.reason;
     return;
   }
   // None is dropped: the slowest may be one that nearly failed.
   const Estimate mean_steps = estimate_of_all(steps);
-  const double resolution = resolution_of(*record.target, mean_steps.value);
+  const double resolution = passage_uncertainty(*record.target, mean_steps.value);
   result.steps = widened(mean_steps, resolution);
   result.time_s = widened(estimate_of_all(seconds), resolution);
   result.samples = widened(estimate_of_all(samples), resolution);
   for (const auto& [scope, joules] : record.summary.energy_j)
     result.energy_j[scope] = joules ? std::optional(widened(*joules, resolution)) : std::nullopt;
+  add_cost(record, resolution, result);
 }
 
 void judge_target(Record& record) {

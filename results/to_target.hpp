@@ -15,8 +15,11 @@ bool reaches(const Target& target, const Evaluation& evaluation);
 /// The first evaluation at or under the target. Later ones count for nothing: a metric may cross the target again.
 std::optional<std::size_t> first_passage(const Target& target, const TargetRun& run);
 
+/// Half width, 95 %, as a share of so many steps, of what is known of when a target was reached: to an evaluation interval.
+double passage_uncertainty(const Target& target, double steps);
+
 /// Fills summary.to_target of a record with a target from its trials; energy from summary.energy_j, which is of the
-/// same windows. One run that never got there is infinite, and with it the mean. Runs that are invalid for another cause
+/// same windows; the cost of each run and of all where the record has prices. One run that never got there is infinite, and with it the mean. Runs that are invalid for another cause
 /// (results/trials.hpp) enter none.
 void summarise_target(Record& record);
 

@@ -61,4 +61,11 @@ double joules_of(const Trial& trial, const std::string& scope) {
   return sum;
 }
 
+double uncertainty_of(const Trial& trial, const std::string& scope) {
+  double sum = 0;
+  for (const EnergyRow& row : trial.energy)
+    if (row.scope == scope && row.counted) sum += row.uncertainty_j.value_or(0);
+  return sum;
+}
+
 }  // namespace tw

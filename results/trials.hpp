@@ -30,5 +30,7 @@ double samples_of(const Record& record, const Trial& trial);
 double throughput_of(const Record& record, const Trial& trial);
 /// Joules of a scope's counted meters; not a number where any is absent.
 double joules_of(const Trial& trial, const std::string& scope);
+/// Half width, 95 %, of those: the meters' own, added up, since one clock's error is in all of them.
+double uncertainty_of(const Trial& trial, const std::string& scope);
 
 }  // namespace tw

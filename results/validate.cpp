@@ -1,4 +1,4 @@
-// The schema, and what a schema cannot say. The only unit that includes valijson.
+// The schema, and what a schema cannot say.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,15 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
-#include <valijson/adapters/nlohmann_json_adapter.hpp>
-#include <valijson/schema.hpp>
-#include <valijson/schema_parser.hpp>
-#include <valijson/validation_results.hpp>
-#include <valijson/validator.hpp>
 
 #include "results/conditions.hpp"
+#include "results/later_fields.hpp"
 #include "results/origin.hpp"
 #include "results/report_io.hpp"
+#include "results/schema_check.hpp"
 #include "results/search.hpp"
 #include "results/to_target.hpp"
 #include "results/verdict.hpp"
@@ -24,39 +21,6 @@ namespace tw {
 namespace {
 
 using Json = nlohmann::json;
-using Adapter = valijson::adapters::NlohmannJsonAdapter;
-
-/// "<root>", "[records]", "[0]" → "/records/0"
-std::string pointer(const std::vector<std::string>& context) {
-  std::string path;
-  for (std::size_t i = 1; i < context.size(); ++i) path += "/" + context[i].substr(1, context[i].size() - 2);
-  return path;
-}
-
-std::vector<std::string> schema_violations(const Json& document, const Json& schema_json) {
-  valijson::Schema schema;
-  valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
-  parser.populateSchema(Adapter(schema_json), schema);
-  valijson::Validator validator;
-  valijson::ValidationResults results;
-  if (validator.validate(schema, Adapter(document), &results)) return {};
-
-  // A failure deep inside is reported once more at each level above it: keep the innermost.
-  std::set<std::vector<std::string>> failing;
-  for (const auto& error : results) failing.insert(error.context);
-  std::vector<std::string> lines;
-  for (const auto& error : results) {
-    const auto next = failing.upper_bound(error.context);
-    const bool has_inner = next != failing.end() && next->size() > error.context.size() &&
-                           std::equal(error.context.begin(), error.context.end(), next->begin());
-    const std::string& what = error.description;
-    const bool echo = what.starts_with("Failed to validate against") || what.starts_with("Failed to validate item");
-    if (has_inner && echo) continue;
-    const std::string line = (error.context.size() > 1 ? pointer(error.context) : "/") + ": " + what;
-    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
-  }
-  return lines;
-}
 
 /// The plan's text as JSON with a list of points that have ids; null where it is something else.
 Json read_plan(const std::string& canonical_json) {
@@ -86,9 +50,14 @@ constexpr double time_slack = 1.001;
 /// Collects the invariants that one report breaks.
 class Invariants {
  public:
-  explicit Invariants(const Json& document) : document_(document) {}
+  /// `is_newer`: of a newer minor version, which may hold more. `later`: fields of a later minor than the document's.
+  explicit Invariants(const Json& document, bool is_newer = false, const std::vector<MissingField>& later = {})
+      : document_(document), is_newer_(is_newer) {
+    for (const MissingField& field : later) later_.insert(field.pointer);
+  }
 
-  Validation check(const Report& report) {
+  /// Changes nothing, but needs the samples where they are: they may be large.
+  Validation check(Report& report) {
     check_context(report.context, "/context");
     check_plan(report);
     check_records(report.records);
@@ -97,7 +66,7 @@ class Invariants {
     for (std::string& fault : origin_faults(report)) found_.violations.push_back(std::move(fault));
     return std::move(found_);
   }
-  Validation check_unfinished(const std::vector<Record>& records) {
+  Validation check_unfinished(std::vector<Record> records) {
     check_records(records);
     return std::move(found_);
   }
@@ -143,16 +112,25 @@ class Invariants {
   }
 
   /// What follows from several records together.
-  void check_stability(const Report& report) {
-    Report again = report;
-    flag_unstable(again);
-    const auto is_unstable = [](const Record& record) { return std::ranges::count(record.verdict.flags, "unstable") > 0; };
-    for (std::size_t i = 0; i < report.records.size(); ++i)
-      if (is_unstable(report.records[i]) != is_unstable(again.records[i]))
+  void check_stability(Report& report) {
+    std::vector<std::vector<std::string>> said;
+    const auto is_unstable = [](const std::vector<std::string>& flags) {
+      return std::ranges::count(flags, "unstable") > 0;
+    };
+    for (const Record& record : report.records) said.push_back(record.verdict.flags);
+    flag_unstable(report);
+    for (std::size_t i = 0; i < report.records.size(); ++i) {
+      std::vector<std::string>& flags = report.records[i].verdict.flags;
+      const bool is = is_unstable(flags), was = is_unstable(said[i]);
+      if (is && !was)
+        add_flag(i, "unstable");
+      else if (was && !is)
         broken("/records/" + std::to_string(i) + "/verdict/flags", "the losses say otherwise of \"unstable\"");
+      flags = std::move(said[i]);
+    }
   }
 
-  void check_records(const std::vector<Record>& records) {
+  void check_records(std::vector<Record>& records) {
     std::set<std::string> ids;
     std::set<std::uint64_t> seeds;
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -162,7 +140,7 @@ class Invariants {
           broken(at + "/trials/" + std::to_string(t) + "/target_run/seed",
                  std::to_string(run->seed) + " occurs twice in the report");
       if (!ids.insert(records[i].id).second) broken(at + "/id", "\"" + records[i].id + "\" occurs twice");
-      check_record(records[i], document_["records"][i], at);
+      check_record(records[i], i, document_["records"][i], at);
     }
   }
 
@@ -179,6 +157,8 @@ class Invariants {
     }
     if (plan.contains("suite") && plan["suite"] != report.plan.suite)
       broken("/plan/suite", "is not that of canonical_json");
+    const auto& kit = report.plan.kit;
+    if (plan.value("kit", Json()) != (kit ? Json(kit->sha256) : Json())) broken("/plan/kit", "is not that of canonical_json");
     const bool is_search = plan.contains("search");
     if (report.search && !is_search) broken("/search", "is not in the plan");
     if (report.search && is_search)
@@ -230,6 +210,7 @@ class Invariants {
     for (const auto& [name, found] : record.setting)
       if (found.requested && !setting.contains(name)) broken(at + "/setting/" + name, "is not in the plan");
     check_planned_target(record, json.value("target", Json()), point, at);
+    if (json.value("prices", Json()) != plan.value("prices", Json())) broken(at + "/prices", "are not the plan's");
     if (!has_run(record)) return;
 
     const Json trials = plan.value("trials", Json()), steps = plan.value("steps", Json());
@@ -279,11 +260,19 @@ class Invariants {
     return record.verdict.status == "valid" || record.verdict.status == "invalid";
   }
 
-  void check_record(const Record& record, const Json& json, const std::string& at) {
+  void check_record(Record& record, std::size_t place, const Json& json, const std::string& at) {
     const Workload& w = record.workload;
-    if (w.global_batch != w.micro_batch * w.accumulate * w.ranks)
+    std::int64_t batch = 0;
+    if (__builtin_mul_overflow(w.micro_batch, w.accumulate, &batch) || __builtin_mul_overflow(batch, w.ranks, &batch) ||
+        w.global_batch != batch)
       broken(at + "/workload/global_batch", "is not micro_batch x accumulate x ranks");
     if (record.verdict.status == "valid" && record.trials.empty()) broken(at + "/trials", "a valid record has none");
+    std::set<std::string> flags;  // not by uniqueItems of the schema, which costs the square of their number
+    for (const std::string& flag : record.verdict.flags)
+      if (!flags.insert(flag).second) {
+        broken(at + "/verdict/flags", "\"" + flag + "\" occurs twice");
+        break;
+      }
     if (has_run(record) && w.hash.empty()) broken(at + "/workload/hash", "is empty though the point ran");
     if (!w.hash.empty() && w.hash != workload_hash(w, record.target))
       broken(at + "/workload/hash", "is not that of this workload");
@@ -306,13 +295,24 @@ class Invariants {
     double shares = 0;
     for (const auto& [op, share] : s.op_share) shares += share;
     if (shares > op_share_slack) broken(at + "/summary/op_share", "adds up to more than the step it is of");
+    if (s.hardware_flops_per_sample && *s.hardware_flops_per_sample < s.model_flops_per_sample)
+      broken(at + "/summary/hardware_flops_per_sample", "is less than the model's");
     if ((s.flops_per_s || s.mfu) && s.flops_rule.empty())
       broken(at + "/summary/flops_rule", "is empty beside a FLOP rate");
 
-    // Everything else that follows from the samples must be what the samples say.
-    Record again = record;
+    // Everything else that follows from the samples must be what the samples say. The samples may be large: no second
+    // copy.
+    Record again;
+    std::swap(again, record);
+    const Summary summary = again.summary;
+    const Verdict verdict = again.verdict;
     summarise(again);
-    const Json computed = Json::parse(to_json_line(again));
+    std::vector<Trial> trials;
+    std::swap(trials, again.trials);
+    Json computed = Json::parse(to_json_line(again));
+    record = std::move(again);
+    record.trials = std::move(trials), record.summary = summary, record.verdict = verdict;
+    find_left_out_flags(place, json["verdict"]["flags"], computed["verdict"]["flags"]);
     compare(json["summary"], computed["summary"], at + "/summary");
     compare(json["verdict"], computed["verdict"], at + "/verdict");
   }
@@ -382,7 +382,9 @@ class Invariants {
       const Evaluation& evaluation = run.evaluations[e];
       const std::string place = at + "/evaluations/" + std::to_string(e);
       const bool last = e + 1 == run.evaluations.size();
-      const auto due = std::min(static_cast<std::int64_t>(e + 1) * target->evaluation_interval, target->most_steps);
+      std::int64_t due = 0;
+      if (__builtin_mul_overflow(static_cast<std::int64_t>(e + 1), target->evaluation_interval, &due) || due > target->most_steps)
+        due = target->most_steps;
       if (evaluation.step != due)
         broken(place + "/step", "is " + std::to_string(evaluation.step) + ", the interval makes it " + std::to_string(due));
       if (!(evaluation.time_s > before)) broken(place + "/time_s", "is not after the one before");
@@ -399,6 +401,25 @@ class Invariants {
       broken(at + "/evaluations", "the last is not that of the last step");
   }
 
+  /// A program that did not know a rule yet has written no falsehood without its flag, and whoever took the flag out
+  /// gains nothing: every reader has it back.
+  void add_flag(std::size_t record, const std::string& flag) {
+    found_.left_out_flags.push_back({record, flag});
+    found_.warnings.push_back("/records/" + std::to_string(record) + "/verdict/flags: the samples give \"" + flag +
+                              "\", which the report leaves out: it counts as if it stood there");
+  }
+
+  /// Takes those that `found` has not out of `computed`.
+  void find_left_out_flags(std::size_t record, const Json& found, Json& computed) {
+    Json left = Json::array();
+    for (const Json& flag : computed)
+      if (std::ranges::find(found, flag) == found.end())
+        add_flag(record, flag);
+      else
+        left.push_back(flag);
+    computed = std::move(left);
+  }
+
   static std::string length(const char* other, std::size_t found, std::size_t expected) {
     return "has " + std::to_string(found) + " values, " + other + " has " + std::to_string(expected);
   }
@@ -410,29 +431,35 @@ class Invariants {
       if (!close(found.get<double>(), computed.get<double>()))
         broken(at, "is " + found.dump() + ", the samples give " + computed.dump());
     } else if (found.is_object() && computed.is_object()) {
-      for (const auto& [key, value] : computed.items())
+      for (const auto& [key, value] : computed.items()) {
+        if (later_.contains(at + "/" + key)) continue;  // noted by name
         compare(found.contains(key) ? found[key] : Json(), value, at + "/" + key);
+      }
       for (const auto& [key, value] : found.items())
-        if (!computed.contains(key)) compare(value, Json(), at + "/" + key);
+        if (!computed.contains(key) && !is_newer_) compare(value, Json(), at + "/" + key);
     } else if (found != computed) {
       broken(at, "is " + found.dump() + ", the samples give " + computed.dump());
     }
   }
 
   const Json& document_;
+  const bool is_newer_;
+  std::set<std::string> later_;
   Validation found_;
 };
 
 /// Asks `check` where the schema is kept; what the types cannot hold, such as an integer out of range, is a violation too.
 template <class Check>
-Validation validate(const Json& document, const Json& schema, Check check) {
+Validation validate(const std::string& document, const std::string& schema, Check check) {
   Validation found;
-  found.violations = schema_violations(document, schema);
+  found.violations = schema_faults(document, schema);
   if (!found.violations.empty()) return found;
   try {
     return check();
   } catch (const std::runtime_error& error) {
-    return {{error.what()}, {}};
+    return {.violations = {error.what()}};
+  } catch (const Json::exception&) {  // the schema knows nothing of what is inside this text
+    return {.violations = {"/plan/canonical_json: a value has the wrong type or size"}};
   }
 }
 
@@ -455,17 +482,48 @@ bool was_interrupted(const Context& context) {
 }
 
 Validation validate_report(const std::string& text) {
-  if (const std::string fault = json_fault(text); !fault.empty()) return {{"not JSON: " + fault}, {}};
+  std::optional<Report> report;
+  return validate_report(text, report);
+}
+
+Validation validate_report(const std::string& text, std::optional<Report>& report) {
+  report.reset();
+  if (const std::string fault = json_fault(text); !fault.empty()) return {.violations = {"not JSON: " + fault}};
   const Json document = Json::parse(text);
+  SchemaOfAge schema{report_schema_json, {}};
+  bool is_newer = false;
   if (!document.is_object() || document.value("schema_version", Json()) != schema_version) {
     try {
-      report_from_json(text);  // says best what is wrong with the text as a whole
+      report = report_from_json(text);  // says best what is wrong with the text as a whole
     } catch (const std::runtime_error& error) {
-      return {{error.what()}, {}};
+      return {.violations = {error.what()}};
     }
+    const auto version = document["schema_version"].get<std::string>();
+    is_newer = is_newer_minor(version, schema_version);
+    schema = schema_of_age(text, report_schema_json, version, schema_version);
   }
-  return validate(document, Json::parse(report_schema_json),
-                  [&] { return Invariants(document).check(report_from_json(text)); });
+  Validation found = validate(text, schema.text, [&] {
+    if (!report) report = report_from_json(text);
+    try {
+      return Invariants(document, is_newer, schema.missing_fields).check(*report);
+    } catch (...) {
+      report.reset();  // in whatever state it is
+      throw;
+    }
+  });
+  if (is_newer)
+    found.warnings.push_back("/schema_version: " + document["schema_version"].dump() + " is newer than " + schema_version +
+                             ", which this program knows: what it does not know was not looked at");
+  for (const MissingField& field : schema.missing_fields)
+    found.warnings.push_back(field.pointer + ": absent: schema version " + field.since +
+                             " brought it, the report is of " + document["schema_version"].get<std::string>());
+  found.missing_fields = std::move(schema.missing_fields);
+  return found;
+}
+
+void add_left_out_flags(std::vector<Record>& records, const Validation& found) {
+  for (const auto& [place, flag] : found.left_out_flags)
+    if (place < records.size()) records[place].verdict.flags.push_back(flag);
 }
 
 Validation validate_record_lines(const std::string& text) {
@@ -476,7 +534,7 @@ Validation validate_record_lines(const std::string& text) {
   try {
     lines = record_lines(text);
   } catch (const std::runtime_error& error) {
-    return {{error.what()}, {}};
+    return {.violations = {error.what()}};
   }
   std::size_t begin = 0;
   for (std::size_t i = 0; i < lines.records.size(); ++i) {
@@ -485,7 +543,7 @@ Validation validate_record_lines(const std::string& text) {
     begin = end + 1;
   }
   Validation found =
-      validate(document, schema, [&] { return Invariants(document).check_unfinished(lines.records); });
+      validate(document.dump(), schema.dump(), [&] { return Invariants(document).check_unfinished(lines.records); });
   if (lines.torn) found.warnings.push_back("/records: the last line was cut off and is left out");
   return found;
 }

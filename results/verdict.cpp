@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "results/conditions.hpp"
+#include "results/run_rules.hpp"
 #include "results/stability.hpp"
 #include "results/statistics.hpp"
 #include "results/to_target.hpp"
@@ -16,13 +17,11 @@
 namespace tw {
 namespace {
 
-constexpr double short_window_s = 60, short_window_periods = 100;  // DESIGN §8.1
 /// A neighbour that takes 2 % of the CPU moves a step time by about as much as a 3-trial interval is wide.
 constexpr double steal_threshold = 0.02;
 /// Above what an idle system's own services take. A neighbour also shares memory bandwidth, caches and the meter.
 constexpr double foreign_threshold = 0.05;
 constexpr std::size_t loss_steps_to_judge = 20;
-constexpr std::size_t trials_wanted = 3;  // DESIGN §8.2
 /// Between the sum of a window's step times (each the slowest rank's) and the window itself.
 constexpr double steps_disagree_threshold = 0.05;
 constexpr std::string_view no_meter = "no_energy_meter";
@@ -194,12 +193,12 @@ void summarise_energy(Record& record) {
     const double sensor = sum(relative) / static_cast<double>(relative.size());
     Estimate joules = record.target ? estimate_of_all(energy) : estimate(energy);
     widen(joules, sensor);
-    s.energy_j[scope] = joules;
+    s.energy_j[scope] = of_positive(joules);
     s.samples_per_j[scope] = s.flops_per_w[scope] = std::nullopt;
     if (record.target || !std::all_of(samples_per_j.begin(), samples_per_j.end(), is_finite)) continue;
     Estimate efficiency = estimate(samples_per_j);
     widen(efficiency, sensor);
-    s.samples_per_j[scope] = efficiency;
+    s.samples_per_j[scope] = efficiency = of_positive(efficiency);
     if (s.model_flops_per_sample > 0) s.flops_per_w[scope] = scaled(efficiency, s.model_flops_per_sample);
   }
   if (has_no_meter(record))
@@ -296,7 +295,7 @@ bool is_short(const Trial& trial) {
   double period = 0;
   for (const EnergyRow& row : trial.energy)
     if (row.counted && row.energy_j) period = std::max(period, row.update_period_s.value_or(0));
-  return trial.window_s < std::max(short_window_s, short_window_periods * period);
+  return trial.window_s < std::max(published_window_s, published_window_periods * period);
 }
 
 void judge(Record& record, const std::vector<double>& losses) {
@@ -328,7 +327,7 @@ void judge(Record& record, const std::vector<double>& losses) {
   }
   if (!record.trials.empty()) {
     if (std::any_of(record.trials.begin(), record.trials.end(), is_short)) flag("short");
-    if (record.trials.size() < trials_wanted) flag("few_trials");
+    if (record.trials.size() < least_trials) flag("few_trials");
     const auto stolen = [](const Trial& t) { return t.steal_share && *t.steal_share > steal_threshold; };
     if (std::any_of(record.trials.begin(), record.trials.end(), stolen)) flag("steal");
     const auto shared = [](const Trial& t) { return t.foreign_share && *t.foreign_share > foreign_threshold; };

@@ -70,9 +70,11 @@ std::string times(const std::vector<std::int64_t>& extents) {
 
 class Measurement {
  public:
-  Measurement(Device& device, DType dtype, const std::vector<Product>& all, const Ceiling* earlier)
+  Measurement(Device& device, Precision precision, const std::vector<Product>& all, const Ceiling* earlier)
       : device_(device),
-        dtype_(dtype),
+        dtype_(storage(precision)),
+        math_(math(precision)),
+        head_math_(math_beside_linear(precision)),
         all_(all),
         earlier_(earlier),
         stream_(device.create_stream()),
@@ -152,7 +154,7 @@ class Measurement {
       // A head of tens of thousands of classes takes seconds a run when whole, and tiles are faster in every library
       // seen.
       if (p.kind != Product::Kind::classifier || p.out_features <= widest_whole)
-        add_linear(p.rows, p.in_features, p.out_features, 1, 1, "");
+        add_linear(p.rows, p.in_features, p.out_features, 1, 1, "", math_);
       if (p.kind == Product::Kind::classifier) add_classifier(p);
     }
     passes_.push_back(std::move(forward_));
@@ -163,9 +165,9 @@ class Measurement {
   /// row_tiles × column_tiles products of (rows, in, out) each, so that together they do the whole. The tiles share one
   /// packed weight; activations and gradients move on from tile to tile as they would in the whole.
   void add_linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t row_tiles,
-                  std::int64_t column_tiles, const std::string& name) {
+                  std::int64_t column_tiles, const std::string& name, Math math) {
     for (const Op op : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights}) need(op);
-    std::shared_ptr<LinearPlan> plan = device_.plan(LinearShape{rows, in, out, dtype_, Activation::none});
+    std::shared_ptr<LinearPlan> plan = device_.plan(LinearShape{rows, in, out, dtype_, Activation::none, math});
     plan->bind(view(weight_, {out, in}));
     plan->refresh(*stream_);
     const auto each_tile = [=](auto&& body) {
@@ -208,7 +210,7 @@ class Measurement {
                                             },
                                             {}});
     if (row_tiles > 1) return;
-    const LinearShape shape{rows, in, out, dtype_, Activation::none};
+    const LinearShape shape{rows, in, out, dtype_, Activation::none, math};
     add_library(forward_, shape, Op::linear_forward, column_tiles, name);
     add_library(backward_input_, shape, Op::linear_backward_input, column_tiles, name);
     add_library(backward_weights_, shape, Op::linear_backward_weights, column_tiles, name);
@@ -259,23 +261,23 @@ class Measurement {
     const std::int64_t classes = p.out_features, padded = round_up(classes, class_padding);
     const bool whole = classes <= widest_whole;
     if (whole && padded != classes && classes > class_padding)
-      add_linear(p.rows, p.in_features, padded, 1, 1, "padded classes");
+      add_linear(p.rows, p.in_features, padded, 1, 1, "padded classes", head_math_);
     for (const std::int64_t wanted : {smallest_tile, large_tile}) {
       if (classes < 2 * wanted) continue;
       const std::int64_t tiles = (classes + wanted - 1) / wanted;
       const std::int64_t tile = round_up((classes + tiles - 1) / tiles, class_padding);
-      add_linear(p.rows, p.in_features, tile, 1, tiles, "tiles of " + std::to_string(tile) + " classes");
+      add_linear(p.rows, p.in_features, tile, 1, tiles, "tiles of " + std::to_string(tile) + " classes", head_math_);
     }
     if (whole && p.rows >= 2 * row_chunk && p.rows % row_chunk == 0 && classes >= smallest_tile)
       add_linear(row_chunk, p.in_features, padded, p.rows / row_chunk, 1,
-                 "chunks of " + std::to_string(row_chunk) + " rows");
+                 "chunks of " + std::to_string(row_chunk) + " rows", head_math_);
     whole_heads_.push_back({passes_.size(), p});
   }
 
   void add_convolution(const Product& p) {
     for (const Op op : {Op::convolution_forward, Op::convolution_backward_weights}) need(op);
     if (p.backward_input) need(Op::convolution_backward_input);
-    const ConvolutionShape shape = convolution_shape(p, dtype_);
+    const ConvolutionShape shape = convolution_shape(p, dtype_, math_);
     std::shared_ptr<ConvolutionPlan> plan = device_.plan(shape);
     const Dims x{p.batch, p.height, p.width, p.in_channels};
     const Dims y{p.batch, shape.out_height(), shape.out_width(), p.out_channels};
@@ -305,7 +307,7 @@ class Measurement {
     if (p.backward_input) add_library(backward_input_, shape, Op::convolution_backward_input, 1, "");
     add_library(backward_weights_, shape, Op::convolution_backward_weights, 1, "");
     if (p.kernel == 1 && p.stride == 1 && p.padding == 0 && device_.supports(Op::linear_forward, dtype_))
-      add_linear(p.batch * p.height * p.width, p.in_channels, p.out_channels, 1, 1, "as a matrix product");
+      add_linear(p.batch * p.height * p.width, p.in_channels, p.out_channels, 1, 1, "as a matrix product", math_);
   }
 
   // ---- timing ----
@@ -369,7 +371,7 @@ class Measurement {
     for (const auto& [first, p] : whole_heads_) {
       if (const std::string* way = known_way(first); way && *way != classifier_way) continue;
       std::shared_ptr<ClassifierPlan> plan =
-          device_.plan(ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_});
+          device_.plan(ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_, head_math_});
       plan->bind(view(weight_, {p.out_features, p.in_features}));
       plan->refresh(*stream_);
       Candidate whole{classifier_way,
@@ -425,6 +427,7 @@ class Measurement {
 
   Device& device_;
   DType dtype_;
+  Math math_, head_math_;
   const std::vector<Product>& all_;
   const Ceiling* earlier_;
   std::unique_ptr<Stream> stream_;
@@ -443,10 +446,10 @@ class Measurement {
 
 }  // namespace
 
-Ceiling measure_ceiling(Device& device, const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
-                        std::int64_t seq_len, double budget_seconds, const Ceiling* earlier) {
+Ceiling measure_ceiling(Device& device, const NetworkDescription& network, Precision precision,
+                        std::int64_t micro_batch, std::int64_t seq_len, double budget_seconds, const Ceiling* earlier) {
   const std::vector<Product> all = products(network, micro_batch, seq_len);
-  return Measurement(device, dtype, all, earlier).run(budget_seconds);
+  return Measurement(device, precision, all, earlier).run(budget_seconds);
 }
 
 }  // namespace tw

@@ -45,7 +45,7 @@ struct Ceiling {
 };
 
 /// An upper estimate of the memory that measure_ceiling() takes on a cpu device with so many threads.
-std::size_t ceiling_bytes(const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
+std::size_t ceiling_bytes(const NetworkDescription& network, Precision precision, std::int64_t micro_batch,
                           std::int64_t seq_len, int threads);
 
 /// Takes about `budget_seconds`, and more where a glance at each way and three runs of the best two take longer.
@@ -53,7 +53,8 @@ std::size_t ceiling_bytes(const NetworkDescription& network, DType dtype, std::i
 /// the device lacks an operator in this dtype.
 ///
 /// `earlier`, a ceiling of the same arguments: each pass is timed again in the way that won there, in no other.
-Ceiling measure_ceiling(Device& device, const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
-                        std::int64_t seq_len, double budget_seconds, const Ceiling* earlier = nullptr);
+Ceiling measure_ceiling(Device& device, const NetworkDescription& network, Precision precision,
+                        std::int64_t micro_batch, std::int64_t seq_len, double budget_seconds,
+                        const Ceiling* earlier = nullptr);
 
 }  // namespace tw

@@ -18,6 +18,9 @@ void fill_random(Device& device, Stream& stream, const Tensor& tensor, float sca
   if (tensor.dtype == DType::bf16) {
     auto* values = reinterpret_cast<bf16*>(block.data());
     for (std::size_t i = 0; i < block_bytes / sizeof(bf16); ++i) values[i] = to_bf16(next());
+  } else if (tensor.dtype == DType::fp16) {
+    auto* values = reinterpret_cast<fp16*>(block.data());
+    for (std::size_t i = 0; i < block_bytes / sizeof(fp16); ++i) values[i] = to_fp16(next());
   } else {
     auto* values = reinterpret_cast<float*>(block.data());
     for (std::size_t i = 0; i < block_bytes / sizeof(float); ++i) values[i] = next();

@@ -7,8 +7,8 @@
 
 namespace tw {
 
-ConvolutionShape convolution_shape(const Product& p, DType dtype) {
-  return {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride, p.padding, dtype};
+ConvolutionShape convolution_shape(const Product& p, DType dtype, Math math) {
+  return {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride, p.padding, dtype, math};
 }
 
 OperandSizes operand_sizes(const std::vector<Product>& products, std::int64_t rounded_to) {
@@ -20,7 +20,7 @@ OperandSizes operand_sizes(const std::vector<Product>& products, std::int64_t ro
   };
   for (const Product& p : products) {
     if (p.kind == Product::Kind::convolution) {
-      const ConvolutionShape shape = convolution_shape(p, DType::float32);
+      const ConvolutionShape shape = convolution_shape(p, DType::float32, Math::standard);
       const std::int64_t in = round_up(p.in_channels, rounded_to), out = round_up(p.out_channels, rounded_to);
       cover(p.batch * p.height * p.width * in, p.batch * shape.out_height() * shape.out_width() * out,
             out * p.kernel * p.kernel * in);
@@ -37,13 +37,13 @@ OperandSizes operand_sizes(const std::vector<Product>& products, std::int64_t ro
   return most;
 }
 
-std::size_t ceiling_bytes(const NetworkDescription& network, DType dtype, std::int64_t micro_batch,
+std::size_t ceiling_bytes(const NetworkDescription& network, Precision precision, std::int64_t micro_batch,
                           std::int64_t seq_len, int threads) {
   constexpr std::int64_t widest_block = 16;  // to which a layout of the library's rounds channels up
   const std::vector<Product> all = products(network, micro_batch, seq_len);
   const OperandSizes most = operand_sizes(all, widest_block);
   const auto bytes = [](std::int64_t count, std::size_t size) { return static_cast<std::size_t>(count) * size; };
-  const std::size_t element = size_of(dtype);
+  const std::size_t element = size_of(storage(precision));
   // Twice x and y, a weight for the plans, one for the library, a gradient.
   std::size_t total = 2 * bytes(most.input + most.output + most.weight, element) + bytes(most.weight, sizeof(float)) +
                       bytes(most.rows, sizeof(std::int32_t));
@@ -55,7 +55,7 @@ std::size_t ceiling_bytes(const NetworkDescription& network, DType dtype, std::i
     const std::int64_t widest = p.out_features <= widest_whole ? p.out_features : large_tile;
     head = std::max(head, bytes((p.rows + class_padding) * (widest + p.in_features + 2 * class_padding), element));
   }
-  return total + head + workspace_estimate(network, dtype, micro_batch, seq_len, threads);
+  return total + head + workspace_estimate(network, storage(precision), micro_batch, seq_len, threads);
 }
 
 }  // namespace tw

@@ -16,7 +16,7 @@ inline constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_ti
 
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
 
-ConvolutionShape convolution_shape(const Product& product, DType dtype);
+ConvolutionShape convolution_shape(const Product& product, DType dtype, Math math);
 
 /// Elements of the operands that serve all products: as large as the largest needs. A layout may round features and
 /// channels up.

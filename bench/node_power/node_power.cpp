@@ -115,12 +115,23 @@ EnergyRow energy_row(const LedgerRow& from, const std::string& host) {
 struct NodePower::Impl {
   Impl(std::string the_host, const MeterOptions& options, const GpuChoice& gpus)
       : host(std::move(the_host)),
-        reader(find_meters(options, choosing(gpus))),
-        sampler(choose(find_telemetry(), gpus), &reader) {}
+        choice(gpus),
+        reader(std::make_shared<EnergyReader>(find_meters(options, choosing(gpus)))),
+        sampler(std::make_shared<Sampler>(choose(find_telemetry(), gpus), reader.get())) {}
+  Impl(std::string the_host, const GpuChoice& gpus, const Impl& whole)
+      : host(std::move(the_host)), choice(gpus), is_part(true), reader(whole.reader), sampler(whole.sampler) {}
+
+  /// Whether the sensor is that of a GPU which the whole counts, but not this part of it.
+  bool leaves_out(const std::string& domain) const {
+    const std::string gpu = is_part && choice.visible ? gpu_of(domain) : "";
+    return !gpu.empty() && choice.visible->count(gpu) == 0;
+  }
 
   std::string host;
-  EnergyReader reader;
-  Sampler sampler;
+  GpuChoice choice;
+  bool is_part = false;
+  std::shared_ptr<EnergyReader> reader;
+  std::shared_ptr<Sampler> sampler;
   EnergySnapshot first, last;
   Clock::time_point begin, end;  // of the readings: before the first of the one, after the last of the other
   Sampled sampled;
@@ -128,11 +139,21 @@ struct NodePower::Impl {
 
 NodePower::NodePower(std::string host, const MeterOptions& options, const GpuChoice& gpus)
     : impl_(std::make_unique<Impl>(std::move(host), options, gpus)) {}
+NodePower::NodePower(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 NodePower::~NodePower() = default;
+
+std::unique_ptr<NodePower> NodePower::share(std::string host, const GpuChoice& gpus) const {
+  const GpuChoice& mine = impl_->choice;
+  const bool has_cray = std::ranges::any_of(impl_->reader->findings(), is_cray_accelerator);
+  if (has_cray && mine.visible != gpus.visible) return nullptr;
+  if (mine.only != gpus.only || mine.unread.size() != gpus.unread.size() || !gpus.visible != !mine.visible)
+    return nullptr;
+  return std::unique_ptr<NodePower>(new NodePower(std::make_unique<Impl>(std::move(host), gpus, *impl_)));
+}
 
 std::vector<MeterEntry> NodePower::entries() const {
   std::vector<MeterEntry> entries;
-  for (const MeterFinding& finding : impl_->reader.findings()) {
+  for (const MeterFinding& finding : impl_->reader->findings()) {
     MeterEntry entry;
     entry.host = impl_->host;
     entry.domain = finding.domain;
@@ -161,39 +182,46 @@ std::vector<std::string> shared_devices(const std::vector<MeterEntry>& meters) {
 }
 
 bool NodePower::has_meter() const {
-  for (const MeterFinding& finding : impl_->reader.findings())
-    if (finding.meter && finding.counted) return true;
+  for (const MeterFinding& finding : impl_->reader->findings())
+    if (finding.meter && finding.counted && !impl_->leaves_out(finding.domain)) return true;
   return false;
 }
 
 double NodePower::idle_seconds() const {
   constexpr double least_seconds = 1, most_seconds = 10, periods = 2;
   double seconds = least_seconds;
-  for (const MeterFinding& finding : impl_->reader.findings())
+  for (const MeterFinding& finding : impl_->reader->findings())
     if (finding.meter && finding.counted) seconds = std::max(seconds, periods * finding.meter->update_period_seconds());
   return std::min(seconds, most_seconds);
 }
 
-// The counters are read last before the window, and first after it: what the sampler does at its edges is not in between.
+// The counters are read last before the window, and first after it: what the sampler does at its edges is not in
+// between.
 void NodePower::begin() {
-  impl_->sampler.begin();
+  impl_->sampler->begin();
   impl_->begin = Clock::now();
-  impl_->first = impl_->reader.snapshot();
+  impl_->first = impl_->reader->snapshot();
 }
 
 void NodePower::end() {
-  impl_->last = impl_->reader.snapshot();
+  impl_->last = impl_->reader->snapshot();
   impl_->end = Clock::now();
-  impl_->sampled = impl_->sampler.end();
+  impl_->sampled = impl_->sampler->end();
 }
 
 void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
   const double skew_seconds = seconds_between(impl_->begin, first_step) + seconds_between(last_step, impl_->end);
   if (has_meter()) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), skew_seconds);
-  for (const LedgerRow& from : make_ledger(impl_->reader.findings(), impl_->first, impl_->last, skew_seconds))
-    trial.energy.push_back(energy_row(from, impl_->host));
+  for (const LedgerRow& from : make_ledger(impl_->reader->findings(), impl_->first, impl_->last, skew_seconds)) {
+    EnergyRow& row = trial.energy.emplace_back(energy_row(from, impl_->host));
+    if (!row.counted || !impl_->leaves_out(row.domain)) continue;
+    row.counted = false;
+    row.reason = "not_visible";
+    row.detail = "no rank at work uses the GPU";
+  }
   for (const Series& series : impl_->sampled.series) {
     const Channel& channel = series.channel;
+    if (impl_->leaves_out(channel.domain)) continue;
     if (series.change) trial.counters.push_back({impl_->host, channel.domain, channel.quantity, *series.change});
     if (channel.cumulative || series.points.empty()) continue;
     SeriesRow row{impl_->host, channel.domain, channel.quantity, {}, {}, {}, {}};
@@ -212,7 +240,7 @@ void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_
 
 std::optional<double> NodePower::hottest_c() const {
   std::optional<double> hottest;
-  for (const TelemetryFinding& finding : impl_->sampler.findings()) {
+  for (const TelemetryFinding& finding : impl_->sampler->findings()) {
     if (!finding.telemetry) continue;
     const std::vector<Channel>& channels = finding.telemetry->channels();
     std::vector<double> values(channels.size());
@@ -227,7 +255,7 @@ std::optional<double> NodePower::hottest_c() const {
 
 std::vector<IdleRow> NodePower::idle(const std::string& when) const {
   std::vector<IdleRow> rows;
-  const std::vector<MeterFinding>& findings = impl_->reader.findings();
+  const std::vector<MeterFinding>& findings = impl_->reader->findings();
   const std::vector<LedgerRow> ledger = make_ledger(findings, impl_->first, impl_->last);
   for (std::size_t i = 0; i < ledger.size(); ++i) {
     if (!findings[i].counted) continue;

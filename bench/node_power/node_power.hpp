@@ -1,5 +1,5 @@
-// One node's joules, time series and counters along a window, as the rows that stand in a record. Knows nothing of ranks:
-// one process of a node holds it.
+// One node's joules, time series and counters along a window, as the rows that stand in a record. Knows nothing of
+// ranks: one process of a node holds it.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace tw {
 struct GpuChoice {
   /// The job's. Others are read, but not counted, and have no telemetry: their heat and their errors are not the job's.
   std::optional<std::set<std::string>> visible;
-  std::optional<std::set<std::string>> only;     ///< nothing but these is read: the rest is another process's
+  std::optional<std::set<std::string>> only;  ///< nothing but these is read: the rest is another process's
   /// What the job may use and nobody reads: each leaves a hole in the device scope, so that its joules are absent.
   struct Unread {
     std::string domain, reason, detail;
@@ -45,6 +45,10 @@ class NodePower {
   /// Looks for meters and telemetry; takes up to half a second a source. `host` goes into each row.
   explicit NodePower(std::string host, const MeterOptions& options = {}, const GpuChoice& gpus = {});
   ~NodePower();
+  /// The same meters, opened once, for fewer of the node's GPUs; not in a window at the same time. Null where what is
+  /// counted would have to be decided anew: where another process reads some of the GPUs, or Cray's counters of
+  /// accelerators count.
+  std::unique_ptr<NodePower> share(std::string host, const GpuChoice& gpus) const;
 
   /// What was found, with reasons for what was not; of a counted meter that others' joules may be in: "shared".
   std::vector<MeterEntry> entries() const;
@@ -58,8 +62,8 @@ class NodePower {
   /// lies from the readings is clock_skew_s, and part of each uncertainty.
   void collect(Trial& trial, std::chrono::steady_clock::time_point first_step,
                std::chrono::steady_clock::time_point last_step) const;
-  /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt where none answers.
-  /// Not between begin() and end().
+  /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt where none
+  /// answers. Not between begin() and end().
   std::optional<double> hottest_c() const;
   /// How long idle power is to be measured: a second; two update periods where a counted meter is slower; ten seconds
   /// at most.
@@ -69,6 +73,7 @@ class NodePower {
 
  private:
   struct Impl;
+  explicit NodePower(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -10,6 +10,7 @@
 #include "bench/ceiling/operands.hpp"
 #include "models/catalog/description.hpp"
 #include "models/compute/device.hpp"
+#include "models/compute/precision.hpp"
 
 namespace tw::ops {
 
@@ -20,7 +21,7 @@ class Case {
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
-  /// Random values in ±1 (float32, bf16); zeros for int32.
+  /// Random values in ±1; zeros for int32.
   Tensor tensor(DType dtype, Dims dims);
   Tensor indices(Dims dims, std::int64_t end);  ///< int32 in [0, end)
   template <class T>
@@ -46,11 +47,21 @@ class Case {
   std::vector<Buffer> buffers_;
 };
 
-/// A benchmark: its name without the dtype ("linear_forward/gpt2-124m/qkv"), what it needs, and how to make it.
+/// In which precisions an operator does something else than in the one that it is stored in: none, tf32, tf32 and fp8.
+enum class Multiplies : std::uint8_t { nothing, not_in_fp8, in_all };
+
+/// A benchmark: its name without the precision ("linear_forward/gpt2-124m/qkv"), what it needs, and how to make it.
 struct Entry {
   std::string name;
   Op op;
-  std::function<std::unique_ptr<Case>(Device&, DType)> make;
+  std::function<std::unique_ptr<Case>(Device&, Precision)> make;
+  Multiplies multiplies = Multiplies::nothing;
+
+  /// Whether it does in `precision` what it does in float32 or bf16 too, under whose name it stands.
+  bool repeats(Precision precision) const {
+    if (precision == Precision::tf32) return multiplies == Multiplies::nothing;
+    return precision == Precision::fp8 && multiplies != Multiplies::in_all;
+  }
 };
 
 /// Matrix products, convolutions, attention and the output head of a network.

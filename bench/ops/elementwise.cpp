@@ -77,7 +77,7 @@ std::unique_ptr<Case> make_batch_norm(Device& device, Dims dims, DType dtype, bo
   return made;
 }
 
-/// `dtype` is the precision of the step: bf16 writes rounded weights beside the float32 master.
+/// `dtype` is what the step stores: 16 bits are rounded weights beside the float32 master.
 std::unique_ptr<Case> make_optimizer(Device& device, std::int64_t count, DType dtype, Op op) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
@@ -135,8 +135,8 @@ void add_batch_norms(std::vector<Entry>& entries, const NetworkDescription& netw
     if (!seen.insert(name).second) continue;
     for (const Op op : {Op::batch_norm_forward, Op::batch_norm_backward})
       entries.push_back(
-          {std::string(to_string(op)) + "/" + network.name + "/" + name, op, [=](Device& device, DType dtype) {
-             return make_batch_norm(device, dims, dtype, op == Op::batch_norm_backward);
+          {std::string(to_string(op)) + "/" + network.name + "/" + name, op, [=](Device& device, Precision precision) {
+             return make_batch_norm(device, dims, storage(precision), op == Op::batch_norm_backward);
            }});
   }
 }
@@ -149,8 +149,8 @@ std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::i
   if (network.is_tokens()) {
     const std::int64_t width = network.gpt2().width;
     for (const Op op : {Op::layer_norm_forward, Op::layer_norm_backward})
-      entries.push_back({std::string(to_string(op)) + "/" + network.name, op, [=](Device& device, DType dtype) {
-                           return make_layer_norm(device, micro_batch * seq_len, width, dtype,
+      entries.push_back({std::string(to_string(op)) + "/" + network.name, op, [=](Device& device, Precision precision) {
+                           return make_layer_norm(device, micro_batch * seq_len, width, storage(precision),
                                                   op == Op::layer_norm_backward);
                          }});
   } else {
@@ -158,8 +158,9 @@ std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::i
   }
   const std::int64_t parameters = count_parameters(network);
   for (const Op op : {network.is_tokens() ? Op::adamw : Op::sgd, Op::global_norm})
-    entries.push_back({std::string(to_string(op)) + "/" + network.name, op,
-                       [=](Device& device, DType dtype) { return make_optimizer(device, parameters, dtype, op); }});
+    entries.push_back({std::string(to_string(op)) + "/" + network.name, op, [=](Device& device, Precision precision) {
+                         return make_optimizer(device, parameters, storage(precision), op);
+                       }});
   return entries;
 }
 

@@ -37,11 +37,12 @@ std::vector<Entry> library_entries(const NetworkDescription& network, std::int64
         shape.dtype = dtype;
         return shape;
       };
-      entries.push_back(
-          {name + "plan", pass, [=](Device& device, DType dtype) { return make_bare(device, shape_of(dtype), pass); }});
+      entries.push_back({name + "plan", pass, [=](Device& device, Precision precision) {
+                           return make_bare(device, shape_of(storage(precision)), pass);
+                         }});
       for (const std::string layout : layouts)
-        entries.push_back({name + layout, pass, [=](Device& device, DType dtype) {
-                             return make_library_case(device, shape_of(dtype), pass, layout, flops);
+        entries.push_back({name + layout, pass, [=](Device& device, Precision precision) {
+                             return make_library_case(device, shape_of(storage(precision)), pass, layout, flops);
                            }});
     };
     if (p.kind == Product::Kind::convolution) {

@@ -3,6 +3,9 @@
 #include <benchmark/benchmark.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -14,10 +17,12 @@ namespace tw::ops {
 namespace {
 
 struct Options {
-  std::vector<std::string> models = {"gpt2-124m", "resnet-50"}, precisions = {"float32", "bf16"};
+  std::vector<std::string> models = {"gpt2-124m", "resnet-50"};
+  std::vector<std::string> precisions = {"float32", "tf32", "bf16", "fp16", "fp8"};
   std::string device = "auto";
   std::int64_t micro_batch = 0, seq_len = 0;  // 0: the network's default
   int threads = 0;
+  std::string deterministic = "yes";
 };
 
 /// The case in use. Google Benchmark calls a function several times to find its number of iterations; plans and
@@ -32,13 +37,11 @@ class Stage {
       case_.reset();
       name_ = name;
       case_ = make(device_);
-      case_->run();  // warm
-      case_->stream().synchronize();
+      time_runs(1);  // warm
+      const double seconds = device_.is_asynchronous() ? time_runs(1) : shortest_timed_seconds;
+      batch_ = static_cast<int>(std::ceil(std::clamp(shortest_timed_seconds / seconds, 1.0, most_enqueued)));
     }
-    for ([[maybe_unused]] auto&& iteration : state) {
-      case_->run();
-      case_->stream().synchronize();
-    }
+    while (state.KeepRunningBatch(batch_)) time_runs(batch_);
     using benchmark::Counter;
     if (case_->flops > 0) state.counters["FLOP/s"] = Counter(case_->flops, Counter::kIsIterationInvariantRate);
     if (case_->bytes > 0) state.counters["bytes/s"] = Counter(case_->bytes, Counter::kIsIterationInvariantRate);
@@ -50,7 +53,19 @@ class Stage {
   }
 
  private:
+  // On an asynchronous device short operators run one behind the other, so that what starting and awaiting one costs
+  // the host is not counted as the operator's.
+  static constexpr double shortest_timed_seconds = 1e-3, most_enqueued = 100;
+
+  double time_runs(int count) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < count; ++i) case_->run();
+    case_->stream().synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
   Device& device_;
+  int batch_ = 1;
   std::string name_;
   std::unique_ptr<Case> case_;
 };
@@ -62,10 +77,15 @@ std::string choose_device(const std::string& wanted) {
   return "reference";
 }
 
-DType parse_precision(const std::string& name) {
-  for (const DType dtype : {DType::float32, DType::bf16})
-    if (name == to_string(dtype)) return dtype;
-  throw Error(Failure::usage, "unknown precision \"" + name + "\"; known: float32, bf16");
+Precision parse(const std::string& name) {
+  if (const std::optional<Precision> precision = parse_precision(name)) return *precision;
+  throw Error(Failure::usage, "unknown precision \"" + name + "\"; known: float32, tf32, bf16, fp16, fp8");
+}
+
+std::string why_unsupported(const Device& device, const NetworkDescription& network, Precision precision) {
+  if (const std::string why = device.why_unsupported(precision); !why.empty()) return why;
+  if (math(precision) != Math::fp8 || network.is_tokens()) return {};
+  return "fp8 is of linear layers, which a network of convolutions has next to none of";
 }
 
 NetworkDescription find_model(const std::string& name) try {
@@ -90,13 +110,24 @@ void register_all(const Options& options, Device& device, Stage& stage) {
     for (Entry& entry : elementwise_entries(network, batch, seq)) entries.push_back(std::move(entry));
     if (device.info().kind == DeviceKind::cpu)
       for (Entry& entry : library_entries(network, batch, seq)) entries.push_back(std::move(entry));
+    std::vector<Precision> offered;
+    for (const std::string& name : options.precisions) {
+      const Precision precision = parse(name);
+      const std::string why = why_unsupported(device, network, precision);
+      if (why.empty())
+        offered.push_back(precision);
+      else  // once, and not for each operator
+        add("unsupported/" + network.name + "/" + name,
+            [why](Device&) -> std::unique_ptr<Case> { throw Error(Failure::unsupported, "unsupported: " + why); });
+    }
     for (const Entry& entry : entries) {
-      for (const std::string& precision : options.precisions) {
-        const DType dtype = parse_precision(precision);
-        add(entry.name + "/" + precision, [=](Device& on) {
-          if (!on.supports(entry.op, dtype))
-            throw Error(Failure::unsupported, precision + ": " + on.why_unsupported(dtype));
-          return entry.make(on, dtype);
+      for (const Precision precision : offered) {
+        if (entry.repeats(precision)) continue;
+        add(entry.name + "/" + std::string(to_string(precision)), [=](Device& on) {
+          if (!on.supports(entry.op, storage(precision)))
+            throw Error(Failure::unsupported,
+                        std::string(to_string(precision)) + ": no " + to_string(entry.op) + " on this device");
+          return entry.make(on, precision);
         });
       }
     }
@@ -120,13 +151,17 @@ int run(int argc, char** argv) {
       "All --benchmark_* options of Google Benchmark work: --benchmark_filter=REGEX, --benchmark_list_tests,\n"
       "--benchmark_out=FILE --benchmark_out_format=json, --benchmark_repetitions=N, --benchmark_min_time=SECONDS, …");
   app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
-  app.add_option("--precision", options.precisions, "float32,bf16 (default: both)")->delimiter(',');
+  app.add_option("--precision", options.precisions,
+                 "float32, tf32, bf16, fp16, fp8 (default: all); what the device\nlacks is one line with the reason")
+      ->delimiter(',');
   app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(CLI::PositiveNumber);
   app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")
       ->check(CLI::PositiveNumber);
   app.add_option("--device", options.device, "auto (default), cpu, cuda, reference");
   app.add_option("--threads", options.threads, "CPU threads (default: all that this process may use)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--deterministic", options.deterministic, "yes (default), no: sums on a GPU in any order, too")
+      ->check(CLI::IsMember({"yes", "no"}));
   app.allow_extras();
   try {
     app.parse(argc, argv);
@@ -143,6 +178,7 @@ int run(int argc, char** argv) {
 
   DeviceOptions device_options;
   device_options.threads = options.threads;
+  device_options.deterministic = options.deterministic == "yes";
   const std::unique_ptr<Device> device = create_device(choose_device(options.device), device_options);
   Stage stage(*device);
   register_all(options, *device, stage);

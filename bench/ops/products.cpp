@@ -140,11 +140,16 @@ std::unique_ptr<Case> make_classifier(Device& device, const ClassifierShape& s) 
 
 /// The epilogues that the network gives this product; forward and the two backward passes each with and without.
 void add_linear(std::vector<Entry>& entries, const std::string& network, const std::string& name, const Product& p) {
+  const auto math_of = name == "head" ? math_beside_linear : math;
   const auto add = [&](Op pass, const std::string& suffix, Epilogue epilogue) {
-    entries.push_back(
-        {std::string(to_string(pass)) + "/" + network + "/" + name + suffix, pass, [=](Device& device, DType dtype) {
-           return make_linear(device, {p.rows, p.in_features, p.out_features, dtype, Activation::none}, pass, epilogue);
-         }});
+    entries.push_back({std::string(to_string(pass)) + "/" + network + "/" + name + suffix, pass,
+                       [=](Device& device, Precision precision) {
+                         return make_linear(device,
+                                            {p.rows, p.in_features, p.out_features, storage(precision),
+                                             Activation::none, math_of(precision)},
+                                            pass, epilogue);
+                       },
+                       name == "head" ? Multiplies::not_in_fp8 : Multiplies::in_all});
   };
   for (const Op pass : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights})
     add(pass, "", Epilogue::none);
@@ -176,26 +181,37 @@ std::vector<Entry> product_entries(const NetworkDescription& network, std::int64
         break;
       case Kind::classifier:
         add_linear(entries, network.name, name, p);  // as plain products
-        entries.push_back({full_name(Op::classifier), Op::classifier, [=](Device& device, DType dtype) {
-                             return make_classifier(device, {p.rows, p.in_features, p.out_features, smoothing, dtype});
-                           }});
+        entries.push_back({full_name(Op::classifier), Op::classifier,
+                           [=](Device& device, Precision precision) {
+                             return make_classifier(device, {p.rows, p.in_features, p.out_features, smoothing,
+                                                             storage(precision), math_beside_linear(precision)});
+                           },
+                           Multiplies::not_in_fp8});
         break;
       case Kind::attention:
         for (const Op pass : {Op::attention_forward, Op::attention_backward})
-          entries.push_back({full_name(pass), pass, [=](Device& device, DType dtype) {
-                               return make_attention(device, {p.batch, p.seq, p.heads, p.head_dim, true, dtype}, pass);
-                             }});
+          entries.push_back({full_name(pass), pass,
+                             [=](Device& device, Precision precision) {
+                               return make_attention(device,
+                                                     {p.batch, p.seq, p.heads, p.head_dim, true, storage(precision),
+                                                      math_beside_linear(precision)},
+                                                     pass);
+                             },
+                             Multiplies::not_in_fp8});
         break;
       case Kind::convolution:
         for (const Op pass :
              {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}) {
           if (pass == Op::convolution_backward_input && !p.backward_input) continue;
-          entries.push_back({full_name(pass), pass, [=](Device& device, DType dtype) {
-                               return make_convolution(device,
-                                                       {p.batch, p.height, p.width, p.in_channels, p.out_channels,
-                                                        p.kernel, p.stride, p.padding, dtype},
-                                                       pass);
-                             }});
+          entries.push_back({full_name(pass), pass,
+                             [=](Device& device, Precision precision) {
+                               return make_convolution(
+                                   device,
+                                   {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride,
+                                    p.padding, storage(precision), math(precision)},
+                                   pass);
+                             },
+                             Multiplies::in_all});
         }
         break;
     }

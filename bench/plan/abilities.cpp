@@ -9,6 +9,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <type_traits>
+
+#include "results/report_io.hpp"
 
 namespace tw {
 namespace {
@@ -19,6 +22,8 @@ constexpr double gib = 1024.0 * 1024 * 1024;
 template <class T>
 std::optional<T> optional_of(const Json& json, const char* key) {
   const Json& value = json.at(key);
+  if (std::is_integral_v<T> && value.is_number_float())  // which the library would cast, whatever it is
+    throw Json::type_error::create(302, "integer wanted", &value);
   return value.is_null() ? std::nullopt : std::optional(value.get<T>());
 }
 
@@ -33,7 +38,8 @@ KnobAbility knob_of(const Json& json) {
   knob.minimum = optional_of<double>(json, "minimum").value_or(0);
   knob.maximum = optional_of<double>(json, "maximum").value_or(0);
   for (const Json& value : json.at("values"))
-    if (const auto point = value.is_string() ? set_point_of_name(*known, value.get<std::string>()) : value.get<double>())
+    if (const auto point =
+            value.is_string() ? set_point_of_name(*known, value.get<std::string>()) : value.get<double>())
       knob.values.push_back(*point);
   knob.reason = json.at("reason");
   knob.detail = json.at("detail");
@@ -54,7 +60,8 @@ std::string why_no_setting(KnobKind kind, double value, const Abilities& node) {
     }
     any = true;
     const bool is_name = !names_of(kind).empty();
-    if (is_name ? std::ranges::find(knob.values, value) == knob.values.end() : value < knob.minimum || value > knob.maximum)
+    if (is_name ? std::ranges::find(knob.values, value) == knob.values.end()
+                : value < knob.minimum || value > knob.maximum)
       return is_name ? fmt::format("{}: {} has none of that name", asked, knob.domain)
                      : fmt::format("{}: {} takes {} to {}", asked, knob.domain, knob.minimum, knob.maximum);
     const bool is_clock =
@@ -70,9 +77,11 @@ std::string why_no_setting(KnobKind kind, double value, const Abilities& node) {
 }
 
 std::string why_no_precision(const Point& point, const std::string& device, const Abilities& node) {
-  if (device == "cuda") return "the cuda device cannot train yet";
-  if (point.precision != "float32" && point.precision != "bf16")
-    return fmt::format("{} has no {} yet: choose float32 or bf16", device, point.precision);
+  if (device != "cuda" && point.precision != "float32" && point.precision != "bf16" &&
+      !(device == "reference" && point.precision == "fp16"))
+    return fmt::format("{} has no {}: choose float32 or bf16", device, point.precision);
+  if (point.precision == "fp8" && !point.network.is_tokens())
+    return "fp8 is of linear layers, which a network of convolutions has next to none of: choose bf16";
   if (point.precision == "bf16" && device == "cpu" && node.cpu_bf16 == false)
     return "bf16: the CPU has neither AVX512-BF16 nor AMX";
   return {};
@@ -117,12 +126,14 @@ Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vec
     knob.minimum = range.minimum, knob.maximum = range.maximum, knob.values = range.values;
   }
   for (const MeterFinding& finding : meters)
-    if (finding.counted) node.maximum_power_w[to_string(finding.meter->scope())] += finding.meter->maximum_power_watts();
+    if (finding.counted)
+      node.maximum_power_w[to_string(finding.meter->scope())] += finding.meter->maximum_power_watts();
   return node;
 }
 
 Abilities abilities_from_json(const std::string& path, const std::string& text) {
   try {
+    if (!json_fault(text).empty()) throw Json::other_error::create(501, "no JSON of ours", nullptr);
     const Json json = Json::parse(text);
     Abilities node;
     node.host = json.at("host");
@@ -130,13 +141,18 @@ Abilities abilities_from_json(const std::string& path, const std::string& text) 
     node.cpu_bf16 = optional_of<bool>(json.at("cpu"), "bf16");
     for (const Json& knob : json.at("knobs")) node.knobs.push_back(knob_of(knob));
     for (const Json& meter : json.at("meters"))
-      if (meter.at("counted").get<bool>())
-        node.maximum_power_w[meter.at("scope")] += optional_of<double>(meter, "maximum_power_w").value_or(0);
+      if (meter.at("counted").get<bool>()) {
+        const std::string scope = meter.at("scope");
+        const std::optional<double> watts = optional_of<double>(meter, "maximum_power_w");
+        node.maximum_power_w[scope] += watts.value_or(0);
+        if (!watts) node.power_unknown.emplace(scope, meter.at("domain"));
+      }
     return node;
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", path, error.what()));
   } catch (const Json::exception&) {
-    throw UsageError(fmt::format("{}: is not what `trainwatt probe --json` of this version writes: make it anew on that node", path));
+    throw UsageError(fmt::format(
+        "{}: is not what `trainwatt probe --json` of this version writes: make it anew on that node", path));
   }
 }
 
@@ -150,13 +166,15 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
   if (std::string why = why_no_precision(point, device, node); !why.empty()) return why;
   if (std::string why = setting_obstacle(point, node); !why.empty()) return why;
   if (!node.memory_bytes) return {};
-  // Weights as computed with, float32 masters of bf16, float32 gradients, one or two float32 moments.
-  const double weight_bytes = (point.precision == "bf16" ? 6.0 : 4.0) + 4 + (point.network.is_tokens() ? 8 : 4);
+  const bool is_half = point.precision == "bf16" || point.precision == "fp16" || point.precision == "fp8";
+  // Weights as computed with, float32 masters of those of two bytes, float32 gradients, one or two float32 moments.
+  const double weight_bytes = (is_half ? 6.0 : 4.0) + 4 + (point.network.is_tokens() ? 8 : 4);
   const double needed = ranks_per_node * weight_bytes * static_cast<double>(count_parameters(point.network));
   if (needed <= static_cast<double>(*node.memory_bytes)) return {};
-  return fmt::format("needs more than {:.1f} GiB on a node ({} ranks, without activations), {} has {:.1f} GiB: use fewer ranks "
-                     "on a node or a smaller network", needed / gib, ranks_per_node, node.host,
-                     static_cast<double>(*node.memory_bytes) / gib);
+  return fmt::format(
+      "needs more than {:.1f} GiB on a node ({} ranks, without activations), {} has {:.1f} GiB: use fewer ranks "
+      "on a node or a smaller network",
+      needed / gib, ranks_per_node, node.host, static_cast<double>(*node.memory_bytes) / gib);
 }
 
 }  // namespace tw

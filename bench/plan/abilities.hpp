@@ -1,4 +1,5 @@
-// What a node can do, as far as a plan needs to know it: seen here, or read from what `trainwatt probe --json` wrote there.
+// What a node can do, as far as a plan needs to know it: seen here, or read from what `trainwatt probe --json` wrote
+// there.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,11 @@ struct KnobAbility {
 struct Abilities {
   std::string host;
   std::optional<std::uint64_t> memory_bytes;
-  std::optional<bool> cpu_bf16;                ///< whether the CPU multiplies bf16; nullopt: not known
+  std::optional<bool> cpu_bf16;  ///< whether the CPU multiplies bf16; nullopt: not known
   std::vector<KnobAbility> knobs;
   /// The most that the counted meters' parts are held able to draw, by scope, in W; empty: no meter.
   std::map<std::string, double> maximum_power_w;
+  std::map<std::string, std::string> power_unknown;  ///< by scope: the counted meter that states no greatest power
 };
 
 /// This node's; empty where it has none.

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,8 +12,12 @@
 #include <set>
 #include <utility>
 
+#include "bench/plan/config_schema.hpp"
+#include "bench/plan/config_words.hpp"
+#include "bench/plan/kit.hpp"
 #include "bench/plan/plan_options.hpp"
 #include "bench/plan/set_points.hpp"
+#include "bench/plan/shares.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
@@ -20,7 +25,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) { throw UsageError(fmt::format("{}: {}", path, what)); }
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw UsageError(fmt::format("{}: {}", path, what));
+}
 
 /// One handler for each known key, so that the list of keys and what they do cannot drift apart.
 using Handlers = std::map<std::string, std::function<void(const Json&)>>;
@@ -31,7 +38,7 @@ void read_object(const std::string& path, const std::string& place, const Json& 
   for (const auto& [key, handler] : handlers) known.push_back(key);
   for (const auto& [key, value] : object.items()) {
     const auto found = handlers.find(key);
-    const std::string where = place + "/" + key;
+    const std::string where = place + "/" + cut_word(key);
     if (found == handlers.end()) {
       const std::string close = nearest(key, known);
       fail(path, close.empty() ? fmt::format("unknown key {} (known: {})", where, fmt::join(known, ", "))
@@ -45,10 +52,20 @@ void read_object(const std::string& path, const std::string& place, const Json& 
   }
 }
 
+/// 3.0 is a whole number, too (draft-07).
 template <class T>
 T read_integer(const Json& value) {
-  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
-                                               : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (value.is_number_float()) {
+    const double number = value.get<double>();
+    constexpr double beyond = 9223372036854775808.0;  // 2^63
+    if (!(std::trunc(number) == number && std::abs(number) < beyond &&
+          std::in_range<T>(static_cast<std::int64_t>(number))))
+      throw Json::type_error::create(302, "integer in range wanted", &value);
+    return static_cast<T>(number);
+  }
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<T>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
   if (!fits) throw Json::type_error::create(302, "integer in range wanted", &value);
   return value.get<T>();
 }
@@ -70,11 +87,11 @@ void read_list(std::vector<T>& into, const Json& value) {
 }
 
 /// "found", "min:max:step", a name or a number, or a list of these.
-void read_set_points(KnobKind kind, const char* key, std::vector<std::string>& into, const Json& value) {
+void read_set_points(KnobKind kind, const std::string& key, std::vector<std::string>& into, const Json& value) {
   into.clear();
   const auto one = [&](const Json& item) {
     into.push_back(item.is_string() ? item.get<std::string>() : fmt::format("{}", item.get<double>()));
-    parse_set_points(kind, key, into.back());
+    if (!names_of(kind).empty() || parse_shares(key, into.back()).empty()) parse_set_points(kind, key, into.back());
   };
   if (value.is_array())
     for (const Json& item : value) one(item);
@@ -82,17 +99,26 @@ void read_set_points(KnobKind kind, const char* key, std::vector<std::string>& i
     one(value);
 }
 
-Handlers axes_handlers(Axes& axes) {
+/// `place`: of the grid, whose axes these are.
+Handlers axes_handlers(Axes& axes, const std::string& place) {
+  axes.place = place;
   Handlers handlers = {{"model", [&](const Json& v) { read_list(axes.model, v); }},
-          {"layers", [&](const Json& v) { read_list(axes.layers, v); }},
-          {"precision", [&](const Json& v) { read_list(axes.precision, v); }},
-          {"micro_batch", [&](const Json& v) { read_list(axes.micro_batch, v); }},
-          {"accumulate", [&](const Json& v) { read_list(axes.accumulate, v); }},
-          {"global_batch", [&](const Json& v) { read_list(axes.global_batch, v); }},
-          {"ranks", [&](const Json& v) { read_list(axes.ranks, v); }},
-          {"seq_len", [&](const Json& v) { read_list(axes.seq_len, v); }}};
+                       {"layers", [&](const Json& v) { read_list(axes.layers, v); }},
+                       {"precision", [&](const Json& v) { read_list(axes.precision, v); }},
+                       {"micro_batch", [&](const Json& v) { read_list(axes.micro_batch, v); }},
+                       {"accumulate", [&](const Json& v) { read_list(axes.accumulate, v); }},
+                       {"global_batch", [&](const Json& v) { read_list(axes.global_batch, v); }},
+                       {"ranks", [&](const Json& v) { read_list(axes.ranks, v); }},
+                       {"seq_len", [&](const Json& v) { read_list(axes.seq_len, v); }}};
+  handlers["clock"] = [&, key = place + "/clock"](const Json& v) {
+    read_list(axes.clock, v);
+    for (const std::string& text : axes.clock)
+      if (parse_shares(key, text).empty()) throw UsageError(fmt::format("{} {}: must be a share as 60%", key, text));
+  };
   for (const SettingAxis& axis : setting_axes())
-    handlers[axis.key] = [&](const Json& v) { read_set_points(axis.kind, axis.key, axes.setting[axis.kind], v); };
+    handlers[axis.key] = [&, key = place + "/" + axis.key](const Json& v) {
+      read_set_points(axis.kind, key, axes.setting[axis.kind], v);
+    };
   return handlers;
 }
 
@@ -112,13 +138,15 @@ std::string read_config_text(const std::string& path, const std::string& option)
 }
 
 Request read_config(const std::string& path, const std::string& text) {
-  // The library would silently take the last of two equal keys.
+  // The library would silently take the last of two equal keys; what it writes and copies recurses.
+  constexpr int deepest = 32;
   std::vector<std::set<std::string>> open;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > deepest) fail(path, fmt::format("has more than {} levels", deepest));
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end) open.pop_back();
     if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
-      fail(path, fmt::format("holds the key '{}' twice in one object", parsed.get<std::string>()));
+      fail(path, fmt::format("holds the key '{}' twice in one object", cut_word(parsed.get<std::string>())));
     return true;
   };
   Json json;
@@ -132,15 +160,33 @@ Request read_config(const std::string& path, const std::string& text) {
   } catch (const Json::exception&) {
     fail(path, "holds a number that no computer number can hold");
   }
+  if (json.is_object() && json.contains(kit_key)) {
+    const Kit kit = open_kit(path, text);
+    Request request = read_config(path, kit.config_json);
+    request.suite = kit.suite;
+    request.kit = KitInfo{kit.title, kit.sha256};
+    return request;
+  }
+  const ConfigFaults faults = config_faults(json.dump());
+  if (!faults.named.empty()) fail(path, fmt::format("{}", fmt::join(faults.named, "; ")));
   Request request;
   request.suite = path;
+  request.config = path;
   Axes common;
   bool trials_given = false, window_given = false;
-  Handlers handlers = axes_handlers(common);
+  std::optional<double> ceiling_seconds;
+  Handlers handlers = axes_handlers(common, "");
   handlers["window_s"] = [&](const Json& v) {
     request.measurement.window_seconds = v.get<double>();
-    request.measurement.ceiling_seconds = std::clamp(request.measurement.window_seconds, 1.0, request.measurement.ceiling_seconds);
+    request.measurement.ceiling_seconds =
+        std::clamp(request.measurement.window_seconds, 1.0, request.measurement.ceiling_seconds);
     window_given = true;
+  };
+  handlers["ceiling_s"] = [&](const Json& v) {
+    ceiling_seconds = v.get<double>();
+    if (!(*ceiling_seconds > 0 && *ceiling_seconds <= longest_window_seconds))
+      fail(path,
+           fmt::format("/ceiling_s {}: must be above 0 and at most {}", *ceiling_seconds, longest_window_seconds));
   };
   handlers["trials"] = [&](const Json& v) {
     request.measurement.trials = read_integer<int>(v);
@@ -151,7 +197,19 @@ Request read_config(const std::string& path, const std::string& text) {
   handlers["seed"] = [&](const Json& v) {
     request.seed = static_cast<std::uint64_t>(check_range("/seed", read_integer<std::int64_t>(v), 0, largest_seed));
   };
-  handlers["recompute"] = [&](const Json& v) { request.recompute = v.get<bool>(); };
+  handlers["recompute"] = [&](const Json& v) {
+    const std::string value = v.is_string()    ? v.get<std::string>()
+                              : v.is_boolean() ? (v.get<bool>() ? "all" : "none")
+                                               : v.dump();
+    request.recompute = parse_recompute("/recompute", value);
+  };
+  handlers["eager"] = [&](const Json& v) { request.eager = v.get<bool>(); };
+  handlers["deterministic"] = [&](const Json& v) { request.deterministic = v.get<bool>(); };
+  handlers["comm"] = [&](const Json& v) {
+    request.comm = v.get<std::string>();
+    check_communicator("/comm", request.comm);
+    if (request.comm == "auto") request.comm.clear();
+  };
   std::optional<std::optional<double>> target;
   handlers["target"] = [&](const Json& v) {
     target = parse_target("/target", v.is_string() ? v.get<std::string>() : fmt::format("{}", v.get<double>()));
@@ -179,14 +237,22 @@ Request read_config(const std::string& path, const std::string& text) {
     grids.emplace();
     for (std::size_t i = 0; i < v.size(); ++i) {
       Axes axes;
-      read_object(path, fmt::format("/grids/{}", i), v[i], axes_handlers(axes));
+      const std::string place = fmt::format("/grids/{}", i);
+      read_object(path, place, v[i], axes_handlers(axes, place));
       grids->push_back(std::move(axes));
     }
   };
-  read_object(path, "", json, handlers);
+  try {
+    read_object(path, "", json, handlers);
+  } catch (const UsageError& error) {
+    if (std::string_view(error.what()).starts_with(path + ": ")) throw;
+    throw UsageError(in_config_words(path, error.what()));
+  }
+  if (ceiling_seconds) request.measurement.ceiling_seconds = *ceiling_seconds;
   if (target) {
     for (const char* key : {"steps", "window_s", "trials", "warmup_steps"})
-      if (json.contains(key)) fail(path, fmt::format("/{} and /target exclude each other: a run to a target ends there", key));
+      if (json.contains(key))
+        fail(path, fmt::format("/{} and /target exclude each other: a run to a target ends there", key));
     runs.value = *target;
     request.target = std::move(runs);
   } else if (seeds_given) {
@@ -195,9 +261,11 @@ Request read_config(const std::string& path, const std::string& text) {
   try {
     check_plan_options(search);
     if (!search.search.empty()) request.search = search_of(search);
+    request.prices = prices_of(search);
   } catch (const UsageError& error) {
-    fail(path, error.what());
+    throw UsageError(in_config_words(path, error.what()));
   }
+  if (request.search && request.target) fail(path, "/search and /target exclude each other: leave one out");
   if (request.measurement.steps && window_given) fail(path, "/steps and /window_s exclude each other: give one");
   if (request.measurement.steps && !trials_given) request.measurement.trials = 1;
   if (!grids) {
@@ -211,9 +279,13 @@ Request read_config(const std::string& path, const std::string& text) {
       for (Axes& grid : request.axes)
         if ((grid.*axis).empty()) {
           grid.*axis = from;
+          grid.shared.insert(key);
           used = true;
         }
-      if (!used) fail(path, fmt::format("/{} beside /grids is the default of grids without it, but each has its own: leave it out", key));
+      if (!used)
+        fail(path,
+             fmt::format("/{} beside /grids is the default of grids without it, but each has its own: leave it out",
+                         key));
     };
     inherit("model", &Axes::model);
     inherit("layers", &Axes::layers);
@@ -225,12 +297,35 @@ Request read_config(const std::string& path, const std::string& text) {
     inherit("ranks", &Axes::ranks);
     for (const auto& [kind, values] : common.setting) {
       bool used = false;
-      for (Axes& grid : request.axes) used = grid.setting.emplace(kind, values).second || used;
-      if (!used) fail(path, fmt::format("/{} beside /grids is the default of grids without it, but each has its own: leave it out", to_string(kind)));
+      const std::string key = std::ranges::find(setting_axes(), kind, &SettingAxis::kind)->key;
+      for (Axes& grid : request.axes) {
+        if (!grid.setting.emplace(kind, values).second) continue;
+        grid.shared.insert(key);
+        used = true;
+      }
+      if (!used)
+        fail(path,
+             fmt::format("/{} beside /grids is the default of grids without it, but each has its own: leave it out",
+                         key));
     }
   }
   for (const Axes& axes : request.axes)
-    if (axes.model.empty()) fail(path, grids ? "has a grid without a model: add \"model\"" : "names no model: add \"model\" or \"grids\"");
+    if (axes.model.empty())
+      fail(path, grids ? "has a grid without a model: add \"model\"" : "names no model: add \"model\" or \"grids\"");
+  if (!faults.others.empty()) fail(path, fmt::format("{}", fmt::join(faults.others, "; ")));
+  const auto check_models = [&](const Json& names, const std::string& place) {
+    for (std::size_t i = 0; i < (names.is_array() ? names.size() : 1); ++i) {
+      const Json& name = names.is_array() ? names[i] : names;
+      try {
+        find_network(name);
+      } catch (const std::invalid_argument& error) {
+        fail(path, fmt::format("{}{}: {}", place, names.is_array() ? fmt::format("/{}", i) : "", error.what()));
+      }
+    }
+  };
+  if (json.contains("model")) check_models(json["model"], "/model");
+  for (std::size_t i = 0; grids && i < json["grids"].size(); ++i)
+    if (json["grids"][i].contains("model")) check_models(json["grids"][i]["model"], fmt::format("/grids/{}/model", i));
   return request;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/plan/reference_steps.hpp"
 #include "bench/plan/search.hpp"
 #include "results/scopes.hpp"
 #include "results/text.hpp"
@@ -14,17 +15,74 @@
 namespace tw {
 namespace {
 
-// Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes where
-// the step time is soon flat (results/statistics.hpp); it may take a whole one.
-constexpr double set_up_seconds = 1, warm_up_share = 0.15;
+// Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes
+// where the step time is soon flat (results/statistics.hpp: half of it is looked at); it may take a whole one.
+constexpr double set_up_seconds = 1, warm_up_share = 0.6;
 
 std::string time_of(const PointForecast& point) {
   if (!point.obstacle.empty()) return "-";
-  if (!point.seconds) return "?";
-  return (point.is_most ? "<= " : "") + text::duration(*point.seconds);
+  if (!point.seconds && point.likely_steps) return fmt::format("? ({:.0f} steps)", *point.likely_steps);
+  if (!point.seconds) return fmt::format("? (<= {:.0f} steps)", point.most_steps.value_or(0));
+  const std::string most = (point.is_most ? "<= " : "") + text::duration(*point.seconds);
+  return point.likely_seconds ? fmt::format("{} ({})", text::duration(*point.likely_seconds), most) : most;
 }
 
 std::string count(std::size_t n, const std::string& one) { return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s"); }
+
+/// Steps of the optimizer, and what the evaluations between them take, in such steps: these pass forward only, a third
+/// of a step for as many samples.
+double with_evaluations(double steps, const Point& point) {
+  const TaskDescription& task = *point.task;
+  return steps * (1 + static_cast<double>(task.held_out_samples) /
+                          static_cast<double>(task.evaluation_interval * 3 * point.global_batch()));
+}
+
+/// An obstacle without the value that was asked for, where its kind and the reason are all that it says: "gpu_clock_mhz
+/// 1305: no device has this knob".
+std::string kind_of(const std::string& obstacle) {
+  const std::size_t blank = obstacle.find(' '), colon = obstacle.find(": ");
+  if (colon == std::string::npos || blank > colon || !knob_kind_from_string(obstacle.substr(0, blank))) return obstacle;
+  return obstacle.substr(0, blank) + obstacle.substr(colon);
+}
+
+/// "about 9600 steps, 24000 at most": of the points whose pace nobody knows.
+std::string steps_of_unknown(const Forecast& forecast) {
+  double most = 0, likely = 0;
+  bool is_likely = true;
+  for (const PointForecast& point : forecast.points) {
+    if (!point.obstacle.empty() || point.seconds) continue;
+    most += point.most_steps.value_or(0);
+    likely += point.likely_steps.value_or(0);
+    is_likely = is_likely && point.likely_steps;
+  }
+  if (!is_likely) return fmt::format("at most {:.0f} steps", most);
+  return likely == most ? fmt::format("{:.0f} steps", most)
+                        : fmt::format("about {:.0f} steps, at most {:.0f}", likely, most);
+}
+
+/// The points that cannot run, by why, each in the order of the plan.
+std::string refusals(const Forecast& forecast, std::size_t width) {
+  constexpr std::size_t most_names = 8, names_of_more = 3;
+  std::vector<std::pair<std::string, std::vector<const PointForecast*>>> kinds;
+  std::map<std::string, std::size_t> places;
+  for (const PointForecast& point : forecast.points) {
+    if (point.obstacle.empty()) continue;
+    const auto [place, is_new] = places.emplace(kind_of(point.obstacle), kinds.size());
+    if (is_new) kinds.emplace_back(place->first, std::vector<const PointForecast*>());
+    kinds[place->second].second.push_back(&point);
+  }
+  std::string out;
+  for (const auto& [kind, points] : kinds) {
+    const std::size_t shown = points.size() > most_names ? names_of_more : points.size();
+    for (std::size_t i = 0; i < shown; ++i) out += fmt::format("  {}  -\n", points[i]->id);
+    if (shown < points.size()) out += fmt::format("  ... and {} more\n", points.size() - shown);
+    const bool is_one = points.size() == 1;
+    const std::string why = fmt::format("not here{}: {}", is_one ? "" : fmt::format(", {} points", points.size()),
+                                        text::printable(is_one ? points.front()->obstacle : kind));
+    out += std::string(6, ' ') + text::wrap(why, width, 6) + "\n";
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -45,6 +103,16 @@ double Forecast::seconds() const {
 }
 bool Forecast::is_most() const {
   return std::ranges::any_of(points, [](const auto& point) { return point.obstacle.empty() && point.is_most; });
+}
+
+std::optional<double> Forecast::likely_seconds() const {
+  double all = 0;
+  for (const PointForecast& point : points) {
+    if (!point.obstacle.empty()) continue;
+    if (point.is_most && !point.likely_seconds) return std::nullopt;
+    all += point.is_most ? *point.likely_seconds : point.seconds.value_or(0);
+  }
+  return is_most() ? std::optional(all) : std::nullopt;
 }
 
 bool Forecast::is_least() const {
@@ -68,24 +136,34 @@ Forecast forecast(const RunPlan& plan, int nodes, const std::function<std::strin
     for (const SearchSpace& space : search_spaces(plan)) *all.likely_looks += likely_looks(space);
   }
   const Measurement& measurement = plan.measurement;
+  std::map<std::string, std::optional<double>> references;  // found settings and all others have the same
   for (const Point& point : plan.points) {
-    PointForecast& one = all.points.emplace_back(PointForecast{point.id, why_not(point), {}, false});
+    PointForecast& one = all.points.emplace_back();
+    one.id = point.id;
+    one.obstacle = why_not(point);
     if (!one.obstacle.empty()) continue;
+    if (point.task) {
+      const auto seeds = static_cast<double>(point.seeds.size());
+      const std::string of = fmt::format("{} {} {} {} {}", point.network.name, point.micro_batch, point.global_batch(),
+                                         point.seq_len, point.task->target);
+      auto found = references.find(of);
+      if (found == references.end()) found = references.emplace(of, reference_steps(point)).first;
+      one.most_steps = static_cast<double>(point.task->most_steps) * seeds;
+      if (found->second) one.likely_steps = *found->second * seeds;
+    } else if (measurement.steps) {
+      one.most_steps = one.likely_steps =
+          static_cast<double>(*measurement.steps) * measurement.trials + measurement.warmup_steps;
+    }
     const std::optional<double> step = step_seconds(point);
     if (!point.task) one.seconds = window_seconds_of(measurement, step.value_or(0));
     one.is_least = one.seconds && !step;
     if (one.seconds || !step) continue;
     if (point.task) {
-      // An evaluation passes forward only: a third of a step for as many samples.
-      const TaskDescription& task = *point.task;
-      const double evaluations = static_cast<double>(task.most_steps) / static_cast<double>(task.evaluation_interval);
-      const double steps = static_cast<double>(task.most_steps) + evaluations * static_cast<double>(task.held_out_samples) /
-                                                                      static_cast<double>(3 * point.global_batch());
-      one.seconds = *step * steps * static_cast<double>(point.seeds.size());
+      one.seconds = *step * with_evaluations(*one.most_steps, point);
+      if (one.likely_steps) one.likely_seconds = *step * with_evaluations(*one.likely_steps, point);
       one.is_most = true;
     } else {
-      const auto steps = static_cast<double>(*measurement.steps) * measurement.trials + measurement.warmup_steps;
-      one.seconds = *step * steps + measurement.ceiling_seconds + set_up_seconds;
+      one.seconds = *step * *one.most_steps + measurement.ceiling_seconds + set_up_seconds;
     }
   }
   return all;
@@ -108,21 +186,28 @@ std::string search_obstacle(const RunPlan& plan, const Forecast& forecast) {
 
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
   const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
-  std::string out = fmt::format("{}: {}, {} on {}, device {}\n\n", text::printable(plan.suite), count(plan.points.size(), "point"),
-                                count(static_cast<std::size_t>(ranks), "rank"),
-                                count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device);
-  std::size_t id_width = 0, time_width = 4;
+  std::string out = text::wrap(fmt::format("{}: {}, {} on {}, device {}", text::printable(plan.suite),
+                                           count(plan.points.size(), "point"),
+                                           count(static_cast<std::size_t>(ranks), "rank"),
+                                           count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device),
+                               width, 2) +
+                    "\n\n";
+  std::size_t id_width = 5, time_width = 4;
   for (const PointForecast& point : forecast.points) {
+    if (!point.obstacle.empty()) continue;
     id_width = std::max(id_width, text::columns(point.id));
     time_width = std::max(time_width, text::columns(time_of(point)));
   }
-  out += fmt::format("  {}  {}\n", text::pad_right("point", id_width), text::pad_left("time", time_width));
-  for (const PointForecast& point : forecast.points) {
-    out += fmt::format("  {}  {}", text::pad_right(point.id, id_width), text::pad_left(time_of(point), time_width));
-    if (!point.obstacle.empty())
-      out += "\n" + std::string(6, ' ') + text::wrap("not here: " + text::printable(point.obstacle), width, 6);
-    out += "\n";
-  }
+  const auto row = [&](const std::string& id, const std::string& time) {
+    if (2 + id_width + 2 + time_width <= width)
+      out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), text::pad_left(time, time_width));
+    else
+      out += fmt::format("  {}\n      {}\n", id, time);
+  };
+  row("point", "time");
+  for (const PointForecast& point : forecast.points)
+    if (point.obstacle.empty()) row(point.id, time_of(point));
+  out += refusals(forecast, width);
   out += "\n";
   const auto line = [&](const char* label, const std::string& value) {
     out += fmt::format("  {:<8}{}\n", label, text::wrap(value, width, 10));
@@ -136,19 +221,37 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   if (forecast.likely_looks)
     line("search", fmt::format("is likely to measure {} of them, two once more included", *forecast.likely_looks));
   const double seconds = forecast.seconds();
+  const std::optional<double> likely = forecast.likely_seconds();
+  const std::string nodes = count(static_cast<std::size_t>(forecast.nodes), "node");
+  const auto node_hours = [&](double of) { return text::significant(of / 3600 * forecast.nodes, 2); };
   const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least about " : "about ";
   std::string time;
   if (forecast.runs() > forecast.unknown())
-    time = fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds),
-                       text::significant(seconds / 3600 * forecast.nodes, 2), count(static_cast<std::size_t>(forecast.nodes), "node"));
+    time = likely
+               ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, where runs miss their targets",
+                             text::duration(*likely), node_hours(*likely), nodes, text::duration(seconds),
+                             node_hours(seconds))
+               : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
   if (forecast.unknown() > 0)
-    time += fmt::format("{}{} until a step or a target, at a pace that only the machine itself tells: trainwatt-train --dry-run "
-                        "measures it", time.empty() ? "" : "; and ", count(static_cast<std::size_t>(forecast.unknown()), "point"));
+    time += fmt::format(
+        "{}{} until a step or a target ({}), at a pace that only the machine itself tells: trainwatt-train --dry-run "
+        "measures it",
+        time.empty() ? "" : "; and ", count(static_cast<std::size_t>(forecast.unknown()), "point"),
+        steps_of_unknown(forecast));
   line("time", time.empty() ? "none: no point can run" : time);
   std::string energy;
+  const auto joules_in = [&](double watts, double of) { return text::si(watts * of * forecast.nodes, "J"); };
   for (const auto& [scope, watts] : forecast.maximum_power_w)
-    energy += fmt::format("{}{}: at most {} in that time ({} W a node)", energy.empty() ? "" : "; ", scope,
-                          text::si(watts * seconds * forecast.nodes, "J"), text::significant(watts));
+    if (const auto unknown = forecast.power_unknown.find(scope); unknown != forecast.power_unknown.end())
+      energy += fmt::format("{}{}: not known: {} states no greatest power", energy.empty() ? "" : "; ", scope,
+                            unknown->second);
+    else
+      energy +=
+          fmt::format("{}{}: at most {} ({} W a node)", energy.empty() ? "" : "; ", scope,
+                      likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
+                                           text::duration(*likely), joules_in(watts, seconds), text::duration(seconds))
+                             : joules_in(watts, seconds) + " in that time",
+                      text::significant(watts));
   if (forecast.maximum_power_w.empty())
     line("energy", "not known: " + forecast.power_reason);
   else if (forecast.unknown() > 0)
@@ -163,10 +266,18 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
   json["points"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < forecast.points.size(); ++i) {
     const PointForecast& point = forecast.points[i];
-    nlohmann::ordered_json one = {{"id", point.id}, {"ranks", plan.points[i].ranks}, {"runs", point.obstacle.empty()},
+    nlohmann::ordered_json one = {{"id", point.id},
+                                  {"ranks", plan.points[i].ranks},
+                                  {"runs", point.obstacle.empty()},
                                   {"reason", point.obstacle}};
     one["seconds"] = point.seconds ? nlohmann::ordered_json(*point.seconds) : nlohmann::ordered_json();
+    const auto number = [](const std::optional<double>& value) {
+      return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+    };
     one["seconds_are_most"] = point.is_most;
+    one["seconds_likely"] = number(point.likely_seconds);
+    one["steps_at_most"] = number(point.most_steps);
+    one["steps_likely"] = number(point.likely_steps);
     one["seconds_are_least"] = point.is_least;
     json["points"].push_back(std::move(one));
   }
@@ -175,16 +286,31 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
   json["seconds"] = is_known ? nlohmann::ordered_json(forecast.seconds()) : nlohmann::ordered_json();
   json["node_hours"] =
       is_known ? nlohmann::ordered_json(forecast.seconds() / 3600 * forecast.nodes) : nlohmann::ordered_json();
+  const std::optional<double> likely_all = forecast.likely_seconds();
+  const bool is_likely = is_known && likely_all.has_value();
+  const double likely = likely_all.value_or(0);
+  json["seconds_likely"] = is_likely ? nlohmann::ordered_json(likely) : nlohmann::ordered_json();
+  json["node_hours_likely"] =
+      is_likely ? nlohmann::ordered_json(likely / 3600 * forecast.nodes) : nlohmann::ordered_json();
   json["points_of_unknown_time"] = forecast.unknown();
-  json["likely_looks"] = forecast.likely_looks ? nlohmann::ordered_json(*forecast.likely_looks) : nlohmann::ordered_json();
+  json["likely_looks"] =
+      forecast.likely_looks ? nlohmann::ordered_json(*forecast.likely_looks) : nlohmann::ordered_json();
   json["search_obstacle"] = forecast.search_obstacle;
-  json["energy_at_most_j"] = nlohmann::ordered_json::object();
-  if (is_known)
+  json["energy_at_most_j"] = json["energy_likely_at_most_j"] = nlohmann::ordered_json::object();
+  const auto joules = [&](const char* key, double seconds) {
     for (const auto& [scope, watts] : forecast.maximum_power_w)
-      json["energy_at_most_j"][scope] = watts * forecast.seconds() * forecast.nodes;
-  json["energy_reason"] = forecast.maximum_power_w.empty() ? forecast.power_reason
-                          : is_known                       ? ""
-                                                           : "the time is not known";
+      json[key][scope] = forecast.power_unknown.contains(scope)
+                             ? nlohmann::ordered_json()
+                             : nlohmann::ordered_json(watts * seconds * forecast.nodes);
+  };
+  if (is_known) joules("energy_at_most_j", forecast.seconds());
+  if (is_likely) joules("energy_likely_at_most_j", likely);
+  std::string reason = forecast.maximum_power_w.empty() ? forecast.power_reason
+                       : is_known                       ? ""
+                                                        : "the time is not known";
+  for (const auto& [scope, meter] : forecast.power_unknown)
+    reason += fmt::format("{}{}: {} states no greatest power", reason.empty() ? "" : "; ", scope, meter);
+  json["energy_reason"] = reason;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

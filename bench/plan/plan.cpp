@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/plan/config_words.hpp"
+#include "bench/plan/grids.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/plan/set_points.hpp"
 #include "models/catalog/floors.hpp"
@@ -25,6 +27,14 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean '{}'?", close);
 }
 
+/// A batch that these ranks cannot share out so. Beside combinations that can it is left out; `advice` is for who has
+/// no other.
+class Indivisible : public UsageError {
+ public:
+  Indivisible(const std::string& what, std::string its_advice) : UsageError(what), advice(std::move(its_advice)) {}
+  std::string advice;
+};
+
 /// micro × accumulate × ranks = global: two of the three given (or defaulted) determine the last.
 void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<std::int64_t> accumulate,
                  std::optional<std::int64_t> global) {
@@ -34,13 +44,16 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
     return;
   }
   if (micro && accumulate)
-    throw UsageError("--micro-batch, --accumulate and --global-batch are over-determined for a given number of ranks: leave one out");
+    throw UsageError(
+        "--micro-batch, --accumulate and --global-batch are over-determined for a given number of ranks: leave one "
+        "out");
   const std::int64_t per_micro = accumulate ? *accumulate : micro.value_or(point.network.default_micro_batch);
-  const char* name = accumulate ? "--accumulate" : "micro-batch";
-  if (*global % (per_micro * point.ranks) != 0)
-    throw UsageError(fmt::format("--global-batch {} is not divisible by {} {} × {} ranks = {}: choose a multiple of {}", *global, name,
-                                 per_micro, point.ranks, per_micro * point.ranks, per_micro * point.ranks));
-  const std::int64_t rest = *global / (per_micro * point.ranks);
+  const std::int64_t pass = per_micro * point.ranks;
+  if (*global % pass != 0)
+    throw Indivisible(fmt::format("--global-batch {} is not divisible by {} {} × {} ranks = {}", *global,
+                                  accumulate ? "--accumulate" : "micro-batch", per_micro, point.ranks, pass),
+                      fmt::format("choose a multiple of {}", pass));
+  const std::int64_t rest = *global / pass;
   point.micro_batch = accumulate ? rest : per_micro;
   point.accumulate = accumulate ? *accumulate : rest;
 }
@@ -58,8 +71,10 @@ TaskDescription task_for(const std::string& model, const std::optional<int>& lay
   if (!task) {
     std::vector<std::string> known;
     for (const TaskDescription& one : tasks()) known.push_back(one.model);
-    throw UsageError(fmt::format("--target: {} has no task whose target is known to be reached; {} have one: choose of them, or leave "
-                                 "--target out", layers ? model + " with --layers" : model, fmt::join(known, ", ")));
+    throw UsageError(fmt::format(
+        "--target: {} has no task whose target is known to be reached; {} have one: choose of them, or leave "
+        "--target out",
+        layers ? model + " with --layers" : model, fmt::join(known, ", ")));
   }
   if (target.value) task->target = *target.value;
   return *task;
@@ -69,15 +84,10 @@ TaskDescription task_for(const std::string& model, const std::optional<int>& lay
 void check_evaluation(const Point& point) {
   const std::int64_t pass = point.micro_batch * point.ranks;
   if (point.task->held_out_samples % pass != 0)
-    throw UsageError(fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}: choose a micro-batch "
-                                 "that does", point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name));
+    throw Indivisible(fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}",
+                                  point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name),
+                      "choose a micro-batch that does");
 }
-
-/// A task's own batch cannot be shared out so.
-class TaskBatchIsNotDivisible : public UsageError {
- public:
-  using UsageError::UsageError;
-};
 
 /// A list of seeds is dealt out in the order in which the axes were written, counted ones by the points' names: no two
 /// runs of a report share one.
@@ -85,7 +95,8 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   if (!target.seeds.empty()) {
     const std::size_t points = plan.points.size();
     if (target.seeds.size() % points != 0)
-      throw UsageError(fmt::format("--seeds lists {} seeds for {} points: give as many for each, or a count", target.seeds.size(), points));
+      throw UsageError(fmt::format("--seeds lists {} seeds for {} points: give as many for each, or a count",
+                                   target.seeds.size(), points));
     const auto each = static_cast<std::ptrdiff_t>(target.seeds.size() / points);
     for (std::size_t i = 0; i < points; ++i) {
       const auto first = target.seeds.begin() + static_cast<std::ptrdiff_t>(i) * each;
@@ -95,7 +106,8 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   }
   const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
   if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
-    throw UsageError(fmt::format("--seed {}: {} runs count on from it, which passes the largest seed", plan.seed, runs));
+    throw UsageError(
+        fmt::format("--seed {}: {} runs count on from it, which passes the largest seed", plan.seed, runs));
   std::uint64_t next = plan.seed;
   std::map<std::string, Point*> by_name;
   for (Point& point : plan.points) by_name[point.id] = &point;
@@ -135,29 +147,30 @@ std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes, bool with_
   return all;
 }
 
-/// Settings outermost, the costliest to change first and each kind's values as written, so that none is changed more often
-/// than it must; under one setting the points of all grids in an order drawn from the seed, so that a machine that slowly
-/// warms up or slows down does not look like an effect of what was varied.
+/// Settings outermost, the costliest to change first and each kind's values as written, so that none is changed more
+/// often than it must; under one setting the points of all grids in an order drawn from the seed, so that a machine
+/// that slowly warms up or slows down does not look like an effect of what was varied.
 void order_points(std::vector<Point>& points, std::uint64_t seed) {
-  using Values = std::vector<std::optional<double>>;
   const auto value_of = [](const Point& point, KnobKind kind) {
     const auto found = point.setting.find(kind);
     return found == point.setting.end() ? std::nullopt : std::optional(found->second);
   };
-  std::map<KnobKind, Values> written;
+  std::map<KnobKind, std::map<std::optional<double>, std::size_t>> written;  // values in the order in which they stand
   for (const KnobKind kind : settings_by_cost)
-    for (const Point& point : points)
-      if (Values& values = written[kind]; std::ranges::find(values, value_of(point, kind)) == values.end())
-        values.push_back(value_of(point, kind));
-  const auto place_of = [&](const Point& point) {
-    std::vector<std::ptrdiff_t> places;
-    for (const KnobKind kind : settings_by_cost)
-      places.push_back(std::ranges::find(written[kind], value_of(point, kind)) - written[kind].begin());
-    return places;
-  };
-  // Sorted by name first: the order is then one of the plan's contents alone.
-  std::ranges::sort(points, {}, &Point::id);
-  std::ranges::stable_sort(points, {}, place_of);
+    for (const Point& point : points) written[kind].emplace(value_of(point, kind), written[kind].size());
+  // By name among equals: the order is then one of the plan's contents alone.
+  std::vector<std::pair<std::vector<std::size_t>, std::size_t>> places;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    auto& [place, index] = places.emplace_back(std::vector<std::size_t>(), i);
+    for (const KnobKind kind : settings_by_cost) place.push_back(written[kind].at(value_of(points[i], kind)));
+  }
+  std::ranges::sort(places, [&](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : points[a.second].id < points[b.second].id;
+  });
+  std::vector<Point> sorted;
+  sorted.reserve(points.size());
+  for (const auto& [place, index] : places) sorted.push_back(std::move(points[index]));
+  points = std::move(sorted);
   // Drawn by splitmix64 (Steele, Lea and Flood 2014), since std::shuffle differs between libraries.
   std::uint64_t state = seed;
   const auto draw = [&](std::uint64_t below) {
@@ -178,7 +191,12 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
 NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
   try {
     NetworkDescription network = find_network(model);
-    return layers ? cut_layers(std::move(network), *layers) : network;
+    if (!layers) return network;
+    try {
+      return cut_layers(std::move(network), *layers);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(fmt::format("--layers {}: {}", *layers, error.what()));
+    }
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
@@ -206,9 +224,12 @@ void check_search(const Request& request, const Axes& axes) {
     if (!names_of(axis.kind).empty())
       throw UsageError(fmt::format("--search goes along numbers, which {} has none of: leave it out", axis.option));
     for (const std::string& text : written->second)
-      if (text == "found") throw UsageError(fmt::format("{} found: --search measures the found settings in any case: leave it out", axis.option));
+      if (text == "found")
+        throw UsageError(
+            fmt::format("{} found: --search measures the found settings in any case: leave it out", axis.option));
   }
-  if (!any) throw UsageError("--search has nothing to choose from: add --gpu-clock 600:1980:60, --cpu-power-limit or the like");
+  if (!any)
+    throw UsageError("--search has nothing to choose from: add --gpu-clock 600:1980:60, --cpu-power-limit or the like");
 }
 
 /// One value of each axis.
@@ -232,7 +253,8 @@ Point make_point(const Choice& choice, const std::optional<TargetRequest>& targe
   point.ranks = ranks.value_or(job_ranks);
   check_positive(point.ranks, "--ranks");
   if (point.ranks > job_ranks)
-    throw UsageError(fmt::format("--ranks {}: the job has {}: launch it with as many, or choose fewer", point.ranks, job_ranks));
+    throw UsageError(
+        fmt::format("--ranks {}: the job has {}: launch it with as many, or choose fewer", point.ranks, job_ranks));
   point.setting = setting;
   if (target) point.task = task_for(model, layers, *target);
   if (point.network.is_tokens()) {
@@ -240,16 +262,18 @@ Point make_point(const Choice& choice, const std::optional<TargetRequest>& targe
     check_positive(point.seq_len, "--seq-len");
     const std::int64_t longest = point.network.gpt2().max_seq;
     if (point.seq_len > longest)
-      throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model, longest, longest));
+      throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model,
+                                   longest, longest));
   } else if (seq_len) {
     throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
   }
   if (point.task && !(micro && accumulate) && !global) {
     const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);
     if (batch % (each * point.ranks) != 0)
-      throw TaskBatchIsNotDivisible(
+      throw Indivisible(
           fmt::format("{}: {} {} × {} ranks does not divide the {} samples of a step of the task {}", model,
-                      micro ? "micro-batch" : "accumulate", each, point.ranks, batch, point.task->name));
+                      micro ? "micro-batch" : "accumulate", each, point.ranks, batch, point.task->name),
+          "launch as many ranks as do, or choose --global-batch");
     solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
   } else {
     solve_batch(point, micro, accumulate, global);
@@ -289,7 +313,8 @@ void set_seeds(TargetRequest& target, const std::string& name, const std::vector
   std::set<std::int64_t> seen;
   for (const std::int64_t value : values) {
     check_range(name, value, 0, largest_seed);
-    if (!seen.insert(value).second) throw UsageError(fmt::format("{}: {} stands there twice, and no seed is used again", name, value));
+    if (!seen.insert(value).second)
+      throw UsageError(fmt::format("{}: {} stands there twice, and no seed is used again", name, value));
     target.seeds.push_back(static_cast<std::uint64_t>(value));
   }
   if (target.seeds.empty()) throw UsageError(fmt::format("{}: the list is empty: give seeds, or a count", name));
@@ -300,33 +325,79 @@ const std::vector<std::string>& precision_names() {
   return names;
 }
 
-RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
-  RunPlan plan{request.suite, {}, request.measurement, request.seed, request.recompute, device, request.search, {}};
+const std::vector<std::string>& communicator_names() {
+  static const std::vector<std::string> names = {"self", "nccl", "mpi"};
+  return names;
+}
+
+void check_communicator(const std::string& name, const std::string& text) {
+  std::vector<std::string> known = communicator_names();
+  known.insert(known.begin(), "auto");
+  if (std::ranges::find(known, text) == known.end())
+    throw UsageError(fmt::format("unknown {} '{}': {}", name, text, did_you_mean(text, known)));
+}
+
+/// `at`: the grid that was looked at where it throws.
+static RunPlan made_plan(const Request& request, int ranks, const std::string& device, const Axes*& at) {
+  RunPlan plan;
+  plan.suite = request.suite;
+  plan.measurement = request.measurement;
+  plan.seed = request.seed;
+  plan.recompute = request.recompute;
+  plan.eager = request.eager;
+  plan.comm = request.comm;
+  plan.deterministic = request.deterministic;
+  plan.device = device;
+  plan.search = request.search;
+  plan.prices = request.prices;
+  plan.kit = request.kit;
   check_range("trials", plan.measurement.trials, 1, most_trials);
   check_range("warmup", plan.measurement.warmup_steps, 0, most_steps);
   if (plan.measurement.steps) check_range("steps", *plan.measurement.steps, 1, most_steps);
   if (!(plan.measurement.window_seconds > 0 && plan.measurement.window_seconds <= longest_window_seconds))
     throw UsageError(fmt::format("window of {} s: must be above 0 and at most {} s (a week)",
                                  plan.measurement.window_seconds, longest_window_seconds));
-  std::set<std::string> ids;
+  check_grids(request);
+  std::set<std::string> ids, left_out;
+  std::string nothing_left;  // said where it is so
+  const Axes* first_left_out = nullptr;
+  const auto leave_out = [&](const std::string& why, const std::string& advice) {
+    if (first_left_out == nullptr) first_left_out = at, nothing_left = why + ": " + advice;
+    if (left_out.insert(why).second) plan.left_out.push_back(in_words_of(request, at, why));
+  };
   for (const Axes& axes : request.axes) {
+    at = &axes;
     if (request.search) check_search(request, axes);
-    if (axes.model.empty()) throw UsageError("no --model given: choose one (`trainwatt models` lists them) or a --suite");
+    if (!axes.clock.empty()) {
+      leave_out(
+          fmt::format("points at {} of the range of the {} clock: no device here tells it (`trainwatt probe` says why)",
+                      fmt::join(axes.clock, " and "), device == "cuda" ? "GPU" : "CPU"),
+          "give values of --gpu-clock or --cpu-frequency instead of --clock");
+      continue;
+    }
+    if (axes.model.empty())
+      throw UsageError("no --model given: choose one (`trainwatt models` lists them) or a --suite");
     for (const std::string& precision : axes.precision)
       if (std::ranges::find(precision_names(), precision) == precision_names().end())
-        throw UsageError(fmt::format("unknown --precision '{}': {}", precision, did_you_mean(precision, precision_names())));
-    const std::vector<std::string> precisions = axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
+        throw UsageError(fmt::format("unknown --precision '{}': {}", cut_word(precision),
+                                     did_you_mean(precision, precision_names())));
+    const std::vector<std::string> precisions =
+        axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
     const auto add = [&](const Choice& choice) {
       Point point;
       try {
         point = make_point(choice, request.target, ranks);
-      } catch (const TaskBatchIsNotDivisible& error) {
-        if (std::ranges::find(plan.left_out, error.what()) == plan.left_out.end())
-          plan.left_out.emplace_back(error.what());
+      } catch (const Indivisible& error) {
+        leave_out(error.what(), error.advice);
         return;
       }
-      if (!ids.insert(point.id).second)
-        throw UsageError(fmt::format("the plan holds {} twice: remove one of them", point.id));
+      point.recomputed_layers = recomputed_layers(request.recompute, point.network);
+      if (!ids.insert(point.id).second) {
+        const std::string twice = listed_twice(axes);
+        throw UsageError(twice.empty()
+                             ? fmt::format("the plan holds {} twice: remove one of them", point.id)
+                             : fmt::format("{}, so that the plan holds {} twice: remove one of them", twice, point.id));
+      }
       plan.points.push_back(std::move(point));
     };
     for (const auto& setting : settings_of(axes, request.search.has_value()))
@@ -340,8 +411,8 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
                     for (const auto some : values_or_none(axes.ranks))
                       add({setting, model, precision, layers, seq_len, micro, accumulate, global, some});
   }
-  if (plan.points.empty() && !plan.left_out.empty())
-    throw UsageError(plan.left_out.front() + ": launch as many ranks as do, or choose --global-batch");
+  at = plan.points.empty() ? first_left_out : nullptr;
+  if (at != nullptr) throw UsageError(nothing_left);
   if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
   if (request.target) {
     deal_seeds(plan, *request.target);
@@ -352,24 +423,44 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
   return plan;
 }
 
+RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
+  const Axes* at = nullptr;
+  try {
+    return made_plan(request, ranks, device, at);
+  } catch (const UsageError& error) {
+    throw UsageError(in_words_of(request, at, error.what()));
+  }
+}
+
 std::string RunPlan::canonical_json() const {
   Json json;
   json["suite"] = suite;
   json["device"] = device;
   json["seed"] = seed;
-  json["recompute"] = recompute;
+  json["recompute"] = Json::parse(config_value(recompute));
+  if (eager) json["eager"] = true;
+  if (!comm.empty()) json["comm"] = comm;
+  if (!deterministic) json["deterministic"] = false;
   const bool to_target = !points.empty() && points.front().task;
   json["window_s"] = to_target ? Json() : Json(measurement.window_seconds);
   json["trials"] = measurement.trials;
   json["warmup_steps"] = to_target ? 0 : measurement.warmup_steps;
   json["steps"] = measurement.steps ? Json(*measurement.steps) : Json();
   if (search)
-    json["search"] = {{"merit", search->merit}, {"max_slowdown", search->max_slowdown},
-                      {"hour_price", search->hour_price}, {"kwh_price", search->kwh_price}};
+    json["search"] = {{"merit", search->merit},
+                      {"max_slowdown", search->max_slowdown},
+                      {"hour_price", search->hour_price},
+                      {"kwh_price", search->kwh_price}};
+  if (prices) json["prices"] = {{"hour_price", prices->hour_price}, {"kwh_price", prices->kwh_price}};
+  if (kit) json["kit"] = kit->sha256;
   json["points"] = Json::array();
   for (const Point& point : points) {
-    Json entry = {{"id", point.id},           {"model", point.network.name},     {"precision", point.precision},
-                  {"ranks", point.ranks},     {"micro_batch", point.micro_batch}, {"accumulate", point.accumulate},
+    Json entry = {{"id", point.id},
+                  {"model", point.network.name},
+                  {"precision", point.precision},
+                  {"ranks", point.ranks},
+                  {"micro_batch", point.micro_batch},
+                  {"accumulate", point.accumulate},
                   {"layers", point.layers ? Json(*point.layers) : Json()}};
     if (point.network.is_tokens()) entry["seq_len"] = point.seq_len;
     if (point.task) {

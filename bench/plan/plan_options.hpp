@@ -19,15 +19,18 @@ namespace tw {
 inline constexpr const char* settings_group = "Settings (restored at the end)";
 
 struct PlanOptions {
-  Axes axes;                        ///< from the options; empty with a suite or config, but for settings and ranks
-  std::string suite, config;        ///< at most one is given
+  Axes axes;                  ///< from the options; empty with a suite or config, but for settings and ranks
+  std::string suite, config;  ///< at most one is given
   // How long, how: what was given explicitly, over a suite's or config's own.
   std::optional<double> window_seconds;
   std::optional<std::int64_t> steps, trials, warmup_steps, seed;
   std::string target;               ///< "default" or a number; empty: train for a time
   std::vector<std::int64_t> seeds;  ///< one value: how many
-  bool recompute = false;
-  std::string search, max_slowdown; ///< merit; "5%" or "0.05"; empty: none, or the default
+  std::string recompute;  ///< as parse_recompute reads it; empty: not given
+  bool eager = false;
+  std::string deterministic;  ///< "yes", "no", or empty: not given
+  std::string comm;  ///< a communicator, "auto", or empty: not given
+  std::string search, max_slowdown;  ///< merit; "5%" or "0.05"; empty: none, or the default
   std::optional<double> hour_price, kwh_price;
 };
 
@@ -35,6 +38,8 @@ struct PlanOptions {
 void add_plan_options(CLI::App& app, PlanOptions& options);
 /// Throws UsageError where options exclude each other.
 void check_plan_options(const PlanOptions& options);
+/// What --hour-price and --kwh-price say; nullopt where neither is above 0. Throws UsageError.
+std::optional<JobPrices> prices_of(const PlanOptions& options);
 /// Of the four options of a search. Throws UsageError.
 SearchRequest search_of(const PlanOptions& options);
 /// Throws UsageError for `--option=` with nothing behind it, in whose place CLI11 may take the next word.

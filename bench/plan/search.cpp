@@ -14,7 +14,8 @@ namespace {
 
 /// A point's id without its setting: equal for the points of one workload.
 auto workload_of(const Point& point) {
-  return std::tuple(point.network.name, point.layers, point.precision, point.micro_batch, point.accumulate, point.seq_len, point.ranks);
+  return std::tuple(point.network.name, point.layers, point.precision, point.micro_batch, point.accumulate,
+                    point.seq_len, point.ranks);
 }
 
 /// Better ones are less: those that count and are fast enough by merit, then the others by how far they are off.
@@ -45,7 +46,8 @@ class Finder {
       if (!moved && !is_empty()) moved = to_better_neighbour();
     }
     const auto best = std::ranges::min_element(ranks_, {}, [](const auto& one) { return one.second; });
-    return best != ranks_.end() && best->second.first == 0 ? std::optional(space_.points.at(best->first)) : std::nullopt;
+    return best != ranks_.end() && best->second.first == 0 ? std::optional(space_.points.at(best->first))
+                                                           : std::nullopt;
   }
 
  private:
@@ -98,8 +100,8 @@ class Finder {
       if (const auto known = ranks_.find(*at); known == ranks_.end() || known->second < nowhere) places.push_back(*at);
     return places;
   }
-  /// To the best place that a Fibonacci search over the line finds; false where it stays. What turns out not to count says
-  /// nothing about where the best lies: the line is then searched anew without it.
+  /// To the best place that a Fibonacci search over the line finds; false where it stays. What turns out not to count
+  /// says nothing about where the best lies: the line is then searched anew without it.
   bool along(const Place& step) {
     const std::vector<std::size_t> before = at_;
     std::vector<std::vector<std::size_t>> places;
@@ -135,8 +137,8 @@ class Finder {
     }
     return n != 1 || (rank_at(places[0]), !has_dropped_);
   }
-  /// Refusals come in stretches and cost next to nothing, unlike what is measured each time that the line is searched anew:
-  /// up and down from a refused place until one is taken.
+  /// Refusals come in stretches and cost next to nothing, unlike what is measured each time that the line is searched
+  /// anew: up and down from a refused place until one is taken.
   void drop_around(const std::vector<std::vector<std::size_t>>& places, std::size_t place, const Place& step) {
     const auto values_across = [&] {
       std::size_t values = 0;
@@ -226,14 +228,16 @@ std::vector<SearchSpace> search_spaces(const RunPlan& plan) {
       if (plan.points[j].setting.size() != space.kinds.size()) break;
       for (std::size_t kind = 0; kind < space.kinds.size(); ++kind) {
         const double value = plan.points[j].setting.at(space.kinds[kind]);
-        at.push_back(static_cast<std::size_t>(std::ranges::lower_bound(space.values[kind], value) - space.values[kind].begin()));
+        at.push_back(
+            static_cast<std::size_t>(std::ranges::lower_bound(space.values[kind], value) - space.values[kind].begin()));
       }
       space.points[at] = j;
     }
     std::size_t combinations = 1;
     for (const auto& along : space.values) combinations *= along.size();
     if (space.kinds.empty() || space.points.size() != combinations)
-      throw UsageError(fmt::format("--search needs all combinations of set points for {}: write them as one grid", plan.points[i].id));
+      throw UsageError(fmt::format("--search needs all combinations of set points for {}: write them as one grid",
+                                   plan.points[i].id));
     spaces.push_back(std::move(space));
   }
   return spaces;

@@ -15,7 +15,7 @@ namespace {
 constexpr double most_values = 1000, largest = 1e6;
 
 [[noreturn]] void fail(const std::string& name, const std::string& text, const std::string& why) {
-  throw UsageError(fmt::format("{} {}: {}", name, text, why));
+  throw UsageError(fmt::format("{} {}: {}", name, cut_word(text), why));
 }
 
 double number(const std::string& name, const std::string& text, const std::string& part) {
@@ -31,7 +31,8 @@ double number(const std::string& name, const std::string& text, const std::strin
 
 const std::vector<SettingAxis>& setting_axes() {
   static const std::vector<SettingAxis> axes = {
-      {"--gpu-clock", "gpu_clock", KnobKind::gpu_clock, "graphics clock in MHz: values, min:max:step, or found"},
+      {"--gpu-clock", "gpu_clock", KnobKind::gpu_clock,
+       "graphics clock in MHz: values, min:max:step, shares of\nthe range (60%, 40%:100%:20%), or found"},
       {"--gpu-memory-clock", "gpu_memory_clock", KnobKind::gpu_memory_clock, "memory clock in MHz"},
       {"--gpu-power-limit", "gpu_power_limit", KnobKind::gpu_power_limit, "power limit of each GPU in W"},
       {"--cpu-frequency", "cpu_frequency", KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
@@ -45,9 +46,12 @@ std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::st
   if (const std::vector<std::string>& names = names_of(kind); !names.empty()) {
     if (const auto value = set_point_of_name(kind, text)) return {value};
     const std::string close = nearest(text, names);
-    fail(name, text, close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
-                                   : fmt::format("unknown: did you mean '{}'?", close));
+    fail(name, text,
+         close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
+                       : fmt::format("unknown: did you mean '{}'?", close));
   }
+  if (text.find('%') != std::string::npos)
+    fail(name, text, "is a share of a range that is not known here: give a value");
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin != std::string::npos;) {
     const std::size_t colon = text.find(':', begin);

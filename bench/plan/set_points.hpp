@@ -18,13 +18,15 @@ struct SettingAxis {
 };
 const std::vector<SettingAxis>& setting_axes();
 
-/// Kinds by what a change costs: a memory clock has the driver train the memory anew, a clock or a limit of a GPU passes
-/// through the driver and settles over some of its own control steps, the CPU's are single writes.
-inline constexpr KnobKind settings_by_cost[] = {KnobKind::gpu_memory_clock, KnobKind::gpu_clock,     KnobKind::gpu_power_limit,
-                                KnobKind::cpu_governor,     KnobKind::cpu_frequency, KnobKind::cpu_power_limit};
+/// Kinds by what a change costs: a memory clock has the driver train the memory anew, a clock or a limit of a GPU
+/// passes through the driver and settles over some of its own control steps, the CPU's are single writes.
+inline constexpr KnobKind settings_by_cost[] = {KnobKind::gpu_memory_clock, KnobKind::gpu_clock,
+                                                KnobKind::gpu_power_limit,  KnobKind::cpu_governor,
+                                                KnobKind::cpu_frequency,    KnobKind::cpu_power_limit};
 
-/// "found" (nullopt: leave it as it is), "1305", or "1000:1900:300" (minimum, maximum and step: 1000, 1300, 1600, 1900);
-/// of a kind with names one of these. `name` is for the message of UsageError.
+/// What the help of one axis says holds for all of numbers; shares are resolved before (bench/plan/shares.hpp).
+/// "found" (nullopt: leave it as it is), "1305", or "1000:1900:300" (minimum, maximum and step: 1000, 1300, 1600,
+/// 1900); of a kind with names one of these. `name` is for the message of UsageError.
 std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& name, const std::string& text);
 
 }  // namespace tw

@@ -15,9 +15,36 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// 0: all are good; 1: some file breaks the schema or an invariant, or is at odds with the catalog; 2: some file cannot
-/// be read. Takes reports, and the records.jsonl of unfinished runs.
-int validate(const std::vector<std::string>& paths);
+/// What the machine lacks, or does not permit: exit code 3.
+struct EnvironmentError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct ValidateOptions {
+  std::vector<std::string> paths;
+  std::string signers;  ///< allowed signers as ssh-keygen reads them; empty: signatures are not checked
+  std::string kit;      ///< the kit that the runs are of; empty: any plan
+};
+/// 0: all are good; 1: some file breaks the schema or an invariant, or is at odds with the catalog, a bundle was altered,
+/// breaks a run rule, or is not of the kit or of a signer; 2: some file cannot be read. Of a report that is no bundle run
+/// rules are printed, and change no code. Takes reports, the records.jsonl of
+/// unfinished runs, and bundles.
+int validate(const ValidateOptions& options);
+
+struct FreezeCommand {
+  PlanOptions options;
+  std::string out, title, contact, notes;
+};
+/// Writes a plan as a kit, which others run with `trainwatt-train --config`.
+int freeze(const FreezeCommand& command);
+
+struct BundleCommand {
+  std::string folder, out;
+  std::string sign;     ///< key for ssh-keygen; empty: no signature
+  bool force = false;   ///< also of a report that is not good, which the bundle then says
+};
+/// Packs a run's folder into one archive. 1: its report is not good.
+int bundle(const BundleCommand& command);
 
 inline constexpr const char* run_order = "run";  ///< of --sort
 struct SortOptions {
@@ -40,6 +67,49 @@ struct ExportCommand {
 };
 /// Writes a report in other formats, each file whole or not at all. None is written over one that is there.
 int export_report(const ExportCommand& options);
+
+/// What a system costs, by a file of prices.
+struct PriceOptions {
+  std::string prices;                       ///< file; empty: no costs
+  std::vector<std::string> price_of;        ///< "NAME=ROW"; of `cost` "ROW"
+  std::vector<std::string> facility_csv, it_csv;    ///< "NAME=FILE"; of `cost` "FILE"
+  double sensitivity_percent = 20;
+};
+
+enum class OutputForm { text, json, markdown, csv };
+struct CompareCommand {
+  std::vector<std::string> systems;         ///< "FILE", or "NAME=FILE,FILE,…" of several runs
+  std::string reference;                    ///< name; empty: the first
+  std::vector<std::string> figures, weights;///< weights: "TEXT=W", or one file
+  std::string scope, only, baseline;
+  PriceOptions prices;
+  OutputForm form = OutputForm::text;
+  std::optional<int> width;
+  bool ascii = false;
+};
+/// Holds reports against each other. 0; 1: a rule of the baseline is violated; 4: nothing could be compared, or a rule not
+/// checked at all.
+int compare_reports(const CompareCommand& command);
+
+struct HtmlCommand {
+  std::vector<std::string> systems;         ///< as compare's; one: a report, or the records.jsonl of an unfinished run
+  std::string out;                          ///< the page; never written over one that is there
+  std::string reference, scope, only;       ///< as compare's
+  std::vector<std::string> weights;
+  PriceOptions prices;
+};
+/// Writes one page that needs nothing else, of a report or of a comparison.
+int html(const HtmlCommand& command);
+
+struct CostCommand {
+  std::string path;
+  PriceOptions prices;
+  bool json = false;
+  std::optional<int> width;
+  bool ascii = false;
+};
+/// What the points of a report cost. 0; 4: no point has a cost.
+int cost(const CostCommand& command);
 
 struct ModelsOptions {
   std::string model;                ///< empty: all networks of the catalog

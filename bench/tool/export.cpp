@@ -28,24 +28,6 @@ const ExportFormat& format_of(const std::string& name) {
       close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean {}?", close)));
 }
 
-/// Nothing is exported of a report that is no report; one that breaks a rule says so.
-Report read(const std::string& path) {
-  return with_report_file(path, [&](const std::string& text) {
-    const bool unfinished = holds_record_lines(text);
-    Report report;
-    if (unfinished)
-      report.records = record_lines(text).records;
-    else
-      report = report_from_json(text);
-    const Validation found = unfinished ? validate_record_lines(text) : validate_report(text);
-    if (!found.violations.empty())
-      fmt::print(stderr, "trainwatt: {}: warning: {}{}: `trainwatt validate` says all\n", text::printable(path),
-                 text::printable(found.violations.front()),
-                 found.violations.size() > 1 ? fmt::format(", and {} more", found.violations.size() - 1) : "");
-    return report;
-  });
-}
-
 }  // namespace
 
 int export_report(const ExportCommand& options) {
@@ -53,7 +35,9 @@ int export_report(const ExportCommand& options) {
   for (const std::string& name : options.formats)
     if (const ExportFormat* format = &format_of(name); std::ranges::find(formats, format) == formats.end())
       formats.push_back(format);
-  const Report report = read(options.path);
+  const LoadedReport loaded = load_report(options.path);  // nothing is exported of what is no report
+  say_findings(options.path, loaded.validation);
+  const Report& report = loaded.report;
   ExportOptions wanted;
   wanted.order = parse_order(options.sort, report.records);
 
@@ -63,12 +47,18 @@ int export_report(const ExportCommand& options) {
     if (const fs::path file = folder / format->file; fs::exists(fs::symlink_status(file, code)))
       throw UsageError(file.string() +
                        ": exists already: choose another folder with -o, results are never overwritten");
-  fs::create_directories(folder, code);
-  if (code) throw std::system_error(code, folder.string());
-  for (const ExportFormat* format : formats) {
-    const fs::path file = folder / format->file;
-    write_atomically(file, format->write(report, wanted));
-    fmt::print("{}\n", text::printable(file.string()));
+  const bool was_there = fs::exists(folder, code);
+  try {
+    fs::create_directories(folder);
+    for (const ExportFormat* format : formats) {
+      const fs::path file = folder / format->file;
+      write_atomically(file, format->write(report, wanted));
+      fmt::print("{}\n", text::printable(file.string()));
+    }
+  } catch (const std::system_error& error) {
+    if (!was_there) fs::remove(folder, code);  // where nothing is in it
+    fmt::print(stderr, "trainwatt: {}\n", text::printable(why_not_written(folder, error, "-o")));
+    return exit_not_written;
   }
   return 0;
 }

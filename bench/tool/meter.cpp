@@ -26,10 +26,13 @@
 #include "bench/plan/meter_options.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/output_parser.hpp"
+#include "bench/tool/report_file.hpp"
 #include "bench/tool/run_command.hpp"
+#include "power/in_force.hpp"
 #include "power/sight.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
+#include "results/trials.hpp"
 #include "results/verdict.hpp"
 #include "results/version.hpp"
 
@@ -170,29 +173,39 @@ class Rendezvous {
     for (const int lock : {lock_, reader_lock_})
       if (lock >= 0) close(lock);
     std::error_code ignored;
-    if (reads_) fs::remove_all(folder_, ignored);
+    const bool is_left = gave_up_ && held().empty() && !is_held(reader_file);
+    if (reads_ || is_left) fs::remove_all(folder_, ignored);
   }
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Whether this process is to read: the first of its node; where no process knows its place, the first to come here.
-  bool is_reader(const std::optional<int>& local_rank) {
-    if (local_rank) return *local_rank == 0;
-    const fs::path path = folder_ / reader_file;
-    reader_lock_ = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (reader_lock_ < 0) throw std::system_error(errno, std::generic_category(), path.string());
-    return flock(reader_lock_, LOCK_EX | LOCK_NB) == 0;
-  }
-  /// Of one that does not read: it is here until its end, and may use these GPUs. False where the reader did not begin
-  /// within a minute.
-  bool hold(const std::optional<int>& local_rank, const Gpus& visible) {
+  /// Whether this process is to read: the first of its node, unless another had waited for it in vain; where no process
+  /// knows its place, the first to come here.
+  bool is_reader(const std::optional<int>& local_rank) { return local_rank.value_or(0) == 0 && take_reading(); }
+
+  enum class Held {
+    may_begin,  ///< the reader has begun
+    reads,      ///< nobody had come to read, as where only this task is metered: it falls to this process
+    alone       ///< the reader has not begun within a minute
+  };
+  /// Of one that does not read: it is here until its end, and may use these GPUs.
+  Held hold(const std::optional<int>& local_rank, const Gpus& visible) {
     std::string text = visible.unclear + "\n";
     for (const std::string& gpu : visible.names) text += gpu + "\n";
-    show(local_rank ? std::to_string(*local_rank) : fmt::format("process{}", getpid()), text);
-    for (const auto until = Clock::now() + std::chrono::minutes(1); Clock::now() < until;
-         std::this_thread::sleep_for(pause))
-      if (is_held(go_file)) return true;
-    return false;
+    const std::string name = local_rank ? std::to_string(*local_rank) : fmt::format("process{}", getpid());
+    show(name, text);
+    const auto start = Clock::now();
+    for (; Clock::now() < start + std::chrono::minutes(1); std::this_thread::sleep_for(pause)) {
+      if (is_held(go_file)) return Held::may_begin;
+      if (Clock::now() < start + latest || !take_reading()) continue;
+      std::error_code ignored;
+      fs::remove(folder_ / name, ignored);
+      close(lock_);
+      lock_ = -1;
+      return Held::reads;
+    }
+    gave_up_ = true;
+    return Held::alone;
   }
   /// Of the reader: until all others are here, where it is not known how many until nobody has come for a second; one
   /// that is later than ten seconds is not waited for. What each may use.
@@ -200,7 +213,7 @@ class Rendezvous {
     reads_ = true;
     std::size_t here = 0;
     auto last_came = Clock::now();
-    for (const auto until = last_came + std::chrono::seconds(10); Clock::now() < until;
+    for (const auto until = last_came + latest; Clock::now() < until;
          std::this_thread::sleep_for(pause)) {
       if (const std::size_t now = held().size(); now != here) here = now, last_came = Clock::now();
       if (local_ranks > 0 ? here + 1 >= static_cast<std::size_t>(local_ranks)
@@ -231,7 +244,15 @@ class Rendezvous {
   static constexpr const char *go_file = "go", *reader_file = "reader";
   /// Between two looks at the others' files. Each look is work inside a window, and each window is longer by up to one.
   static constexpr auto pause = std::chrono::milliseconds(50);
+  /// Who comes later than this is not waited for.
+  static constexpr auto latest = std::chrono::seconds(10);
 
+  bool take_reading() {
+    const fs::path path = folder_ / reader_file;
+    if (reader_lock_ < 0) reader_lock_ = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (reader_lock_ < 0) throw std::system_error(errno, std::generic_category(), path.string());
+    return flock(reader_lock_, LOCK_EX | LOCK_NB) == 0;
+  }
   /// Makes a file that has its lock and its text from the moment it has its name.
   void show(const std::string& name, const std::string& text) {
     const fs::path unnamed = folder_ / fmt::format(".{}", getpid());
@@ -260,8 +281,67 @@ class Rendezvous {
 
   fs::path folder_;
   int lock_ = -1, reader_lock_ = -1;
-  bool reads_ = false;
+  bool reads_ = false, gave_up_ = false;
 };
+
+/// A folder for a report, with those above it that were made for it; those that are empty go again unless they are
+/// kept. It is locked meanwhile, so that an empty one is known to be nobody's: a process that was killed has left it.
+class NewFolders {
+ public:
+  NewFolders(fs::path folder, std::vector<fs::path> made) : path_(std::move(folder)), made_(std::move(made)) {
+    lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    is_ours_ = lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) == 0;
+    // Not every file system locks folders; in one that was made here just now nobody else can be.
+    if (!is_ours_ && !made_.empty() && errno != EWOULDBLOCK) is_ours_ = true;
+    std::error_code error;
+    is_ours_ = is_ours_ && fs::is_empty(path_, error) && !error;
+  }
+  ~NewFolders() {
+    std::error_code ignored;
+    if (!kept_ && is_ours_)
+      for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
+    if (lock_ >= 0) close(lock_);
+  }
+  NewFolders(NewFolders&& other) noexcept
+      : path_(std::move(other.path_)),
+        made_(std::exchange(other.made_, {})),
+        lock_(std::exchange(other.lock_, -1)),
+        is_ours_(other.is_ours_),
+        kept_(other.kept_) {}
+  NewFolders& operator=(NewFolders&&) = delete;
+  bool is_ours() const { return is_ours_; }
+  const fs::path& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path path_;
+  std::vector<fs::path> made_;
+  int lock_ = -1;
+  bool is_ours_ = false, kept_ = false;
+};
+
+/// Makes this report's folder, and what is missing above it, or takes an empty one.
+NewFolders out_folder(const std::string& wanted, const Place& place) {
+  fs::path out = wanted;
+  if (wanted.empty())
+    out = utc_now("out/meter-{:%Y%m%dT%H%M%SZ}") + (place.ranks != 1 ? "-" + host_name() : "");
+  else if (place.ranks != 1)
+    out /= host_name();  // a folder for each node's reader
+  try {
+    std::vector<fs::path> made = create_new_folder(out);
+    // Commands that start in the same second each have theirs.
+    for (int i = 2; made.empty() && wanted.empty(); ++i) made = create_new_folder(fmt::format("{}-{}", out.string(), i));
+    const fs::path folder = made.empty() ? out : made.back();
+    NewFolders folders(folder, std::move(made));
+    if (!folders.is_ours())
+      throw UsageError(out.string() +
+                       ": exists already, and is not empty, or another command's: choose another folder "
+                       "with --out, results are never overwritten");
+    return folders;
+  } catch (const std::system_error& error) {
+    throw std::runtime_error(why_not_written(out, error, "--out"));
+  }
+}
 
 }  // namespace
 
@@ -278,21 +358,22 @@ int meter(const MeterCommand& options) {
     const Gpus visible{{sight.visible.begin(), sight.visible.end()}, sight.unclear};
     std::optional<Rendezvous> rendezvous;
     if (!place.job.empty()) rendezvous.emplace(place);
+    bool in_place_of_first = false;
     if (rendezvous && !rendezvous->is_reader(place.local_rank)) {  // another process of this node reads
-      if (!rendezvous->hold(place.local_rank, visible))
+      const Rendezvous::Held held = rendezvous->hold(place.local_rank, visible);
+      in_place_of_first = held == Rendezvous::Held::reads;
+      if (held == Rendezvous::Held::alone)
         fmt::print(stderr, "trainwatt meter: the process that reads the meters has not begun: its report will miss joules\n");
-      return run_command(options.command, nullptr);
+      if (!in_place_of_first) return run_command(options.command, nullptr);
     }
-    fs::path out = options.out.empty() ? fs::path(utc_now("out/meter-{:%Y%m%dT%H%M%SZ}")) : fs::path(options.out);
-    if (place.ranks != 1 && !options.out.empty()) out /= host_name();  // a folder for each node's reader
-    if (place.ranks != 1 && options.out.empty()) out += "-" + host_name();
-    std::error_code code;
-    if (fs::exists(out, code))
-      throw UsageError(out.string() + ": exists already: choose another folder with --out, results are never overwritten");
-    fs::create_directories(out, code);
-    if (code) throw std::system_error(code, out.string());
+    NewFolders folders = out_folder(options.out, place);
+    const fs::path& out = folders.path();
 
     Report report;
+    if (in_place_of_first)
+      report.context.warnings.push_back(
+          fmt::format("the first task of this node is not metered: {} reads, and only its output is looked at",
+                      place.local_rank ? fmt::format("local rank {}", *place.local_rank) : "another one"));
     report.program = program_info("trainwatt");
     report.context.started_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
     report.context.argv = options.argv;
@@ -301,10 +382,12 @@ int meter(const MeterCommand& options) {
     report.context.hosts.push_back(inspect_host());
 
     std::vector<Gpus> others;
-    if (rendezvous) others = rendezvous->gather(place.local_ranks);
+    if (rendezvous) others = rendezvous->gather(in_place_of_first ? 0 : place.local_ranks);  // they had their time
     const GpuChoice gpus = choose_gpus(place, sight.addressable, visible, others);
     for (const GpuChoice::Unread& gpu : gpus.unread)
       report.context.warnings.push_back(fmt::format("{}: no joules of this node's GPUs: {}", gpu.domain, gpu.detail));
+    // Not under what a dead run has left.
+    for (std::string& line : settle_before_measuring(host_name())) report.context.warnings.push_back(std::move(line));
     NodePower power(host_name(), meters, gpus);
     report.context.meters = power.entries();
     const std::vector<std::string> shared = shared_devices(report.context.meters);
@@ -328,14 +411,7 @@ int meter(const MeterCommand& options) {
     power.begin();
     const auto start = Clock::now();
     if (rendezvous) rendezvous->go();
-    int ended = 0;
-    try {
-      ended = run_command(options.command, parsing);
-    } catch (...) {
-      fs::remove(out, code);
-      if (place.ranks != 1) fs::remove(out.parent_path(), code);
-      throw;
-    }
+    const int ended = run_command(options.command, parsing);
     const bool all_ended = !rendezvous || rendezvous->wait();
     const auto end = Clock::now();
     trial.window_s = std::chrono::duration<double>(end - start).count();
@@ -365,8 +441,8 @@ int meter(const MeterCommand& options) {
       record.verdict.reasons.emplace_back("command: told to end by a signal before the node's other tasks had ended");
     if (parsing && !all_here)
       report.context.warnings.push_back("samples are left out: they may be the whole job's, the joules are this node's");
-    else if (parsing && !parser.samples())
-      report.context.warnings.push_back(parser.why_not());
+    else if (parsing)
+      for (std::string& warning : parser.warnings()) report.context.warnings.push_back(std::move(warning));
     if (!shared.empty()) record.verdict.flags.emplace_back("shared_device");
     summarise(record);
     report.plan.suite = "command";
@@ -375,13 +451,13 @@ int meter(const MeterCommand& options) {
         nlohmann::json(record.id).dump(), nlohmann::json(w.model).dump());
     report.records.push_back(std::move(record));
     report.context.finished_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
-    write_atomically(out / "report.json", to_json(report));
 
     const Record& done = report.records.front();
     std::string line = text::duration(done.trials.front().window_s);
     for (const auto& [scope, joules] : done.summary.energy_j)
       if (joules)
-        line += fmt::format(" · {} {} ({} mean)", scope, text::si(joules->value, "J"),
+        line += fmt::format(" · {} {} ± {} ({} mean)", scope, text::si(joules->value, "J"),
+                            text::si(uncertainty_of(done.trials.front(), scope), "J"),
                             text::si(joules->value / done.trials.front().window_s, "W"));
     for (const EnergyRow& row : done.trials.front().energy)
       if (row.method == "estimate" && row.energy_j)
@@ -396,6 +472,12 @@ int meter(const MeterCommand& options) {
         fmt::print(stderr, "trainwatt meter: {}: {}\n", row.domain, text::printable(*row.detail));
     for (const std::string& warning : report.context.warnings)
       fmt::print(stderr, "trainwatt meter: {}\n", text::printable(warning));
+    try {  // last: a full disk must not take the figures along
+      write_atomically(out / "report.json", to_json(report));
+      folders.keep();
+    } catch (const std::system_error& error) {
+      throw std::runtime_error(why_not_written(out, error, "--out"));
+    }
     fmt::print(stderr, "trainwatt meter: report: {}\n", (out / "report.json").string());
     return ended;
   } catch (const std::exception& error) {

@@ -23,7 +23,8 @@ struct Precision {
   const char* name;
   int weight_bytes;  ///< of one weight or activation as computed with
 };
-constexpr std::array<Precision, 2> precisions = {{{"float32", 4}, {"bf16", 2}}};
+constexpr std::array<Precision, 5> precisions = {
+    {{"float32", 4}, {"tf32", 4}, {"bf16", 2}, {"fp16", 2}, {"fp8", 2}}};  // fp8 of what is stored in bf16
 
 /// 0.1f as 0.1.
 double decimal(float value) { return std::stod(fmt::format("{}", value)); }

@@ -10,6 +10,7 @@
 #include "bench/plan/meter_options.hpp"
 #include "bench/tool/commands.hpp"
 #include "power/energy_meter.hpp"
+#include "power/in_force.hpp"
 #include "power/knob.hpp"
 #include "power/telemetry.hpp"
 #include "results/text.hpp"
@@ -81,16 +82,18 @@ struct Findings {
   std::vector<MeterFinding> meters;
   std::vector<TelemetryFinding> telemetry;
   std::vector<KnobFinding> knobs;
+  std::vector<SettingsInForce> in_force;
 };
 
 Findings look(const ProbeOptions& options) {
   const GpuChoice gpus = choice_here();
   const MeterOptions meters = meter_options(options.energy_csv, {}, host_name(), true);
-  return {find_meters(meters, choosing(gpus)), choose(find_telemetry(), gpus), find_knobs({options.site})};
+  return {find_meters(meters, choosing(gpus)), choose(find_telemetry(), gpus), find_knobs({options.site}),
+          settings_in_force()};
 }
 
 std::string json_of(const Findings& findings) {
-  const auto& [meters, telemetry, knobs] = findings;
+  const auto& [meters, telemetry, knobs, in_force] = findings;
   const Abilities node = abilities_here(meters, knobs);
   Json json = {{"host", node.host}};
   json["cpu"]["bf16"] = node.cpu_bf16 ? Json(*node.cpu_bf16) : Json();
@@ -127,6 +130,18 @@ std::string json_of(const Findings& findings) {
     one["reason"] = k.reason, one["detail"] = k.detail, one["grant"] = k.grant;
     json["knobs"].push_back(std::move(one));
   }
+  json["settings_in_force"] = Json::array();
+  for (const SettingsInForce& one : in_force) {
+    const bool known = one.unreadable.empty();
+    json["settings_in_force"].push_back(
+        {{"folder", one.folder.string()},
+         {"values", known ? Json(values_of(one.journal)) : Json()},
+         {"pid", known ? Json(one.journal.owner.pid) : Json()},
+         {"user", known ? Json(one.journal.owner.uid) : Json()},
+         {"running", known && one.life != Life::unknown ? Json(one.life == Life::living) : Json()},
+         {"earlier_boot", one.earlier_boot},
+         {"unreadable", known ? Json() : Json("journal unreadable: " + one.unreadable)}});
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -138,7 +153,7 @@ int probe(const ProbeOptions& options) {
     fmt::print("{}\n", json_of(findings));
     return 0;
   }
-  const auto& [meters, telemetry, knobs] = findings;
+  const auto& [meters, telemetry, knobs, in_force] = findings;
   Grants grants;
   bool any = false;
   fmt::print("Energy meters of {}\n", abilities_here(meters, knobs).host);
@@ -183,6 +198,9 @@ int probe(const ProbeOptions& options) {
     line(to_string(k.kind), k.knob && k.reason.empty() ? "writable" : k.knob ? "readable" : "absent", text);
   }
   grants.print();
+  if (!in_force.empty()) fmt::print("\nSettings in force by a run's journal\n");
+  for (const SettingsInForce& one : in_force)
+    fmt::print("  {}\n", text::wrap(text::printable(describe(one) + remedy(one)), width, 4));
   fmt::print(
       "\n{}\n",
       text::wrap(any ? "Reports from this node will have joules."

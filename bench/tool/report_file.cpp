@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
+#include "bench/tool/check.hpp"
 #include "models/catalog/nearest.hpp"
+#include "results/text.hpp"
 
 namespace tw::tool {
 namespace {
@@ -43,6 +46,34 @@ std::string read_report_file(const std::string& path) {
   return text;
 }
 
+LoadedReport load_report(const std::string& path) {
+  return with_named_errors(path, [&] {
+    CheckedReport checked = check_report(read_report_file(path));
+    if (checked.bundle)
+      if (const std::vector<std::string> faults = checksum_faults(*checked.bundle); !faults.empty())
+        throw std::runtime_error(faults.front() + ": `trainwatt validate` says all");
+    if (!checked.report) throw std::runtime_error(checked.why_unreadable);
+    return LoadedReport{std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
+  });
+}
+
+void say_findings(const std::string& path, const Validation& found) {
+  const auto say = [&](const std::vector<std::string>& lines) {
+    if (!lines.empty())
+      fmt::print(stderr, "trainwatt: {}: warning: {}{}: `trainwatt validate` says all\n", text::printable(path),
+                 text::printable(lines.front()),
+                 lines.size() > 1 ? fmt::format(", and {} more", lines.size() - 1) : "");
+  };
+  say(found.violations);
+  say(found.warnings);
+}
+
+void refuse_existing(const std::string& path) {
+  std::error_code code;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, code)))
+    throw UsageError(path + ": exists already: choose another name with -o, results are never overwritten");
+}
+
 Order parse_order(const SortOptions& options, const std::vector<Record>& records) {
   const bool by_run = options.by.empty() || options.by == run_order;
   const Merit* merit = by_run ? nullptr : find_merit(options.by);
@@ -60,6 +91,13 @@ Order parse_order(const SortOptions& options, const std::vector<Record>& records
           "--scope says which joules --sort is about: give it with efficiency, samples-per-joule or energy-to-target");
   }
   return merit == nullptr ? Order{} : order_by(*merit, options.scope, records);
+}
+
+std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option) {
+  const int code = error.code().value();
+  const bool is_full = code == ENOSPC || code == EDQUOT || code == EFBIG;
+  return fmt::format("{}: cannot be written: {}: {} with {}", folder.string(), error.code().message(),
+                     is_full ? "make room, or choose another folder" : "choose a folder that you may write to", option);
 }
 
 }  // namespace tw::tool

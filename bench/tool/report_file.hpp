@@ -3,33 +3,61 @@
 
 #include <new>
 #include <stdexcept>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "bench/tool/commands.hpp"
 #include "results/ranking.hpp"
 #include "results/record.hpp"
+#include "results/report_io.hpp"
 
 namespace tw::tool {
 
-/// The text of a file or pipe, of 256 MiB at most. Throws UsageError that names it.
+/// The bytes of a file or pipe, of 256 MiB at most. Throws UsageError that names it.
 std::string read_report_file(const std::string& path);
+/// Throws UsageError where something has that name.
+void refuse_existing(const std::string& path);
 
-/// Does `work` on the text of a file; whatever goes wrong is a UsageError that names the file.
+/// Does `work`; whatever goes wrong is a UsageError that names the file.
 template <class Work>
-auto with_report_file(const std::string& path, Work work) {
+auto with_named_errors(const std::string& path, Work work) {
   try {
-    return work(read_report_file(path));
+    return work();
   } catch (const UsageError&) {
+    throw;
+  } catch (const EnvironmentError&) {
     throw;
   } catch (const std::bad_alloc&) {
     throw UsageError(path + ": does not fit into memory");
-  } catch (const std::runtime_error& error) {
+  } catch (const std::exception& error) {
     throw UsageError(path + ": " + error.what());
   }
 }
+/// Does `work` on the text of a file.
+template <class Work>
+auto with_text_of(const std::string& path, Work work) {
+  return with_named_errors(path, [&] { return work(read_report_file(path)); });
+}
+
+struct LoadedReport {
+  Report report;             ///< of an unfinished run the records alone
+  bool is_unfinished = false, is_torn = false;  ///< torn: its last line was cut off
+  Validation validation;
+};
+/// A report, the one inside a bundle, or the records.jsonl of an unfinished run, with all that check_report() finds.
+/// Throws UsageError that names the file where it cannot be read, or a file of the bundle was altered.
+LoadedReport load_report(const std::string& path);
+/// Lines on stderr: the first violation and how many more; that a report is of another version, or leaves flags out.
+void say_findings(const std::string& path, const Validation& found);
 
 /// What --sort and --scope ask for. Throws UsageError with the nearest word.
 Order parse_order(const SortOptions& options, const std::vector<Record>& records);
+
+/// Exit code where a folder or a disk does not take what is to be written.
+inline constexpr int exit_not_written = 3;
+/// "out: cannot be written: No space left on device: make room, or choose another folder with -o". `option` names the folder.
+std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option);
 
 }  // namespace tw::tool

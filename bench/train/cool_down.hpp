@@ -9,6 +9,7 @@
 #include "bench/train/progress.hpp"
 #include "comm/job.hpp"
 #include "results/record.hpp"
+#include "results/run_rules.hpp"
 
 namespace tw {
 
@@ -25,7 +26,7 @@ class CoolDown {
   /// `start` says (collective).
   std::optional<StartTemperature> before(const Point& point);
 
-  static constexpr double band_c = 5;
+  static constexpr double band_c = start_band_c;
 
  private:
   Job& job_;

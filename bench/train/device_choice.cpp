@@ -11,24 +11,48 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/train/outcome.hpp"
 #include "models/compute/registry.hpp"
+#include "power/sight.hpp"
 
 namespace tw {
+
+namespace {
+
+/// A line where a GPU is visible and the CPU was asked for.
+std::string why_gpu_unused(const std::string& wanted) {
+  if (wanted != "cpu") return {};
+  for (const Backend& backend : backends())
+    if (backend.kind == DeviceKind::cuda && backend.count() > 0)
+      return "device cpu: as asked for; a GPU is visible and is not used";
+  return {};
+}
+
+}  // namespace
 
 DeviceChoice choose_device(const std::string& wanted) {
   for (const Backend& backend : backends()) {
     if (wanted != "auto") {
-      if (wanted == backend.name) return {wanted, "", std::max(1, backend.count())};
+      if (wanted == backend.name) return {wanted, why_gpu_unused(wanted), std::max(1, backend.count())};
       continue;
     }
     if (backend.kind != DeviceKind::cuda || backend.count() == 0) continue;
-    if (backend.create({})->supports(Op::linear_forward, DType::float32))
-      return {"cuda", "device auto: a GPU is visible, so cuda is used", backend.count()};
-    return {"cpu", "device auto: a GPU is visible, but the cuda device cannot train yet, so the CPU is used"};
+    return {"cuda", "device auto: a GPU is visible, so cuda is used", backend.count()};
   }
   return {wanted == "auto" ? "cpu" : wanted, ""};
 }
 
-int gpu_index(int local_rank, int visible) { return visible > 1 ? local_rank % visible : 0; }
+int gpu_index(const std::vector<std::string>& shown, int rank, int visible) {
+  if (visible <= 1) return 0;
+  const auto mine = shown.begin() + rank;
+  return static_cast<int>(std::count(shown.begin(), mine, *mine)) % visible;
+}
+
+int gpu_index(Job& job, int visible) {
+  // In the order of CUDA's numbers, which CUDA_VISIBLE_DEVICES gives; a cgroup may hide devices without it.
+  const char* order = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string mine =
+      visible > 1 ? fmt::format("{} {}", order ? order : "all", fmt::join(look().visible, " ")) : "";
+  return gpu_index(job.gather(fmt::format("{}: {}", job.node(), mine)), job.rank(), visible);
+}
 
 int threads_requested(const Options& options) {
   if (options.threads > 0) return options.threads;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bench/train/options.hpp"
 #include "comm/job.hpp"
@@ -12,13 +13,16 @@ struct DeviceChoice {
   std::string name, note;  ///< a line to say about it; may be empty
   int visible = 1;         ///< devices of that kind which this rank is shown
 };
-/// `auto` takes CUDA where a GPU is visible and the cuda device has the operators to train, and says which way it went; a
-/// visible GPU that cannot be used is an error, never a silent CPU run.
+/// `auto` takes CUDA where a GPU is visible, and says so; a visible GPU that cannot be used is an error, never a silent
+/// CPU run. `cpu` where a GPU is visible says that it is not used.
 DeviceChoice choose_device(const std::string& wanted);
 
-/// Which of the `visible` devices a rank takes, by its place on the node. A launcher that shows each task a GPU of its own
-/// leaves no choice; where ranks outnumber GPUs they go round, and preflight says who shares one.
-int gpu_index(int local_rank, int visible);
+/// Which of its `visible` devices a rank takes, by its place among those that are shown the same, in the same order:
+/// `shown` says by rank on which node and which devices that is. A launcher that shows each task a GPU of its own leaves no
+/// choice; where ranks outnumber GPUs they go round, and preflight says who shares one.
+int gpu_index(const std::vector<std::string>& shown, int rank, int visible);
+/// The same for this rank (collective).
+int gpu_index(Job& job, int visible);
 
 /// Threads asked for: --threads, else OMP_NUM_THREADS (its first number, where it is a list), else 0. Throws UsageError.
 int threads_requested(const Options& options);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -18,13 +19,25 @@ namespace {
 
 constexpr std::size_t width = 100;
 
-/// Seconds of the second of two steps, the slowest rank's (collective); nullopt where the point does not come so far.
-std::optional<double> time_a_step(RunContext& context, const Point& point) {
+/// Steps that are timed behind the first, which builds things; of long ones a single one.
+constexpr int timed_steps = 5;
+constexpr double long_step_seconds = 5;
+
+/// The least of the seconds of a few steps, the slowest rank's of each (collective): another program's bursts make
+/// single ones many times as long. nullopt where the point does not come so far. `measurement` is that of the context's
+/// plan.
+std::optional<double> time_a_step(RunContext& context, const Point& point, Measurement& measurement) {
   try {
     PointRun run(context, point);
     together(context.job, [&] { run.set_up(context.plan.seed); });
     run.connect();
-    return context.job.maximum({run.warm_up().step_seconds.back()}).front();
+    const auto least_of = [&](int steps) {
+      measurement.warmup_steps = steps;
+      return std::ranges::min(context.job.maximum(run.warm_up().step_seconds));
+    };
+    least_of(1);
+    const double first = least_of(1);
+    return first > long_step_seconds ? first : std::min(first, least_of(timed_steps - 1));
   } catch (const Stop& stop) {
     if (stop.code() == exit_interrupted) throw;
     return std::nullopt;
@@ -34,13 +47,12 @@ std::optional<double> time_a_step(RunContext& context, const Point& point) {
 }  // namespace
 
 void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& options) {
-  const Machines machines(job);
+  const Machines machines(job, device.info().uuid);
   EnergyWindow energy(job, machines);
   Progress progress(false, 0, 0);
-  RunPlan two_steps = plan;
-  two_steps.measurement.steps = 1;
-  two_steps.measurement.warmup_steps = 2;
-  RunContext context{job, device, two_steps, energy, progress, options.bucket_mib, {}, {}};
+  RunPlan few_steps = plan;
+  few_steps.measurement.steps = 1;
+  RunContext context{job, device, few_steps, energy, progress, options.bucket_mib, {}, {}};
 
   Abilities node;
   together(job, [&] {
@@ -52,20 +64,23 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
   });
   const auto why_not = [&](const Point& point) {
     std::string why = job.agree(why_unsupported(point, device));
-    if (why.empty()) why = job.agree(why_too_large(point, plan, job, device.info().threads));
+    if (why.empty()) why = job.agree(why_too_large(point, plan, job, device));
     return why.empty() ? job.broadcast(setting_obstacle(point, node)) : why;
   };
   std::map<std::string, std::optional<double>> known;  // of a workload, at the found settings
   const auto step_seconds = [&](const Point& point) -> std::optional<double> {
     if (point.ranks != job.size()) return std::nullopt;
-    const std::string workload = fmt::format("{} {} {} {} {} {}", point.network.name, point.layers.value_or(0), point.precision,
-                                             point.micro_batch, point.accumulate, point.seq_len);
+    const std::string workload = fmt::format("{} {} {} {} {} {}", point.network.name, point.layers.value_or(0),
+                                             point.precision, point.micro_batch, point.accumulate, point.seq_len);
     const auto found = known.find(workload);
-    return found != known.end() ? found->second : known.emplace(workload, time_a_step(context, point)).first->second;
+    return found != known.end()
+               ? found->second
+               : known.emplace(workload, time_a_step(context, point, few_steps.measurement)).first->second;
   };
   Forecast made = forecast(plan, job.nodes(), why_not, step_seconds);
   if (!job.is_root()) return;
   made.maximum_power_w = node.maximum_power_w;
+  made.power_unknown = node.power_unknown;
   made.power_reason = "no energy meter answers on " + node.host + ": `trainwatt probe` says why";
   made.search_obstacle = search_obstacle(plan, made);
   std::printf("%s", forecast_text(plan, made, width).c_str());

@@ -8,7 +8,7 @@
 namespace tw {
 
 /// Prints the points of the plan, those that this job's ranks, device, memory and knobs cannot do, and the time, node-hours
-/// and energy of the others. Where steps or a target end a point, it is built and takes two steps, to know its pace; nothing
+/// and energy of the others. Where steps or a target end a point, it is built and takes a few steps, to know its pace; nothing
 /// is set, nothing is written (collective).
 void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& options);
 

@@ -31,14 +31,16 @@ void append(std::vector<Row>& to, std::vector<Row>&& from) {
 }  // namespace
 
 struct EnergyWindow::Impl {
-  Impl(Job& the_job, const Machines& the_machines, const MeterOptions& options) : job(the_job), machines(the_machines) {
+  Impl(Job& the_job, const Machines& the_machines, const MeterOptions& options, const NodePower* whole)
+      : job(the_job), machines(the_machines) {
     if (!machines.has_part()) return;
     GpuChoice gpus;
     gpus.visible = machines.visible();
     if (!machines.is_reader()) gpus.only = machines.only_here();
     if (machines.is_reader() && !machines.unclear().empty())
       gpus.unread.push_back({"gpu", "gpus_unclear", machines.unclear()});
-    power = std::make_unique<NodePower>(machines.host(), options, gpus);
+    if (whole != nullptr) power = whole->share(machines.host(), gpus);
+    if (!power) power = std::make_unique<NodePower>(machines.host(), options, gpus);
   }
 
   Job& job;
@@ -47,8 +49,8 @@ struct EnergyWindow::Impl {
   std::chrono::steady_clock::time_point begin, end;  // of this rank's steps
 };
 
-EnergyWindow::EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options)
-    : impl_(std::make_unique<Impl>(job, machines, options)) {}
+EnergyWindow::EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options, const EnergyWindow* whole)
+    : impl_(std::make_unique<Impl>(job, machines, options, whole != nullptr ? whole->impl_->power.get() : nullptr)) {}
 EnergyWindow::~EnergyWindow() = default;
 
 const Machines& EnergyWindow::machines() const { return impl_->machines; }

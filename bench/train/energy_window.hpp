@@ -17,7 +17,8 @@ namespace tw {
 /// an empty one. All of it is collective.
 class EnergyWindow {
  public:
-  EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options = {});
+  /// `whole`: of a job that this one's ranks are a part of, whose meters are then read instead of being opened once more.
+  EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options = {}, const EnergyWindow* whole = nullptr);
   ~EnergyWindow();
   const Machines& machines() const;
   /// Meters found on all nodes, with reasons.

@@ -5,6 +5,7 @@
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
 #include "comm/bucketer.hpp"
+#include "comm/registry.hpp"
 
 namespace tw {
 namespace {
@@ -39,7 +40,7 @@ class Partial {
 
 }  // namespace
 
-void export_one_step(Job& job, Device& device, const RunPlan& plan, const fs::path& folder) {
+void export_one_step(Job& job, Device& device, const RunPlan& plan, const std::string& comm, const fs::path& folder) {
   if (plan.points.size() != 1)
     throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
   const Point& point = plan.points.front();
@@ -47,13 +48,13 @@ void export_one_step(Job& job, Device& device, const RunPlan& plan, const fs::pa
     throw Stop(exit_usage, "--export-step leaves clocks and power limits as found: leave out --gpu-clock and the like");
   if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty())
     throw Stop(exit_environment, why);
-  if (const std::string why = job.agree(why_too_large(point, plan, job, device.info().threads)); !why.empty())
+  if (const std::string why = job.agree(why_too_large(point, plan, job, device)); !why.empty())
     throw Stop(exit_environment, why);
   make_folder(job, folder, option);
   const RemovedIfEmpty made(job, folder);
   const Partial partial(job, folder);
   Trainer trainer(device, trainer_config(point, plan, job.rank()));
-  const std::unique_ptr<Communicator> communicator = job.communicator(device);
+  const std::unique_ptr<Communicator> communicator = create_communicator(comm, job, device);
   Bucketer bucketer(*communicator);
   GradientSync sync;
   sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) {

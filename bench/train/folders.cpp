@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <ctime>
+#include <tuple>
 #include <vector>
 
 #include "bench/train/outcome.hpp"
@@ -34,35 +38,61 @@ void remove_unfinished(const fs::path& folder) {
 
 }  // namespace
 
-void make_folder(Job& job, const fs::path& folder, const char* option) {
+std::string shell_word(const fs::path& path) {
+  const std::string text = path.string();
+  const bool is_plain = std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+,:=@%", c); });
+  if (is_plain) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+namespace {
+
+/// create_new_folder, with an error that names `option`.
+std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
+  std::string why;
+  std::vector<fs::path> made;
+  try {
+    made = create_new_folder(folder);
+    if (made.empty() || access(folder.c_str(), W_OK) == 0) return made;
+    why = "not writable";
+    std::error_code ignored;
+    for (; !made.empty(); made.pop_back()) fs::remove(made.back(), ignored);
+  } catch (const std::system_error& error) {
+    why = error.code().message();
+  }
+  throw Stop(exit_environment, fmt::format("{} {}: cannot be created: {}: choose a folder that you may write to",
+                                           option, folder.string(), why));
+}
+
+}  // namespace
+
+std::vector<fs::path> make_folder(Job& job, const fs::path& folder, const char* option) {
+  std::vector<fs::path> made;
   together(job, [&] {
     if (!job.is_root()) return;
+    made = make_new(folder, option);
     std::error_code code;
-    if (fs::exists(folder, code))
+    if (made.empty())
       throw UsageError(fmt::format("{} {}: exists already: choose another folder, results are never overwritten{}",
                                    option, folder.string(),
                                    fs::exists(folder / run_file, code) ? "; --resume goes on with a run" : ""));
-    std::string why;
-    try {
-      create_folders(folder);
-      if (access(folder.c_str(), W_OK) != 0) why = "not writable";
-    } catch (const std::system_error& error) {
-      why = error.code().message();
-    }
-    if (!why.empty())
-      throw Stop(exit_environment, fmt::format("{} {}: cannot be created: {}: choose a folder that you may write to",
-                                               option, folder.string(), why));
   });
+  return made;
 }
 
-fs::path default_folder(Job& job, const RunPlan& plan) {
+std::pair<fs::path, std::vector<fs::path>> make_default_folder(Job& job, const RunPlan& plan) {
   const std::string suite = plan.suite.substr(0, plan.suite.find(changed_suite));
   const std::string what = suite == "command-line" ? plan.points.front().network.name : fs::path(suite).stem().string();
   const std::string base = fmt::format("out/{}-{:%Y%m%dT%H%M%SZ}", what, fmt::gmtime(std::time(nullptr)));
   std::string folder = base;
-  std::error_code ignored;
-  for (int i = 2; job.is_root() && fs::exists(folder, ignored); ++i) folder = fmt::format("{}-{}", base, i);
-  return job.broadcast(folder);
+  std::vector<fs::path> made;
+  together(job, [&] {
+    if (!job.is_root()) return;
+    for (int i = 2; (made = make_new(folder, "--out")).empty(); ++i) folder = fmt::format("{}-{}", base, i);
+  });
+  return {job.broadcast(folder), made};
 }
 
 RunFolder::RunFolder(Job& job, const fs::path& resume) : job_(job) {
@@ -82,13 +112,15 @@ RunFolder::RunFolder(Job& job, const fs::path& resume) : job_(job) {
   if (!start.empty() && !job.is_root()) earlier_ = Earlier{run_start_from_json(start), {}};
 }
 
-void RunFolder::create(const fs::path& folder, const char* option) {
+void RunFolder::create(const fs::path& folder, const char* option, const RunPlan& plan) {
   if (!path_.empty()) return;
-  make_folder(job_, folder, option);
   path_ = folder;
-  made_ = true;
+  if (folder.empty())
+    std::tie(path_, made_) = make_default_folder(job_, plan);
+  else
+    made_ = make_folder(job_, folder, option);
   together(job_, [&] {
-    if (job_.is_root()) lock_.emplace(folder);
+    if (job_.is_root()) lock_.emplace(path_);
   });
 }
 
@@ -102,13 +134,22 @@ std::string RunFolder::warning() const {
   return fmt::format("{}: its file system knows no locks: see to it that no other node writes into it", path_.string());
 }
 
+std::string RunFolder::how_to_go_on() const {
+  std::error_code ignored;
+  return fmt::format(": make room in {}, or see to it that it can be written{}", path_.string(),
+                     fs::exists(path_ / records_file, ignored) ? fmt::format("; --resume {} then goes on", shell_word(path_)) : "");
+}
+
 RunFolder::~RunFolder() {
   if (!job_.is_root() || !lock_) return;
   const bool is_empty = is_missing(path_ / records_file) && is_missing(path_ / report_file);
   std::error_code code;
   if (is_empty && kept_) fs::remove(path_ / run_file, code);
   lock_.reset();
-  if (is_empty && (made_ || (kept_ && earlier_))) fs::remove(path_, code);  // where nothing else is in it
+  if (!is_empty) return;
+  // Where nothing else is in it.
+  if (kept_ && earlier_) fs::remove(path_, code);
+  for (; !made_.empty(); made_.pop_back()) fs::remove(made_.back(), code);
 }
 
 RemovedIfEmpty::RemovedIfEmpty(const Job& job, fs::path folder)

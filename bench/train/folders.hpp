@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "bench/plan/plan.hpp"
 #include "bench/train/resume.hpp"
@@ -10,12 +12,16 @@
 
 namespace tw {
 
-/// Makes the folder before anything is measured; one that exists is an error of usage, which names `option`
-/// (collective).
-void make_folder(Job& job, const std::filesystem::path& folder, const char* option);
+/// As a shell takes it: in quotes where it needs them.
+std::string shell_word(const std::filesystem::path& path);
 
-/// out/<what>-<UTC time>, the same on all ranks; with a number behind it where that is taken (collective).
-std::filesystem::path default_folder(Job& job, const RunPlan& plan);
+/// Makes the folder before anything is measured; one that exists is an error of usage, which names `option`
+/// (collective). What root has made, outermost first.
+std::vector<std::filesystem::path> make_folder(Job& job, const std::filesystem::path& folder, const char* option);
+
+/// Makes out/<what>-<UTC time>, with a number behind it where that is taken; its path on all ranks, and what root has
+/// made (collective).
+std::pair<std::filesystem::path, std::vector<std::filesystem::path>> make_default_folder(Job& job, const RunPlan& plan);
 
 /// The folder of a run: a new one, or that of an earlier launch. Held until the end; where neither a finished point nor
 /// a report is in it by then, nothing stays of it, so that the same command may be given again.
@@ -30,11 +36,13 @@ class RunFolder {
 
   /// What the launches before have left, on all ranks; the records on root only.
   const std::optional<Earlier>& earlier() const { return earlier_; }
-  /// For a run that starts (collective). `folder`: where nothing was opened before.
-  void create(const std::filesystem::path& folder, const char* option);
+  /// For a run that starts (collective). `folder`: where nothing was opened before; empty: the default one of `plan`.
+  void create(const std::filesystem::path& folder, const char* option, const RunPlan& plan);
   const std::filesystem::path& path() const { return path_; }
   /// What a user should know of it, from root: "out/r1: its file system knows no locks: …"; may be empty.
   std::string warning() const;
+  /// Behind the message of a file that could not be written: what to do, and where a run can be resumed how.
+  std::string how_to_go_on() const;
   /// Root writes what a later launch needs to go on.
   void keep(const RunStart& start);
 
@@ -43,7 +51,8 @@ class RunFolder {
   std::filesystem::path path_;
   std::optional<RunLock> lock_;  // root's
   std::optional<Earlier> earlier_;
-  bool made_ = false, kept_ = false;
+  std::vector<std::filesystem::path> made_;  // on root, outermost first
+  bool kept_ = false;
 };
 
 /// Removes a folder that root made, where it is still empty at the end: a corrected command then finds it free.

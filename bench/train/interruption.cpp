@@ -29,10 +29,10 @@ void stop_if_interrupted(Job& job) {
 
 std::optional<double> Lookout::look(std::int64_t steps, double elapsed) {
   if (steps < next_) return std::nullopt;
-  const std::vector<double> now = job_.maximum({elapsed, interruption ? 1.0 : 0.0});
+  const std::vector<double> now = job_.maximum({elapsed, interruption ? 1.0 : 0.0, step_seconds_});
   if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
   constexpr double longest = 10000;
-  const double each = now[0] / static_cast<double>(steps);
+  const double each = std::max(now[0] / static_cast<double>(steps), now[2]);
   const double stride = each > 0 ? std::clamp(seconds_ / each, 1.0, longest) : 1;
   next_ = steps + static_cast<std::int64_t>(stride);
   return now[0];

@@ -22,7 +22,10 @@ void stop_if_interrupted(Job& job);
 /// all of them after the same steps.
 class Lookout {
  public:
-  Lookout(Job& job, double seconds) : job_(job), seconds_(seconds) {}
+  /// `step_seconds`: a step takes so long at least; for hosts that are ahead of their steps, by whose clock the first
+  /// ones take no time.
+  Lookout(Job& job, double seconds, double step_seconds = 0)
+      : job_(job), seconds_(seconds), step_seconds_(step_seconds) {}
   /// After `steps` steps, `elapsed` seconds of this rank into the window. Nullopt where it is not time to look;
   /// otherwise the slowest rank's seconds (collective). Throws Stop{exit_interrupted} on all ranks where a signal asked
   /// for the end on any of them.
@@ -30,7 +33,7 @@ class Lookout {
 
  private:
   Job& job_;
-  double seconds_;
+  double seconds_, step_seconds_;
   std::int64_t next_ = 1;
 };
 

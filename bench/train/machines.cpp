@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "power/journal.hpp"
-#include "power/sight.hpp"
 
 namespace tw {
 namespace {
@@ -33,9 +32,9 @@ Sighted unpack(const std::string& text) {
   return rank;
 }
 
-std::vector<Sighted> gather(Job& job, const std::string& host) {
+std::vector<Sighted> gather(Job& job, const std::string& host, const std::string& gpu) {
   const std::string boot = boot_id();
-  const Sight sight = look();
+  const Sight sight = used_of(look(), gpu);
   const std::string machine = boot.empty() ? "node " + std::to_string(job.node()) : boot;
   std::vector<Sighted> ranks;
   for (const std::string& text :
@@ -46,9 +45,22 @@ std::vector<Sighted> gather(Job& job, const std::string& host) {
 
 }  // namespace
 
-Machines::Machines(Job& job) : Machines(job, job.host()) {}
+Sight used_of(Sight sight, const std::string& gpu) {
+  const std::string domain = "nvml:" + gpu;
+  if (gpu.empty() || std::ranges::find(sight.visible, domain) == sight.visible.end()) return sight;
+  sight.visible = {domain};
+  sight.unclear.clear();
+  return sight;
+}
 
-Machines::Machines(Job& job, const std::string& host_name) : Machines(gather(job, host_name), job.rank()) {}
+Machines::Machines(Job& job, const std::string& gpu) : Machines(job, job.host(), gpu) {}
+
+Machines::Machines(Job& part, const Machines& whole) : Machines(part, whole.host(), whole.gpu()) {}
+
+Machines::Machines(Job& job, const std::string& host_name, const std::string& gpu)
+    : Machines(gather(job, host_name, gpu), job.rank()) {
+  gpu_ = gpu;
+}
 
 Machines::Machines(const std::vector<Sighted>& ranks, int rank) : rank_(rank) {
   const Sighted& mine = ranks.at(static_cast<std::size_t>(rank));

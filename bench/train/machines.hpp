@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/job.hpp"
+#include "power/sight.hpp"
 
 namespace tw {
 
@@ -21,10 +22,17 @@ struct Sighted {
 /// A machine is told by its boot id. Its reader, the lowest rank on it, reads all meters and turns all knobs that it can
 /// address: NVML lists GPUs that CUDA_VISIBLE_DEVICES hides. What only another rank can address, as where a cgroup keeps
 /// device files apart, falls to the lowest of those. So each sensor has one reader, and each knob one hand.
+/// Which of the GPUs that a process sees it uses, where it computes on one: that alone. Of an instance of a GPU that is
+/// cut into several (MIG) its sight knows more than its UUID.
+Sight used_of(Sight sight, const std::string& gpu);
+
 class Machines {
  public:
-  explicit Machines(Job& job);               ///< collective
-  Machines(Job& job, const std::string& host_name);  ///< the same of a part of a job, whose hosts have their names
+  /// Collective. `gpu`: the UUID of the GPU that this rank computes on, where it does: it uses no other then, whatever
+  /// else it is shown, so that GPUs which only stand by are in no joules and under no knob.
+  explicit Machines(Job& job, const std::string& gpu = {});
+  /// The same of a part of `whole`'s job, whose hosts have their names.
+  Machines(Job& part, const Machines& whole);
   Machines(const std::vector<Sighted>& ranks, int rank);
 
   bool is_reader() const { return reader_ == rank_; }
@@ -33,6 +41,8 @@ class Machines {
   /// This rank's host, for rows that are told apart by it: with a number behind it where hosts on several machines
   /// share a name, as containers may: "node#1" on the second of them.
   const std::string& host() const { return host_; }
+  /// The GPU that this rank computes on.
+  const std::string& gpu() const { return gpu_; }
   /// GPUs ("nvml:GPU-…") that are this rank's though it is no reader.
   const std::set<std::string>& only_here() const { return only_here_; }
   /// Whether this rank reads or sets anything.
@@ -51,7 +61,9 @@ class Machines {
  private:
   int rank_ = 0, reader_ = 0;
   std::set<std::string> only_here_, addressable_, visible_, visible_anywhere_;
-  std::string host_, unclear_, unclear_anywhere_;
+  std::string host_, gpu_, unclear_, unclear_anywhere_;
+
+  Machines(Job& job, const std::string& host_name, const std::string& gpu);
 };
 
 }  // namespace tw

@@ -10,8 +10,10 @@
 #include <optional>
 
 #include "bench/inventory/inventory.hpp"
+#include "bench/plan/abilities.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/set_points.hpp"
+#include "bench/plan/shares.hpp"
 #include "bench/train/device_choice.hpp"
 #include "bench/train/dry_run.hpp"
 #include "bench/train/export_step.hpp"
@@ -20,6 +22,7 @@
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/sweep.hpp"
+#include "comm/registry.hpp"
 #include "models/compute/registry.hpp"
 #include "power/guardian.hpp"
 #include "power/site/site.hpp"
@@ -65,10 +68,15 @@ bool may_set(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word.starts_with("--config") || word.starts_with("--resume")) return true;
+    if (word.find("procurement") != word.npos) return true;  // the suite with clocks of its own
     for (const SettingAxis& axis : setting_axes())
       if (word.starts_with(axis.option)) return true;
   }
   return false;
+}
+
+bool sets(const RunPlan& plan, KnobKind kind) {
+  return std::ranges::any_of(plan.points, [&](const Point& point) { return point.setting.count(kind) > 0; });
 }
 
 /// A command line as a launch had it.
@@ -115,23 +123,38 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   });
   config_text = job.broadcast(config_text);
   DeviceChoice choice;
+  Request request;
+  together(job, [&] {
+    choice = choose_device(options.device);
+    request = request_of(options, config_text);
+  });
+  std::string ranges;  // of the first rank's devices: the plan is one for all
+  together(job, [&] {
+    if (job.is_root() && has_shares(request)) ranges = pack_ranges(abilities_here({}, find_knobs({options.site})).knobs);
+  });
+  ranges = job.broadcast(ranges);
   RunPlan plan;
   int requested_threads = 0;
   together(job, [&] {
-    choice = choose_device(options.device);
-    plan = make_plan(request_of(options, config_text), job.size(), choice.name);
+    resolve_shares(request, choice.name, unpack_ranges(ranges));
+    plan = make_plan(request, job.size(), choice.name);
     requested_threads = threads_requested(options);
   });
   agree_on_plan(job, plan, options);
   const int threads = choose_threads(requested_threads, job);
+  const int index = gpu_index(job, choice.visible);
   std::unique_ptr<Device> device;
-  together(job, [&] { device = create_device(choice.name, DeviceOptions{gpu_index(job.local_rank(), choice.visible), threads}); });
+  together(job, [&] { device = create_device(choice.name, DeviceOptions{index, threads, true, plan.deterministic}); });
   // What is wrong with them no point should have to find out.
   together(job, [&] {
-    if (!options.site.empty()) site::find_knobs(options.site);
+    if (!options.site.empty())
+      for (const KnobFinding& knob : site::find_knobs(options.site))
+        if (!knob.reason.empty() && sets(plan, knob.kind)) throw site::SiteError(knob.detail);
     const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
     if (job.is_node_leader()) check_meters(meters);
   });
+  if (const std::string why = why_no_communicator(plan.comm, job, *device); !why.empty())
+    throw Stop(exit_environment, fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
   if (options.dry_run) {
     dry_run(job, *device, plan, options);
@@ -152,7 +175,7 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
                      guardian);
   if (plan.points.front().task)
     throw Stop(exit_usage, "--export-step takes a point that trains for a time: choose no target");
-  export_one_step(job, *device, plan, options.export_step);
+  export_one_step(job, *device, plan, plan.comm, options.export_step);
   if (job.is_root())
     std::printf("trainwatt-train: one step of %s is in %s\n", plan.points.front().id.c_str(), options.export_step.c_str());
   return exit_good;

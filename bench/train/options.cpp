@@ -111,8 +111,9 @@ ParseResult parse_options(int argc, char** argv) {
 }
 
 std::string fingerprint(const Options& o) {
-  return fmt::format("{}", fmt::join({o.site, std::to_string(o.force), std::to_string(o.force_resume), o.energy_csv, fmt::format("{}", o.estimate_watts.value_or(-1)),
-                                      o.out, o.resume, o.export_step, std::to_string(o.dry_run), std::to_string(o.threads),
+  return fmt::format("{}", fmt::join({o.site, std::to_string(o.force), std::to_string(o.force_resume), o.energy_csv,
+                                      fmt::format("{}", o.estimate_watts.value_or(-1)), o.out, o.resume, o.export_step,
+                                      std::to_string(o.dry_run), std::to_string(o.threads),
                                       fmt::format("{}", o.bucket_mib)},
                                      "|"));
 }

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
+#include <numeric>
 
 #include "bench/train/interruption.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/point_config.hpp"
 #include "bench/train/target_run.hpp"
+#include "comm/registry.hpp"
+#include "models/compute/error.hpp"
 #include "results/statistics.hpp"
 #include "results/to_target.hpp"
 
@@ -35,48 +39,88 @@ PointRun::PointRun(RunContext& context, const Point& point)
 void PointRun::set_up(std::uint64_t seed) {
   TrainerConfig config = trainer_config(point_, context_.plan, context_.job.rank());
   config.seed = seed;
-  steps_ = context_.steps(context_.device, config);
+  config.graphs = !context_.plan.eager;
+  const auto fail = [&](const char* what) {
+    throw Error(Failure::environment, fmt::format("{} (the point {})", what, memory_needed(config, context_.device)));
+  };
+  try {
+    steps_ = context_.steps(context_.device, config);
+  } catch (const std::bad_alloc& error) {
+    fail(error.what());
+  } catch (const Error& error) {
+    if (error.failure() != Failure::environment) throw;
+    fail(error.what());
+  }
+}
+
+Execution PointRun::execution() const {
+  Execution execution;
+  execution.step_mode = steps_->uses_graphs() ? "graph" : "eager";
+  execution.recompute = point_.recomputed_layers > 0;
+  execution.recomputed_layers = point_.recomputed_layers;
+  execution.deterministic = context_.plan.deterministic;
+  execution.communicator = communicator_->name();
+  execution.route = communicator_->route();
+  if (scales_loss(precision_of(point_.precision)))
+    execution.loss_scaling = LossScaling{last_.loss_scale, last_.skipped_steps};
+  return execution;
 }
 
 void PointRun::connect() {
-  communicator_ = context_.job.communicator(context_.device);
+  communicator_ = create_communicator(context_.plan.comm, context_.job, context_.device);
   bucketer_ = std::make_unique<Bucketer>(*communicator_, static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
   sync_.ready = [this](Stream& stream, Tensor gradients, GradientRange range) {
     bucketer_->ready(stream, gradients, range.begin, range.end);
   };
+  sync_.piece_bytes = bucketer_->piece_bytes();
   sync_.finish = [this](Stream& stream, Tensor gradients) { bucketer_->finish(stream, gradients); };
 }
 
 Samples PointRun::warm_up() {
   Samples samples;
   const Measurement& measurement = context_.plan.measurement;
-  const double least = 0.1 * measurement.window_seconds, most = measurement.window_seconds;
+  const double most = measurement.window_seconds;
   const auto start = steps_->now();
   context_.progress.stage("warm-up");
   const bool judges = !measurement.steps;
   bool changes = judges;
-  int next_look = 0;  // each tenth of the steps: a look takes longer the more there are
+  int count = 0, next_look = 0;  // each tenth of the steps: a look takes longer the more there are
   while (true) {
-    const auto count = static_cast<int>(samples.step_seconds.size());
     const bool looks = count >= next_look;
-    if (looks && judges) changes = !is_steady(samples.step_seconds);
+    if (looks) settle(samples);
+    if (looks && judges) changes = !is_steady(samples.step_seconds, measurement.window_seconds);
     if (looks) next_look = count + count / 10 + 1;
     const auto now =
         context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0, changes ? 1.0 : 0.0});
     if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
     is_steady_ = now[2] == 0;
-    const bool may_end = !judges || (looks && is_steady_ && now[0] >= least) || now[0] >= most;
+    const bool may_end = !judges || (looks && is_steady_) || now[0] >= most;
     if (count >= measurement.warmup_steps && may_end) break;
     step(samples);
+    ++count;
   }
+  settle(samples);
+  if (steps_->runs_ahead()) keep_pace(samples.step_seconds);
   return samples;
+}
+
+// The window's end is decided upon by the host's clock, which is ahead of the steps by those in flight.
+void PointRun::keep_pace(const std::vector<double>& step_seconds) {
+  constexpr double ahead_seconds = 0.5;
+  const std::size_t count = std::min<std::size_t>(step_seconds.size(), 10);  // the last: the first ones build things
+  const double mine =
+      std::accumulate(step_seconds.end() - static_cast<std::ptrdiff_t>(count), step_seconds.end(), 0.0) /
+      static_cast<double>(std::max<std::size_t>(1, count));
+  step_pace_ = context_.job.maximum({mine}).front();
+  const double steps = step_pace_ > 0 ? std::clamp(ahead_seconds / step_pace_, 2.0, 1e4) : 1e4;
+  steps_->set_ahead(static_cast<int>(steps));
 }
 
 Samples PointRun::window(int trial) {
   const Measurement& measurement = context_.plan.measurement;
   const std::int64_t limit = measurement.steps.value_or(std::numeric_limits<std::int64_t>::max());
   return measured([&](Samples& samples, Clock::time_point start) {
-    Lookout lookout(context_.job, std::min(1.0, measurement.window_seconds / 8));
+    Lookout lookout(context_.job, std::min(1.0, measurement.window_seconds / 8), step_pace_);
     for (std::int64_t done = 1; done <= limit; ++done) {
       step(samples);
       const std::optional<double> seconds = lookout.look(done, seconds_since(start));
@@ -91,13 +135,15 @@ Samples PointRun::window(int trial) {
 Samples PointRun::to_target(const Target& target, TargetRun& run) {
   return measured([&](Samples& samples, Clock::time_point start) {
     Lookout lookout(context_.job, 1.0);
+    std::int64_t done = 0;
     for (bool ended = false; !ended;) {
       step(samples);
-      const auto done = static_cast<std::int64_t>(samples.step_seconds.size());
+      ++done;
       if (done % target.evaluation_interval != 0 && done != target.most_steps) {
         lookout.look(done, seconds_since(start));
         continue;
       }
+      settle(samples);
       const double before = seconds_since(start);
       Evaluation& now = run.evaluations.emplace_back(evaluate_held_out(context_.job, *steps_, point_));
       now.step = done;
@@ -113,9 +159,15 @@ Samples PointRun::to_target(const Target& target, TargetRun& run) {
 std::map<std::string, double> PointRun::profile() {
   Device& device = context_.device;
   device.profile() = OpProfile{};
-  device.set_profiling(true);
   Samples samples;
-  step(samples);
+  device.set_profiling(true);
+  try {
+    step(samples);
+    settle(samples);
+  } catch (...) {
+    device.set_profiling(false);
+    throw;
+  }
   device.set_profiling(false);
   std::map<std::string, double> shares;
   const OpProfile& profile = device.profile();
@@ -133,8 +185,14 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
   samples.node_before = read_cpu_times();
   samples.cpu_seconds = -process_cpu_seconds();
   const auto start = steps_->now();
-  work(samples, start);
-  stream_->synchronize();
+  try {
+    work(samples, start);
+    settle(samples);
+    stream_->synchronize();
+  } catch (...) {
+    if (context_.job.size() == 1) context_.energy.end();  // the next point has a window, too
+    throw;
+  }
   samples.window_seconds = seconds_since(start);
   samples.cpu_seconds += process_cpu_seconds();
   samples.node_after = read_cpu_times();
@@ -147,9 +205,19 @@ double PointRun::seconds_since(Clock::time_point start) const {
 }
 
 void PointRun::step(Samples& samples) {
+  if (steps_->runs_ahead()) return steps_->enqueue(sync_);
   const auto start = steps_->now();
   const StepResult result = steps_->step(sync_);
   take(samples, result, seconds_since(start));
+  last_ = result;
+}
+
+void PointRun::settle(Samples& samples) {
+  if (!steps_->runs_ahead()) return;
+  for (const StepResult& result : steps_->collect()) {
+    take(samples, result, result.seconds);
+    last_ = result;
+  }
 }
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).

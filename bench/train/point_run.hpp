@@ -46,11 +46,18 @@ class PointRun {
   /// Shares of the operators in one step, measured apart because timing each costs time.
   std::map<std::string, double> profile();
   std::uint64_t planned_bytes() const { return steps_->planned_bytes(); }
+  /// How the steps so far were run.
+  Execution execution() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   Samples measured(const std::function<void(Samples&, Clock::time_point start)>& work);
+  /// One more step: done and in the samples when it returns, or enqueued where steps run ahead.
   void step(Samples& samples);
+  /// Waits for steps that were enqueued and takes their results; nothing where each is done at once.
+  void settle(Samples& samples);
+  /// How far ahead the host may go: half a second of steps, agreed upon by the ranks (collective).
+  void keep_pace(const std::vector<double>& step_seconds);
   double seconds_since(Clock::time_point start) const;
 
   RunContext& context_;
@@ -61,6 +68,8 @@ class PointRun {
   std::unique_ptr<Bucketer> bucketer_;
   GradientSync sync_;
   bool is_steady_ = true;
+  StepResult last_;
+  double step_pace_ = 0;  // seconds of a step as the warm-up's were, the slowest rank's; 0 where steps do not run ahead
 };
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).

@@ -19,7 +19,6 @@
 #include <system_error>
 
 #include "bench/train/outcome.hpp"
-#include "results/report_io.hpp"
 
 namespace tw {
 namespace {
@@ -212,6 +211,33 @@ bool lives_here(const Holder& holder) {
          (::kill(static_cast<pid_t>(holder.process), 0) == 0 || errno == EPERM);
 }
 
+/// What an earlier launch is known to have finished and there is no record of.
+std::string missing_record(const Report& report) {
+  if (!report.parts) return {};
+  const std::vector<RunPart>& parts = *report.parts;
+  std::set<std::string> known;
+  for (const Record& record : report.records) known.insert(record.id);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (const std::string& id : parts[i].points)
+      if (!known.contains(id))
+        return fmt::format("part {} says it measured {}, and {} has no such line", i + 1, id, records_file);
+  return {};
+}
+
+/// "line 3: …"
+std::string damaged_record(const Report& report) {
+  if (report.records.empty()) return {};
+  const Validation found = validate_report(to_json(report));
+  if (found.violations.empty()) return {};
+  const std::string prefix = "/records/";
+  const auto of_record =
+      std::ranges::find_if(found.violations, [&](const std::string& what) { return what.starts_with(prefix); });
+  if (of_record == found.violations.end()) return found.violations.front();
+  std::size_t digits = 0;
+  const int index = std::stoi(of_record->substr(prefix.size()), &digits);
+  return fmt::format("line {}: {}", index + 1, of_record->substr(prefix.size() + digits));
+}
+
 }  // namespace
 
 bool holds_run(const fs::path& folder) {
@@ -282,17 +308,15 @@ std::vector<Difference> differences(const Options& before, const Options& now) {
   return comparison.found();
 }
 
-std::string damaged_record(const Report& report) {
-  if (report.records.empty()) return {};
-  const Validation found = validate_report(to_json(report));
-  if (found.violations.empty()) return {};
-  const std::string prefix = "/records/";
-  const auto of_record =
-      std::ranges::find_if(found.violations, [&](const std::string& what) { return what.starts_with(prefix); });
-  if (of_record == found.violations.end()) return found.violations.front();
-  std::size_t digits = 0;
-  const int index = std::stoi(of_record->substr(prefix.size()), &digits);
-  return fmt::format("line {}: {}", index + 1, of_record->substr(prefix.size() + digits));
+std::string unfit_records(const Report& report, bool is_forced) {
+  const char* const damaged = "it was damaged: put back a whole one, or start anew in another folder";
+  if (const std::string missing = missing_record(report); !missing.empty()) return missing + ": " + damaged;
+  const std::string damage = damaged_record(report);
+  if (damage.empty()) return {};
+  return fmt::format(
+      "{}: {}", damage,
+      is_forced ? "measured otherwise, it cannot stand beside the points of this run: start anew in another folder"
+                : damaged);
 }
 
 std::string other_hosts(const RunStart& before, const Context& now) {

@@ -10,13 +10,9 @@
 
 #include "bench/train/options.hpp"
 #include "results/record.hpp"
+#include "results/report_io.hpp"
 
 namespace tw {
-
-/// Of a run's folder: how it was started; its finished points, one a line; the report.
-inline constexpr const char* run_file = "run.json";
-inline constexpr const char* records_file = "records.jsonl";
-inline constexpr const char* report_file = "report.json";
 
 /// What the launches before have left in a folder.
 struct Earlier {
@@ -45,9 +41,10 @@ std::vector<Difference> differences(const RunStart& before, const Report& now);
 /// Of options that are no part of the plan, but of how it is measured.
 std::vector<Difference> differences(const Options& before, const Options& now);
 
-/// "line 3: …": the first record that breaks the schema, or is none of this plan; empty where they are all good.
-/// `report` is the one that goes on, unfinished, with the records in the order of their lines.
-std::string damaged_record(const Report& report);
+/// "line 3: …: …": the first record that breaks the schema, or is none of this plan, and what to do; before these "part 1
+/// says it measured …, and records.jsonl has no such line". Empty where they are all good. `report` is the one that goes
+/// on, unfinished, with its parts, and with the records in the order of their lines; `is_forced`: over differences.
+std::string unfit_records(const Report& report, bool is_forced);
 
 /// "other nodes than before (n3, before n1)"; empty where each launch ran on nodes of the same names. Of one model they
 /// may still differ in what a sample costs them.

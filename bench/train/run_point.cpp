@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "bench/train/point_config.hpp"
 #include "bench/train/point_run.hpp"
 #include "bench/train/target_run.hpp"
+#include "models/compute/error.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
 #include "results/verdict.hpp"
@@ -40,8 +42,19 @@ Workload workload_of(const Point& point, const RunContext& context) {
 }
 
 /// The largest rank's memory since it was last reset (collective).
-void note_peak(Job& job, Summary& summary) {
-  summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(job.maximum({static_cast<double>(peak_resident_bytes())}).front());
+void note_peak(RunContext& context, Summary& summary) {
+  const std::vector<double> peak = context.job.maximum(
+      {static_cast<double>(peak_resident_bytes()), static_cast<double>(context.device.peak_allocated_bytes())});
+  summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(peak[0]);
+  summary.peak_device_memory_bytes_per_rank = static_cast<std::uint64_t>(peak[1]);
+}
+
+/// Adds what a run of the point's steps was like to what those before were.
+void note_execution(const PointRun& run, Record& record) {
+  const std::int64_t skipped =
+      record.execution && record.execution->loss_scaling ? record.execution->loss_scaling->skipped_steps : 0;
+  record.execution = run.execution();
+  if (record.execution->loss_scaling) record.execution->loss_scaling->skipped_steps += skipped;
 }
 
 /// Completes a record that has all its trials: what the settings showed along them, and what follows (collective).
@@ -60,12 +73,25 @@ Record not_run(Record record, const char* status, const std::string& reason) {
   return record;
 }
 
+/// Why a point ended; with the memory that it needs, where it wanted some in vain.
+std::string why_ended(const std::exception& error, const RunContext& context, const Point& point) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  if (known != nullptr && known->failure() != Failure::environment) return error.what();
+  return fmt::format("{} (the point {})", error.what(),
+                     memory_needed(trainer_config(point, context.plan, context.job.rank()), context.device));
+}
+
 class TrainerSteps : public StepSource {
  public:
   TrainerSteps(Device& device, const TrainerConfig& config) : trainer_(device, config) {}
   StepResult step(const GradientSync& sync) override { return trainer_.step(sync); }
+  bool runs_ahead() const override { return trainer_.runs_ahead(); }
+  void enqueue(const GradientSync& sync) override { trainer_.enqueue_step(sync); }
+  std::vector<StepResult> collect() override { return trainer_.collect(); }
+  void set_ahead(int steps) override { trainer_.set_ahead(steps); }
   EvaluationResult evaluate(std::uint64_t batch_index) override { return trainer_.evaluate(batch_index); }
   std::uint64_t planned_bytes() const override { return trainer_.memory().total(); }
+  bool uses_graphs() const override { return trainer_.uses_graphs(); }
 
  private:
   Trainer trainer_;
@@ -86,13 +112,14 @@ void run_seed(RunContext& context, const Point& point, std::uint64_t seed, Recor
   record.trials.push_back(merge(job, context.energy, samples));
   record.trials.back().target_run = merge(job, std::move(target_run));
   record.summary.planned_bytes_per_rank = run.planned_bytes();
+  note_execution(run, record);
 }
 
 /// Trains the point to its target with each of its seeds (collective). Throws Stop on all ranks where a network does
 /// not fit, or a signal asked for the end: what the seeds before have reached is then lost, and the Stop says how many
 /// these are.
 void run_to_target(RunContext& context, const Point& point, Record& record) {
-  Job& job = context.job;
+  context.device.reset_peak_allocated_bytes();
   for (const std::uint64_t seed : point.seeds) {
     try {
       run_seed(context, point, seed, record);
@@ -102,7 +129,7 @@ void run_to_target(RunContext& context, const Point& point, Record& record) {
                                                point.seeds.size()));
     }
   }
-  note_peak(job, record.summary);
+  note_peak(context, record.summary);
   record.summary.of_ceiling_reason = "not measured in runs to a target";
 }
 
@@ -111,14 +138,14 @@ void run_to_target(RunContext& context, const Point& point, Record& record) {
 void run_windows(RunContext& context, const Point& point, Record& record) {
   Job& job = context.job;
   Summary& summary = record.summary;
-  const DType dtype = dtype_of(point.precision);
-  summary.of_ceiling_reason = job.agree(why_no_ceiling(point, job, context.device.info().threads));
+  const Precision precision = precision_of(point.precision);
+  summary.of_ceiling_reason = job.agree(why_no_ceiling(point, job, context.device));
   const bool has_ceiling = summary.of_ceiling_reason.empty();
   if (!has_ceiling) context.progress.line(fmt::format("warning: {}: no of_ceiling: {}", point.id, summary.of_ceiling_reason));
   const auto ceiling = [&](const Ceiling* earlier) {
     if (!has_ceiling) return Ceiling();
     context.progress.stage("timing the products alone");
-    return measure_ceiling(context.device, point.network, dtype, point.micro_batch, point.seq_len,
+    return measure_ceiling(context.device, point.network, precision, point.micro_batch, point.seq_len,
                            context.plan.measurement.ceiling_seconds / 2, earlier);
   };
   Ceiling before, after;
@@ -126,6 +153,7 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   together(job, [&] { before = ceiling(nullptr); });
   stop_if_interrupted(job);
   context.progress.stage("building plans and weights");
+  context.device.reset_peak_allocated_bytes();
   reset_peak_resident_bytes();  // the network's, not that of the ceiling's operands
   together(job, [&] { run->set_up(context.plan.seed); });
   run->connect();
@@ -139,9 +167,10 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
     record.trials.back().first_step = steps_done;
     steps_done += static_cast<std::int64_t>(samples.step_seconds.size());
   }
+  note_execution(*run, record);
   summary.op_share = run->profile();
   summary.planned_bytes_per_rank = run->planned_bytes();
-  note_peak(job, summary);
+  note_peak(context, summary);
   // Without the network, whose memory the plans for timing would come on top of.
   run.reset();
   try {
@@ -201,6 +230,9 @@ std::string refused(const std::map<std::string, Setting>& settings) {
 
 }  // namespace
 
+void StepSource::enqueue(const GradientSync&) { throw Error(Failure::internal, "these steps cannot be enqueued"); }
+std::vector<StepResult> StepSource::collect() { return {}; }
+
 EvaluationResult StepSource::evaluate(std::uint64_t) { throw Error(Failure::internal, "these steps have nothing to evaluate"); }
 
 std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& config) {
@@ -208,8 +240,19 @@ std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& c
 }
 
 RunContext RunContext::of(Team& team) const {
-  return {*team.job, device, plan, team.energy, progress, bucket_mib, energy_reason, flags, settings, found,
-          team.machines.visible_anywhere(), steps, nullptr};
+  return {*team.job,
+          device,
+          plan,
+          team.energy,
+          progress,
+          bucket_mib,
+          energy_reason,
+          flags,
+          settings,
+          found,
+          team.machines.visible_anywhere(),
+          steps,
+          nullptr};
 }
 
 Record run_point(RunContext& whole, const Point& point) {
@@ -225,13 +268,17 @@ Record run_point(RunContext& whole, const Point& point) {
   record.id = point.id;
   record.workload = workload_of(point, whole);
   if (point.task) record.target = target_of(point, record.workload);
+  record.prices = whole.plan.prices;
   record.workload.hash = workload_hash(record.workload, record.target);
   record.summary.model_flops_per_sample = model_flops_per_sample(point.network, point.seq_len);
+  if (point.recomputed_layers > 0)
+    record.summary.hardware_flops_per_sample =
+        record.summary.model_flops_per_sample + recomputed_flops_per_sample(point.network, point.seq_len, point.recomputed_layers);
   record.summary.flops_rule = flops_rule();
-  const int threads = whole.device.info().threads;
   if (const std::string why = job.agree(why_unsupported(point, whole.device)); !why.empty())
     return not_run(std::move(record), "unsupported", why);
-  if (const std::string why = job.agree(trains ? why_too_large(point, whole.plan, context.job, threads) : ""); !why.empty())
+  if (const std::string why = job.agree(trains ? why_too_large(point, whole.plan, context.job, whole.device) : "");
+      !why.empty())
     return not_run(std::move(record), "failed", why);
 
   stop_if_interrupted(job);
@@ -242,6 +289,13 @@ Record run_point(RunContext& whole, const Point& point) {
   }
   note_found(record.setting, whole.found);
 
+  const Record before = record;
+  // What ends a point on its only rank ends that point alone. Of several, the others may be in the middle of a step's
+  // collectives: there the job ends, and --resume goes on behind it.
+  const auto failed_alone = [&](const std::exception& error) {
+    if (context.job.size() > 1) throw;
+    record = not_run(before, "failed", why_ended(error, context, point));
+  };
   const auto measure = [&] {
     try {
       if (point.task)
@@ -250,8 +304,11 @@ Record run_point(RunContext& whole, const Point& point) {
         run_windows(context, point, record);
     } catch (const Stop& stop) {
       if (stop.code() == exit_interrupted) throw;
-      record.trials.clear();
-      record = not_run(std::move(record), "failed", stop.what());
+      record = not_run(before, "failed", stop.what());
+    } catch (const Error& error) {
+      failed_alone(error);
+    } catch (const std::bad_alloc& error) {
+      failed_alone(error);
     }
   };
   if (all_train) {

@@ -23,9 +23,18 @@ class StepSource {
   virtual ~StepSource() = default;
   /// Collective by way of `sync`.
   virtual StepResult step(const GradientSync& sync) = 0;
+  /// Whether steps can be enqueued, so that a window goes by without the host waiting for it; else only step() is used.
+  virtual bool runs_ahead() const { return false; }
+  virtual void enqueue(const GradientSync& sync);
+  /// Waits for what was enqueued; its results since the last call. Their `seconds` are the steps' times.
+  virtual std::vector<StepResult> collect();
+  /// Steps that may be in flight.
+  virtual void set_ahead(int) {}
   /// A held-out micro-batch (Trainer::evaluate), for runs to a target.
   virtual EvaluationResult evaluate(std::uint64_t batch_index);
   virtual std::uint64_t planned_bytes() const = 0;
+  /// Whether what repeats is recorded once and launched as graphs.
+  virtual bool uses_graphs() const { return false; }
   /// The clock that steps and windows are timed by; a test's may go on by exactly what its steps take.
   virtual std::chrono::steady_clock::time_point now() const { return std::chrono::steady_clock::now(); }
 };

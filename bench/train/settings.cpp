@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "bench/train/outcome.hpp"
+#include "power/in_force.hpp"
 #include "power/journal.hpp"
 #include "power/settings.hpp"
 #include "power/site/site.hpp"
@@ -58,6 +59,8 @@ struct JobSettings::Impl {
   std::optional<Settings> settings;  // on ranks with a part
   std::vector<std::string> lines;    // not told yet
   std::size_t reports_told = 0, problems_told = 0;  // of settings->recovered()
+  bool sets = false;                                // anything at all
+  std::set<std::string> seen_beside;
 };
 
 namespace {
@@ -99,13 +102,20 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
     : impl_(std::make_unique<Impl>(job, machines)) {
   together(job, [&] {
     if (!machines.has_part()) return;
-    std::vector<KnobFinding> found = choose(options.find({options.site}), machines);
+    impl_->sets = options.sets;
+    std::vector<KnobFinding> found;
+    if (impl_->sets) found = choose(options.find({options.site}), machines);
     SettingsOptions settings;
     settings.site = options.site;
     settings.find = options.find;
     if (!machines.is_reader()) settings.folder = journal_folder_of_rank(job.rank());
-    impl_->settings.emplace(std::move(found),
-                            settings);  // what a killed run of ours has left is back before the look at locks
+    impl_->settings.emplace(std::move(found), settings);
+  });
+  // What a killed run of ours has left is back before the look at locks: on no rank before all have put back what only
+  // they can address, which may stand in another rank's journal.
+  together(job, [&] {
+    if (!impl_->settings) return;
+    impl_->settings->check_journal(options.kinds);
     for (const KnobFinding& finding : impl_->settings->findings()) {
       if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
       const std::string lock = finding.knob->lock_evident();
@@ -121,8 +131,15 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
       impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset, and will be gone", impl_->host, whose));
     }
   });
+  look_beside();
 }
 JobSettings::~JobSettings() = default;
+
+void JobSettings::look_beside() {
+  if (!impl_->settings) return;
+  for (std::string& line : warnings_in_force(impl_->host, !impl_->sets))
+    if (impl_->seen_beside.insert(line).second) impl_->lines.push_back(std::move(line));
+}
 
 std::vector<std::string> JobSettings::news() {
   Impl& impl = *impl_;
@@ -133,15 +150,16 @@ std::vector<std::string> JobSettings::news() {
       const RestoreReport& report = summary.reports[impl.reports_told];
       restored.push_back(fmt::format("{}: {}: ", impl.host, report.folder.string()));
       for (const RestoredSetting& one : report.settings) {
-        std::string text = fmt::format("put back: {}: {} of {}, left by {}: {}", impl.host, to_string(one.kind),
-                                       one.domain, describe(report.owner), to_string(one.outcome));
-        if (!one.detail.empty()) text += " (" + one.detail + ")";
-        if (!one.unread.empty()) text += " (it was killed while it set that, and left " + one.unread + ")";
-        (one.outcome == RestoredSetting::Outcome::absent ? absent : lines).push_back(std::move(text));
+        const bool is_absent = one.outcome == RestoredSetting::Outcome::absent;
+        (is_absent ? absent : lines).push_back(restored_line(impl.host, report, one));
       }
     }
-    for (; impl.problems_told < summary.problems.size(); ++impl.problems_told)
-      held.push_back(fmt::format("{}: {}", impl.host, summary.problems[impl.problems_told]));
+    for (; impl.problems_told < summary.problems.size(); ++impl.problems_told) {
+      const std::string& problem = summary.problems[impl.problems_told];
+      // Of a run at work look_beside() speaks, where this one does not contend with it.
+      const bool is_held = std::ranges::find(summary.held, problem) != summary.held.end();
+      if (impl.sets || !is_held) held.push_back(fmt::format("{}: {}", impl.host, problem));
+    }
   }
   std::vector<std::string> all;
   const auto add = [&](std::string& line) {

@@ -19,6 +19,7 @@ struct JobSettingsOptions {
   std::string site;    ///< file of a site's own commands; empty: none
   bool force = false;  ///< set clocks also where somebody else's lock is evident
   std::set<KnobKind> kinds;  ///< that the plan sets
+  bool sets = true;          ///< whether it sets any; otherwise knobs are only put back, and none is looked for
   KnobFinder find = find_knobs;
 };
 
@@ -34,6 +35,8 @@ class JobSettings {
   /// runs had left, at the start or later; what somebody else has set meanwhile; what could not be put back
   /// (collective).
   std::vector<std::string> news();
+  /// Notes for news() what other runs have in force beside this one (not collective).
+  void look_beside();
   /// Brings all nodes to these set points, and everything else back to what was found (collective). By name of the kind;
   /// a device that did not take its value has no `accepted` but a reason. Throws Stop on all ranks where settings are held by
   /// another run or cannot be journalled.

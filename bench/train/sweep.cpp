@@ -96,7 +96,7 @@ std::string why_none_can_run(const Sweep& sweep) {
   std::string first;
   for (const Point& point : sweep.plan.points) {
     std::string why = sweep.job.agree(why_unsupported(point, sweep.device));
-    if (why.empty()) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device.info().threads));
+    if (why.empty()) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device));
     if (why.empty()) return {};
     if (first.empty()) first = why;
   }
@@ -174,14 +174,15 @@ class Run {
         job_(sweep.job),
         plan_(sweep.plan),
         out_(sweep.folder.path()),
-        machines_(job_),
+        machines_(job_, sweep.device.info().uuid),
         energy_(job_, machines_, meters_of(sweep)),
-        teams_(job_, machines_, meters_of(sweep)) {}
+        teams_(job_, machines_, meters_of(sweep), energy_) {}
 
   int operator()(std::optional<Guardian>& guardian) {
     report_.program = program_info("trainwatt-train");
     report_.plan.suite = plan_.suite;
     report_.plan.canonical_json = plan_.canonical_json();
+    report_.plan.kit = plan_.kit;
     gather_context();
     const std::string searched = plan_.search ? scope_to_search() : "";
     take_over();
@@ -207,21 +208,20 @@ class Run {
       report_.context.warnings.push_back("no joules of GPUs: " + unclear);
       progress_.line("warning: " + report_.context.warnings.back());
     }
-    if (const std::set<KnobKind> kinds = kinds_of(plan_); !kinds.empty()) {
-      if (!machines_.has_part()) guardian.reset();  // it will hold no settings
-      JobSettingsOptions wanted;
-      wanted.site = sweep_.options.site;
-      wanted.force = sweep_.options.force;
-      wanted.kinds = kinds;
-      settings_.emplace(job_, machines_, wanted);
-      context.settings = &*settings_;
-      tell_settings();
-    } else {
-      guardian.reset();
-    }
+    // Also where the plan sets nothing: it must not be measured under what a dead run has left.
+    JobSettingsOptions wanted;
+    wanted.site = sweep_.options.site;
+    wanted.force = sweep_.options.force;
+    wanted.kinds = kinds_of(plan_);
+    wanted.sets = !wanted.kinds.empty();
+    if (!wanted.sets || !machines_.has_part()) guardian.reset();  // it will hold no settings
+    settings_.emplace(job_, machines_, wanted);
+    if (wanted.sets) context.settings = &*settings_;
+    tell_settings();
     report_.context.idle_power = energy_.idle("before");
     const std::optional<Stop> ended = run_points(context);
-    const bool as_found = !settings_ || settings_->restore();
+    const bool as_found = settings_->restore();
+    settings_->look_beside();
     tell_settings();
     if (!ended)
       for (IdleRow& row : energy_.idle("after")) report_.context.idle_power.push_back(std::move(row));
@@ -229,12 +229,12 @@ class Run {
     hand_over(ended && ended->code() == exit_interrupted);
     if (!ended) {
       const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
-      return code == exit_good && !as_found ? exit_environment : code;
+      return as_found ? code : exit_environment;
     }
     if (job_.is_root()) {
       std::fprintf(stderr, "trainwatt-train: %s\n", interrupted_.c_str());
       if (!report_.records.empty() || ended->code() == exit_interrupted)
-        std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", out_.c_str());
+        std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", shell_word(out_).c_str());
       if (!as_found)
         std::fprintf(stderr, "trainwatt-train: settings could not be put back, as said above: `trainwatt restore` tries again\n");
     }
@@ -314,13 +314,8 @@ class Run {
       if (!job_.is_root()) return;
       report_.records = earlier->records;
       report_.parts = parts_so_far();
-      if (const std::string damage = damaged_record(report_); !damage.empty())
-        throw Stop(exit_environment,
-                   fmt::format("{}: {}: {}", (out_ / records_file).string(), damage,
-                               forced_over_.empty()
-                                   ? "it was damaged: put back a whole one, or start anew in another folder"
-                                   : "measured otherwise, it cannot stand beside the points of this run: start anew in "
-                                     "another folder"));
+      if (const std::string why = unfit_records(report_, !forced_over_.empty()); !why.empty())
+        throw Stop(exit_environment, fmt::format("{}: {}", (out_ / records_file).string(), why));
       for (const Record& record : report_.records) ids += record.id + "\n";
     });
     std::istringstream lines(job_.broadcast(ids));
@@ -436,7 +431,6 @@ class Run {
 
   /// What has happened to settings beside what the points asked for.
   void tell_settings() {
-    if (!settings_) return;
     for (std::string& line : settings_->news()) {
       progress_.line(line);
       report_.context.warnings.push_back(std::move(line));
@@ -452,8 +446,11 @@ class Run {
     together(job_, [&] {
       if (!job_.is_root()) return;
       if (!report_.records.empty() || resumable) {
-        write_atomically(path, to_json(report_));
-        keep_start();
+        try {
+          write_atomically(path, to_json(report_)), keep_start();
+        } catch (const std::system_error& error) {
+          throw Stop(exit_environment, error.what() + sweep_.folder.how_to_go_on());
+        }
         std::printf("report: %s\n", path.c_str());
       }
       if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
@@ -487,10 +484,9 @@ int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian) {
   // What no point can do is the user's to know before a folder is made.
   if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, why);
   if (!sweep.options.resume.empty())
-    sweep.folder.create(sweep.options.resume, "--resume");
+    sweep.folder.create(sweep.options.resume, "--resume", sweep.plan);
   else
-    sweep.folder.create(sweep.options.out.empty() ? default_folder(sweep.job, sweep.plan) : fs::path(sweep.options.out),
-                        "--out");
+    sweep.folder.create(sweep.options.out, "--out", sweep.plan);
   return Run(sweep)(guardian);
 }
 

@@ -2,25 +2,8 @@
 
 #include "bench/train/interruption.hpp"
 #include "bench/train/outcome.hpp"
-#include "models/catalog/floors.hpp"
-#include "results/convergence.hpp"
 
 namespace tw {
-
-Target target_of(const Point& point, const Workload& workload) {
-  const TaskDescription& task = *point.task;
-  Target target;
-  target.task = task.name;
-  target.metric = to_string(task.metric);
-  target.value = task.target;
-  target.floor = exact_floor(point.network, point.seq_len);
-  target.held_out_samples = task.held_out_samples;
-  target.evaluation_interval = task.evaluation_interval;
-  target.most_steps = task.most_steps;
-  target.schedule = {task.learning_rate, task.final_learning_rate_share, task.warmup_steps, task.decay_steps};
-  find_reference(target, workload, static_cast<int>(point.seeds.size()));
-  return target;
-}
 
 Evaluation evaluate_held_out(Job& job, StepSource& steps, const Point& point) {
   double loss = 0, correct = 0, predictions = 0;

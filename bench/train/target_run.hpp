@@ -1,15 +1,12 @@
-// Training until a target is reached: what is asked of a run, and evaluation shared by all ranks.
+// Training until a target is reached: evaluation shared by all ranks.
 #pragma once
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/reference_steps.hpp"
 #include "bench/train/run_point.hpp"
 #include "comm/job.hpp"
 #include "results/record.hpp"
 
 namespace tw {
-
-/// The target of a point that has a task, with its exact floor and its reference.
-Target target_of(const Point& point, const Workload& workload);
 
 /// Loss and error over the task's held-out samples, each rank its micro-batches of them, equal on all ranks
 /// (collective); `time_s` is left at 0. Throws Stop{exit_interrupted} on all ranks when a signal asked for the end.

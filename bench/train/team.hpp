@@ -15,8 +15,8 @@ namespace tw {
 /// A job of these ranks, with the machines and the meters that are theirs: joules of nodes on which nobody trains are not
 /// counted.
 struct Team {
-  /// `host`: this rank's, as all the job's rows call it.
-  Team(std::unique_ptr<Job> its_job, const std::string& host, const MeterOptions& meters);
+  /// `all`: of the whole job, and `whole` its meters.
+  Team(std::unique_ptr<Job> its_job, const Machines& all, const MeterOptions& meters, const EnergyWindow& whole);
   std::unique_ptr<Job> job;
   std::set<std::string> hosts;
   Machines machines;
@@ -25,15 +25,17 @@ struct Team {
 
 class Teams {
  public:
-  Teams(Job& job, const Machines& machines, MeterOptions meters)
-      : job_(job), machines_(machines), meters_(std::move(meters)) {}
-  /// The first `ranks` ranks; null on the others (collective over the job). Opens meters at the first call for a number.
+  Teams(Job& job, const Machines& machines, MeterOptions meters, const EnergyWindow& whole)
+      : job_(job), machines_(machines), meters_(std::move(meters)), whole_(whole) {}
+  /// The first `ranks` ranks; null on the others (collective over the job). All read the meters of the whole job, which are
+  /// opened anew only where NodePower::share says that they must be.
   Team* first(int ranks);
 
  private:
   Job& job_;
   const Machines& machines_;
   MeterOptions meters_;
+  const EnergyWindow& whole_;
   std::map<int, std::unique_ptr<Team>> teams_;
 };
 

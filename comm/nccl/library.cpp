@@ -6,7 +6,8 @@ namespace tw::nccl {
 
 std::shared_ptr<const Library> Library::open(std::string* why, const char* name) {
   std::shared_ptr<Library> library(new Library);
-  library->handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  // It stays loaded: threads of its own may outlive the last communicator.
+  library->handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library->handle_) {
     const char* text = dlerror();
     *why = std::string(text ? text : name) + "; install NCCL, or put its folder into LD_LIBRARY_PATH";

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -55,8 +56,12 @@ class NcclCommunicator : public Communicator {
     }
     wake_.notify_all();
     watch_.join();
-    if (const int result = library_->ncclCommDestroy(comm_); result != nccl::success)
-      std::fprintf(stderr, "NCCL: %s in ncclCommDestroy\n", library_->text(result).c_str());
+    // Destroying waits for what is enqueued, which never ends where a peer is gone or left out of a collective.
+    const bool aborts = std::uncaught_exceptions() > exceptions_ || error_now() != nccl::success;
+    const int result = aborts ? library_->ncclCommAbort(comm_) : library_->ncclCommDestroy(comm_);
+    if (result != nccl::success)
+      std::fprintf(stderr, "NCCL: %s in %s\n", library_->text(result).c_str(),
+                   aborts ? "ncclCommAbort" : "ncclCommDestroy");
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -128,13 +133,18 @@ class NcclCommunicator : public Communicator {
     if (result == nccl::success || result == nccl::in_progress) return;
     throw ApiError("NCCL", result, library_->text(result), expression, file, line);
   }
+  /// The communicator's asynchronous error.
+  int error_now() const {
+    int error = nccl::success;
+    const int asked = library_->ncclCommGetAsyncError(comm_, &error);
+    if (asked != nccl::success) error = asked;
+    return error == nccl::in_progress ? nccl::success : error;
+  }
   void watch() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ends_; })) {
-      int error = nccl::success;
-      const int asked = library_->ncclCommGetAsyncError(comm_, &error);
-      if (asked != nccl::success) error = asked;
-      if (error == nccl::success || error == nccl::in_progress) continue;
+      const int error = error_now();
+      if (error == nccl::success) continue;
       std::fprintf(
           stderr,
           "trainwatt-train: error: rank %d on %s: NCCL: %s (code %d): a rank is gone, or the network between the "
@@ -149,6 +159,7 @@ class NcclCommunicator : public Communicator {
   Device& device_;
   std::unique_ptr<Stream> side_stream_;
   nccl::Handle comm_ = nullptr;
+  int exceptions_ = std::uncaught_exceptions();  // in flight when this was made
   std::thread watch_;
   std::mutex mutex_;  // guards ends_
   std::condition_variable wake_;

@@ -81,7 +81,7 @@ NetworkDescription find_network(const std::string& name) {
     list += (list.empty() ? "" : ", ") + network.name;
   }
   const std::string meant = nearest(name, names);
-  throw std::invalid_argument("unknown model '" + name + "'" + (meant.empty() ? "" : ", did you mean '" + meant + "'?") +
+  throw std::invalid_argument("unknown model '" + cut_word(name) + "'" + (meant.empty() ? "" : ", did you mean '" + meant + "'?") +
                               " (known: " + list + ")");
 }
 
@@ -108,6 +108,12 @@ NetworkDescription cut_layers(NetworkDescription network, int layers) {
     spare -= more;
   }
   return network;
+}
+
+int layer_count(const NetworkDescription& network) {
+  if (network.is_tokens()) return network.gpt2().layers;
+  const std::vector<int>& blocks = network.resnet().blocks;
+  return std::accumulate(blocks.begin(), blocks.end(), 0);
 }
 
 std::int64_t count_parameters(const NetworkDescription& network) {

@@ -43,6 +43,9 @@ NetworkDescription find_network(const std::string& name);
 /// stage). Throws std::invalid_argument where the network has fewer.
 NetworkDescription cut_layers(NetworkDescription network, int layers);
 
+/// What `--layers` counts: transformer layers, bottlenecks.
+int layer_count(const NetworkDescription& network);
+
 std::int64_t count_parameters(const NetworkDescription& network);
 
 /// One matrix product or convolution of forward, backward-input or backward-weights, with how often a micro-batch runs it.
@@ -55,6 +58,8 @@ struct Product {
   std::int64_t seq = 0, heads = 0, head_dim = 0;
   bool backward_input = true;               ///< false for the first layer
   int count = 1;
+  /// FLOPs of forward of all `count` of them for one micro-batch.
+  double forward_flops() const;
   /// Model FLOPs of forward + backward of all `count` of them for one micro-batch (2 per multiply-add).
   double flops() const;
 };
@@ -65,6 +70,9 @@ std::vector<Product> products(const NetworkDescription& network, std::int64_t mi
 /// Model FLOPs of a training step for one sample (anchors: 6·N_mat + 6·L·C·T a token, causal; convolutions 3× forward less the
 /// first layer's input gradient). Equals the sum over products(…, 1, seq_len).
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len);
+/// FLOPs of a sample that recomputing the activations of the first `layers` layers in backward adds: forward once more
+/// of their products, and of the stem's in front of them. No model FLOPs.
+double recomputed_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len, int layers);
 /// Names the rule, beside every MFU.
 const char* flops_rule();
 

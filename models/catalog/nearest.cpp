@@ -35,8 +35,10 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   const std::string* best = nullptr;
   std::size_t fewest = 0;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edits(typed, lower(candidate));
     const std::size_t allowed = std::max<std::size_t>(1, std::max(typed.size(), candidate.size()) / 3);
+    // It takes an edit for each letter that one has more, and the table of edits of a long word is large.
+    if (std::max(typed.size(), candidate.size()) - std::min(typed.size(), candidate.size()) > allowed) continue;
+    const std::size_t distance = edits(typed, lower(candidate));
     // A word of which every letter was changed is another word ("a" for "b").
     if (distance > allowed || distance >= std::max(typed.size(), candidate.size())) continue;
     if (best == nullptr || distance < fewest) best = &candidate, fewest = distance;
@@ -47,6 +49,13 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
     if (lower(candidate).starts_with(typed)) return candidate;
   }
   return {};
+}
+
+std::string cut_word(const std::string& word) {
+  std::size_t most = 64;
+  if (word.size() <= most) return word;
+  while (most > 0 && (static_cast<unsigned char>(word[most]) & 0xc0) == 0x80) --most;  // not inside a character
+  return word.substr(0, most) + "…";
 }
 
 }  // namespace tw

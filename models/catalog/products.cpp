@@ -48,7 +48,8 @@ std::vector<Product> gpt2_products(const Gpt2Description& d, std::int64_t batch,
   return list;
 }
 
-std::vector<Product> resnet_products(const ResnetDescription& d, std::int64_t batch) {
+/// Of the stem and the first `bottlenecks`; with the head behind all of them.
+std::vector<Product> resnet_products(const ResnetDescription& d, std::int64_t batch, int bottlenecks) {
   std::vector<Product> list;
   // Returns the extent of the output.
   const auto convolution = [&](std::int64_t extent, std::int64_t in, std::int64_t out, int kernel, int stride) {
@@ -66,6 +67,7 @@ std::vector<Product> resnet_products(const ResnetDescription& d, std::int64_t ba
   for (std::size_t stage = 0; stage < d.blocks.size(); ++stage) {
     const std::int64_t out = 4 * width;
     for (int block = 0; block < d.blocks[stage]; ++block) {
+      if (bottlenecks-- == 0) return list;
       const int stride = stage > 0 && block == 0 ? 2 : 1;
       if (block == 0) convolution(extent, in, out, 1, stride);
       convolution(extent, in, width, 1, 1);
@@ -75,6 +77,7 @@ std::vector<Product> resnet_products(const ResnetDescription& d, std::int64_t ba
     }
     width *= 2;
   }
+  if (bottlenecks == 0) return list;
   Product head;
   head.kind = Product::Kind::classifier;
   head.rows = batch, head.in_features = in, head.out_features = d.classes;
@@ -84,7 +87,7 @@ std::vector<Product> resnet_products(const ResnetDescription& d, std::int64_t ba
 
 }  // namespace
 
-double Product::flops() const {
+double Product::forward_flops() const {
   double forward = 0;
   switch (kind) {
     case Kind::linear:
@@ -104,8 +107,10 @@ double Product::flops() const {
                 static_cast<double>(seq);
       break;
   }
-  return forward * (backward_input ? 3 : 2) * count;
+  return forward * count;
 }
+
+double Product::flops() const { return forward_flops() * (backward_input ? 3 : 2); }
 
 std::vector<Product> products(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
   std::int64_t tokens = micro_batch;
@@ -114,12 +119,28 @@ std::vector<Product> products(const NetworkDescription& network, std::int64_t mi
                                 " tokens is too large to be counted");
   }
   return network.is_tokens() ? gpt2_products(network.gpt2(), micro_batch, seq_len)
-                             : resnet_products(network.resnet(), micro_batch);
+                             : resnet_products(network.resnet(), micro_batch, layer_count(network) + 1);
 }
 
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len) {
   double total = 0;
   for (const Product& product : products(network, 1, seq_len)) total += product.flops();
+  return total;
+}
+
+double recomputed_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len, int layers) {
+  if (layers == 0) return 0;
+  std::vector<Product> again;
+  if (network.is_tokens()) {
+    Gpt2Description first = network.gpt2();
+    first.layers = layers;
+    again = gpt2_products(first, 1, seq_len);
+  } else {
+    again = resnet_products(network.resnet(), 1, layers);
+  }
+  double total = 0;
+  for (const Product& product : again)
+    if (product.kind != Product::Kind::classifier) total += product.forward_flops();
   return total;
 }
 

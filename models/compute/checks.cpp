@@ -10,8 +10,6 @@ std::string describe(const Tensor& tensor) {
   return std::string(to_string(tensor.dtype)) + " " + tensor.dims.str();
 }
 
-bool is_activation(DType dtype) { return dtype == DType::float32 || dtype == DType::bf16; }
-
 bool overlap(const Tensor& a, const Tensor& b) {
   if (!a || !b) return false;
   const auto begin_a = reinterpret_cast<std::uintptr_t>(a.data), begin_b = reinterpret_cast<std::uintptr_t>(b.data);
@@ -26,15 +24,15 @@ void Check::fail(const char* argument, const std::string& wanted, const std::str
 }
 
 DType Check::activation(const char* argument, const Tensor& tensor, int rank) const {
-  if (!tensor || tensor.dims.rank() != rank || tensor.count() <= 0 || !is_activation(tensor.dtype)) {
-    fail(argument, "float32 or bf16 with " + std::to_string(rank) + " extents", describe(tensor));
+  if (!tensor || tensor.dims.rank() != rank || tensor.count() <= 0 || !is_float(tensor.dtype)) {
+    fail(argument, "float32, bf16 or fp16 with " + std::to_string(rank) + " extents", describe(tensor));
   }
   return tensor.dtype;
 }
 
 DType Check::activation(const char* argument, const Tensor& tensor) const {
-  if (!tensor || tensor.count() <= 0 || !is_activation(tensor.dtype))
-    fail(argument, "float32 or bf16", describe(tensor));
+  if (!tensor || tensor.count() <= 0 || !is_float(tensor.dtype))
+    fail(argument, "float32, bf16 or fp16", describe(tensor));
   return tensor.dtype;
 }
 
@@ -78,6 +76,19 @@ void require_support(const Device& device, Op op, DType dtype) {
   if (reason.empty()) reason = "this device has no such operator";
   throw Error(Failure::unsupported,
               std::string(to_string(op)) + " on " + std::string(to_string(dtype)) + ": " + reason);
+}
+
+void require_math(const Device& device, Op op, DType dtype, Math math) {
+  if (math == Math::standard) return;
+  const DType wanted = math == Math::tf32 ? DType::float32 : DType::bf16;
+  if (dtype != wanted) {
+    Check(op).fail("shape.math", std::string(to_string(math)) + " on " + std::string(to_string(wanted)),
+                   "it on " + std::string(to_string(dtype)));
+  }
+  std::string reason = device.why_no_math(math);
+  if (reason.empty() && math == Math::fp8 && op == Op::convolution_forward) reason = "fp8 is of linear layers";
+  if (reason.empty()) return;
+  throw Error(Failure::unsupported, std::string(to_string(op)) + " with " + to_string(math) + ": " + reason);
 }
 
 }  // namespace tw

@@ -14,9 +14,9 @@ namespace tw {
 class Check {
  public:
   explicit Check(Op op) : op_(op) {}
-  /// Present, of this rank, float32 or bf16, no empty axis. Returns its dtype.
+  /// Present, of this rank, float32, bf16 or fp16, no empty axis. Returns its dtype.
   DType activation(const char* argument, const Tensor& tensor, int rank) const;
-  /// Present, float32 or bf16, any rank from 1.
+  /// Present, float32, bf16 or fp16, any rank from 1.
   DType activation(const char* argument, const Tensor& tensor) const;
   /// Present, of this dtype and these extents.
   void has(const char* argument, const Tensor& tensor, DType dtype, const Dims& dims) const;
@@ -39,6 +39,10 @@ class Check {
 
 /// Throws Error{unsupported} with the device's own reason where it cannot run `op` on `dtype`.
 void require_support(const Device& device, Op op, DType dtype);
+
+/// Throws Error{unsupported} with the device's own reason where it does not multiply by `math`, Error{usage} where
+/// `math` is not of `dtype`.
+void require_math(const Device& device, Op op, DType dtype, Math math);
 
 /// Runs `work`, and charges its seconds to `op` while profiling is on.
 template <class Work>

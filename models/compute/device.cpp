@@ -1,6 +1,9 @@
 // Buffer, and the checked public half of Device.
 #include "models/compute/device.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "models/compute/checks.hpp"
@@ -27,6 +30,45 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 
 Buffer::~Buffer() {
   if (data_ != nullptr) device_->free(data_);
+}
+
+HostBuffer::HostBuffer(Device& device, std::size_t bytes)
+    : device_(&device), data_(bytes > 0 ? device.allocate_host(bytes) : nullptr), bytes_(bytes) {}
+
+HostBuffer::HostBuffer(HostBuffer&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
+  if (this != &other) {
+    if (data_ != nullptr) device_->free_host(data_);
+    device_ = std::exchange(other.device_, nullptr);
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+HostBuffer::~HostBuffer() {
+  if (data_ != nullptr) device_->free_host(data_);
+}
+
+void* Device::allocate_host(std::size_t bytes) {
+  constexpr std::size_t alignment = 128;
+  const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
+  void* data = padded >= bytes ? std::aligned_alloc(alignment, std::max(padded, alignment)) : nullptr;
+  if (data == nullptr)
+    throw Error(Failure::environment, "cannot allocate " + std::to_string(bytes) + " bytes of host memory");
+  return data;
+}
+void Device::free_host(void* data) noexcept { std::free(data); }
+
+void Device::begin_capture(Stream&) {
+  throw Error(Failure::unsupported, std::string(to_string(info().kind)) + ": this device records no graphs");
+}
+std::unique_ptr<Graph> Device::end_capture(Stream&) {
+  throw Error(Failure::unsupported, std::string(to_string(info().kind)) + ": this device records no graphs");
 }
 
 const char* to_string(DeviceKind kind) {
@@ -227,11 +269,13 @@ void Device::add(Stream& stream, const Add& args) {
 void Device::cast(Stream& stream, const Cast& args) {
   const Check check(Op::cast);
   const DType from = check.activation("x", args.x);
-  const DType to = from == DType::float32 ? DType::bf16 : DType::float32;
-  check.activation("y", args.y);
+  const DType to = check.activation("y", args.y);
   check.has("y", Tensor{args.y.data, args.y.dtype, {args.y.count()}}, to, {args.x.count()});
+  if (is_half(from) == is_half(to)) {
+    check.fail("y", is_half(from) ? "float32" : "bf16 or fp16", std::string(to_string(to)));
+  }
   check.apart("y", args.y, "x", args.x);
-  require_support(*this, Op::cast, DType::bf16);
+  require_support(*this, Op::cast, is_half(from) ? from : to);
   charge(*this, stream, Op::cast, [&] { do_cast(stream, args); });
 }
 
@@ -254,7 +298,12 @@ namespace {
 template <class Args>
 void check_optimizer(const Check& check, const Args& args) {
   check.has_rank("master", args.master, DType::float32, 1);
-  check.may_have("weights", args.weights, DType::bf16, args.master.dims);
+  if (args.weights) {
+    if (!is_half(args.weights.dtype)) {
+      check.fail("weights", "bf16 or fp16", std::string(to_string(args.weights.dtype)));
+    }
+    check.has("weights", args.weights, args.weights.dtype, args.master.dims);
+  }
   check.has("gradient", args.gradient, DType::float32, args.master.dims);
   check.at_least("segment_count", args.segment_count, 0);
   if (args.segment_count > 0) check.not_null("segments", args.segments);
@@ -268,7 +317,7 @@ void Device::adamw(Stream& stream, const AdamW& args) {
   check_optimizer(check, args);
   check.has("first_moment", args.first_moment, DType::float32, args.master.dims);
   check.has("second_moment", args.second_moment, DType::float32, args.master.dims);
-  require_support(*this, Op::adamw, args.weights ? DType::bf16 : DType::float32);
+  require_support(*this, Op::adamw, args.weights ? args.weights.dtype : DType::float32);
   charge(*this, stream, Op::adamw, [&] { do_adamw(stream, args); });
 }
 
@@ -276,8 +325,48 @@ void Device::sgd(Stream& stream, const Sgd& args) {
   const Check check(Op::sgd);
   check_optimizer(check, args);
   check.has("momentum_buffer", args.momentum_buffer, DType::float32, args.master.dims);
-  require_support(*this, Op::sgd, args.weights ? DType::bf16 : DType::float32);
+  require_support(*this, Op::sgd, args.weights ? args.weights.dtype : DType::float32);
   charge(*this, stream, Op::sgd, [&] { do_sgd(stream, args); });
+}
+
+void Device::update_loss_scale(Stream& stream, const UpdateLossScale& args) {
+  const Check check(Op::loss_scale);
+  check.not_null("scalars", args.scalars);
+  check.at_least("growth_interval", args.growth_interval, 1);
+  require_support(*this, Op::loss_scale, DType::fp16);
+  charge(*this, stream, Op::loss_scale, [&] { do_update_loss_scale(stream, args); });
+}
+
+void Device::generate_tokens(Stream& stream, const GenerateTokens& args) {
+  const Check check(Op::generate_tokens);
+  check.has_rank("table", args.table, DType::int32, 1);
+  check.at_least("rows of table", args.table.dims[0], 4);
+  check.has_rank("inputs", args.inputs, DType::int32, 2);
+  check.has("targets", args.targets, DType::int32, {args.inputs.count()});
+  charge(*this, stream, Op::generate_tokens, [&] { do_generate_tokens(stream, args); });
+}
+
+void Device::generate_images(Stream& stream, const GenerateImages& args) {
+  const Check check(Op::generate_images);
+  check.activation("inputs", args.inputs, 4);
+  check.has("inputs", args.inputs, args.inputs.dtype,
+            {args.inputs.dims[0], args.inputs.dims[1], args.inputs.dims[1], args.inputs.dims[3]});
+  check.has_rank("frequencies", args.frequencies, DType::int32, 2);
+  check.has("frequencies", args.frequencies, DType::int32, {args.frequencies.dims[0], 2});
+  check.has("targets", args.targets, DType::int32, {args.inputs.dims[0]});
+  charge(*this, stream, Op::generate_images, [&] { do_generate_images(stream, args); });
+}
+
+void Device::do_generate_tokens(Stream&, const GenerateTokens&) {
+  throw Error(Failure::unsupported, std::string(to_string(info().kind)) + " makes no samples by itself");
+}
+void Device::do_generate_images(Stream&, const GenerateImages&) {
+  throw Error(Failure::unsupported, std::string(to_string(info().kind)) + " makes no samples by itself");
+}
+
+std::string Device::why_unsupported(Precision precision) const {
+  std::string reason = why_unsupported(storage(precision));
+  return reason.empty() ? why_no_math(math(precision)) : reason;
 }
 
 }  // namespace tw

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "models/compute/operators.hpp"
+#include "models/compute/precision.hpp"
 #include "models/compute/tensor.hpp"
 
 namespace tw {
@@ -43,6 +44,14 @@ class Event {
   virtual double seconds_since(Event& earlier) = 0;
 };
 
+/// Work that was recorded from a stream once and is enqueued as one piece whenever it is launched, with the arguments it
+/// was recorded with: what changes between launches lies in device memory.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch(Stream& stream) = 0;
+};
+
 /// Owns a block of device memory, aligned to at least 128 bytes. Move-only; freeing never throws.
 class Buffer {
  public:
@@ -54,6 +63,23 @@ class Buffer {
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// Owns host memory that a device copies from and to while the host goes on (Device::allocate_host). Move-only.
+class HostBuffer {
+ public:
+  HostBuffer() = default;
+  HostBuffer(Device& device, std::size_t bytes);
+  HostBuffer(HostBuffer&& other) noexcept;
+  HostBuffer& operator=(HostBuffer&& other) noexcept;
+  ~HostBuffer();
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   Device* device_ = nullptr;
@@ -206,6 +232,13 @@ class Device {
   virtual bool supports(Op op, DType dtype) const = 0;
   /// Why `dtype` is not there ("this CPU has neither AMX nor AVX512-BF16"); empty where it is.
   virtual std::string why_unsupported(DType dtype) const = 0;
+  /// Why linear layers do not multiply by `math` here; empty where they do.
+  virtual std::string why_no_math(Math math) const {
+    return math == Math::standard ? std::string() : std::string("this device has no ") + to_string(math);
+  }
+  /// Why a network does not train in `precision` here: its storage, then its math; empty where it does. Convolutions
+  /// have no fp8: their plans say so.
+  std::string why_unsupported(Precision precision) const;
 
   // ---- memory ----
   /// At least 128-byte aligned; throws Error{environment} naming the bytes wanted. Contents undefined.
@@ -217,12 +250,30 @@ class Device {
   /// Bytes held through allocate() now, and the most ever held.
   virtual std::size_t allocated_bytes() const = 0;
   virtual std::size_t peak_allocated_bytes() const = 0;
+  /// The peak starts again from what is held now.
+  virtual void reset_peak_allocated_bytes() = 0;
   /// Bytes of scratch memory that plans and operators share, part of allocated_bytes(): grown while plans are built,
   /// never given back. 0 where nothing is shared.
   virtual std::size_t arena_bytes() const { return 0; }
 
+  /// Host memory for asynchronous copies, at least 128-byte aligned: page-locked where that lets them run beside the host.
+  /// Not part of allocated_bytes(). Throws Error{environment} naming the bytes wanted.
+  virtual void* allocate_host(std::size_t bytes);
+  virtual void free_host(void* data) noexcept;
+
+  /// Whether calls return before their work is done, so that the host can enqueue steps ahead of it.
+  virtual bool is_asynchronous() const { return info().kind == DeviceKind::cuda; }
   virtual std::unique_ptr<Stream> create_stream() = 0;
   virtual std::unique_ptr<Event> create_event() = 0;
+
+  // ---- graphs ----
+  /// Whether work can be recorded. Without, begin_capture() and end_capture() throw Error{unsupported}.
+  virtual bool has_graphs() const { return false; }
+  /// From here to end_capture() operators and copies inside the device, enqueued on `stream` by this thread, are recorded
+  /// and not run. Nothing else is allowed in between: no event, no copy from or to the host, no allocation, no
+  /// synchronisation. All that is recorded must have run once before, so that libraries have set themselves up.
+  virtual void begin_capture(Stream& stream);
+  virtual std::unique_ptr<Graph> end_capture(Stream& stream);
 
   // ---- plans ----
   virtual std::unique_ptr<LinearPlan> plan(const LinearShape& shape) = 0;
@@ -252,6 +303,12 @@ class Device {
   void global_norm(Stream& stream, const GlobalNorm& args);
   void adamw(Stream& stream, const AdamW& args);
   void sgd(Stream& stream, const Sgd& args);
+  void update_loss_scale(Stream& stream, const UpdateLossScale& args);
+  void generate_tokens(Stream& stream, const GenerateTokens& args);
+  void generate_images(Stream& stream, const GenerateImages& args);
+  /// Whether samples are made here rather than by the host, which copies them. (A device may have the operators without
+  /// being faster at it.)
+  virtual bool generates_samples() const { return false; }
 
   // ---- profile ----
   /// While on, each operator is timed with a synchronise around it on asynchronous devices; off by default.
@@ -276,6 +333,10 @@ class Device {
   virtual void do_global_norm(Stream&, const GlobalNorm&) = 0;
   virtual void do_adamw(Stream&, const AdamW&) = 0;
   virtual void do_sgd(Stream&, const Sgd&) = 0;
+  virtual void do_update_loss_scale(Stream&, const UpdateLossScale&) = 0;
+  // Without them: Error{unsupported}.
+  virtual void do_generate_tokens(Stream&, const GenerateTokens&);
+  virtual void do_generate_images(Stream&, const GenerateImages&);
 
  private:
   bool profiling_ = false;

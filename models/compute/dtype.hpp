@@ -16,13 +16,16 @@
 namespace tw {
 
 /// Element type of a tensor, chosen at run time.
-enum class DType : std::uint8_t { float32, bf16, int32 };
+enum class DType : std::uint8_t { float32, bf16, fp16, int32 };
 
-constexpr std::size_t size_of(DType dtype) { return dtype == DType::bf16 ? 2 : 4; }
+constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::fp16; }  ///< a float of two bytes
+constexpr bool is_float(DType dtype) { return dtype == DType::float32 || is_half(dtype); }
+constexpr std::size_t size_of(DType dtype) { return is_half(dtype) ? 2 : 4; }
 constexpr std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::float32: return "float32";
     case DType::bf16: return "bf16";
+    case DType::fp16: return "fp16";
     case DType::int32: return "int32";
   }
   return "?";
@@ -30,6 +33,11 @@ constexpr std::string_view to_string(DType dtype) {
 
 /// bfloat16: the upper half of an IEEE-754 binary32 (8 exponent bits, 7 fraction bits).
 struct bf16 {
+  std::uint16_t bits;
+};
+
+/// IEEE-754 binary16: 5 exponent bits, 10 fraction bits; finite up to 65504, denormal below 2^-14.
+struct fp16 {
   std::uint16_t bits;
 };
 
@@ -50,7 +58,32 @@ TW_HOST_DEVICE static inline float to_float(bf16 value) {
 }
 TW_HOST_DEVICE static inline float to_float(float value) { return value; }
 
-/// Unit roundoff (half a unit in the last place): 2^-24 for float32, 2^-8 for bf16.
-constexpr double unit_roundoff(DType dtype) { return dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 16777216; }
+/// Round to nearest, ties to even, from 65520 on to infinity; denormals are kept, NaN stays NaN (quietened).
+TW_HOST_DEVICE static inline fp16 to_fp16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+  // Normal: the exponent moves from bias 127 to 15, 13 fraction bits go. A carry out of the fraction is the next
+  // exponent.
+  const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Denormal: beside 0.5 a unit in the last place is 2^-24, so that the addition itself rounds.
+  const std::uint32_t denormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  std::uint32_t result = magnitude < (113u << 23) ? denormal : normal;
+  result = magnitude >= 0x477ff000u ? 0x7c00u : result;
+  result = magnitude > 0x7f800000u ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : result;
+  return fp16{static_cast<std::uint16_t>(sign | result)};
+}
+
+TW_HOST_DEVICE static inline float to_float(fp16 value) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16, magnitude = value.bits & 0x7fffu;
+  const std::uint32_t normal = (magnitude << 13) + (112u << 23), special = (magnitude << 13) | 0x7f800000u;
+  const auto denormal = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 5.9604644775390625e-8f);  // 2^-24
+  const std::uint32_t result = magnitude >= 0x7c00u ? special : magnitude < 0x400u ? denormal : normal;
+  return std::bit_cast<float>(sign | result);
+}
+
+/// Unit roundoff (half a unit in the last place): 2^-24 for float32, 2^-8 for bf16, 2^-11 for fp16.
+constexpr double unit_roundoff(DType dtype) {
+  return dtype == DType::bf16 ? 1.0 / 256 : dtype == DType::fp16 ? 1.0 / 2048 : 1.0 / 16777216;
+}
 
 }  // namespace tw

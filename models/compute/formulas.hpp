@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "models/compute/dtype.hpp"
+#include "models/compute/operators.hpp"
 
 namespace tw::formula {
 
@@ -84,6 +85,35 @@ TW_HOST_DEVICE static inline SgdState<T> sgd(SgdState<T> s, T gradient, T learni
   s.momentum = momentum * s.momentum + gradient + weight_decay * s.master;
   s.master = s.master - learning_rate * s.momentum;
   return s;
+}
+
+/// Dynamic loss scaling (Micikevicius et al., arXiv 1710.03740, §3.2; constants of PyTorch's GradScaler): halved, not
+/// below 1, where a gradient was not finite; doubled after `growth_interval` steps without, not above 2^24.
+constexpr float first_loss_scale = 65536.0f;
+struct LossScale {
+  float scale;
+  std::int32_t good_steps;  // since the scale last changed
+};
+TW_HOST_DEVICE static inline LossScale next_loss_scale(LossScale s, bool found_non_finite,
+                                                       std::int32_t growth_interval) {
+  if (found_non_finite) return {s.scale > 2.0f ? s.scale * 0.5f : 1.0f, 0};
+  if (s.good_steps + 1 < growth_interval) return {s.scale, s.good_steps + 1};
+  return {s.scale < 8388608.0f ? s.scale * 2.0f : 16777216.0f, 0};
+}
+
+/// What UpdateLossScale does with the step's scalars.
+TW_HOST_DEVICE static inline void update_loss_scale(StepScalars& step, std::int32_t growth_interval, float beta1,
+                                                    float beta2) {
+  const bool skipped = step.found_non_finite != 0;
+  const LossScale next = next_loss_scale({step.loss_scale, step.good_steps}, skipped, growth_interval);
+  step.loss_scale = next.scale;
+  step.good_steps = next.good_steps;
+  step.skipped_steps += skipped ? 1 : 0;
+  step.taken_steps += skipped ? 0 : 1;
+  step.found_non_finite = 0;
+  const double t = static_cast<double>(step.taken_steps) + 1;
+  step.bias_correction1 = static_cast<float>(1 - ::pow(static_cast<double>(beta1), t));
+  step.bias_correction2 = static_cast<float>(1 - ::pow(static_cast<double>(beta2), t));
 }
 
 }  // namespace tw::formula

@@ -56,10 +56,28 @@ const char* to_string(Op op) {
       return "adamw";
     case Op::sgd:
       return "sgd";
+    case Op::loss_scale:
+      return "loss_scale";
+    case Op::generate_tokens:
+      return "generate_tokens";
+    case Op::generate_images:
+      return "generate_images";
     case Op::refresh:
       return "refresh";
     case Op::count_:
       break;
+  }
+  return "?";
+}
+
+const char* to_string(Math math) {
+  switch (math) {
+    case Math::standard:
+      return "standard";
+    case Math::tf32:
+      return "tf32";
+    case Math::fp8:
+      return "fp8";
   }
   return "?";
 }

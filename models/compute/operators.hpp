@@ -1,5 +1,5 @@
 // Argument structs of all operators. A new field breaks no override. Shapes stand beside each field; `T` is the
-// activation dtype (float32 or bf16), gradients of parameters and optimizer state are always float32.
+// activation dtype (float32, bf16 or fp16), gradients of parameters and optimizer state are always float32.
 // Absent optional tensors have data == nullptr.
 #pragma once
 
@@ -11,12 +11,36 @@ namespace tw {
 
 /// Names of the operators, for `supports()` and for the per-operator shares of a step.
 enum class Op : std::uint8_t {
-  linear_forward, linear_backward_input, linear_backward_weights,
-  convolution_forward, convolution_backward_input, convolution_backward_weights,
-  attention_forward, attention_backward, classifier,
-  embedding_forward, embedding_backward, layer_norm_forward, layer_norm_backward,
-  batch_norm_forward, batch_norm_backward, max_pool_forward, max_pool_backward, average_pool_forward, average_pool_backward,
-  add, cast, fill, copy, global_norm, adamw, sgd, refresh,
+  linear_forward,
+  linear_backward_input,
+  linear_backward_weights,
+  convolution_forward,
+  convolution_backward_input,
+  convolution_backward_weights,
+  attention_forward,
+  attention_backward,
+  classifier,
+  embedding_forward,
+  embedding_backward,
+  layer_norm_forward,
+  layer_norm_backward,
+  batch_norm_forward,
+  batch_norm_backward,
+  max_pool_forward,
+  max_pool_backward,
+  average_pool_forward,
+  average_pool_backward,
+  add,
+  cast,
+  fill,
+  copy,
+  global_norm,
+  adamw,
+  sgd,
+  loss_scale,
+  generate_tokens,
+  generate_images,
+  refresh,
   count_  // number of operators
 };
 const char* to_string(Op op);
@@ -28,7 +52,15 @@ struct StepScalars {
   float bias_correction2 = 1;   ///< 1 − beta2^step
   float gradient_scale = 1;     ///< 1 / (micro-batches × ranks): turns the summed gradient into a mean
   float clip_factor = 1;        ///< written by global_norm: min(1, max_norm / norm)
-  float gradient_norm = 0;      ///< written by global_norm: L2 norm of gradient_scale × gradient, before clipping
+  float gradient_norm = 0;      ///< written by global_norm: L2 norm of gradient_scale / loss_scale × gradient, unclipped
+  // Dynamic loss scaling (fp16). Who uses it starts with loss_scale = formula::first_loss_scale; afterwards the device
+  // keeps the fields below, and the host writes no more than what stands above them.
+  float loss_scale = 1;         ///< the classifier multiplied its gradient by this; the optimizers divide by it
+  std::int32_t found_non_finite = 0;  ///< written by global_norm where asked: 1 where a gradient is inf or NaN; the
+                                      ///< optimizers then change nothing
+  std::int32_t good_steps = 0;        ///< since loss_scale last changed
+  std::int32_t skipped_steps = 0;     ///< with found_non_finite, since the start
+  std::int32_t taken_steps = 0;       ///< the others
 };
 
 /// One range of the flat parameter buffer under one weight decay. Device memory; ranges ascend and do not overlap.
@@ -112,16 +144,18 @@ struct AveragePoolBackward {
   Tensor dx;                    // T (batch, height, width, channels)
 };
 struct Add { Tensor a, b, y; };        // T, equal extents; y may alias a or b
-struct Cast { Tensor x, y; };          // float32 ↔ bf16, equal count
+struct Cast { Tensor x, y; };          // float32 ↔ bf16, float32 ↔ fp16; equal count
 struct Fill { Tensor y; float value = 0; };
 struct GlobalNorm {             // float64 accumulation; gradient_norm and clip_factor go to *scalars
   Tensor gradient;              // float32 (count): the flat buffer
   StepScalars* scalars = nullptr;  ///< device memory
   float max_norm = 0;           ///< 0: measure only, clip_factor = 1
+  bool find_non_finite = false; ///< dynamic loss scaling: writes found_non_finite. Elsewhere a NaN goes its way: a run
+                                ///< that diverges must not look as if it went on
 };
-struct AdamW {                  // formula::adamw on gradient · gradient_scale · clip_factor
+struct AdamW {                  // formula::adamw on gradient · gradient_scale · clip_factor / loss_scale
   Tensor master;                // float32 (count)
-  Tensor weights;               // bf16 (count): rounded copy of master; absent in float32
+  Tensor weights;               // bf16 or fp16 (count): rounded copy of master; absent in float32
   Tensor gradient, first_moment, second_moment;  // float32 (count)
   const DecaySegment* segments = nullptr;        ///< device memory
   int segment_count = 0;
@@ -135,14 +169,48 @@ struct Sgd {                    // formula::sgd, likewise
   const StepScalars* scalars = nullptr;
   float momentum = 0.9f;
 };
+struct UpdateLossScale {        // formula::next_loss_scale, once a step behind the optimizer; clears found_non_finite
+  StepScalars* scalars = nullptr;  ///< device memory
+  int growth_interval = 2000;      ///< good steps until loss_scale is doubled
+  /// AdamW's corrections are those of the next step to be taken: a skipped step is none. So this writes
+  /// bias_correction_k = 1 − beta_k^(taken_steps + 1), and the host does not.
+  float beta1 = 0.9f, beta2 = 0.999f;
+};
+
+// Synthetic samples [first_sample, first_sample + batch), by the formulas of synthetic.hpp: the bits that models/data
+// makes on the host. What changes from batch to batch is in the arguments, so that these stay out of captured graphs.
+struct GenerateTokens {  // targets[b, t] follows inputs[b, t]
+  Tensor table;          // int32 (vocabulary): 4 · permutation + group of each token
+  std::int32_t offset[4] = {};
+  std::uint64_t seed = 0, purpose = 0, first_sample = 0;
+  Tensor inputs;   // int32 (batch, seq)
+  Tensor targets;  // int32 (batch · seq)
+};
+struct GenerateImages {
+  Tensor frequencies;  // int32 (classes, 2): x and y of each class, in [0, size)
+  std::uint64_t seed = 0, purpose = 0, first_sample = 0;
+  float amplitude = 1, sigma = 1, label_noise = 0;
+  Tensor inputs;   // T (batch, size, size, channels)
+  Tensor targets;  // int32 (batch)
+};
 
 // ---- plans: built once per shape and weight, outside the timed region ----
 enum class Activation : std::uint8_t { none, gelu };
+
+/// How a product multiplies what its dtype stores; sums are float32 in each.
+enum class Math : std::uint8_t {
+  standard,  ///< the stored values themselves
+  tf32,      ///< float32 inputs rounded to 10 fraction bits
+  fp8,       ///< bf16 inputs of linear layers rounded to e4m3 (gradients to e5m2) under a scale for each tensor, which
+             ///< follows the greatest magnitudes of the last calls; attention and classifier compute as with standard
+};
+const char* to_string(Math math);
 
 struct LinearShape {            // y = act(x·Wᵀ + b) [+ residual]
   std::int64_t rows = 0, in_features = 0, out_features = 0;
   DType dtype = DType::float32;
   Activation activation = Activation::none;
+  Math math = Math::standard;
   bool operator==(const LinearShape&) const = default;
 };
 struct LinearForward {
@@ -151,6 +219,8 @@ struct LinearForward {
   Tensor residual;              // T (rows, out); optional, not with an activation; may alias y
   Tensor pre_activation;        // T (rows, out): x·Wᵀ + b; exactly with an activation (saved for backward)
   Tensor y;                     // T (rows, out)
+  bool follows = true;          // fp8: false: rounds x under the last scale, or its own where there is none, and leaves
+                                // no trace in the scales to come (evaluation, recomputed forward)
 };
 struct LinearBackwardInput {    // dx = (dy ⊙ [1])·W, then ⊙ gelu'(input_pre_activation) where that is given
   Tensor dy;                    // T (rows, out): gradient of x·Wᵀ + b (the caller has passed the activation already)
@@ -169,6 +239,7 @@ struct ConvolutionShape {       // NHWC, cross-correlation, no bias, no groups, 
   std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
   int kernel = 1, stride = 1, padding = 0;
   DType dtype = DType::float32;
+  Math math = Math::standard;   ///< not fp8
   std::int64_t out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
   std::int64_t out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
   bool operator==(const ConvolutionShape&) const = default;
@@ -185,6 +256,7 @@ struct AttentionShape {         // softmax(q·kᵀ/sqrt(head_dim) [+ causal mask
   std::int64_t batch = 0, seq = 0, heads = 0, head_dim = 0;
   bool causal = true;
   DType dtype = DType::float32;
+  Math math = Math::standard;
   bool operator==(const AttentionShape&) const = default;
 };
 struct AttentionForward {
@@ -202,6 +274,7 @@ struct ClassifierShape {        // logits = x·Wᵀ [+ b]; loss = mean over rows
   std::int64_t rows = 0, in_features = 0, classes = 0;
   float label_smoothing = 0;    ///< ε: the target distribution is (1−ε)·onehot + ε/classes (arXiv 1512.00567 §7; PyTorch)
   DType dtype = DType::float32;
+  Math math = Math::standard;
   bool operator==(const ClassifierShape&) const = default;
 };
 struct ClassifierForwardBackward {
@@ -215,6 +288,8 @@ struct ClassifierForwardBackward {
   Tensor d_weight;              // float32 (classes, in)
   Tensor d_bias;                // float32 (classes); optional
   bool accumulate = false;      ///< d_weight, d_bias: += instead of =
+  const StepScalars* scalars = nullptr;  ///< device memory; optional: dx, d_weight and d_bias are those of
+                                         ///< scalars->loss_scale × loss. Where the device has fp16
 };
 
 }  // namespace tw

@@ -6,8 +6,7 @@ namespace tw {
 namespace {
 
 void check_dtype(const Check& check, DType dtype) {
-  if (dtype != DType::float32 && dtype != DType::bf16)
-    check.fail("shape.dtype", "float32 or bf16", std::string(to_string(dtype)));
+  if (!is_float(dtype)) check.fail("shape.dtype", "float32, bf16 or fp16", std::string(to_string(dtype)));
 }
 
 // Every operand is small enough to be counted; the products of extents that devices form are parts of these.
@@ -49,6 +48,7 @@ LinearPlan::LinearPlan(Device& device, const LinearShape& shape) : WeightPlan(de
   check_counts(
       {{shape.rows, shape.in_features}, {shape.rows, shape.out_features}, {shape.out_features, shape.in_features}});
   check_dtype(check, shape.dtype);
+  require_math(device, Op::linear_forward, shape.dtype, shape.math);
 }
 
 void LinearPlan::check_weight(const Tensor& weight) const {
@@ -120,6 +120,7 @@ ConvolutionPlan::ConvolutionPlan(Device& device, const ConvolutionShape& shape) 
   check.at_least("shape.width + 2·padding − kernel", shape.width + 2 * shape.padding - shape.kernel, 0);
   check_counts({image_in(shape), image_out(shape), kernel_dims(shape)});
   check_dtype(check, shape.dtype);
+  require_math(device, Op::convolution_forward, shape.dtype, shape.math);
 }
 
 void ConvolutionPlan::check_weight(const Tensor& weight) const {
@@ -162,6 +163,7 @@ AttentionPlan::AttentionPlan(Device& device, const AttentionShape& shape) : Plan
   check.at_least("shape.head_dim", shape.head_dim, 1);
   check_counts({{shape.batch, shape.seq, 3, shape.heads, shape.head_dim}, {shape.seq, shape.seq}});
   check_dtype(check, shape.dtype);
+  require_math(device, Op::attention_forward, shape.dtype, shape.math);
 }
 
 void AttentionPlan::forward(Stream& stream, const AttentionForward& args) {
@@ -200,6 +202,7 @@ ClassifierPlan::ClassifierPlan(Device& device, const ClassifierShape& shape) : W
     check.fail("shape.label_smoothing", "a value in [0, 1)", std::to_string(shape.label_smoothing));
   }
   check_dtype(check, shape.dtype);
+  require_math(device, Op::classifier, shape.dtype, shape.math);
 }
 
 void ClassifierPlan::check_weight(const Tensor& weight) const {
@@ -220,6 +223,7 @@ void ClassifierPlan::forward_backward(Stream& stream, const ClassifierForwardBac
     check.has("d_weight", args.d_weight, DType::float32, {shape_.classes, shape_.in_features});
     check.may_have("d_bias", args.d_bias, DType::float32, {shape_.classes});
   }
+  if (args.scalars != nullptr) require_support(device(), Op::loss_scale, DType::fp16);
   check_ready(Op::classifier);
   charge(device(), stream, Op::classifier, [&] { do_forward_backward(stream, args); });
 }

@@ -12,6 +12,12 @@ namespace tw {
 struct DeviceOptions {
   int index = 0;    ///< which of the kind (CUDA)
   int threads = 0;  ///< compute threads (CPU); 0: as many as the affinity mask allows
+  /// Libraries' algorithms are timed when plans are built (CUDA). False: a library's first choice, so that every run of a
+  /// program on one kind of GPU computes the same bits.
+  bool time_algorithms = true;
+  /// Two runs of one algorithm give the same bits (CUDA; the others always do). False: fused attention and convolutions
+  /// may also be such as add in any order, which is faster and takes less memory.
+  bool deterministic = true;
 };
 
 /// One line of backends.def.

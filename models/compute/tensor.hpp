@@ -69,4 +69,11 @@ struct Tensor {
   }
 };
 
+/// Element i of a tensor in host memory, float32, bf16 or fp16.
+inline float float_at(const Tensor& tensor, std::int64_t i) {
+  return tensor.dtype == DType::bf16   ? to_float(tensor.as<bf16>()[i])
+         : tensor.dtype == DType::fp16 ? to_float(tensor.as<fp16>()[i])
+                                       : tensor.as<float>()[i];
+}
+
 }  // namespace tw

@@ -2,10 +2,8 @@
 #include "models/data/gaussian.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
-#include "models/data/philox.hpp"
+#include "models/compute/synthetic.hpp"
 
 namespace tw {
 namespace {
@@ -18,48 +16,7 @@ namespace {
 
 constexpr int chunk_blocks = 64;
 
-// ln x for normal positive x: Cephes logf, relative error < 1e-7.
-TW_ALWAYS_INLINE float natural_log(float x) {
-  const std::int32_t bits = std::bit_cast<std::int32_t>(x);
-  const std::int32_t exponent = (bits - 0x3f3504f3) >> 23;  // x = m · 2^exponent, m in [sqrt(1/2), sqrt(2))
-  const float m = std::bit_cast<float>(bits - (exponent << 23)) - 1.0f;
-  const float e = static_cast<float>(exponent);
-  const float z = m * m;
-  float p = 7.0376836292e-2f;
-  p = p * m - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  float y = p * m * z - 2.12194440e-4f * e;
-  y = y - 0.5f * z;
-  return m + y + 0.693359375f * e;
-}
-
-// Two words → two independent standard normals (Box & Muller 1958): r = sqrt(−2 ln u), angle 2π·v.
-TW_ALWAYS_INLINE void box_muller(std::uint32_t a, std::uint32_t b, float& first, float& second) {
-  const float u = static_cast<float>(static_cast<std::int32_t>(a >> 1)) * 0x1p-31f + 0x1p-32f;  // (0, 1]
-  const float radius = std::sqrt(std::max(0.0f, -2.0f * natural_log(u)));
-  // v in [-1/2, 1/2] turns: quadrant q and rest r, |r| ≤ 1/8; Cephes sinf and cosf on ±π/4.
-  const float v = static_cast<float>(static_cast<std::int32_t>(b)) * 0x1p-32f;
-  const float magic = 12582912.0f;  // 1.5·2^23: adding it rounds to nearest
-  const float shifted = v * 4.0f + magic;
-  const float quadrant = shifted - magic;
-  const std::uint32_t q = std::bit_cast<std::uint32_t>(shifted);
-  const float x = (v - quadrant * 0.25f) * 6.283185307179586f;
-  const float z = x * x;
-  const float s = ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * x + x;
-  const float c =
-      ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
-  const bool swap = (q & 1u) != 0;
-  const std::uint32_t cos_bits = std::bit_cast<std::uint32_t>(swap ? s : c) ^ (((q + 1u) & 2u) << 30);
-  const std::uint32_t sin_bits = std::bit_cast<std::uint32_t>(swap ? c : s) ^ ((q & 2u) << 30);
-  first = radius * std::bit_cast<float>(cos_bits);
-  second = radius * std::bit_cast<float>(sin_bits);
-}
+using synthetic::box_muller;
 
 // chunk_blocks Philox blocks from block `index` on: 4·chunk_blocks normals.
 TW_ALWAYS_INLINE void chunk(float* __restrict out, float stddev, std::uint64_t seed, std::uint64_t stream,

@@ -1,14 +1,13 @@
+// This file is compiled without contraction of a·b + c: its numbers are those of the devices.
 #include "models/data/image_source.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <string>
 #include <vector>
 
 #include "models/compute/error.hpp"
+#include "models/compute/synthetic.hpp"
 #include "models/data/gaussian.hpp"
-#include "models/data/philox.hpp"
 
 namespace tw {
 namespace {
@@ -18,22 +17,7 @@ constexpr int max_channels = 16;
 
 void store(float value, float& out) { out = value; }
 void store(float value, bf16& out) { out = to_bf16(value); }
-
-struct Draw {
-  std::int64_t true_label, label;
-  float phase_turns;
-};
-
-Draw draw(std::uint64_t seed, std::uint64_t stream, std::int64_t classes, Split split) {
-  const PhiloxWords words = random_block(seed, stream, std::uint64_t{1} << 62);  // far beyond the noise
-  const auto scaled = [classes](std::uint32_t word) {
-    return static_cast<std::int64_t>((std::uint64_t{word} * static_cast<std::uint64_t>(classes)) >> 32);
-  };
-  Draw result{scaled(words.word[0]), 0, to_uniform(words.word[1])};
-  const bool is_noisy = split == Split::training && to_uniform(words.word[2]) < ImageSource::label_noise;
-  result.label = is_noisy ? scaled(words.word[3]) : result.true_label;
-  return result;
-}
+void store(float value, fp16& out) { out = to_fp16(value); }
 
 }  // namespace
 
@@ -73,10 +57,7 @@ void ImageSource::fill_piece(std::uint64_t stream, std::int64_t label, float pha
   const Frequency f = frequencies_[static_cast<std::size_t>(label)];
   thread_local std::vector<float> wave;
   wave.resize(static_cast<std::size_t>(size_));
-  for (int j = 0; j < size_; ++j) {
-    const double turns = static_cast<double>(j) / size_ + static_cast<double>(phase_turns);
-    wave[static_cast<std::size_t>(j)] = static_cast<float>(amplitude * std::cos(2 * std::numbers::pi * turns));
-  }
+  for (int j = 0; j < size_; ++j) wave[static_cast<std::size_t>(j)] = synthetic::wave(amplitude, j, size_, phase_turns);
   const int step = (f.x % size_ + size_) % size_;
   float* value = pixels;
   for (std::int64_t pixel = begin; pixel < end;) {
@@ -103,20 +84,45 @@ void ImageSource::fill(Split split, std::uint64_t first_sample, std::int64_t cou
   for (std::int64_t work = 0; work < count * pieces; ++work) {
     const std::int64_t image = work / pieces, begin = work % pieces * piece_pixels;
     const std::int64_t end = std::min(pixels, begin + piece_pixels);
-    const std::uint64_t stream = random_stream(split == Split::training ? "images.training" : "images.held_out",
-                                               first_sample + static_cast<std::uint64_t>(image));
-    const Draw drawn = draw(seed_, stream, classes_, split);
+    const std::uint64_t stream = random_stream(purpose(split), first_sample + static_cast<std::uint64_t>(image));
+    const synthetic::ImageDraw drawn = synthetic::draw_image(seed_, stream, classes_, noise(split));
     if (begin == 0) {
-      labels[image] = static_cast<std::int32_t>(drawn.label);
-      if (true_labels != nullptr) true_labels[image] = static_cast<std::int32_t>(drawn.true_label);
+      labels[image] = drawn.label;
+      if (true_labels != nullptr) true_labels[image] = drawn.true_label;
     }
     const std::int64_t offset = image * pixels * channels_;
     if (dtype == DType::bf16) {
       fill_piece(stream, drawn.true_label, drawn.phase_turns, begin, end, static_cast<bf16*>(images) + offset);
+    } else if (dtype == DType::fp16) {
+      fill_piece(stream, drawn.true_label, drawn.phase_turns, begin, end, static_cast<fp16*>(images) + offset);
     } else {
       fill_piece(stream, drawn.true_label, drawn.phase_turns, begin, end, static_cast<float*>(images) + offset);
     }
   }
+}
+
+std::uint64_t ImageSource::purpose(Split split) {
+  return random_purpose(split == Split::training ? "images.training" : "images.held_out");
+}
+
+GenerateImages ImageSource::on_device(Split split, std::uint64_t first_sample) const {
+  GenerateImages args;
+  args.seed = seed_;
+  args.purpose = purpose(split);
+  args.first_sample = first_sample;
+  args.amplitude = amplitude;
+  args.sigma = sigma;
+  args.label_noise = noise(split);
+  return args;
+}
+
+std::vector<std::int32_t> ImageSource::table() const {
+  std::vector<std::int32_t> table;
+  for (const Frequency& f : frequencies_) {
+    table.push_back((f.x % size_ + size_) % size_);
+    table.push_back((f.y % size_ + size_) % size_);
+  }
+  return table;
 }
 
 double ImageSource::bayes_error(Split split) const {

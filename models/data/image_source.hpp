@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "models/catalog/floors.hpp"
-#include "models/compute/dtype.hpp"
+#include "models/compute/operators.hpp"
 #include "models/data/token_source.hpp"  // Split
 
 namespace tw {
@@ -33,15 +33,20 @@ class ImageSource {
 
   /// Throws Error{usage} where a size × size image has fewer than `classes` orthogonal frequencies.
   ImageSource(int size, int channels, std::int64_t classes, std::uint64_t seed);
-  /// Images [first_sample, first_sample + count), float32 or bf16 (count, size, size, channels), and their labels,
-  /// noisy in training. `true_labels` optionally gets the labels before noise.
+  /// Images [first_sample, first_sample + count), float32, bf16 or fp16 (count, size, size, channels), and their
+  /// labels, noisy in training. `true_labels` optionally gets the labels before noise.
   void fill(Split split, std::uint64_t first_sample, std::int64_t count, DType dtype, void* images,
             std::int32_t* labels, int threads, std::int32_t* true_labels = nullptr) const;
   /// Of the best classifier, on the labels of this split.
   double bayes_error(Split split) const;
   const std::vector<Frequency>& frequencies() const { return frequencies_; }
+  /// The same samples by a device: all but the tensors, and the values of `frequencies` (classes · 2).
+  GenerateImages on_device(Split split, std::uint64_t first_sample) const;
+  std::vector<std::int32_t> table() const;
 
  private:
+  static std::uint64_t purpose(Split split);
+  static float noise(Split split) { return split == Split::training ? label_noise : 0.0f; }
   template <class T>
   void fill_piece(std::uint64_t stream, std::int64_t label, float phase_turns, std::int64_t begin, std::int64_t end,
                   T* image) const;

@@ -30,23 +30,27 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
     const ResnetDescription& shape = network.resnet();
     images_ = std::make_unique<ImageSource>(shape.image_size, shape.image_channels, shape.classes, seed);
   }
-  input_memory_.resize(inputs_.bytes());
-  target_memory_.resize(static_cast<std::size_t>(targets_.count()));
-  inputs_.data = input_memory_.data();
-  targets_.data = target_memory_.data();
 }
 
 SyntheticData::~SyntheticData() = default;
 
 void SyntheticData::generate(Split split, std::uint64_t first_sample) {
+  input_memory_.resize(inputs_.bytes());
+  target_memory_.resize(static_cast<std::size_t>(targets_.count()));
+  inputs_.data = input_memory_.data();
+  targets_.data = target_memory_.data();
+  generate(split, first_sample, inputs_.data, target_memory_.data());
+}
+
+void SyntheticData::generate(Split split, std::uint64_t first_sample, void* inputs, std::int32_t* targets) {
   if (images_) {
-    images_->fill(split, first_sample, targets_.count(), inputs_.dtype, inputs_.data, target_memory_.data(), threads_);
+    images_->fill(split, first_sample, targets_.count(), inputs_.dtype, inputs, targets, threads_);
     return;
   }
   for (std::int64_t b = 0; b < inputs_.dims[0]; ++b) {
     tokens_->fill(split, first_sample + static_cast<std::uint64_t>(b), sequence_.data(), seq_len_ + 1);
-    std::copy(sequence_.begin(), sequence_.end() - 1, inputs_.as<std::int32_t>() + b * seq_len_);
-    std::copy(sequence_.begin() + 1, sequence_.end(), target_memory_.begin() + b * seq_len_);
+    std::copy(sequence_.begin(), sequence_.end() - 1, static_cast<std::int32_t*>(inputs) + b * seq_len_);
+    std::copy(sequence_.begin() + 1, sequence_.end(), targets + b * seq_len_);
   }
 }
 

@@ -1,4 +1,4 @@
-// The batches of a network: synthetic tokens or images by sample index, in host memory.
+// The batches of a network: synthetic tokens or images by sample index, made by the host.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,15 @@ class SyntheticData {
   /// int32 (batch·seq) or (batch).
   static Tensor targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
 
-  /// Samples [first_sample, first_sample + micro_batch) into inputs() and targets().
+  /// Samples [first_sample, first_sample + micro_batch) into memory of inputs_shape() and targets_shape().
+  void generate(Split split, std::uint64_t first_sample, void* inputs, std::int32_t* targets);
+  /// The same into memory of its own, held from the first call on.
   void generate(Split split, std::uint64_t first_sample);
-  const Tensor& inputs() const { return inputs_; }    // host memory
-  const Tensor& targets() const { return targets_; }  // host memory
+  const Tensor& inputs() const { return inputs_; }
+  const Tensor& targets() const { return targets_; }
+  /// The source of tokens or of images; the other is null.
+  const TokenSource* tokens() const { return tokens_.get(); }
+  const ImageSource* images() const { return images_.get(); }
 
  private:
   Tensor inputs_, targets_;

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/compute/operators.hpp"
+
 namespace tw {
 
 /// Training samples and held-out ones never share random numbers.
@@ -18,19 +20,23 @@ enum class Split : std::uint8_t { training, held_out };
 
 class TokenSource {
  public:
-  /// Throws Error{usage} for vocabulary < 4.
+  static constexpr std::int64_t most_tokens = std::int64_t{1} << 28;
+  /// Throws Error{usage} for a vocabulary below 4 or above most_tokens.
   TokenSource(std::int64_t vocabulary, std::uint64_t seed);
   /// `count` successive tokens of sequence `sample`. The first is uniform; the second follows a hidden,
   /// uniform predecessor.
   void fill(Split split, std::uint64_t sample, std::int32_t* tokens, std::int64_t count) const;
   std::int32_t next(std::int32_t previous, std::int32_t before_previous, int k) const;
   std::int64_t vocabulary() const { return vocabulary_; }
+  /// The same samples by a device: all but the tensors, and the values of `table` (vocabulary).
+  GenerateTokens on_device(Split split, std::uint64_t first_sample) const;
+  const std::vector<std::int32_t>& table() const { return table_; }
 
  private:
+  static std::uint64_t purpose(Split split);
   std::int64_t vocabulary_;
   std::uint64_t seed_;
-  std::vector<std::int32_t> permutation_;  // (vocabulary)
-  std::vector<std::uint8_t> group_;        // (vocabulary), 0…3, sizes equal within one
+  std::vector<std::int32_t> table_;  // (vocabulary): 4 · permutation + group; groups 0…3, sizes equal within one
   std::int32_t offset_[4] = {};
 };
 

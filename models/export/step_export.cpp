@@ -88,9 +88,7 @@ std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
                          const Tensor values_here{host.data(), v.dtype, v.dims};
                          std::vector<char> sides(static_cast<std::size_t>(v.count()));
                          for (std::size_t i = 0; i < sides.size(); ++i) {
-                           const float value = v.dtype == DType::bf16 ? to_float(values_here.as<bf16>()[i])
-                                                                      : values_here.as<float>()[i];
-                           sides[i] = value > 0 ? 1 : 0;
+                           sides[i] = float_at(values_here, static_cast<std::int64_t>(i)) > 0 ? 1 : 0;
                          }
                          return sides;
                        }});

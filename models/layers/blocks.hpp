@@ -9,9 +9,9 @@
 
 namespace tw {
 
-std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, DType precision,
+std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, Precision precision,
                                                       std::int64_t micro_batch, std::int64_t seq_len);
-std::vector<std::unique_ptr<Block>> build_resnet_blocks(const ResnetDescription& shape, DType precision,
+std::vector<std::unique_ptr<Block>> build_resnet_blocks(const ResnetDescription& shape, Precision precision,
                                                         std::int64_t micro_batch);
 
 inline Initialiser normal(double stddev) { return {Initialiser::Kind::normal, static_cast<float>(stddev)}; }

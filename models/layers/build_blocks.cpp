@@ -3,11 +3,10 @@
 
 namespace tw {
 
-std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, DType precision,
+std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, Precision precision,
                                                  std::int64_t micro_batch, std::int64_t seq_len) {
   if (micro_batch < 1)
     throw Error(Failure::usage, "micro-batch must be at least 1, not " + std::to_string(micro_batch));
-  if (precision == DType::int32) throw Error(Failure::usage, "a network trains in float32 or bf16, not int32");
   return network.is_tokens() ? build_gpt2_blocks(network.gpt2(), precision, micro_batch, seq_len)
                              : build_resnet_blocks(network.resnet(), precision, micro_batch);
 }

@@ -15,6 +15,7 @@ constexpr float norm_epsilon = 1e-5f;
 constexpr double init_stddev = 0.02;
 
 struct Gpt2Sizes {
+  Precision precision;
   DType dtype;
   std::int64_t batch, seq, width, heads, vocabulary, max_seq;
   int layers;
@@ -116,11 +117,12 @@ class TransformerBlock final : public Block {
     parameter_ = own;
     const std::int64_t c = sizes_.width, rows = sizes_.rows();
     const DType t = sizes_.dtype;
-    qkv_ = device.plan(LinearShape{rows, c, 3 * c, t, Activation::none});
-    projection_ = device.plan(LinearShape{rows, c, c, t, Activation::none});
-    fc_ = device.plan(LinearShape{rows, c, 4 * c, t, Activation::gelu});
-    mlp_projection_ = device.plan(LinearShape{rows, 4 * c, c, t, Activation::none});
-    attention_ = device.plan(AttentionShape{sizes_.batch, sizes_.seq, sizes_.heads, c / sizes_.heads, true, t});
+    const Math by = math(sizes_.precision), beside = math_beside_linear(sizes_.precision);
+    qkv_ = device.plan(LinearShape{rows, c, 3 * c, t, Activation::none, by});
+    projection_ = device.plan(LinearShape{rows, c, c, t, Activation::none, by});
+    fc_ = device.plan(LinearShape{rows, c, 4 * c, t, Activation::gelu, by});
+    mlp_projection_ = device.plan(LinearShape{rows, 4 * c, c, t, Activation::none, by});
+    attention_ = device.plan(AttentionShape{sizes_.batch, sizes_.seq, sizes_.heads, c / sizes_.heads, true, t, beside});
     qkv_->bind(own[c_attn_weight].weight);
     projection_->bind(own[c_proj_weight].weight);
     fc_->bind(own[c_fc_weight].weight);
@@ -136,13 +138,14 @@ class TransformerBlock final : public Block {
 
   void forward(BlockRun& run, Tensor x, Tensor y) override {
     const Saved s(run.saved);
+    const bool follows = run.update_statistics;
     norm_forward(run, x, ln_1_weight, s.ln_1, s.mean_1, s.rstd_1);
-    qkv_->forward(run.stream, {s.ln_1, weight(c_attn_bias), {}, {}, flat(s.qkv, 3)});
+    qkv_->forward(run.stream, {s.ln_1, weight(c_attn_bias), {}, {}, flat(s.qkv, 3), follows});
     attention_->forward(run.stream, {s.qkv, s.attention, s.log_sum_exp});
-    projection_->forward(run.stream, {flat(s.attention, 1), weight(c_proj_bias), x, {}, s.sum});
+    projection_->forward(run.stream, {flat(s.attention, 1), weight(c_proj_bias), x, {}, s.sum, follows});
     norm_forward(run, s.sum, ln_2_weight, s.ln_2, s.mean_2, s.rstd_2);
-    fc_->forward(run.stream, {s.ln_2, weight(c_fc_bias), {}, s.c_fc, s.gelu});
-    mlp_projection_->forward(run.stream, {s.gelu, weight(mlp_c_proj_bias), s.sum, {}, y});
+    fc_->forward(run.stream, {s.ln_2, weight(c_fc_bias), {}, s.c_fc, s.gelu, follows});
+    mlp_projection_->forward(run.stream, {s.gelu, weight(mlp_c_proj_bias), s.sum, {}, y, follows});
   }
 
   void backward(BlockRun& run, Tensor x, Tensor, Tensor dy, Tensor dx) override {
@@ -247,7 +250,8 @@ class Gpt2Head final : public Block {
     gamma_ = own[0];
     beta_ = own[1];
     table_ = shared[0];
-    classifier_ = device.plan(ClassifierShape{sizes_.rows(), sizes_.width, sizes_.vocabulary, 0, sizes_.dtype});
+    classifier_ = device.plan(ClassifierShape{sizes_.rows(), sizes_.width, sizes_.vocabulary, 0, sizes_.dtype,
+                                              math_beside_linear(sizes_.precision)});
     classifier_->bind(table_.weight);
   }
   std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }
@@ -279,6 +283,7 @@ class Gpt2Head final : public Block {
     args.loss = run.loss;
     args.correct = run.correct;
     args.backward = backward_too;
+    args.scalars = run.scalars;
     if (backward_too) {
       args.dx = run.scratch[0];
       args.d_weight = table_.gradient;  // the embedding adds its part
@@ -295,7 +300,7 @@ class Gpt2Head final : public Block {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, DType precision,
+std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, Precision precision,
                                                       std::int64_t micro_batch, std::int64_t seq_len) {
   if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.width % shape.heads != 0) {
     throw Error(Failure::usage, "GPT-2 of width " + std::to_string(shape.width) + " does not divide into " +
@@ -305,8 +310,8 @@ std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& sha
     throw Error(Failure::usage, "sequence length " + std::to_string(seq_len) + " is not in 1…" +
                                     std::to_string(shape.max_seq) + ", the positions that this network has");
   }
-  const Gpt2Sizes sizes{precision,   micro_batch,      seq_len,       shape.width,
-                        shape.heads, shape.vocabulary, shape.max_seq, shape.layers};
+  const Gpt2Sizes sizes{precision,   storage(precision), micro_batch,   seq_len,     shape.width,
+                        shape.heads, shape.vocabulary,   shape.max_seq, shape.layers};
   std::vector<std::unique_ptr<Block>> blocks;
   blocks.push_back(std::make_unique<EmbeddingBlock>(sizes));
   for (int layer = 0; layer < shape.layers; ++layer) blocks.push_back(std::make_unique<TransformerBlock>(sizes, layer));

@@ -180,19 +180,22 @@ class Stem final : public Block {
 // channels; the shortcut is the identity, or a 1×1 convolution and batch norm where the shape changes.
 class Bottleneck final : public Block {
  public:
-  Bottleneck(const std::string& name, DType dtype, std::int64_t batch, std::int64_t size, std::int64_t in_channels,
-             std::int64_t channels, int stride)
+  Bottleneck(const std::string& name, Precision precision, std::int64_t batch, std::int64_t size,
+             std::int64_t in_channels, std::int64_t channels, int stride)
       : name_(name),
-        dtype_(dtype),
+        dtype_(storage(precision)),
         input_{batch, size, size, in_channels},
-        first_({batch, size, size, in_channels, channels, 1, 1, 0, dtype}, name + ".conv1", name + ".bn1"),
-        second_({batch, size, size, channels, channels, 3, stride, 1, dtype}, name + ".conv2", name + ".bn2"),
-        third_({batch, second_.output()[1], second_.output()[2], channels, 4 * channels, 1, 1, 0, dtype},
-               name + ".conv3", name + ".bn3") {
+        first_({batch, size, size, in_channels, channels, 1, 1, 0, dtype_, math(precision)}, name + ".conv1",
+               name + ".bn1"),
+        second_({batch, size, size, channels, channels, 3, stride, 1, dtype_, math(precision)}, name + ".conv2",
+                name + ".bn2"),
+        third_(
+            {batch, second_.output()[1], second_.output()[2], channels, 4 * channels, 1, 1, 0, dtype_, math(precision)},
+            name + ".conv3", name + ".bn3") {
     if (stride != 1 || in_channels != 4 * channels) {
       shortcut_ = std::make_unique<ConvolutionNorm>(
-          ConvolutionShape{batch, size, size, in_channels, 4 * channels, 1, stride, 0, dtype}, name + ".downsample.0",
-          name + ".downsample.1");
+          ConvolutionShape{batch, size, size, in_channels, 4 * channels, 1, stride, 0, dtype_, math(precision)},
+          name + ".downsample.0", name + ".downsample.1");
     }
   }
   std::string name() const override { return name_; }
@@ -293,8 +296,9 @@ class Bottleneck final : public Block {
 // Global average pool and the classifier.
 class ResnetHead final : public Block {
  public:
-  ResnetHead(Dims input, std::int64_t classes, float label_smoothing, DType dtype)
-      : input_(input), shape_{input[0], input[3], classes, label_smoothing, dtype} {}
+  ResnetHead(Dims input, std::int64_t classes, float label_smoothing, Precision precision)
+      : input_(input), shape_{input[0],        input[3],           classes,
+                              label_smoothing, storage(precision), math_beside_linear(precision)} {}
   std::string name() const override { return "head"; }
   std::vector<ParameterSpec> parameters() const override {
     return {
@@ -333,6 +337,7 @@ class ResnetHead final : public Block {
     args.loss = run.loss;
     args.correct = run.correct;
     args.backward = backward_too;
+    args.scalars = run.scalars;
     if (backward_too) {
       args.dx = run.scratch[0];
       args.d_weight = weight_.gradient;
@@ -350,17 +355,17 @@ class ResnetHead final : public Block {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Block>> build_resnet_blocks(const ResnetDescription& shape, DType precision,
+std::vector<std::unique_ptr<Block>> build_resnet_blocks(const ResnetDescription& shape, Precision precision,
                                                         std::int64_t micro_batch) {
   if (shape.blocks.empty() || shape.stem_width < 1 || shape.image_size < 1 || shape.classes < 2) {
     throw Error(Failure::usage, "this ResNet has no stages, no channels, no pixels or fewer than two classes");
   }
   std::vector<std::unique_ptr<Block>> blocks;
   const std::int64_t size = shape.image_size;
-  blocks.push_back(
-      std::make_unique<Stem>(ConvolutionShape{micro_batch, size, size, shape.image_channels, shape.stem_width,
-                                              shape.stem_kernel, shape.stem_stride, shape.stem_kernel / 2, precision},
-                             shape.stem_pool));
+  blocks.push_back(std::make_unique<Stem>(
+      ConvolutionShape{micro_batch, size, size, shape.image_channels, shape.stem_width, shape.stem_kernel,
+                       shape.stem_stride, shape.stem_kernel / 2, storage(precision), math(precision)},
+      shape.stem_pool));
   std::int64_t channels = shape.stem_width;
   for (std::size_t stage = 0; stage < shape.blocks.size(); ++stage, channels *= 2) {
     for (int index = 0; index < shape.blocks[stage]; ++index) {

@@ -1,6 +1,7 @@
 // AdamW and SGD with momentum over the flat buffers, the learning-rate schedule and clipping by global norm.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "models/parameters.hpp"
@@ -19,15 +20,23 @@ double scheduled_learning_rate(const OptimizerConfig& config, std::int64_t step)
 
 class Optimizer {
  public:
-  Optimizer(Device& device, const OptimizerConfig& config, const ParameterStore& store);
+  /// `scales_loss`: with dynamic loss scaling, by the device alone. `gradient_scale` turns the summed gradients into
+  /// their mean.
+  Optimizer(Device& device, const OptimizerConfig& config, const ParameterStore& store, bool scales_loss,
+            double gradient_scale);
 
-  /// Sets moments to zero.
+  /// Sets moments to zero and device_scalars() to those of the first step.
   void initialise(Stream& stream);
-  /// Global norm and clip factor, then the update of step number `step` (from 0): master weights and their rounded
-  /// copy. `gradient_scale` turns the summed gradients into their mean.
-  void update(Stream& stream, std::int64_t step, double gradient_scale);
-  /// What the device holds: the norm is valid once the stream has passed update().
-  const StepScalars* device_scalars() const { return static_cast<const StepScalars*>(scalars_.data()); }
+  /// What device_scalars() must hold before the update of step number `step` (from 0), in its first given_bytes(). With
+  /// a scaled loss that is the learning rate: the rest follows from which steps were taken, which the host does not
+  /// know.
+  StepScalars scalars(std::int64_t step) const;
+  std::size_t given_bytes() const { return scales_loss_ ? sizeof(float) : offsetof(StepScalars, clip_factor); }
+  /// Global norm and clip factor, then the update by what device_scalars() holds: master weights and their rounded
+  /// copy.
+  void update(Stream& stream);
+  /// Device memory. The norm is there once the stream has passed update().
+  StepScalars* device_scalars() const { return static_cast<StepScalars*>(scalars_.data()); }
 
   static std::size_t state_bytes(const ParameterLayout& layout, const OptimizerConfig& config);
   std::size_t state_bytes() const {
@@ -40,10 +49,11 @@ class Optimizer {
   Device& device_;
   OptimizerConfig config_;
   const ParameterStore& store_;
+  bool scales_loss_;
+  double gradient_scale_;
   int segment_count_ = 0;
   Buffer first_moment_, second_moment_, scalars_, segments_;  // SGD: the first is the momentum, no second
   std::vector<DecaySegment> host_segments_;
-  StepScalars host_scalars_;
 };
 
 }  // namespace tw

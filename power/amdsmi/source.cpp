@@ -160,11 +160,11 @@ MeterFinding judge(const std::shared_ptr<const Library>& library, const Card& ca
   if (!card.energy.moved()) return refuse(stood_still(counter_function, card.energy));
   if (card.watts.error)
     return refuse(std::string("the accumulator cannot be held against the card's power: ") + card.watts.error->what());
-  std::snprintf(text, sizeof text, "the accumulator grows by %.1f W, the kernel shows %.1f W", card.counter_watts(),
+  std::snprintf(text, sizeof text, "the accumulator grows by %.4g W, the kernel shows %.4g W", card.counter_watts(),
                 card.kernel_watts());
   if (!(card.counter_watts() > 0) || !(card.kernel_watts() > 0) || !card.agrees()) {
     std::string more = text;
-    std::snprintf(text, sizeof text, ": more than a factor of %.1f apart, it is not believed",
+    std::snprintf(text, sizeof text, ": more than a factor of %.3g apart, it is not believed",
                   amdsmi::disagreement_factor);
     return refuse(more + text);
   }

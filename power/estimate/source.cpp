@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "power/cpu/ticks.hpp"
+#include "power/number_text.hpp"
 #include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 
@@ -57,7 +58,7 @@ std::vector<MeterFinding> estimate::find_meters_in(const fs::path& stat, double 
   try {
     if (!std::isfinite(nominal_watts) || nominal_watts <= 0)
       throw std::system_error(EINVAL, std::generic_category(),
-                              "a nominal power of " + std::to_string(nominal_watts) + " W");
+                              "a nominal power of " + number_text(nominal_watts) + " W");
     finding.meter = std::make_unique<EstimateMeter>(stat, nominal_watts);
     finding.scope = EnergyScope::package;
     char text[96];

@@ -36,6 +36,12 @@ bool take_char(const std::string& text, std::size_t& at, const char* any_of) {
   return true;
 }
 
+std::string in_lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> fields(1);
   for (const char c : line) {
@@ -47,6 +53,8 @@ std::vector<std::string> split(const std::string& line) {
   for (std::string& field : fields) {
     const std::size_t first = field.find_first_not_of(" \t\r"), last = field.find_last_not_of(" \t\r");
     field = first == std::string::npos ? std::string() : field.substr(first, last - first + 1);
+    if (field.size() >= 2 && field.front() == field.back() && (field.front() == '"' || field.front() == '\''))
+      field = field.substr(1, field.size() - 2);
   }
   return fields;
 }
@@ -93,7 +101,15 @@ std::optional<double> parse_time(const std::string& text) {
   return days * 86400 + *hour * 3600 + (*minute - zone_minutes) * 60 + *second + fraction;
 }
 
-std::string Series::place() const { return file_.string() + ":" + std::to_string(line_number_); }
+std::string Series::place() const {
+  if (counted_from_ == 0) return file_.string() + ":" + std::to_string(line_number_);
+  return file_.string() + ": line " + std::to_string(line_number_) + " behind byte " + std::to_string(counted_from_);
+}
+
+void Series::fail_for_good(const std::string& message) {
+  failure_ = std::system_error(EINVAL, std::generic_category(), message);
+  throw *failure_;
+}
 
 /// From the last point until another comes; nothing where one is open already.
 void Series::open_hole(const std::string& cause) {
@@ -105,6 +121,8 @@ void Series::open_hole(const std::string& cause) {
     holes_.push_back({last_time_.value_or(-never), never, cause});
 }
 
+constexpr double most_watts = 1e7;  // of what a meter may feed: the largest racks take a tenth of a megawatt
+
 std::optional<Point> Series::point_of(const std::vector<std::string>& fields, std::string* why) const {
   if (fields.size() <= std::max(*time_column_, *watts_column_)) {
     *why = "a line of " + std::to_string(fields.size()) + " columns";
@@ -114,6 +132,8 @@ std::optional<Point> Series::point_of(const std::vector<std::string>& fields, st
   const auto time = parse_time(time_text), watts = parse_number(watts_text);
   if (!time)
     *why = "\"" + time_text.substr(0, 40) + "\" is neither seconds since 1970 nor ISO 8601 with a zone (…Z, …+01:00)";
+  else if (watts && *watts > most_watts)
+    *why = watts_text.substr(0, 40) + " W is more than any node's power: the column is in watts";
   else if (!watts || *watts < 0)
     *why = "\"" + watts_text.substr(0, 40) + "\" is no power in watts";
   else if (last_time_ && *time <= *last_time_)
@@ -125,20 +145,19 @@ std::optional<Point> Series::point_of(const std::vector<std::string>& fields, st
 
 void Series::take_line(std::string line) {
   ++line_number_;
-  if (line_number_ == 1 && line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);  // a byte order mark
+  if (line_number_ == 1 && counted_from_ == 0 && line.rfind("\xEF\xBB\xBF", 0) == 0)
+    line.erase(0, 3);  // a byte order mark
   const std::vector<std::string> fields = split(line);
   if (fields.size() == 1 && fields[0].empty()) return;
   if (fields[0].rfind('#', 0) == 0) return;
   if (!time_column_) {
     for (std::size_t i = 0; i < fields.size(); ++i) {
-      if (fields[i] == "time" && !time_column_) time_column_ = i;
-      if (fields[i] == "watts" && !watts_column_) watts_column_ = i;
+      const std::string name = in_lower_case(fields[i]);
+      if (name == "time" && !time_column_) time_column_ = i;
+      if (name == "watts" && !watts_column_) watts_column_ = i;
     }
     if (time_column_ && watts_column_) return;
-    failure_ = std::system_error(
-        EINVAL, std::generic_category(),
-        place() + ": the header must name the columns time and watts, not \"" + line.substr(0, 80) + "\"");
-    throw *failure_;
+    fail_for_good(place() + ": the header must name the columns time and watts, not \"" + line.substr(0, 80) + "\"");
   }
   std::string why;
   const std::optional<Point> point = point_of(fields, &why);
@@ -151,7 +170,8 @@ void Series::take_line(std::string line) {
 /// With the header, and with points later than those that are known.
 void Series::begin_anew() {
   open_hole(file_.string() + ": the file got shorter");
-  offset_ = line_number_ = 0;
+  offset_ = line_number_ = counted_from_ = 0;
+  in_line_ = false;
   rest_.clear();
   time_column_.reset(), watts_column_.reset();
 }
@@ -160,6 +180,9 @@ void Series::refresh() {
   if (failure_) throw *failure_;
   std::error_code error;
   const std::uint64_t size = std::filesystem::file_size(file_, error);
+  std::error_code ignored;
+  if (error && std::filesystem::exists(file_, ignored) && !std::filesystem::is_regular_file(file_, ignored))
+    throw std::system_error(EINVAL, std::generic_category(), file_.string() + ": is no regular file");
   if (error) throw std::system_error(error, file_.string());
   if (size < offset_) begin_anew();
   if (size == offset_) return;
@@ -167,15 +190,43 @@ void Series::refresh() {
   std::ifstream stream(file_, std::ios::binary);
   if (!stream) throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(), file_.string());
   stream.seekg(static_cast<std::streamoff>(offset_));
-  std::string added(size - offset_, '\0');
-  stream.read(added.data(), static_cast<std::streamsize>(added.size()));
-  added.resize(static_cast<std::size_t>(stream.gcount()));
-  offset_ += added.size();
-  rest_ += added;
+  // A file of years may be there, and only its end is of any use.
+  constexpr std::uint64_t part_bytes = 1 << 20, end_bytes = 16 << 20;
+  std::string part;
+  while (offset_ < size) {
+    part.resize(std::min(part_bytes, size - offset_));
+    stream.read(part.data(), static_cast<std::streamsize>(part.size()));
+    part.resize(static_cast<std::size_t>(stream.gcount()));
+    if (part.empty()) return;
+    offset_ += part.size();
+    take(part);
+    if (!needed_from_) continue;
+    forget_before(*needed_from_);
+    if (!time_column_ || counted_from_ > 0 || size - offset_ <= end_bytes) continue;
+    if (!points_.empty() && points_.back().time >= *needed_from_) continue;
+    offset_ = counted_from_ = size - end_bytes;
+    line_number_ = 0;
+    rest_.clear();
+    in_line_ = true;
+    stream.seekg(static_cast<std::streamoff>(offset_));
+  }
+}
+
+void Series::take(const std::string& part) {
+  constexpr std::size_t longest_line = 1 << 20;
   std::size_t begin = 0;
+  if (in_line_) {
+    begin = part.find('\n');
+    if (begin == std::string::npos) return fail_for_good(place() + ": has a line longer than 1 MiB: it is no CSV");
+    in_line_ = false;
+    ++begin;
+  }
+  rest_.append(part, begin, std::string::npos);
+  begin = 0;
   for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
     take_line(rest_.substr(begin, end - begin));
   rest_.erase(0, begin);
+  if (rest_.size() >= longest_line) fail_for_good(place() + ": has a line longer than 1 MiB: it is no CSV");
 }
 
 void Series::forget_before(double time) {
@@ -230,6 +281,14 @@ double Series::joules_of_window(double from, double to) const {
                                      " s between two points");
   }
   return joules(from, to);
+}
+
+double Series::longest_interval_seconds(double from, double to) const {
+  double longest = 0;
+  for (std::size_t i = 1; i < points_.size(); ++i)
+    if (points_[i - 1].time < to && from < points_[i].time)
+      longest = std::max(longest, points_[i].time - points_[i - 1].time);
+  return longest;
 }
 
 }  // namespace tw::external

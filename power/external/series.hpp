@@ -1,10 +1,10 @@
 // A growing file of time and watts that a site's own meter writes.
 //
-// CSV with a header that names the columns `time` and `watts`, among others if need be. Time is in seconds since 1970
-// (UTC) or ISO 8601 with a zone: 2026-01-31T12:00:00.5Z, 2026-01-31T13:00:00+01:00. A time without a zone is refused.
-// Times ascend. A last line without its end is still being written and is left for later. A line that says nothing, and
-// a file that begins anew (log rotation), leave a hole from the last good point to the next: windows that touch it are
-// lost.
+// CSV with a header that names the columns `time` and `watts`, among others if need be; case and quotes do not matter.
+// Time is in seconds since 1970 (UTC) or ISO 8601 with a zone: 2026-01-31T12:00:00.5Z, 2026-01-31T13:00:00+01:00. A
+// time without a zone is refused. Times ascend. A last line without its end is still being written and is left for
+// later. A line that says nothing, and a file that begins anew (log rotation), leave a hole from the last good point to
+// the next: windows that touch it are lost.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,12 @@ struct Point {
 
 class Series {
  public:
-  explicit Series(std::filesystem::path file) : file_(std::move(file)) {}
+  /// What ends before `needed_from` (seconds since 1970) is not kept, and of a long file not read, but for the last
+  /// points by which the interval is known.
+  explicit Series(std::filesystem::path file, std::optional<double> needed_from = std::nullopt)
+      : file_(std::move(file)), needed_from_(needed_from) {}
   /// Reads what was added. Throws std::system_error naming the file where it cannot be read, and for good where its
-  /// header is wrong.
+  /// header is wrong or a line is longer than a MiB.
   void refresh();
   /// Drops what ends before `time`, but for the last 100 points, by which the interval is known.
   void forget_before(double time);
@@ -45,6 +48,8 @@ class Series {
   /// The same of a window that the series must cover: throws WindowUnknown "lost" where a hole touches it,
   /// "not_covered", or "gap" where two points that touch it are further apart than three intervals.
   double joules_of_window(double from, double to) const;
+  /// The longest time between two points that touches the window; 0 where none does.
+  double longest_interval_seconds(double from, double to) const;
 
  private:
   struct Hole {
@@ -52,6 +57,8 @@ class Series {
     std::string cause;
   };
   void begin_anew();
+  void take(const std::string& part);
+  [[noreturn]] void fail_for_good(const std::string& message);
   void take_line(std::string line);
   /// The point of a line behind the header; else why there is none.
   std::optional<Point> point_of(const std::vector<std::string>& fields, std::string* why) const;
@@ -59,8 +66,11 @@ class Series {
   std::string place() const;  // file and line
 
   std::filesystem::path file_;
+  std::optional<double> needed_from_;
   std::uint64_t offset_ = 0, line_number_ = 0;
-  std::string rest_;  // of a line without an end
+  std::uint64_t counted_from_ = 0;  // the byte behind which lines are counted
+  bool in_line_ = false;            // in the middle of a line whose begin was not read
+  std::string rest_;                // of a line without an end
   std::optional<std::size_t> time_column_, watts_column_;
   std::optional<double> last_time_;
   std::optional<std::system_error> failure_;  // for good

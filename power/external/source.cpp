@@ -24,6 +24,14 @@ double wall_offset_seconds() {
   return wall - seconds_of(before + (after - before) / 2);
 }
 
+/// What is wrong with the series is said in full: "Invalid argument" behind it would be none of its words.
+std::string words_of(const std::system_error& error) {
+  std::string words = error.what();
+  const std::string stray = ": " + error.code().message();
+  if (error.code() == std::errc::invalid_argument && words.ends_with(stray)) words.resize(words.size() - stray.size());
+  return words;
+}
+
 class ExternalMeter : public SensorMeter {
  public:
   ExternalMeter(external::Series series, double wait_seconds)
@@ -61,7 +69,7 @@ class ExternalMeter : public SensorMeter {
         try {
           series_.refresh();
         } catch (const std::system_error& error) {
-          throw WindowUnknown("lost", error.what());
+          throw WindowUnknown("lost", words_of(error));
         }
         const bool covered = !series_.points().empty() && series_.points().back().time >= wall(to.time);
         if (covered || Clock::now() >= limit) {
@@ -76,6 +84,11 @@ class ExternalMeter : public SensorMeter {
     }
   }
 
+  double longest_period_seconds(const EnergySample& from, const EnergySample& to) override {
+    const std::lock_guard lock(mutex_);
+    return std::max(update_period_seconds(), series_.longest_interval_seconds(wall(from.time), wall(to.time)));
+  }
+
  private:
   double wall(Clock::time_point time) const { return seconds_of(time) + offset_seconds_; }
 
@@ -86,27 +99,54 @@ class ExternalMeter : public SensorMeter {
   double wait_seconds_;
 };
 
+/// A meter that writes at all writes within this time; a clock or a unit that is wrong is further off.
+constexpr double longest_silence_seconds = 3600;
+
+std::string why_far(double last, double behind) {
+  const bool is_past = behind > 0;
+  std::string text = ": the time of its last point, " + std::to_string(last) + ", is " +
+                     std::to_string(std::llround(std::min(std::abs(behind) / 3600, 1e15))) + " hours " +
+                     (is_past ? "before" : "after") + " now: ";
+  for (const auto& [name, factor] : {std::pair("milliseconds", 1e3), std::pair("microseconds", 1e6), std::pair("nanoseconds", 1e9)})
+    if (std::abs(last / factor - (last + behind)) < 20 * 365.25 * 86400)
+      return text + "is it in " + name + "? It has to be in seconds since 1970, or ISO 8601 with a zone";
+  return text + (is_past && last > 1e9 ? "does the meter still write this file?"
+                                       : "it has to be in seconds since 1970, or ISO 8601 with a zone");
+}
+
 }  // namespace
 
-std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& file, double wait_seconds) {
+std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& file, std::optional<double> wait_seconds) {
   std::vector<MeterFinding> findings(1);
   MeterFinding& finding = findings[0];
   finding.domain = "external";
   finding.scope = EnergyScope::node;
   try {
-    Series series(file);
+    const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    Series series(file, now);
     series.refresh();
+    const double behind = series.points().empty() ? 0 : now - series.points().back().time;
     if (series.points().size() < 2) {
       finding.reason = "unsupported";
       finding.detail = file.string() + " has fewer than two points: the meter must write before the run begins" +
                        (series.hole().empty() ? "" : "; " + series.hole());
+    } else if (std::abs(behind) > longest_silence_seconds) {
+      finding.reason = "unsupported";
+      finding.detail = file.string() + why_far(series.points().back().time, behind);
+    } else if (series.interval_seconds() > longest_interval_seconds) {
+      finding.reason = "unsupported";
+      finding.detail = file.string() + " has a point each " + std::to_string(std::lround(series.interval_seconds())) +
+                       " s: a trial needs one each " + std::to_string(std::lround(longest_interval_seconds)) +
+                       " s at least; have the meter write more often";
     } else {
-      finding.meter = std::make_unique<ExternalMeter>(std::move(series), wait_seconds);
+      const double wait = wait_seconds.value_or(wait_seconds_for(series.interval_seconds()));
+      finding.meter = std::make_unique<ExternalMeter>(std::move(series), wait);
       finding.counted = true;
       finding.detail = file.string();
     }
   } catch (const std::system_error& error) {
     sysfs::explain(error, finding);
+    finding.detail = words_of(error);
     if (finding.reason == "permission") finding.grant = "chmod a+r " + file.string();
   }
   return findings;

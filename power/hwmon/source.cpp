@@ -1,11 +1,15 @@
 #include "power/hwmon/source.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <set>
 #include <system_error>
 
 #include "power/amdgpu/integrated.hpp"
 #include "power/hwmon/rails.hpp"
+#include "power/number_text.hpp"
 #include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 #include "power/watch.hpp"
@@ -84,20 +88,34 @@ void open_energy(const Sensor& sensor, MeterFinding& finding) {
       [file = std::make_shared<sysfs::NumberFile>(sensor.file)] { return file->read_integer(); }, seen.last);
 }
 
-void open_power(const Sensor& sensor, MeterFinding& finding) {
+/// How often what shows the power of the moment changes: drivers refresh it each millisecond or each second, and do not say.
+/// All are watched together. Of a power that stands still it is known that it may be as old as this.
+std::vector<double> periods_of(const std::vector<const Sensor*>& sensors) {
+  constexpr double longest_seconds = 1.1;
+  constexpr std::size_t changes = 3;
+  std::vector<std::function<std::uint64_t()>> numbers;
+  for (const Sensor* sensor : sensors) numbers.push_back([sensor] { return sysfs::read_integer(sensor->file); });
+  std::vector<double> periods;
+  if (numbers.empty()) return periods;
+  for (const Watched& seen : watch(numbers, longest_seconds, changes)) periods.push_back(seen.period_seconds);
+  return periods;
+}
+
+void open_power(const Sensor& sensor, double refresh_seconds, MeterFinding& finding) {
   if (sysfs::read_number(sensor.file) == 0) {
     finding.reason = "unsupported";  // integrated, it would report 0 J for what certainly uses power
     finding.detail = sensor.file.string() + " shows 0 W";
     return;
   }
   const double period_seconds = std::max(sample_seconds, sensor.average_seconds);
+  const double update_seconds = std::max(period_seconds, refresh_seconds);
   finding.meter = std::make_unique<IntegratedMeter>(
-      SensorSpec{finding.domain, *finding.scope, period_seconds, {}},
+      SensorSpec{finding.domain, *finding.scope, update_seconds, {}},
       [file = std::make_shared<sysfs::NumberFile>(sensor.file)] { return file->read_number() * 1e-6; },
       IntegratorOptions{period_seconds, std::max(2.0, 10 * period_seconds), true});
   if (sensor.is_average)
     finding.detail += (finding.detail.empty() ? "" : "; ") + sensor.file.string() + " averages over " +
-                      std::to_string(sensor.average_seconds) + " s";
+                      number_text(sensor.average_seconds) + " s";
 }
 
 std::vector<hwmon::RailUse> classify(const std::vector<Sensor>& sensors) {
@@ -121,6 +139,12 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
     return findings;
   }
   const std::vector<RailUse> uses = ::tw::classify(sensors);
+  std::vector<const Sensor*> of_the_moment;
+  for (std::size_t i = 0; i < sensors.size(); ++i)
+    if (uses[i].scope && !sensors[i].is_energy && !sensors[i].is_average) of_the_moment.push_back(&sensors[i]);
+  std::map<const Sensor*, double> refresh_seconds;
+  const std::vector<double> periods = periods_of(of_the_moment);
+  for (std::size_t i = 0; i < periods.size(); ++i) refresh_seconds[of_the_moment[i]] = periods[i];
   for (std::size_t i = 0; i < sensors.size(); ++i) {
     MeterFinding& finding = findings.emplace_back();
     finding.domain = uses[i].domain;
@@ -132,7 +156,7 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
       if (sensors[i].is_energy)
         open_energy(sensors[i], finding);
       else
-        open_power(sensors[i], finding);
+        open_power(sensors[i], refresh_seconds[&sensors[i]], finding);
       finding.counted = finding.meter != nullptr;
     } catch (const std::system_error& error) {
       sysfs::explain(error, finding);

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "power/number_text.hpp"
 #include "power/sensor_meter.hpp"
 #include "power/sysfs.hpp"
 #include "power/watch.hpp"
@@ -180,7 +181,7 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
         if (unit != "Joules" || !(sensor.joules_per_count > 0))
           throw std::system_error(
               EINVAL, std::generic_category(),
-              (pmu / "events" / event).string() + " counts " + std::to_string(sensor.joules_per_count) + " " + unit);
+              (pmu / "events" / event).string() + " counts " + number_text(sensor.joules_per_count) + " " + unit);
         sensor.event = std::make_shared<Event>(type, read_config(pmu, event), cpu, finding.domain);
       } catch (const std::system_error& error) {
         explain(error, finding);

@@ -53,6 +53,10 @@ class CapKnob : public Knob {
       throw NotApplied("out_of_range", domain_ + ": " + set_point_text(kind(), value) + " W is outside " +
                                            set_point_text(kind(), range.minimum) + " to " +
                                            set_point_text(kind(), range.maximum));
+    if (read().limit_uw == 0 && !takes_zero())
+      throw NotApplied("unsupported", access_->path() +
+                                          " power_limit_uw: is 0, which could not be put back: 0 is never "
+                                          "written where no min_power_uw of 0 allows it");
     const std::uint64_t limit_uw = uw_of(value);
     check("power_limit_uw", access_->set_limit_uw(limit_uw));
     State now = read();
@@ -142,6 +146,11 @@ class CapKnob : public Knob {
     return attempt.accepted && (limit_uw == uw_of(attempt.requested) || limit_uw == uw_of(*attempt.accepted));
   }
 
+  bool takes_zero() const {
+    std::uint64_t minimum_uw = 1;
+    return access_->get_minimum_uw(&minimum_uw) == 0 && minimum_uw == 0;
+  }
+
   State read() {
     State state;
     std::uint64_t window_us = 0;
@@ -201,6 +210,10 @@ class CapKnob : public Knob {
     state.limit_uw = number("limit_uw");
     state.enabled = number("enabled") != 0;
     if (saved.count("window_us") != 0) state.window_us = number("window_us");
+    if (state.limit_uw == 0 && !takes_zero())
+      throw NotApplied("out_of_range", domain_ +
+                                           ": the saved limit is 0 uW, which is not written, since no min_power_uw "
+                                           "of 0 allows it: set by hand what the package shall take");
     if (state.limit_uw > highest_uw)
       throw NotApplied("out_of_range",
                        domain_ + ": no package takes the saved limit of " + std::to_string(state.limit_uw) + " uW");

@@ -42,6 +42,9 @@ class LibraryCap : public powercap::CapAccess {
   int get_maximum_uw(std::uint64_t* value) override {
     return powercap_sysfs_constraint_get_max_power_uw(type(), zone_.ids.data(), zone_.depth, constraint_, value);
   }
+  int get_minimum_uw(std::uint64_t* value) override {
+    return powercap_sysfs_constraint_get_min_power_uw(type(), zone_.ids.data(), zone_.depth, constraint_, value);
+  }
   int get_energy_uj(std::uint64_t* value) override { return zone_.energy_uj(value); }
   int get_energy_range_uj(std::uint64_t* value) override { return zone_.range_uj(value); }
 

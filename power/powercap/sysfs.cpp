@@ -57,7 +57,9 @@ double Zone::maximum_watts(double ceiling_watts) const {
         static_cast<double>(value) <= ceiling_watts * 1e6)
       largest_nominal_uw = std::max(largest_nominal_uw, value);
   }
-  if (largest_limit_uw == 0 || static_cast<double>(largest_limit_uw) > ceiling_watts * 1e6) return 0;
+  // A limit says what is allowed now; where it was lowered, and no nominal power tells, more may be allowed later.
+  if (largest_limit_uw == 0 || largest_nominal_uw == 0) return 0;
+  if (static_cast<double>(largest_limit_uw) > ceiling_watts * 1e6) return 0;
   return static_cast<double>(std::max(largest_limit_uw, largest_nominal_uw)) * 1e-6;
 }
 

@@ -18,7 +18,7 @@ namespace tw::site {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kept_bytes = 64 << 10;
+constexpr std::size_t kept_bytes = 32 << 10;  // of the begin, and of the end
 
 struct Actions {
   posix_spawn_file_actions_t value;
@@ -63,7 +63,7 @@ CommandResult run_command(const std::vector<std::string>& words, std::chrono::mi
   // Until the program has ended, not until its output has: something it started may keep that open.
   CommandResult result;
   const Clock::time_point deadline = Clock::now() + limit;
-  bool open = true, ended = false;
+  bool open = true, ended = false, was_cut = false;
   int status = 0;
   const auto drain = [&](int wait_ms) {
     pollfd ready{ends[0], POLLIN, 0};
@@ -71,7 +71,11 @@ CommandResult run_command(const std::vector<std::string>& words, std::chrono::mi
     char text[4096];
     const ssize_t count = read(ends[0], text, sizeof text);
     if (count <= 0) return open = false;
-    result.output.append(text, std::min(static_cast<std::size_t>(count), kept_bytes - result.output.size()));
+    result.output.append(text, static_cast<std::size_t>(count));
+    if (result.output.size() > 4 * kept_bytes) {
+      result.output.erase(kept_bytes, result.output.size() - 2 * kept_bytes);
+      was_cut = true;
+    }
     return true;
   };
   while (!ended) {
@@ -87,6 +91,11 @@ CommandResult run_command(const std::vector<std::string>& words, std::chrono::mi
   while (drain(0)) {
   }
   close(ends[0]);
+  if (result.output.size() > 2 * kept_bytes) {
+    result.output.erase(kept_bytes, result.output.size() - 2 * kept_bytes);
+    was_cut = true;
+  }
+  if (was_cut) result.output.insert(kept_bytes, "\n");
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

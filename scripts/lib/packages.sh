@@ -7,13 +7,15 @@ program_packages=(
   libopenmpi-dev openmpi-bin
   libdnnl-dev libhwloc-dev libpowercap-dev libcpupower-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libvalijson-dev libbenchmark-dev
+  libxlsxwriter-dev libarchive-dev libjs-chart.js
 )
 # Besides these, to build and run the tests: bubblewrap shows the real libpowercap a fake tree, Python drives whole programs,
-# Boost's fibers are the threads of CUDA kernels on the CPU.
-test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 shellcheck)
-# For the tests under Slurm. They are daemons: on a machine that boots they would be started, so that only CI, whose machines
-# are thrown away, installs them.
-ci_packages=(slurm-wlm munge iproute2)
+# Boost's fibers are the threads of CUDA kernels on the CPU, openpyxl reads the workbook back,
+# ssh-keygen signs bundles.
+test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
+# For the tests under Slurm, of the metrics (promtool is in prometheus) and of the HTML page. Most are daemons: on a machine
+# that boots they would be started; and the browser is large. So only CI, whose machines are thrown away, installs them.
+ci_packages=(slurm-wlm munge iproute2 prometheus chromium)
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 

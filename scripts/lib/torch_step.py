@@ -1,7 +1,7 @@
 """Training steps of PyTorch on the workloads of gpu-validate: the peer that its ratios are against. One JSON line a workload.
 
     python3 torch_step.py --model gpt2-124m|gpt2-1558m|…|resnet-50 --precision float32|tf32|bf16|fp16 --micro-batch N
-                          [--seq-len 1024] [--seconds 5] [--device cuda] [--no-compile]
+                          [--seq-len 1024] [--seconds 5] [--device cuda] [--no-compile] [--compile-only]
 
 The same work as ours: same shapes, GPT-2's vocabulary padded to a multiple of 64, tied embedding, no dropout, AdamW and clipping
 at 1 (GPT-2), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch at its best: torch.compile, fused optimizers, scaled
@@ -127,6 +127,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--compile-only", action="store_true", help="fill PyTorch's cache of compiled code, and end")
     options = parser.parse_args()
     device = options.device
     if device == "cuda" and not torch.cuda.is_available():
@@ -157,9 +158,11 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         return loss
 
-    for _ in range(5):  # compiles, and lets cuDNN choose
+    for _ in range(1 if options.compile_only else 5):  # compiles, and lets cuDNN choose
         loss = step()
     synchronize()
+    if options.compile_only:
+        return
     # Blocks of steps without a wait inside, as ours are timed.
     start = time.perf_counter()
     step()

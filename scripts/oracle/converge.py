@@ -231,14 +231,14 @@ def main():
                       f"{'not reached' if first is None else first * task['evaluation_interval']} steps, "
                       f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
             runs.append({"micro_batch": None if task["metric"] == "excess_loss" else size, "curves": curves})
-        document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
-                                               "held_out_samples", "evaluation_interval")}
-        document["optimizer"] = {"kind": training.network.OPTIMIZER["kind"], **task["optimizer"]}
-        document["parameters"] = sum(weight.size for weight in training.weights.values())
-        document["framework"] = f"JAX {jax.__version__}, float32, CPU"
-        document["runs"] = runs
-        text = json.dumps(document, indent=1)
-        (Path(arguments.out) / f"{task['name']}.json").write_text(text + "\n")
+            document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
+                                                   "held_out_samples", "evaluation_interval")}
+            document["optimizer"] = {"kind": training.network.OPTIMIZER["kind"], **task["optimizer"]}
+            document["parameters"] = sum(weight.size for weight in training.weights.values())
+            document["framework"] = f"JAX {jax.__version__}, float32, CPU"
+            document["runs"] = runs
+            text = json.dumps(document, indent=1)
+            (Path(arguments.out) / f"{task['name']}.json").write_text(text + "\n")  # after each size: it takes long
 
 
 if __name__ == "__main__":

@@ -65,12 +65,14 @@ def drift(values):
     return change if abs(change) > NOTEWORTHY and probability < FALSE_ALARM else None
 
 
-def is_steady(values):
-    if len(values) <= 5:
-        return False
-    later = values[-max(5, len(values) // 2):]
-    line = stats.linregress(range(len(later)), later)
-    return bool(abs(line.slope) <= 2 * line.stderr or abs(line.slope) * (len(later) - 1) <= 0.01 * np.mean(later))
+def is_steady(values, window):
+    for count in range(5, len(values)):
+        latest = values[-count:]
+        if sum(latest) >= window / 2:
+            line = stats.linregress(range(count), latest)
+            steps = max(count - 1, window / np.mean(latest))
+            return bool(abs(line.slope) <= 2 * line.stderr or abs(line.slope) * steps <= 0.01 * np.mean(latest))
+    return False
 
 
 def records():
@@ -114,7 +116,8 @@ def records():
     for n in (5, 6, 7, 12, 40, 200):
         for change, sd in ((0, 0.5), (0.3, 0.5), (-0.1, 0.1), (0.005, 0)):
             values = normal(n, 40, sd) * (1 + change * np.arange(n) / (n - 1))
-            yield "steady", values, {"steady": is_steady(values)}
+            for window in (100, 500, 1600):
+                yield "steady", values, {"window": window, "steady": is_steady(values, window)}
 
 
 def main():

@@ -51,6 +51,31 @@ TEST(EnergyWindow, HoldsTheStepsOfAllRanksAndNothingElse) {
   job.barrier();  // before the folder goes
 }
 
+std::int64_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+TEST(EnergyWindow, APartOfTheJobReadsTheMetersThatAreOpen) {
+  Job& job = test_job();
+  const Machines machines(job);
+  EnergyWindow whole(job, machines);
+  const auto rows = [&](EnergyWindow& energy) {
+    energy.begin();
+    energy.end();
+    Trial trial;
+    energy.collect(trial);
+    std::vector<std::string> domains;
+    for (const EnergyRow& row : trial.energy) domains.push_back(row.host + " " + row.domain);
+    return domains;
+  };
+  const std::vector<std::string> all = rows(whole);
+  const std::int64_t before = open_files();
+  EnergyWindow part(job, machines, {}, &whole);
+  EXPECT_EQ(open_files(), before) << "nothing is opened once more";
+  EXPECT_EQ(rows(part), all);
+  EXPECT_EQ(rows(whole), all) << "and the whole goes on";
+}
+
 TEST(Machines, AddUpWhatTheirRanksBring) {
   Job& job = test_job();
   const auto ranks = static_cast<std::size_t>(job.size());

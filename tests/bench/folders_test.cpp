@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "bench/train/outcome.hpp"
@@ -37,7 +38,7 @@ class RunFolders : public testing::Test {
     Job& job = test_job();
     {
       RunFolder folder(job, {});
-      folder.create(folder_, "--out");
+      folder.create(folder_, "--out", {});
       if (job.is_root()) folder.keep({});
       on_root(work);
     }
@@ -50,6 +51,23 @@ class RunFolders : public testing::Test {
 TEST_F(RunFolders, NothingStaysOfARunThatFinishedNothing) {
   run([] {});
   EXPECT_FALSE(fs::exists(folder_));
+}
+
+// Two jobs that start in the same second, as array tasks do.
+TEST_F(RunFolders, DefaultNamesAreNobodyElses) {
+  Job& job = test_job();
+  const fs::path before = fs::current_path();
+  on_root([&] { fs::create_directories(folder_); });
+  fs::current_path(folder_);
+  RunPlan plan;
+  plan.suite = "quick";
+  std::set<std::string> names;
+  for (int i = 0; i < 4; ++i) names.insert(make_default_folder(job, plan).first.string());
+  EXPECT_EQ(names.size(), 4u);
+  job.barrier();
+  for (const std::string& name : names) EXPECT_TRUE(fs::is_directory(name)) << name;
+  job.barrier();
+  fs::current_path(before);
 }
 
 TEST_F(RunFolders, AReportWithoutAPointCanBeResumed) {

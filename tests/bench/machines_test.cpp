@@ -36,6 +36,17 @@ TEST(Machines, WhatOneRankCannotTellItsMachineCannot) {
   EXPECT_EQ(Machines(ranks, 2).unclear_anywhere(), "numbers");
 }
 
+TEST(Machines, WhoComputesOnAGpuUsesNoOther) {
+  const Sight all{{"nvml:GPU-a", "nvml:GPU-b"}, {"nvml:GPU-a", "nvml:GPU-b"}, "numbers"};
+  const Sight used = used_of(all, "GPU-b");
+  EXPECT_EQ(used.visible, std::vector<std::string>{"nvml:GPU-b"});
+  EXPECT_EQ(used.addressable, all.addressable) << "it may ask the other";
+  EXPECT_EQ(used.unclear, "");
+  EXPECT_EQ(used_of(all, "").visible, all.visible) << "a CPU's";
+  EXPECT_EQ(used_of(all, "GPU-instance").visible, all.visible) << "of a name that is not the meter's";
+  EXPECT_EQ(used_of(all, "GPU-instance").unclear, "numbers");
+}
+
 TEST(Machines, HostsOfOneNameOnSeveralMachinesAreToldApart) {
   const auto on = [](const char* machine, const char* host) { return Sighted{machine, {}, {}, "", host}; };
   const std::vector<Sighted> ranks = {on("m", "node"), on("m", "node"), on("n", "node"), on("n", "other"),
@@ -58,11 +69,21 @@ TEST(Machines, NodesOfOneMachineShareAReaderAndOtherMachinesHaveTheirOwn) {
   EXPECT_EQ(other.visible_anywhere(), (Names{"a", "b", "c"}));
 }
 
+TEST(DeviceChoice, RanksThatAreShownDifferentGpusTakeTurnsAmongTheirLikes) {
+  // Two nodes of two groups with two GPUs each, ranks dealt out in turn: by the place on the node, both of a group
+  // would take the same one.
+  std::vector<std::string> shown;
+  for (const char* node : {"0: ", "1: "})
+    for (const char* gpus : {"0,1", "2,3", "0,1", "2,3"}) shown.push_back(std::string(node) + gpus);
+  for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(gpu_index(shown, rank, 2), rank % 4 / 2) << rank;
+}
+
 TEST(DeviceChoice, RanksOfANodeTakeItsGpusInTurn) {
-  EXPECT_EQ(gpu_index(0, 4), 0);
-  EXPECT_EQ(gpu_index(3, 4), 3);
-  EXPECT_EQ(gpu_index(5, 4), 1) << "more ranks than GPUs share them";
-  EXPECT_EQ(gpu_index(3, 1), 0) << "each task is shown its own";
+  const std::vector<std::string> same(6, "0: all");
+  EXPECT_EQ(gpu_index(same, 0, 4), 0);
+  EXPECT_EQ(gpu_index(same, 3, 4), 3);
+  EXPECT_EQ(gpu_index(same, 5, 4), 1) << "more ranks than GPUs share them";
+  EXPECT_EQ(gpu_index(same, 3, 1), 0) << "each task is shown its own";
   EXPECT_EQ(choose_device("reference").name, "reference");
 }
 

@@ -229,6 +229,20 @@ TEST_F(Folder, PartsKnowTheirPoints) {
   EXPECT_TRUE(parts[1].context);
 }
 
+TEST_F(Folder, ARecordThatAnEarlierPartListsAndNoLineHoldsIsNamed) {
+  Earlier earlier{start_of(report_of_two_nodes()), {}};
+  earlier.start.parts = {{earlier.start.program, {"a", "b"}, {}, earlier.start.context}};
+  for (const char* id : {"a", "b", "c"}) earlier.records.emplace_back().id = id;
+  earlier.records.erase(earlier.records.begin() + 1);
+  Report report;
+  report.parts = parts_of(earlier);
+  report.records = earlier.records;
+  for (const bool is_forced : {false, true})
+    EXPECT_EQ(unfit_records(report, is_forced),
+              "part 1 says it measured b, and records.jsonl has no such line: it was damaged: put back a whole one, or "
+              "start anew in another folder");
+}
+
 TEST_F(Folder, IsHeldByOneProcessUntilItEnds) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);

@@ -217,7 +217,7 @@ TEST(Search, WhatCannotBeSearchedIsRefused) {
   EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--max-slowdown", "120%"}), "a share below 1"));
   EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--kwh-price", "0.3"}), "--search cost"));
   EXPECT_TRUE(has(refusal({"--search", "cost", "--gpu-clock", "600,900"}), "--hour-price"));
-  EXPECT_TRUE(has(refusal({"--max-slowdown", "5%"}), "are for --search"));
+  EXPECT_TRUE(has(refusal({"--max-slowdown", "5%"}), "is for --search"));
 }
 
 }  // namespace

@@ -40,6 +40,35 @@ TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
   EXPECT_FALSE(has_journal());
 }
 
+// Over a grid of both: a limit that binds is the clock that it leaves, and the least joules lie inside, not at an edge.
+TEST_F(Sweep, TheOptimumOverClocksAndLimitsLiesInside) {
+  const Report report = run({{KnobKind::gpu_clock, {"600", "1080", "1980"}}, {KnobKind::gpu_power_limit, {"400", "650"}}});
+  ASSERT_EQ(report.records.size(), 6u);
+  std::map<std::pair<double, double>, double> joules;  // of a step, by clock and limit
+  for (const Record& record : report.records) {
+    SCOPED_TRACE(record.id);
+    EXPECT_EQ(record.verdict.status, "valid") << (record.verdict.reasons.empty() ? "" : record.verdict.reasons[0]);
+    const double mhz = record.setting.at("gpu_clock_mhz").accepted.value().number;
+    const double watts = record.setting.at("gpu_power_limit_w").accepted.value().number;
+    const double seen_mhz = record.setting.at("gpu_clock_mhz").observed.value().number;
+    const double per_step =
+        static_cast<double>(record.workload.global_batch) / record.summary.samples_per_j.at("device").value().value;
+    EXPECT_NEAR(per_step, expected_joules_per_step(gpus_.gpu(0), seen_mhz), 0.1 * per_step);
+    EXPECT_LE(record.setting.at("gpu_power_limit_w").observed.value().number, 1.05 * watts);
+    joules[{mhz, watts}] = per_step;
+  }
+  ASSERT_EQ(joules.size(), 6u);
+  for (const double limit : {400.0, 650.0}) {
+    EXPECT_LT((joules[{1080, limit}]), (joules[{600, limit}]));
+    EXPECT_LT((joules[{1080, limit}]), (joules[{1980, limit}]));
+  }
+  EXPECT_LT((joules[{1980, 400}]), 0.95 * (joules[{1980, 650}])) << "the limit binds where the clock is high";
+  EXPECT_NEAR((joules[{600, 400}]), (joules[{600, 650}]), (0.1 * joules[{600, 650}])) << "and not where it is low";
+  EXPECT_EQ(gpus_.gpu(0).lock_mhz, 0u);
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
+  EXPECT_FALSE(has_journal());
+}
+
 // Two ranks of a machine, and only the second can address the GPU: none is to speak for a kind that is the other's.
 TEST_F(Sweep, ARankIsNotAskedForKnobsThatAreAnothers) {
   const std::string gpu = "nvml:" + gpus_.gpu(0).uuid;
@@ -261,6 +290,7 @@ class LockedPackage : public powercap::CapAccess {
   int get_enabled(bool* value) override { return *value = true, 0; }
   int set_enabled(bool) override { return 0; }
   int get_maximum_uw(std::uint64_t* value) override { return *value = 205'000'000, 0; }
+  int get_minimum_uw(std::uint64_t*) override { return -ENODATA; }
   int get_energy_uj(std::uint64_t*) override { return -ENODATA; }
   int get_energy_range_uj(std::uint64_t*) override { return -ENODATA; }
 };

@@ -57,7 +57,7 @@ class ClockedSteps : public StepSource {
     if (paced_)
       gpus_.edit_all(
           [&](standin::State& state) { state.frozen_ns += static_cast<standin::Count>(nanoseconds.count()); });
-    return StepResult{4 - 1e-3 * ++steps_, 1, {}};
+    return StepResult{4 - 1e-3 * ++steps_, 1};
   }
   std::uint64_t planned_bytes() const override { return 0; }
   Clock::time_point now() const override { return paced_ ? now_ : Clock::now(); }

@@ -11,12 +11,9 @@
 
 #include "bench/train/interruption.hpp"
 #include "bench/train/outcome.hpp"
-#include "bench/train/run_point.hpp"
 #include "models/catalog/floors.hpp"
-#include "models/compute/registry.hpp"
-#include "results/convergence.hpp"
-#include "results/report_io.hpp"
 #include "results/to_target.hpp"
+#include "tests/bench/target_fixture.hpp"
 
 namespace tw {
 namespace {
@@ -36,7 +33,7 @@ class ScriptedSteps : public StepSource {
   StepResult step(const GradientSync&) override {
     ++steps_;
     if (during_) during_(config_.seed, steps_);
-    return {4 - 1e-3 * steps_, 1, {}};
+    return {4 - 1e-3 * steps_, 1};
   }
   EvaluationResult evaluate(std::uint64_t) override {
     const double metric = metric_(config_.seed, steps_);
@@ -56,28 +53,8 @@ class ScriptedSteps : public StepSource {
   int steps_ = 0;
 };
 
-class TargetRunTest : public testing::Test {
+class TargetRunTest : public TargetRuns {
  protected:
-  /// Runs the first point of a request, its task changed by `change`.
-  Record run(const std::string& model, const std::function<void(TaskDescription&)>& change,
-             const StepSourceFactory& steps, int seeds = 3) {
-    static Job job(nullptr, nullptr);  // one for each process
-    Request request;
-    request.axes.emplace_back().model = {model};
-    request.target = TargetRequest{.value = {}, .seed_count = seeds, .seeds = {}};
-    request.seed = 11;
-    RunPlan plan = make_plan(request, 1, "cpu");
-    change(*plan.points[0].task);
-    const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
-    const Machines machines(job);
-    EnergyWindow energy(job, machines);
-    Progress progress(false, 1, 0);
-    RunContext context{job, *device, plan, energy, progress, 25, "none asked for", {}, nullptr, {}, {}, steps};
-    Record record = run_point(context, plan.points[0]);
-    const Validation found = validate_record_lines(to_json_line(record) + "\n");
-    EXPECT_TRUE(found.violations.empty()) << found.violations.front();
-    return record;
-  }
   static StepSourceFactory scripted(ScriptedSteps::Script metric, ScriptedSteps::During during = {}) {
     return [metric, during](Device&, const TrainerConfig& config) {
       return std::make_unique<ScriptedSteps>(config, metric, during);
@@ -93,9 +70,6 @@ class TargetRunTest : public testing::Test {
     }
     set_interruption(false);
     return {};
-  }
-  static bool has(const Record& record, const char* flag) {
-    return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
   }
   static void short_intervals(TaskDescription& task) {
     task.evaluation_interval = 10;

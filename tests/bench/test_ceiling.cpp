@@ -54,7 +54,7 @@ void expect_accounts_for(const Ceiling& ceiling, const NetworkDescription& netwo
   EXPECT_NEAR(ceiling.flops_per_s * seconds / covered, 1, 1e-12);
 }
 
-void expect_unsupported(Device& device, const NetworkDescription& network, DType dtype) {
+void expect_unsupported(Device& device, const NetworkDescription& network, Precision dtype) {
   try {
     measure_ceiling(device, network, dtype, 1, 16, 0);
     ADD_FAILURE() << "measured what the device cannot do";
@@ -64,13 +64,13 @@ void expect_unsupported(Device& device, const NetworkDescription& network, DType
   }
 }
 
-class CeilingOn : public testing::TestWithParam<std::tuple<std::string, DType>> {};
+class CeilingOn : public testing::TestWithParam<std::tuple<std::string, Precision>> {};
 
 TEST_P(CeilingOn, AccountsForATransformerWithoutItsAttention) {
   const auto [name, dtype] = GetParam();
   const auto device = create_device(name, {});
   const NetworkDescription network = small_transformer();
-  if (!device->supports(Op::linear_forward, dtype)) {
+  if (!device->supports(Op::linear_forward, storage(dtype))) {
     expect_unsupported(*device, network, dtype);
     return;
   }
@@ -85,7 +85,7 @@ TEST_P(CeilingOn, AccountsForAConvolutionNetwork) {
   const auto [name, dtype] = GetParam();
   const auto device = create_device(name, {});
   const NetworkDescription network = small_resnet();
-  if (!device->supports(Op::convolution_forward, dtype)) {
+  if (!device->supports(Op::convolution_forward, storage(dtype))) {
     expect_unsupported(*device, network, dtype);
     return;
   }
@@ -99,7 +99,7 @@ TEST_P(CeilingOn, TimesTheWaysOfAnEarlierOneAgain) {
   const auto [name, dtype] = GetParam();
   const auto device = create_device(name, {});
   const NetworkDescription network = small_transformer();
-  if (!device->supports(Op::linear_forward, dtype)) return;
+  if (!device->supports(Op::linear_forward, storage(dtype))) return;
   const Ceiling before = measure_ceiling(*device, network, dtype, 1, 16, 0);
   const auto ways_of = [](const Ceiling& ceiling) {
     std::vector<std::string> ways;
@@ -123,11 +123,11 @@ TEST_P(CeilingOn, TimesTheWaysOfAnEarlierOneAgain) {
 }
 
 TEST(CeilingBytes, BoundWhatTheTimingAllocates) {
-  for (const DType dtype : {DType::float32, DType::bf16})
+  for (const Precision dtype : {Precision::float32, Precision::bf16})
     for (const bool transformer : {true, false})
       for (const int threads : {1, 2}) {
         const auto device = create_device("cpu", {.threads = threads});
-        if (!device->supports(Op::linear_forward, dtype)) continue;
+        if (!device->supports(Op::linear_forward, storage(dtype))) continue;
         const NetworkDescription network = transformer ? small_transformer() : find_network("resnet-tiny");
         const std::int64_t micro_batch = 16, seq_len = transformer ? 32 : 0;
         measure_ceiling(*device, network, dtype, micro_batch, seq_len, 0);
@@ -140,7 +140,7 @@ TEST(CeilingBytes, BoundWhatTheTimingAllocates) {
 
 INSTANTIATE_TEST_SUITE_P(Hosts, CeilingOn,
                          testing::Combine(testing::Values(std::string("reference"), std::string("cpu")),
-                                          testing::Values(DType::float32, DType::bf16)),
+                                          testing::Values(Precision::float32, Precision::bf16)),
                          [](const auto& parameters) {
                            return std::string(std::get<0>(parameters.param)) + "_" +
                                   std::string(to_string(std::get<1>(parameters.param)));

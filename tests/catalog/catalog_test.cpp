@@ -56,11 +56,22 @@ TEST(Catalog, TokenFlopsFollowTheRule) {
 TEST(Catalog, ImageFlopsFollowTheRule) {
   const NetworkDescription network = find_network("resnet-50");
   double forward_multiply_adds = 0;
-  for (const Product& p : products(network, 1, 0)) forward_multiply_adds += p.flops() / 2 / (p.backward_input ? 3 : 2);
+  for (const Product& p : products(network, 1, 0)) forward_multiply_adds += p.forward_flops() / 2;
   EXPECT_NEAR(forward_multiply_adds / 1e9, 4.089, 0.0005);
   EXPECT_NEAR(model_flops_per_sample(network, 0) / 1e9, 24.30, 0.005);
   const double first_layer = 2.0 * 112 * 112 * 64 * 7 * 7 * 3;
   EXPECT_DOUBLE_EQ(model_flops_per_sample(network, 0), 6 * forward_multiply_adds - first_layer);
+  // Computed again: forward of everything but the head, 2048 → 1000; of the stem and the first bottleneck, which has a
+  // projection; of nothing.
+  EXPECT_EQ(layer_count(network), 16);
+  EXPECT_DOUBLE_EQ(recomputed_flops_per_sample(network, 0, 16), 2 * forward_multiply_adds - 2.0 * 2048 * 1000);
+  EXPECT_DOUBLE_EQ(recomputed_flops_per_sample(network, 0, 1),
+                   first_layer + 2.0 * 56 * 56 * (64 * 256 + 64 * 64 + 9 * 64 * 64 + 64 * 256));
+  EXPECT_EQ(recomputed_flops_per_sample(network, 0, 0), 0);
+  const NetworkDescription gpt2 = find_network("gpt2-124m");
+  EXPECT_EQ(layer_count(gpt2), 12);
+  EXPECT_DOUBLE_EQ(recomputed_flops_per_sample(gpt2, 1024, 3), 3.0 * 1024 * (24.0 * 768 * 768 + 2.0 * 1024 * 768));
+  EXPECT_DOUBLE_EQ(recomputed_flops_per_sample(gpt2, 1024, 12), 4 * recomputed_flops_per_sample(gpt2, 1024, 3));
 }
 
 TEST(Catalog, ProductsAddUpToTheModelFlops) {

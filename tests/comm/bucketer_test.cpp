@@ -161,26 +161,54 @@ TEST(BucketerBeside, OrdersTheStreamsAndNeverMakesTheHostWait) {
     bucketer.ready(recorder.compute, values.tensor(), 0, 200);
     EXPECT_EQ(recorder.take(), Log{});
     bucketer.ready(recorder.compute, values.tensor(), 200, 400);
-    const Log times = step == 0 ? Log{} : Log{"time from 1 to 2"};  // of the step before
-    Log expected = times;
-    for (const char* line : {"compute marks 0", "side waits for 0", "side marks 1", "side reduces 400", "side marks 2"})
-      expected.emplace_back(line);
-    EXPECT_EQ(recorder.take(), expected) << "a full bucket starts during backward";
+    const auto name = [step](int event) { return std::to_string(6 * step + event); };  // none waits to be read again
+    EXPECT_EQ(recorder.take(), (Log{"compute marks " + name(0), "side waits for " + name(0), "side marks " + name(1),
+                                    "side reduces 400", "side marks " + name(2)}))
+        << "a full bucket starts during backward";
     bucketer.ready(recorder.compute, values.tensor(), 400, 500);
     bucketer.finish(recorder.compute, values.tensor());
-    expected = step == 0 ? Log{} : Log{"time from 4 to 5"};
-    for (const char* line : {"compute marks 3", "side waits for 3", "side marks 4", "side reduces 100", "side marks 5",
-                             "compute waits for 5"})
-      expected.emplace_back(line);
-    EXPECT_EQ(recorder.take(), expected);
+    EXPECT_EQ(recorder.take(), (Log{"compute marks " + name(3), "side waits for " + name(3), "side marks " + name(4),
+                                    "side reduces 100", "side marks " + name(5), "compute waits for " + name(5)}));
   }
   const BucketStatistics statistics = bucketer.take_statistics();
   EXPECT_EQ(statistics.collectives, 4);
   EXPECT_EQ(statistics.bytes, 2 * count * 4);
   EXPECT_EQ(statistics.seconds, 1.0);
+  EXPECT_EQ(recorder.take(), (Log{"time from 1 to 2", "time from 4 to 5", "time from 7 to 8", "time from 10 to 11"}));
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < count; ++i) wrong += values[i] != 4;
   EXPECT_EQ(wrong, 0) << "each element is summed once a step";
+}
+
+TEST(BucketerBeside, TimesAreReadLateAndOfTheOldest) {
+  Guarded<float> values(300, 1);
+  SideRecorder recorder;
+  recorder.base = values.data();
+  Bucketer bucketer(recorder, 4);
+  for (int i = 0; i < 1024; ++i) bucketer.finish(recorder.compute, values.tensor().slice(0, {1}));
+  for (const std::string& line : recorder.take()) EXPECT_NE(line.substr(0, 9), "time from") << line;
+  bucketer.finish(recorder.compute, values.tensor().slice(0, {1}));
+  EXPECT_EQ(recorder.take().front(), "time from 1 to 2");
+}
+
+TEST(Bucketer, PiecesAreBucketsWhereTheseStartDuringBackward) {
+  SideRecorder beside;
+  EXPECT_EQ(Bucketer(beside, 400).piece_bytes(), 400);
+  Recorder blocking;
+  EXPECT_GT(Bucketer(blocking, 400).piece_bytes(), std::int64_t{1} << 60) << "all leaves at the end";
+  EXPECT_EQ(Bucketer(blocking, 400, Bucketer::Start::when_full).piece_bytes(), 400);
+}
+
+TEST(Bucketer, OneRankWaitsForNobody) {
+  if (test_job().size() > 1) return;
+  const auto self = create_communicator("self", test_job(), host_device());
+  Guarded<float> values(100, 1);
+  HostStream stream;
+  Bucketer bucketer(*self, 40);
+  bucketer.ready(stream, values.tensor(), 0, 100);
+  bucketer.finish(stream, values.tensor());
+  EXPECT_EQ(stream.waits, 0);
+  EXPECT_EQ(bucketer.take_statistics().bytes, 400);
 }
 
 TEST(BucketerOverRanks, LeavesTheSumOnEveryRank) {

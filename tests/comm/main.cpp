@@ -50,6 +50,19 @@ int run_scenario(Job& job, const char* name) {
     std::this_thread::sleep_for(std::chrono::minutes(1));  // as a host that waits for a stream
     return 0;
   }
+  if (std::strcmp(name, "nccl_returns_a_lost_peer") == 0) {  // before the watch over the communicator sees it
+    try {
+      FakeGpu gpu("GPU-" + std::to_string(job.rank()), FakeGpu::Memory::open);
+      const auto communicator = create_communicator("nccl", job, gpu);
+      HostStream stream;
+      float value = 1;
+      communicator->all_reduce(stream, {&value, DType::float32, {1}}, Reduction::sum);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d: %s\n", job.rank(), error.what());
+      job.abort(3);
+    }
+    return 0;
+  }
   std::fprintf(stderr, "unknown scenario %s\n", name);
   return 99;
 }

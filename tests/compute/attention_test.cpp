@@ -20,7 +20,7 @@ Case attention(const AttentionShape& s, bool backward, double scale) {
   return [=](Lab& lab) {
     const auto plan = lab.device.plan(s);
     const Tensor qkv = lab.in(s.dtype, packed(s), normal(packed(s).count(), 1, scale));
-    const Tensor y = lab.out("out", s.dtype, out(s), s.dtype == DType::bf16 ? 1 : -1);
+    const Tensor y = lab.out("out", s.dtype, out(s), is_half(s.dtype) ? 1 : -1);
     const Tensor log_sum_exp = lab.out("log_sum_exp", DType::float32, rows(s), 0);
     plan->forward(*lab.stream, {.qkv = qkv, .out = y, .log_sum_exp = log_sum_exp});
     if (!backward) return;

@@ -78,5 +78,23 @@ TEST_P(Elementwise, CastRoundsToNearestEven) {
   }
 }
 
+TEST_P(Elementwise, CastsOfFp16AreThoseOfTheFormula) {
+  if (dtype() != DType::fp16) return;
+  TW_NEEDS(Op::cast);
+  Floats x = normal(1000, 1);
+  for (const float value :
+       {65504.0f, 65520.0f, -1e30f, 0x1p-24f, 0x1p-25f, 3 * 0x1p-25f, 1 + 0x1p-11f, 1 + 3 * 0x1p-11f, -0.0f}) {
+    x.push_back(value);
+  }
+  Lab lab(device());
+  const Dims s{static_cast<std::int64_t>(x.size())};
+  const Tensor narrow = lab.out("narrow", DType::fp16, s), wide = lab.out("wide", DType::float32, s);
+  device().cast(*lab.stream, {lab.in(DType::float32, s, x), narrow});
+  device().cast(*lab.stream, {narrow, wide});
+  const Floats back = lab.read(wide);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(back[i], to_float(to_fp16(x[i]))) << x[i];
+  lab.finish();
+}
+
 }  // namespace
 }  // namespace tw::test

@@ -1,5 +1,6 @@
 // Scalar formulas and rounding, which all devices share. Host only.
 #include "models/compute/formulas.hpp"
+#include "models/compute/fp8.hpp"
 
 #include <gtest/gtest.h>
 
@@ -87,6 +88,91 @@ TEST(Rounding, ReferenceRoundsOnce) {
   EXPECT_EQ(to_float(reference::round_to_bf16(1e-300)), 0.0f);
   EXPECT_TRUE(std::isnan(to_float(reference::round_to_bf16(std::nan("")))));
   for (const float v : normal(10000, 2)) EXPECT_EQ(to_float(reference::round_to_bf16(v)), to_float(to_bf16(v)));
+}
+
+TEST(Rounding, Fp16IsTheCompilersOwn) {
+  // Every fp16, and what lies around and between neighbours.
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const fp16 value{static_cast<std::uint16_t>(bits)};
+    const float wide = to_float(value);
+    const auto want = static_cast<float>(std::bit_cast<_Float16>(value.bits));
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(wide)) << bits;
+      EXPECT_TRUE(std::isnan(to_float(to_fp16(wide)))) << bits;
+      continue;
+    }
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(wide), std::bit_cast<std::uint32_t>(want)) << bits;
+    ASSERT_EQ(to_fp16(wide).bits, bits);
+    const float next = to_float(fp16{static_cast<std::uint16_t>(bits + 1)});
+    if (!std::isfinite(wide) || !std::isfinite(next)) continue;
+    const float middle = wide + (next - wide) / 2;
+    for (const float x : {middle, std::nextafter(middle, wide), std::nextafter(middle, next)}) {
+      ASSERT_EQ(to_fp16(x).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(x))) << x;
+    }
+  }
+  for (const float x : {65519.996f, 65520.0f, 1e30f, -1e30f, 1e-30f, -1e-30f, 0x1p-25f, 0x1.000002p-25f}) {
+    EXPECT_EQ(to_fp16(x).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(x))) << x;
+  }
+}
+
+/// Nearest value of F by search, ties to the even bit pattern.
+template <class F>
+int nearest_fp8(float x) {
+  int best = 0;
+  for (int bits = 1; bits < 0x80; ++bits) {
+    const float value = fp8_to_float(F{static_cast<std::uint8_t>(bits)});
+    if (!std::isfinite(value)) continue;
+    const double now = std::fabs(static_cast<double>(fp8_to_float(F{static_cast<std::uint8_t>(best)})) - x),
+                 other = std::fabs(static_cast<double>(value) - x);
+    if (other < now || (other == now && bits % 2 == 0)) best = bits;
+  }
+  return best;
+}
+
+template <class F>
+void expect_fp8() {
+  for (int bits = 0; bits < 0x7f; ++bits) {
+    const float value = fp8_to_float(F{static_cast<std::uint8_t>(bits)});
+    if (!std::isfinite(value)) continue;
+    EXPECT_EQ(static_cast<int>(to_fp8<F>(value).bits), bits);
+    EXPECT_EQ(static_cast<int>(to_fp8<F>(-value).bits), bits | 0x80);
+    for (const float factor : {1.01f, 1.03f, 1.0625f, 1.125f, 1.24f}) {
+      const float x = value * factor;
+      EXPECT_EQ(static_cast<int>(to_fp8<F>(x).bits), nearest_fp8<F>(x)) << x;
+    }
+  }
+  const float largest = F::largest;
+  for (const float beyond : {largest * 1.001f, largest * 100, std::numeric_limits<float>::infinity()}) {
+    EXPECT_EQ(fp8_to_float(to_fp8<F>(beyond)), largest) << "saturates";
+    EXPECT_EQ(fp8_to_float(to_fp8<F>(-beyond)), -largest);
+  }
+  EXPECT_TRUE(std::isnan(fp8_to_float(to_fp8<F>(std::nanf("")))));
+}
+
+TEST(Rounding, Fp8) {
+  expect_fp8<e4m3>();
+  expect_fp8<e5m2>();
+  EXPECT_EQ(fp8_to_float(e4m3{0x01}), 0x1p-9f);
+  EXPECT_EQ(fp8_to_float(e4m3{0x7e}), 448.0f);
+  EXPECT_EQ(fp8_to_float(e5m2{0x01}), 0x1p-16f);
+  EXPECT_EQ(fp8_to_float(e5m2{0x7b}), 57344.0f);
+}
+
+TEST(Rounding, Fp8ScaleFollowsTheGreatestOfItsCalls) {
+  Fp8Scale scale;
+  const auto call = [&](float greatest) {
+    scale.greatest = std::bit_cast<std::uint32_t>(greatest);
+    formula::next_fp8_scale(scale, e4m3::largest);
+    return scale.scale;
+  };
+  EXPECT_EQ(call(0), 1.0f);
+  EXPECT_EQ(call(3.5f), 128.0f);  // 448 / 3.5, exact
+  EXPECT_EQ(call(3.6f), 64.0f);   // the power of two below
+  EXPECT_EQ(call(100.0f), 4.0f);
+  for (int i = 0; i < Fp8Scale::length - 1; ++i) EXPECT_EQ(call(3.5f), 4.0f) << i;
+  EXPECT_EQ(call(3.5f), 128.0f) << "the 17th call has forgotten";
+  EXPECT_EQ(call(std::numeric_limits<float>::infinity()), 128.0f);
+  EXPECT_EQ(scale.inverse, 1 / 128.0f);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Layer norm with its fused residual.
 #include <cmath>
 
+#include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
@@ -43,7 +44,7 @@ Case backward(DType type, const Dims& s, Residual residual, bool accumulate) {
     for (std::int64_t i = 0; i < s[0]; ++i) {  // of the values as stored
       double sum = 0, squares = 0;
       for (std::int64_t j = 0; j < s[1]; ++j) {
-        const double value = type == DType::bf16 ? to_float(to_bf16(x[i * s[1] + j])) : x[i * s[1] + j];
+        const double value = as_stored(type, x[i * s[1] + j]);
         sum += value;
         squares += value * value;
       }
@@ -104,7 +105,7 @@ TEST_P(LayerNorm, ForwardKeepsTheVarianceOfValuesFarFromZero) {
   const std::vector<Output> got = run_on(device(), far), want = run_on(reference_device(), far);
   const double half_unit_of_mean = 1024 * 0x1p-24;
   for (std::size_t i = 0; i < want[0].values.size(); ++i) {
-    EXPECT_NEAR(got[0].values[i], want[0].values[i], dtype() == DType::bf16 ? 0x1p-6 : 4 * half_unit_of_mean);
+    EXPECT_NEAR(got[0].values[i], want[0].values[i], is_half(dtype()) ? 0x1p-6 : 4 * half_unit_of_mean);
   }
   for (std::size_t i = 0; i < want[2].values.size(); ++i) EXPECT_NEAR(got[2].values[i] / want[2].values[i], 1, 1e-5);
 }

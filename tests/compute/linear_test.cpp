@@ -1,4 +1,5 @@
 // Linear layers: exact on integers, against the reference on random data, refresh.
+#include "models/compute/error.hpp"
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
@@ -161,6 +162,117 @@ TEST_P(Linear, FollowsTheWeightAfterRefresh) {
     compare(device(), Op::linear_forward, dtype(), changed, Exactness::exact);
     const std::vector<Output> outputs = run_on(device(), changed);
     EXPECT_NE(outputs[0].bytes, outputs[2].bytes);
+  }
+}
+
+/// Forward twice, both gradients twice: with fp8 the second round goes by the scale that the first has left.
+Case with_math(DType type, Math math, Sizes s, bool gelu) {
+  return [=](Lab& lab) {
+    const Dims in{s.rows, s.in}, out{s.rows, s.out}, matrix{s.out, s.in};
+    LinearShape shape{s.rows, s.in, s.out, type, gelu ? Activation::gelu : Activation::none};
+    shape.math = math;
+    const auto plan = lab.device.plan(shape);
+    plan->bind(lab.in(type, matrix, normal(matrix.count(), 2, 0.02)));
+    plan->refresh(*lab.stream);
+    const Tensor bias = lab.in(type, {s.out}, normal(s.out, 3)), pre_in = lab.in(type, in, normal(in.count(), 9));
+    const Tensor d_weight = lab.in_out("d_weight", DType::float32, matrix, normal(matrix.count(), 7));
+    const Tensor d_bias = lab.in_out("d_bias", DType::float32, {s.out}, normal(s.out, 8));
+    for (const std::uint64_t round : {0, 1}) {
+      const double size = round == 0 ? 1 : 3;  // beyond the first round's range: some saturate
+      const Tensor x = lab.in(type, in, normal(in.count(), 10 + round, size)),
+                   dy = lab.in(type, out, normal(out.count(), 20 + round, 1e-3 * size));
+      LinearForward forward{.x = x, .bias = bias, .y = lab.out("y", type, out)};
+      if (gelu) forward.pre_activation = lab.out("pre_activation", type, out, 0);
+      plan->forward(*lab.stream, forward);
+      plan->backward_input(*lab.stream,
+                           {.dy = dy, .input_pre_activation = gelu ? pre_in : Tensor{}, .dx = lab.out("dx", type, in)});
+      plan->backward_weights(*lab.stream,
+                             {.x = x, .dy = dy, .d_weight = d_weight, .d_bias = d_bias, .accumulate = true});
+    }
+  };
+}
+
+void expect_math(Device& device, DType type, Math math, const std::vector<Sizes>& sizes) {
+  if (const std::string why = device.why_no_math(math); !why.empty()) {
+    LinearShape shape{16, 16, 16, type};
+    shape.math = math;
+    try {
+      device.plan(shape);
+      ADD_FAILURE() << "there is a plan, but: " << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.failure(), Failure::unsupported);
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+    }
+    return;
+  }
+  for (const Sizes s : sizes) {
+    SCOPED_TRACE(text(s));
+    for (const bool gelu : {false, true}) {
+      compare(device, Op::linear_forward, type, with_math(type, math, s, gelu));
+    }
+  }
+}
+
+TEST_P(Linear, Tf32FollowsReference) {
+  if (dtype() != DType::float32) return;  // tf32 is how float32 is multiplied
+  TW_NEEDS(Op::linear_forward);
+  expect_math(device(), DType::float32, Math::tf32, {{3, 17, 31}, {33, 127, 17}, {64, 128, 96}});
+}
+
+TEST_P(Linear, Fp8FollowsReference) {
+  if (dtype() != DType::bf16) return;  // fp8 is how bf16 is multiplied
+  TW_NEEDS(Op::linear_forward);
+  expect_math(device(), DType::bf16, Math::fp8, {{16, 16, 16}, {32, 80, 48}, {80, 128, 144}});
+}
+
+TEST_P(Linear, Fp8ScalesFollowOnlyTheCallsThatSaySo) {
+  if (dtype() != DType::bf16) return;  // fp8 is how bf16 is multiplied
+  TW_NEEDS(Op::linear_forward);
+  if (!device().why_no_math(Math::fp8).empty()) return;  // Fp8FollowsReference says so
+  const std::int64_t rows = 32, in = 48, out = 16;
+  const auto run = [&](bool others) {
+    return run_on(device(), [&](Lab& lab) {
+      LinearShape shape{rows, in, out, dtype()};
+      shape.math = Math::fp8;
+      const auto plan = lab.device.plan(shape);
+      plan->bind(lab.in(dtype(), {out, in}, normal(out * in, 2, 0.02)));
+      plan->refresh(*lab.stream);
+      const auto forward = [&](std::uint64_t seed, double size, const char* name, bool follows) {
+        plan->forward(*lab.stream, {.x = lab.in(dtype(), {rows, in}, normal(rows * in, seed, size)),
+                                    .y = lab.out(name, dtype(), {rows, out}),
+                                    .follows = follows});
+      };
+      if (others) forward(3, 1000, "in front", false);
+      forward(4, 1, "first", true);
+      if (others) forward(4, 1, "first again", false);
+      if (others) forward(5, 1000, "between", false);
+      forward(6, 3, "second", true);
+      if (others) forward(6, 3, "second again", false);
+      forward(7, 1, "third", true);
+    });
+  };
+  const std::vector<Output> alone = run(false), with = run(true);
+  ASSERT_EQ(alone.size(), 3u);
+  ASSERT_EQ(with.size(), 7u);
+  EXPECT_TRUE(with[1].bytes == alone[0].bytes);
+  EXPECT_TRUE(with[2].bytes == alone[0].bytes) << "recomputed";
+  EXPECT_TRUE(with[4].bytes == alone[1].bytes);
+  EXPECT_TRUE(with[5].bytes == alone[1].bytes) << "recomputed";
+  EXPECT_TRUE(with[6].bytes == alone[2].bytes);
+}
+
+TEST_P(Linear, MathIsOfItsDtype) {
+  TW_NEEDS(Op::linear_forward);
+  for (const Math math : {Math::tf32, Math::fp8}) {
+    if (dtype() == (math == Math::tf32 ? DType::float32 : DType::bf16)) continue;
+    LinearShape shape{16, 16, 16, dtype()};
+    shape.math = math;
+    try {
+      device().plan(shape);
+      ADD_FAILURE() << to_string(math);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.failure(), Failure::usage) << error.what();
+    }
   }
 }
 

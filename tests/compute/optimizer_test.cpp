@@ -1,6 +1,9 @@
 // Global norm, AdamW and SGD on the flat buffers.
 #include <cmath>
+#include <limits>
 
+#include "models/compute/formulas.hpp"
+#include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
@@ -8,7 +11,7 @@ namespace {
 
 TW_DEVICE_SUITE(Optimizer);
 
-/// In this suite the dtype says whether there is a bf16 copy of the weights. Two segments with a gap, and a tail:
+/// In this suite the dtype says whether there is a copy of the weights in half. Two segments with a gap, and a tail:
 /// padding.
 struct Layout {
   std::int64_t count;
@@ -22,12 +25,12 @@ const std::vector<Layout> layouts = {{1, {{0, 1, 0.1f}}},
 
 const StepScalars step{1e-2f, 1 - 0.9f * 0.9f * 0.9f, 0.004f, 0.25f, 0.5f, 7.0f};
 
-Case adamw(const Layout& layout, bool narrow, int steps) {
+Case adamw(const Layout& layout, DType weights, int steps) {
   return [=](Lab& lab) {
     const Dims s{layout.count};
     AdamW args;
     args.master = lab.in_out("master", DType::float32, s, normal(s.count(), 1));
-    if (narrow) args.weights = lab.in_out("weights", DType::bf16, s, normal(s.count(), 6));
+    if (is_half(weights)) args.weights = lab.in_out("weights", weights, s, normal(s.count(), 6));
     args.gradient = lab.in(DType::float32, s, normal(s.count(), 2));
     args.first_moment = lab.in_out("first_moment", DType::float32, s, normal(s.count(), 3, 0.1));
     args.second_moment = lab.in_out("second_moment", DType::float32, s, uniform(s.count(), 4, 0, 0.1));
@@ -38,12 +41,12 @@ Case adamw(const Layout& layout, bool narrow, int steps) {
   };
 }
 
-Case sgd(const Layout& layout, bool narrow) {
+Case sgd(const Layout& layout, DType weights) {
   return [=](Lab& lab) {
     const Dims s{layout.count};
     Sgd args;
     args.master = lab.in_out("master", DType::float32, s, normal(s.count(), 1));
-    if (narrow) args.weights = lab.in_out("weights", DType::bf16, s, normal(s.count(), 6));
+    if (is_half(weights)) args.weights = lab.in_out("weights", weights, s, normal(s.count(), 6));
     args.gradient = lab.in(DType::float32, s, normal(s.count(), 2));
     args.momentum_buffer = lab.in_out("momentum_buffer", DType::float32, s, normal(s.count(), 3));
     args.segments = lab.segments(layout.segments);
@@ -54,7 +57,7 @@ Case sgd(const Layout& layout, bool narrow) {
 }
 
 /// The copy is the rounded master, bit for bit; elements outside the segments are as they were.
-void check_copy_and_padding(Device& device, const Layout& layout, const Case& run, bool narrow) {
+void check_copy_and_padding(Device& device, const Layout& layout, const Case& run, DType weights) {
   const std::vector<Output> outputs = run_on(device, run);
   const Floats master_before = normal(layout.count, 1), weights_before = normal(layout.count, 6);
   int changed = 0;
@@ -66,8 +69,8 @@ void check_copy_and_padding(Device& device, const Layout& layout, const Case& ru
     if (!inside) {
       EXPECT_EQ(master, master_before[i]) << i;
     }
-    if (narrow) {
-      EXPECT_EQ(outputs[1].values[i], to_float(to_bf16(inside ? master : weights_before[i]))) << i;
+    if (is_half(weights)) {
+      EXPECT_EQ(outputs[1].values[i], as_stored(weights, inside ? master : weights_before[i])) << i;
     }
   }
   EXPECT_GT(changed, 0);
@@ -77,9 +80,8 @@ TEST_P(Optimizer, AdamW) {
   TW_NEEDS(Op::adamw);
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(layout.count);
-    const bool narrow = dtype() == DType::bf16;
-    compare(device(), Op::adamw, dtype(), adamw(layout, narrow, 1));
-    check_copy_and_padding(device(), layout, adamw(layout, narrow, 1), narrow);
+    compare(device(), Op::adamw, dtype(), adamw(layout, dtype(), 1));
+    check_copy_and_padding(device(), layout, adamw(layout, dtype(), 1), dtype());
   }
 }
 
@@ -87,9 +89,8 @@ TEST_P(Optimizer, Sgd) {
   TW_NEEDS(Op::sgd);
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(layout.count);
-    const bool narrow = dtype() == DType::bf16;
-    compare(device(), Op::sgd, dtype(), sgd(layout, narrow));
-    check_copy_and_padding(device(), layout, sgd(layout, narrow), narrow);
+    compare(device(), Op::sgd, dtype(), sgd(layout, dtype()));
+    check_copy_and_padding(device(), layout, sgd(layout, dtype()), dtype());
   }
 }
 
@@ -142,7 +143,8 @@ TEST_P(Optimizer, GlobalNorm) {
     Lab lab(device());
     device().global_norm(*lab.stream,
                          {lab.in(DType::float32, {2}, {3, -4}), lab.scalars({0.1f, 0.2f, 0.3f, 0.5f, 9, 9}), max_norm});
-    EXPECT_EQ(lab.finish()[0].values, (Floats{0.1f, 0.2f, 0.3f, 0.5f, max_norm == 1.0f ? 0.4f : 1.0f, 2.5f}));
+    EXPECT_EQ(lab.finish()[0].values,
+              (Floats{0.1f, 0.2f, 0.3f, 0.5f, max_norm == 1.0f ? 0.4f : 1.0f, 2.5f, 1, 0, 0, 0, 0}));
   }
 }
 
@@ -155,6 +157,114 @@ TEST_P(Optimizer, GlobalNormOfHugeAndTinyGradients) {
                          {lab.in(DType::float32, {400}, Floats(400, size)), lab.scalars({0, 1, 1, 1, 1, 0}), 0});
     EXPECT_NEAR(lab.finish()[0].values[5] / (20 * size), 1, 1e-6);
   }
+}
+
+TEST_P(Optimizer, LossScaleIsTakenOut) {
+  TW_NEEDS(Op::adamw);
+  // The scale is a power of two: a scaled gradient and its scale give the very bits of the plain gradient.
+  const Dims s{1023};
+  const DecaySegment all{0, 1023, 0.1f};
+  std::vector<std::vector<Output>> outputs;
+  for (const float scale : {1.0f, 1024.0f}) {
+    outputs.push_back(run_on(device(), [&](Lab& lab) {
+      Floats g = normal(s.count(), 2);
+      for (float& value : g) value *= scale;
+      StepScalars scalars = step;
+      scalars.loss_scale = scale;
+      StepScalars* on_device = lab.scalars(scalars);
+      const Tensor gradient = lab.in(DType::float32, s, g);
+      lab.device.global_norm(*lab.stream, {gradient, on_device, 1.0f});
+      lab.device.adamw(*lab.stream, {.master = lab.in_out("master", DType::float32, s, normal(s.count(), 1)),
+                                     .gradient = gradient,
+                                     .first_moment = lab.in_out("m", DType::float32, s, normal(s.count(), 3, 0.1)),
+                                     .second_moment = lab.in_out("v", DType::float32, s, uniform(s.count(), 4, 0, 0.1)),
+                                     .segments = lab.segments({all}),
+                                     .segment_count = 1,
+                                     .scalars = on_device});
+    }));
+  }
+  EXPECT_EQ(outputs[0][0].values[5], outputs[1][0].values[5]) << "the norm is of the gradient without the scale";
+  for (std::size_t i = 1; i < outputs[0].size(); ++i) EXPECT_EQ(outputs[0][i].bytes, outputs[1][i].bytes);
+}
+
+TEST_P(Optimizer, AStepThatIsNotFiniteChangesNothing) {
+  TW_NEEDS(Op::adamw);
+  TW_NEEDS(Op::sgd);
+  const Dims s{1000};
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    for (const bool find : {true, false}) {
+      Lab lab(device());
+      Floats g = normal(s.count(), 2);
+      g[777] = bad;
+      const Tensor gradient = lab.in(DType::float32, s, g);
+      const Floats before = normal(s.count(), 1);
+      const Tensor master = lab.in_out("master", DType::float32, s, before),
+                   m = lab.in_out("m", DType::float32, s, before),
+                   v = lab.in_out("v", DType::float32, s, uniform(s.count(), 4, 0, 0.1)),
+                   other = lab.in_out("other", DType::float32, s, before),
+                   mu = lab.in_out("mu", DType::float32, s, before);
+      const Tensor weights = is_half(dtype()) ? lab.in_out("weights", dtype(), s, before) : Tensor{};
+      const Floats weights_before = weights ? lab.read(weights) : Floats{};
+      StepScalars* scalars = lab.scalars(step);
+      const DecaySegment* segments = lab.segments({{0, 1000, 0.1f}});
+      device().global_norm(*lab.stream, {gradient, scalars, 1.0f, find});
+      device().adamw(*lab.stream, {master, weights, gradient, m, v, segments, 1, scalars});
+      device().sgd(*lab.stream, {other, {}, gradient, mu, segments, 1, scalars});
+      if (find) {
+        for (const Tensor& state : {master, m, other, mu}) EXPECT_EQ(lab.read(state), before);
+        if (weights) {
+          EXPECT_EQ(lab.read(weights), weights_before);
+        }
+      } else {
+        EXPECT_FALSE(std::isfinite(lab.read(master)[777])) << "a run that diverges must show it";
+        EXPECT_FALSE(std::isfinite(lab.read(other)[777]));
+      }
+    }
+  }
+}
+
+/// The scalars of a Lab as integers where they are.
+StepScalars scalars_of(Device& device, Lab& lab, const StepScalars* scalars) {
+  StepScalars read;
+  device.copy_to_host(*lab.stream, &read, scalars, sizeof read);
+  lab.stream->synchronize();
+  return read;
+}
+
+TEST_P(Optimizer, LossScaleFollowsItsRule) {
+  if (!device().supports(Op::loss_scale, DType::fp16)) {
+    EXPECT_FALSE(device().why_unsupported(Precision::fp16).empty());
+    return;
+  }
+  Lab lab(device());
+  StepScalars start;
+  start.loss_scale = 8;
+  StepScalars* scalars = lab.scalars(start);
+  const auto bad = lab.in(DType::float32, {2}, {1, std::numeric_limits<float>::infinity()}),
+             good = lab.in(DType::float32, {2}, {1, 2});
+  const auto run = [&](const Tensor& gradient) {
+    device().global_norm(*lab.stream, {gradient, scalars, 0, true});
+    device().update_loss_scale(*lab.stream, {scalars, 3, 0.5f, 0.25f});
+    return scalars_of(device(), lab, scalars);
+  };
+  StepScalars got = run(bad);
+  EXPECT_EQ(got.loss_scale, 4);
+  EXPECT_EQ(got.skipped_steps, 1);
+  EXPECT_EQ(got.taken_steps, 0);
+  EXPECT_EQ(got.found_non_finite, 0) << "it is of one step";
+  EXPECT_EQ(got.bias_correction1, 0.5f) << "the step was none of the optimizer's";
+  for (const int taken : {1, 2, 3}) {
+    got = run(good);
+    EXPECT_EQ(got.loss_scale, taken == 3 ? 8 : 4);
+    EXPECT_EQ(got.good_steps, taken % 3);
+    EXPECT_EQ(got.taken_steps, taken);
+    EXPECT_EQ(got.bias_correction1, static_cast<float>(1 - std::pow(0.5, taken + 1)));
+    EXPECT_EQ(got.bias_correction2, static_cast<float>(1 - std::pow(0.25, taken + 1)));
+  }
+  for (int i = 0; i < 6; ++i) got = run(bad);
+  EXPECT_EQ(got.loss_scale, 1) << "not below 1";
+  EXPECT_EQ(got.skipped_steps, 7);
+  EXPECT_EQ(formula::next_loss_scale({16777216.0f, 9}, false, 1).scale, 16777216.0f) << "not above 2^24";
 }
 
 }  // namespace

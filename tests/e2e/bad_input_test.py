@@ -1,6 +1,7 @@
 """Bad input: one line that says what, where and what to do; the exit code of its kind; all ranks end; nothing half-written."""
 import json
 import os
+import pathlib
 import resource
 import signal
 import subprocess
@@ -32,6 +33,13 @@ class BadInput(Case):
 
     def test_precision_the_device_lacks(self):
         self.refused(ENVIRONMENT, ["fp8", "bf16"], "--model", "gpt2-tiny", "--precision", "fp8")
+
+    def test_unknown_communicator(self):
+        self.refused(USAGE, ["--comm 'ncll'", "nccl"], "--model", "gpt2-tiny", "--comm", "ncll")
+
+    def test_communicator_that_cannot_serve(self):
+        self.refused(ENVIRONMENT, ["--comm nccl", "serves GPU memory", "leave it out"], "--model", "gpt2-tiny", "--device", "cpu",
+                     "--comm", "nccl")
 
     def test_batch_not_divisible(self):
         self.refused(USAGE, ["--global-batch 7", "multiple of"], "--model", "gpt2-tiny", "--global-batch", 7, "--micro-batch", 2)
@@ -65,11 +73,15 @@ class BadInput(Case):
         """Also where no point would have needed them."""
         none, series, site = self.folder / "none", self.folder / "power.csv", self.folder / "site.json"
         series.write_text("time,watts\n1,many\n")
+        stale = self.folder / "stale.csv"
+        stale.write_text("time,watts\n1700000000,100\n1700000001,100\n")
         site.write_text('{"knobs": [\n')
         site.chmod(0o644)
         for option, file, words in (("--site", none, [f"{none}: No such file"]), ("--site", site, ["is not JSON: look at line 2"]),
                                     ("--energy-csv", none, [f"{none}: No such file"]),
-                                    ("--energy-csv", series, [f'{series}:2: "many" is no power'])):
+                                    ("--energy-csv", "/dev/zero", ["/dev/zero: is no regular file"]),
+                                    ("--energy-csv", series, [f'{series}:2: "many" is no power']),
+                                    ("--energy-csv", stale, [f"{stale}: the time of its last point", "hours before now"])):
             with self.subTest(option=option, file=file):
                 self.refused(USAGE, words, option, file, "--model", "gpt2-tiny", "--steps", 2)
         self.refused(USAGE, ["is not JSON"], "--site", site, "--model", "gpt2-tiny", "--gpu-clock", 1305)
@@ -210,6 +222,69 @@ class Output(Case):
         self.assertIn("gpt2-tiny/float32/mb8/t128/acc1/np1", stdout)
         self.assertIn("gpt2-tiny/float32/mb8/t128/acc2/np1", stdout)
         self.assertIn(str(self.out), stderr)
+
+    def small_disk(self, kib):
+        """A folder on a file system of its own, of so many KiB."""
+        folder = self.folder / "disk"
+        folder.mkdir()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder], capture_output=True).returncode:
+            self.skipTest("no right to mount a small file system here")
+        self.addCleanup(subprocess.run, ["umount", "-l", folder])
+        return folder
+
+    def test_an_export_onto_a_full_disk_says_what_to_do_and_leaves_nothing(self):
+        report = pathlib.Path(__file__).parents[1] / "results/fixtures/good.json"
+        disk = self.small_disk(4)
+        (disk / "filler").write_bytes(b"x" * 4096)
+        process = tool("export", report, "--to", "markdown,csv", "-o", disk / "tables")
+        self.assertEqual(process.returncode, ENVIRONMENT, process.stderr)
+        self.assertIn(str(disk / "tables"), process.stderr)
+        self.assertIn("make room", process.stderr)
+        self.assertEqual([file.name for file in disk.rglob("*")], ["filler"])
+
+    def test_a_read_only_folder_is_named(self):
+        report = pathlib.Path(__file__).parents[1] / "results/fixtures/good.json"
+        disk = self.small_disk(64)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        process = tool("export", report, "--to", "csv", "-o", disk)
+        self.assertEqual(process.returncode, ENVIRONMENT, process.stderr)
+        self.assertIn(f"{disk}: cannot be written: Read-only file system: choose a folder", process.stderr)
+        process = tool("meter", "--out", disk / "m", "--", "true")
+        self.assertEqual(process.returncode, 125, process.stderr)
+        self.assertIn(f"{disk / 'm'}: cannot be written: Read-only", process.stderr)
+        process = run("--model", "gpt2-tiny", "--steps", 1, "--out", disk / "r")
+        self.assertEqual(process.returncode, ENVIRONMENT, process.stderr)
+        self.assertIn(f"--out {disk / 'r'}: cannot be created: Read-only", process.stderr)
+
+    def test_a_metered_command_on_a_full_disk_keeps_its_figures(self):
+        disk = self.small_disk(8)
+        (disk / "m").mkdir()
+        (disk / "filler").write_bytes(b"x" * 4096)
+        process = tool("meter", "--out", disk / "m" / "r", "--", "true")
+        self.assertEqual(process.returncode, 125, process.stderr)
+        self.assertIn("make room, or choose another folder with --out", process.stderr)
+        self.assertIn("no_energy_meter", process.stderr)
+        self.assertEqual(list((disk / "m").iterdir()), [])
+
+    def test_a_run_that_fills_the_disk_says_how_to_go_on(self):
+        out = self.small_disk(256) / "a run"
+        process = self.limited("--model", "gpt2-tiny", "--window", 1, "--trials", 1, "--accumulate", "1,2", "--out", out)
+        records = out / "records.jsonl"
+        self.wait_for(lambda: records.exists() and records.read_text().endswith("\n"), process)
+        with open(out.parent / "filler", "wb", buffering=0) as filler:
+            try:
+                while filler.write(b"x" * 4096):
+                    filler.flush()
+            except OSError:
+                pass
+        stdout, stderr = process.communicate(timeout=50)
+        self.assertEqual(process.returncode, ENVIRONMENT, stderr)
+        self.assertIn(f"--resume '{out}'", stderr)
+        self.assertIn("No space left", stderr)
+        self.assertEqual([file.name for file in out.iterdir() if ".tmp." in file.name], [])
+        (out.parent / "filler").unlink()
+        process = run("--resume", out)
+        self.assertEqual(process.returncode, 0, process.stderr)
 
     def test_an_export_that_fails_leaves_nothing(self):
         step = self.folder / "step"

@@ -1,4 +1,5 @@
 """The fault table of the README, over the stand-in driver: what a user sees, what is kept, and that clocks are as found."""
+import fcntl
 import json
 import os
 import shutil
@@ -132,20 +133,150 @@ class Faults(Case):
         self.assertIn("gpu_clock_mhz", restored.stdout)
         self.assert_put_back()
 
-    def test_run_and_guardian_killed_is_for_the_next_run(self):
+    def leave_settings(self):
+        """Of a run that is killed together with its guardian."""
         process = self.start_sweep()
         os.kill(children_of(process.pid, "trainwatt-train")[0], signal.SIGKILL)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
-        after = run("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "found", "--steps", 2,
-                    "--out", self.folder / "after", **self.env)
-        self.assert_ran(after)
-        restored = run("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305, "--steps", 2,
-                       "--out", self.folder / "next", **self.env)
-        self.assert_ran(restored)
-        self.assertIn("put back", restored.stderr)
-        warnings = json.loads((self.folder / "next/report.json").read_text())["context"]["warnings"]
-        self.assertTrue(any(line.startswith("put back: ") and "gpu_clock_mhz" in line for line in warnings), warnings)
+        self.assertEqual(self.gpus.all("lock_mhz"), [990], "nobody is left")
+        return process
+
+    def warnings_of(self, out):
+        return json.loads((out / "report.json").read_text())["context"]["warnings"]
+
+    def assert_one_warning(self, out, begin, *words):
+        found = [line for line in self.warnings_of(out) if line.startswith(begin)]
+        self.assertEqual(len(found), 1, self.warnings_of(out))
+        for word in words:
+            self.assertIn(word, found[0])
+
+    def test_run_and_guardian_killed_is_for_the_next_run(self):
+        """Whether that sets anything or not: what it measures is not to be measured under what was left."""
+        for name, option in (("plain", []), ("found", ["--gpu-clock", "found"]), ("set", ["--gpu-clock", 1305])):
+            with self.subTest(name):
+                self.out = self.folder / f"killed-{name}"
+                dead = self.leave_settings()
+                out = self.folder / name
+                following = run("--model", "gpt2-tiny", "--threads", 1, *option, "--steps", 2, "--out", out, **self.env)
+                self.assert_ran(following)
+                self.assertIn("put back", following.stderr)
+                self.assert_one_warning(out, "put back: ", "gpu_clock_mhz", f"process {dead.pid} of user")
+                self.assert_put_back()
+
+    def test_run_and_guardian_killed_is_for_a_metered_command(self):
+        dead = self.leave_settings()
+        probed = tool("probe", **self.env)
+        self.assert_ran(probed)
+        text = " ".join(probed.stdout.split())
+        self.assertIn("gpu_clock_mhz 990 of nvml:", text)
+        self.assertIn(f"process {dead.pid} of user {os.geteuid()}, which is dead: the next run, or `trainwatt restore`", text)
+        [seen] = json.loads(tool("probe", "--json", **self.env).stdout)["settings_in_force"]
+        self.assertEqual((seen["pid"], seen["running"]), (dead.pid, False))
+        self.assertTrue(self.journal_is_there(), "probe touches nothing")
+        self.assertEqual(self.gpus.all("lock_mhz"), [990])
+        metered = tool("meter", "--out", self.folder / "metered", "--", "true", **self.env)
+        self.assert_ran(metered)
+        self.assertIn("put back: ", metered.stderr)
+        self.assert_one_warning(self.folder / "metered", "put back: ", "gpu_clock_mhz", f"process {dead.pid} of user")
+        self.assert_put_back()
+
+    def test_a_journal_that_tells_nothing_is_said(self):
+        """What is in force under a damaged journal, or another version's, nobody knows: that is said, not nothing. Nor does
+        a lock in other hands, or a text of control characters, keep it from being said."""
+        self.leave_settings()
+        journal = self.journals / "settings.json"
+        good = json.loads(journal.read_text())
+        for text, why in (("{", "settings.json is damaged"), ('{"schema_version": 99}', "another version of the program")):
+            journal.write_text(text)
+            self.assertIn(f"journal unreadable: {journal} ", " ".join(tool("probe", **self.env).stdout.split()))
+            [seen] = json.loads(tool("probe", "--json", **self.env).stdout)["settings_in_force"]
+            self.assertIn(f"journal unreadable: {journal} ", seen["unreadable"])
+            self.assertIn(why, seen["unreadable"])
+            self.assertIsNone(seen["values"])
+            out = self.folder / f"metered-{len(text)}"
+            self.assert_ran(tool("meter", "--out", out, "--", "true", **self.env))
+            self.assertTrue([one for one in json.loads((out / "report.json").read_text())["context"]["warnings"] if why in one])
+        good["entries"][0]["domain"] = "nvml:\x1b[31m"
+        journal.write_text(json.dumps(good))
+        with open(self.journals / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            out = self.folder / "locked"
+            metered = tool("meter", "--out", out, "--", "true", **self.env)
+            self.assert_ran(metered)
+            self.assert_one_warning(out, "not put back: ", "which is dead, cannot be put back while another process", "`fuser ")
+        restored = tool("restore", **self.env)
+        self.assert_ran(restored, 3)
+        self.assertNotIn("\x1b", restored.stdout + restored.stderr)
+        self.assertIn("nvml:\\x1b[31m", restored.stdout)
+        journal.unlink()
+
+    def test_what_the_next_run_cannot_put_back_it_says(self):
+        self.leave_settings()
+        self.gpus.set("deny_set", 1)
+        out = self.folder / "denied"
+        following = run("--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
+        self.assert_ran(following)
+        self.assert_one_warning(out, "not put back: ", "gpu_clock_mhz", "`trainwatt restore` tries again")
+        self.assertTrue(self.journal_is_there())
+        self.gpus.set("deny_set", 0)
+        (self.journals / "settings.json").write_text("{")
+        out = self.folder / "damaged"
+        following = run("--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
+        self.assert_ran(following)
+        self.assert_one_warning(out, "not put back: ", "settings.json is damaged", "then remove it")
+
+    def test_a_journal_that_cannot_be_kept_ends_the_run_before_its_first_point(self):
+        args = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "found,990", "--steps", 2, "--out", self.out]
+        refused = run(*args, **{**self.env, "TRAINWATT_RUN_DIR": self.folder / "no" / "such"})
+        self.assert_one_line_error(refused, 3, "no/such: the journal of what is set cannot be kept here: TRAINWATT_RUN_DIR "
+                                   "names this folder: make the one above it, or name another", "No such file or directory")
+        self.journals.mkdir(mode=0o700)
+        (self.journals / "settings.json").write_text("{")
+        refused = run(*args, **self.env)
+        self.assert_one_line_error(refused, 3, "settings.json is damaged")
+        self.assertEqual(self.gpus.all("lock_mhz"), [0])
+
+    def test_a_path_that_is_no_utf8(self):
+        site = SiteTool(self.folder / "site", "gpu_clock_mhz", 1980, minimum=210, maximum=1980)
+        named = os.path.join(os.fsencode(self.folder), b"s\xe9te.json")
+        os.rename(site.file, named)
+        process = subprocess.run([str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
+                                  "--steps", "2", "--site", named, "--out", str(self.out)], capture_output=True, timeout=55,
+                                 env=environment(**self.env))
+        self.assertNotIn(b"json.exception", process.stderr)
+        self.assertTrue((self.out / "report.json").exists(), process.stderr)
+        self.assertEqual(site.value.read_text(), "1980\n")
+
+    def test_a_site_whose_reset_is_not_there_sets_nothing(self):
+        site = SiteTool(self.folder / "site", "gpu_clock_mhz", 1980, minimum=210, maximum=1980)
+        site.file.write_text(site.file.read_text().replace('"reset": ["', '"reset": ["/no/such'))
+        args = ["--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--site", site.file, "--out", self.out]
+        refused = run(*args, "--gpu-clock", 990, **self.env)
+        self.assert_one_line_error(refused, 2, '/knobs/0: "reset": ', "cannot be run: No such file or directory")
+        self.assertEqual(site.value.read_text(), "1980\n")
+        probed = " ".join(tool("probe", "--site", site.file, **self.env).stdout.split())
+        self.assertIn('"reset": "/no/such', probed)
+        self.assert_ran(run(*args, **self.env))  # which turns nothing
+
+    def test_a_run_beside_one_that_holds_settings_says_so(self):
+        first = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 40, "--trials", 1,
+                           "--out", self.out, **self.env)
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
+        whose = (f"process {first.pid} of user {os.geteuid()}, which still runs", "gpu_clock_mhz 990 of nvml:")
+        plain = self.folder / "plain"
+        self.assert_ran(run("--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", plain, **self.env))
+        self.assert_one_warning(plain, "under settings of another run: ", *whose)
+        metered = tool("meter", "--out", self.folder / "metered", "--", "true", **self.env)
+        self.assert_ran(metered)
+        self.assert_one_warning(self.folder / "metered", "under settings of another run: ", *whose)
+        probed = tool("probe", **self.env)
+        self.assert_ran(probed)
+        for word in whose:
+            self.assertIn(word, " ".join(probed.stdout.split()))
+        self.assertEqual(self.gpus.all("lock_mhz"), [990])
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=30)
         self.assert_put_back()
 
     def test_a_clock_that_cannot_be_put_back(self):
@@ -157,6 +288,22 @@ class Faults(Case):
         report = self.report()
         self.assertEqual([record["verdict"]["status"] for record in report["records"]], ["valid", "valid"])
         self.assertTrue(any(line.startswith("not put back: ") for line in report["context"]["warnings"]), report["context"])
+        self.assertTrue(self.journal_is_there())
+        self.gpus.set("deny_set", 0)
+        self.assert_ran(tool("restore", **self.env))
+        self.assert_put_back()
+
+    def test_a_run_without_a_valid_point_whose_clock_cannot_be_put_back(self):
+        """3, not 4: the node is not as it was found, whatever was measured."""
+        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,
+                             "--out", self.out, **self.env)
+        self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
+        self.gpus.set("lock_mhz", 1305)  # somebody else's: the point is not_applied
+        self.gpus.set("deny_set", 1)
+        out, err = process.communicate(timeout=40)
+        [record] = self.report()["records"]
+        self.assertNotEqual(record["verdict"]["status"], "valid")
+        self.assertEqual(process.returncode, 3, out + err)
         self.assertTrue(self.journal_is_there())
         self.gpus.set("deny_set", 0)
         self.assert_ran(tool("restore", **self.env))
@@ -188,8 +335,9 @@ class Faults(Case):
     def assert_said_by_the_second(self, second, first):
         """Who holds the settings comes first, then what to do."""
         [error] = [line for line in second.stderr.splitlines() if line.startswith("trainwatt-train: error:")]
-        self.assertEqual(error, f"trainwatt-train: error: {self.journals}: settings are held by trainwatt-train, process {first.pid} "
-                         f"of user {os.geteuid()}, which still runs; wait for its end, or leave all settings as found")
+        self.assertRegex(error, f"^trainwatt-train: error: {self.journals}: settings are held by trainwatt-train, process "
+                         f"{first.pid} of user {os.geteuid()}, which still runs \\(gpu_clock_mhz [0-9]+ of nvml:[^ ]*\\); "
+                         "wait for its end, or leave all settings as found$")
 
     def test_restore_beside_a_run(self):
         process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,

@@ -1,11 +1,15 @@
 """Metering under a launcher, and settings that a run without a GPU cannot make."""
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import unittest
 import unittest.mock
+import uuid
 
 from fake_node import FakeAmdNode, FakeNode
-from support import BIN, Case, FakeGpus, environment, mpirun, run, tool
+from support import BIN, Case, FakeGpus, children_of, environment, eventually, mpirun, run, tool
 
 
 class Power(Case):
@@ -52,6 +56,18 @@ class Power(Case):
         self.assertIsNone(record["summary"]["samples_per_j"]["device"])
         self.assertIn(f"nvml:{gpus.uuids[1]}: not_addressable", record["summary"]["energy_reason"])
         self.assertEqual(record["trials"][0]["samples"], 6400)
+
+    def test_ranks_of_a_node_that_address_the_same_gpu_read_it_once(self):
+        (self.folder / "nvml").mkdir()
+        gpus = FakeGpus(self.folder / "nvml", 2)
+        process = run("--model", "gpt2-tiny", "--threads", 1, "--window", 0.5, "--trials", 2, "--out", self.out, ranks=4,
+                      **gpus.environment)
+        self.assert_ran(process)
+        for trial in self.report()["records"][0]["trials"]:
+            domains = [row["domain"] for row in trial["energy"] if row["domain"].startswith("nvml:")]
+            self.assertEqual(sorted(domains), sorted(f"nvml:{uuid}" for uuid in gpus.uuids), "each once")
+            series = [(row["domain"], row["quantity"]) for row in trial["series"]]
+            self.assertEqual(len(series), len(set(series)), series)
 
     def test_a_command_that_fails_under_a_launcher_fails_it(self):
         command = [*mpirun(2), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sh", "-c",
@@ -101,6 +117,89 @@ class Power(Case):
             with self.subTest(value=value):
                 process = run("--model", "gpt2-tiny", "--steps", 2, f"--gpu-clock={value}", "--out", self.out)
                 self.assert_one_line_error(process, 2, "--gpu-clock", value)
+
+
+class OneNode(Case):
+    def test_four_ranks_of_a_node_read_each_sensor_once(self):
+        watts = {"package-0": 100, "dram": 20, "core": 60}
+        with FakeNode(self.folder / "powercap", watts) as node:
+            node.or_skip()
+            command = [*node.command(), *mpirun(4), str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1",
+                       "--window", "0.5", "--trials", "2", "--out", str(self.out)]
+            process = subprocess.run(command, capture_output=True, text=True, timeout=55, env=environment())
+        self.assert_ran(process)
+        report = self.report()
+        rapl = [meter["domain"] for meter in report["context"]["meters"] if meter["domain"].startswith("rapl:")]
+        self.assertEqual(len(rapl), len(set(rapl)), "each sensor once")
+        self.assertIn("rapl:package-0", rapl)
+        [record] = report["records"]
+        self.assertEqual(len(record["trials"]), 2)
+        for trial in record["trials"]:
+            # Counted, not put into a dictionary, where a second reader's row would lie on the first's.
+            domains = [row["domain"] for row in trial["energy"] if row["domain"].startswith("rapl:")]
+            self.assertEqual(sorted(domains), sorted(rapl))
+            [package] = [row for row in trial["energy"] if row["domain"] == "rapl:package-0"]
+            self.assertAlmostEqual(package["energy_j"] / package["window_s"], watts["package-0"], delta=20,
+                                   msg="four readers' sum would be 400 W")
+
+
+class TwoMachines(Case):
+    def test_joules_of_two_machines_are_added_up(self):
+        """Told apart by their boot ids: each has a reader of its own, and the total is that of both."""
+        watts = ({"package-0": 100, "dram": 20}, {"package-0": 300, "dram": 40})
+        with contextlib.ExitStack() as stack:
+            command = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+            for number, zones in enumerate(watts):
+                boot = self.folder / f"boot{number}"
+                boot.write_text(f"{uuid.uuid4()}\n")
+                node = stack.enter_context(FakeNode(self.folder / f"powercap{number}", zones))
+                node.single["/proc/sys/kernel/random/boot_id"] = boot
+                node.or_skip()
+                command += [":"] if number else []
+                command += ["-np", "1", *node.command(), str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1",
+                            "--window", "0.5", "--trials", "2", "--out", str(self.out)]
+            process = subprocess.run(command, capture_output=True, text=True, timeout=55, env=environment())
+        self.assert_ran(process)
+        self.assert_ran(tool("validate", self.out / "report.json"))
+        report = self.report()
+        hosts = {meter["host"] for meter in report["context"]["meters"]}
+        self.assertEqual(len(hosts), 2, hosts)
+        [record] = report["records"]
+        for trial in record["trials"]:
+            for scope, domain, powers in (("package", "rapl:package-0", (100, 300)), ("dram", "rapl:dram", (20, 40))):
+                rows = [row for row in trial["energy"] if row["scope"] == scope and row["counted"]]
+                self.assertEqual({row["host"] for row in rows}, hosts)
+                self.assertEqual(len(rows), 2, [row["domain"] for row in rows])
+                means = sorted(row["energy_j"] / row["window_s"] for row in rows)
+                for mean, power in zip(means, powers):
+                    self.assertAlmostEqual(mean, power, delta=0.2 * power)
+        sums = [sum(row["energy_j"] for row in trial["energy"] if row["scope"] == "package" and row["counted"])
+                for trial in record["trials"]]
+        total = record["summary"]["energy_j"]["package"]["value"]
+        self.assertTrue(min(sums) <= total * (1 + 1e-9) and total <= max(sums) * (1 + 1e-9), (sums, total))
+        self.assertIsNotNone(record["summary"]["samples_per_j"]["package"])
+
+
+class Leftover(Case):
+    def test_a_killed_meter_can_be_repeated(self):
+        """It has left an empty folder, which is nobody's; while it lives the folder is its own."""
+        command = [str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--"]
+        with subprocess.Popen([*command, "sleep", "60"], env=environment(), stderr=subprocess.DEVNULL,
+                              start_new_session=True) as first:
+            try:
+                self.assertTrue(eventually(lambda: children_of(first.pid, "sleep")))
+                self.assertEqual(os.listdir(self.out), [])
+                second = tool("meter", "--out", self.out, "--", "true")
+                self.assert_ran(second, 125)
+                self.assertIn("exists already", second.stderr)
+            finally:
+                os.killpg(first.pid, signal.SIGKILL)
+        again = tool("meter", "--out", self.out, "--", "true")
+        self.assert_ran(again)
+        self.assertEqual(os.listdir(self.out), ["report.json"])
+        refused = tool("meter", "--out", self.out, "--", "true")
+        self.assert_ran(refused, 125)
+        self.assertIn("exists already, and is not empty", refused.stderr)
 
 
 class Wraps(Case):

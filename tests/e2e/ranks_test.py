@@ -1,17 +1,20 @@
 """One global batch, however it is split: the same losses within float32 rounding."""
 import unittest
 
-from support import Case, run
+from support import Case, run, tool
 
 
-class SameLosses(Case):
-    def losses(self, model, ranks, accumulate, precision="float32", micro=4):
-        out = self.folder / f"{model}-np{ranks}-acc{accumulate}"
+class Steps(Case):
+    def losses(self, model, ranks, accumulate, precision="float32", micro=4, options=()):
+        out = self.last = self.folder / f"out{len(list(self.folder.iterdir()))}"
         process = run("--model", model, "--precision", precision, "--micro-batch", micro, "--accumulate", accumulate, "--steps", 6,
-                      "--warmup", 0, "--threads", 1, "--out", out, ranks=ranks)
+                      "--warmup", 0, "--threads", 1, "--out", out, *options, ranks=ranks)
         self.assert_ran(process)
-        return self.report(out)["records"][0]["trials"][0]["loss"]
+        self.record = self.report(out)["records"][0]
+        return self.record["trials"][0]["loss"]
 
+
+class SameLosses(Steps):
     def check(self, model):
         one = self.losses(model, 1, 4)
         self.assertEqual(len(one), 6)
@@ -27,6 +30,50 @@ class SameLosses(Case):
 
     def test_cnn_at_constant_micro_batch(self):
         self.check("resnet-tiny")
+
+
+class HowStepsAreRun(Steps):
+    def test_is_recorded_and_changes_no_loss(self):
+        plain = self.losses("gpt2-tiny", 1, 4)
+        self.assertEqual(self.record["execution"], {"step_mode": "eager", "recompute": False, "communicator": "self",
+                                                    "route": "one rank", "loss_scaling": None, "recomputed_layers": 0,
+                                                    "deterministic": True})
+        self.assertIsNone(self.record["summary"]["hardware_flops_per_sample"])
+        kept = self.record["summary"]["peak_device_memory_bytes_per_rank"]
+        again = self.losses("gpt2-tiny", 1, 4, options=("--recompute", "--eager", "--comm", "mpi"))
+        self.assertEqual(self.record["execution"], {"step_mode": "eager", "recompute": True, "communicator": "mpi",
+                                                    "route": "host memory", "loss_scaling": None, "recomputed_layers": 2,
+                                                    "deterministic": True})
+        summary = self.record["summary"]
+        self.assertGreater(summary["hardware_flops_per_sample"], 1.1 * summary["model_flops_per_sample"])
+        self.assertLess(summary["hardware_flops_per_sample"], 1.34 * summary["model_flops_per_sample"])
+        self.assertLess(summary["peak_device_memory_bytes_per_rank"], kept)
+        for a, b in zip(plain, again):
+            self.assertLess(abs(a - b) / abs(a), 2e-5)
+        config = self.folder / "plan.json"
+        config.write_text('{"model": "gpt2-tiny", "micro_batch": 4, "accumulate": 4, "steps": 6, "warmup_steps": 0, "recompute": 1, "comm": "mpi", "deterministic": false}')
+        out = self.folder / "half"
+        self.assert_ran(run("--config", config, "--threads", 1, "--out", out))
+        [half] = self.report(out)["records"]
+        self.assertEqual(half["execution"]["recomputed_layers"], 1)
+        self.assertEqual(half["execution"]["communicator"], "mpi")
+        self.assertIs(half["execution"]["deterministic"], False)
+        self.assertEqual(half["trials"][0]["loss"], again, "of one layer or of both: the same bits")
+        added = [one["hardware_flops_per_sample"] - one["model_flops_per_sample"] for one in (half["summary"], summary)]
+        self.assertAlmostEqual(added[0], added[1] / 2)
+        self.assertLess(half["summary"]["peak_device_memory_bytes_per_rank"], kept)
+        self.assertGreater(half["summary"]["peak_device_memory_bytes_per_rank"], summary["peak_device_memory_bytes_per_rank"])
+        shown = " ".join(tool("show", out / "report.json").stdout.split())
+        self.assertIn("activations of the first 1 layer recomputed", shown)
+        self.assertIn("sums in any order", shown)
+
+    def test_half_precision_scales_its_loss(self):
+        plain = self.losses("gpt2-tiny", 1, 1, micro=1, options=("--device", "reference", "--seq-len", 16))
+        half = self.losses("gpt2-tiny", 1, 2, "fp16", micro=1, options=("--device", "reference", "--seq-len", 16))
+        self.assertEqual(self.record["execution"]["loss_scaling"], {"final_scale": 65536, "skipped_steps": 0})
+        self.assertEqual(len(plain), len(half))
+        shown = " ".join(tool("show", self.last / "report.json").stdout.split())
+        self.assertIn("loss scale 65536 at the end, 0 steps skipped", shown)
 
 
 class RanksAsAnAxis(Case):
@@ -53,7 +100,7 @@ class RanksAsAnAxis(Case):
         process = run("--model", "gpt2-tiny", "--precision", "float32,fp8", "--ranks", "1,2", "--gpu-clock", "found", "--dry-run",
                       "--out", self.folder / "out", ranks=2)
         self.assertEqual(process.returncode, 0, process.stderr)
-        self.assertIn("not here: ", process.stdout)
+        self.assertIn("not here, 2 points: ", process.stdout)
         self.assertIn("node-hours on 1 node", process.stdout)
         self.assertEqual(list(self.folder.iterdir()), [])
         paced = run("--model", "gpt2-tiny", "--steps", 100, "--dry-run", ranks=2)

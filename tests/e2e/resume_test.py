@@ -147,6 +147,20 @@ class Resume(Case):
             self.assertTrue(any(words in line for line in forced), forced)
         self.assertIn("forced over", tool("show", self.out / "report.json").stdout)
 
+    def test_a_record_that_an_earlier_part_lists_is_missed(self):
+        self.cut_short(3, 1)
+        process = self.start(*sweep(3), "--resume", self.out)
+        self.wait_for_records(process, 2)
+        os.kill(process.pid, signal.SIGUSR1)
+        process.communicate(timeout=30)
+        self.assertEqual(process.returncode, INTERRUPTED)
+        (self.out / "report.json").unlink()
+        lost = json.loads(self.lines()[0])["id"]
+        self.records.write_text("".join(line + "\n" for line in self.lines()[1:]))
+        self.edit_start(lambda start: start["program"].update(git_commit="0000000"))
+        self.assert_refused(self.resumed("--force-resume"), ENVIRONMENT,
+                            f"part 1 says it measured {lost}, and records.jsonl has no such line")
+
     def test_threads_are_the_machine_too(self):
         args = ["--model", "gpt2-tiny", "--accumulate", "1,2", "--steps", 3]
         process = self.start(*args, "--out", self.out, OMP_NUM_THREADS=1)

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <map>
 #include <numbers>
 #include <numeric>
@@ -14,12 +15,15 @@
 #include "models/catalog/floors.hpp"
 #include "models/catalog/tasks.hpp"
 #include "models/compute/error.hpp"
+#include "models/compute/philox.hpp"
+#include "models/compute/synthetic.hpp"
+#include "models/data/batch_loader.hpp"
 #include "models/data/gaussian.hpp"
 #include "models/data/image_source.hpp"
-#include "models/data/philox.hpp"
 #include "models/data/synthetic_data.hpp"
 #include "models/data/token_source.hpp"
 #include "tests/models/support.hpp"
+#include "tests/support/deferred_device.hpp"
 
 namespace tw::test {
 namespace {
@@ -213,6 +217,44 @@ TEST(Synthetic, SamplesDifferBySplitIndexAndSeedOnly) {
     EXPECT_NE(four, bytes(Split::training, 8, 2, 4, 1));
     EXPECT_NE(four, bytes(Split::training, 12, 1, 4, 1));
   }
+}
+
+// The same formulas one number at a time: the operator of devices that make their own samples, against the host's
+// loops.
+TEST(Synthetic, DevicesMakeTheHostsBits) {
+  NetworkDescription odd = micro_resnet();
+  std::get<ResnetDescription>(odd.shape).image_size = 7;  // 147 values: the last Philox block is not full
+  NetworkDescription large = micro_resnet();
+  std::get<ResnetDescription>(large.shape).image_size = 48;  // more than one piece
+  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(), odd, large}) {
+    for (const DType precision : {DType::float32, DType::bf16, DType::fp16}) {
+      for (const Split split : {Split::training, Split::held_out}) {
+        constexpr std::int64_t batch = 5;
+        SyntheticData data(network, precision, batch, 7, 3, 1);
+        data.generate(split, 11);
+        DeferredDevice maker(reference_device());
+        maker.makes_samples = true;
+        BatchLoader loader(maker, network, precision, batch, 7, 3);
+        const auto stream = maker.create_stream();
+        for (const std::uint64_t first : {0u, 11u}) loader.load(*stream, split, first);
+        stream->synchronize();
+        EXPECT_EQ(std::memcmp(loader.inputs().data, data.inputs().data, data.inputs().bytes()), 0) << network.name;
+        EXPECT_EQ(std::memcmp(loader.targets().data, data.targets().data, data.targets().bytes()), 0) << network.name;
+      }
+    }
+  }
+}
+
+TEST(Synthetic, TheCosineOfAWaveIsThatOfTheLibrary) {
+  double worst = 0;
+  for (int i = 0; i < 200000; ++i) {
+    const double turns = 2.0 * i / 200000;
+    worst = std::max(worst, std::abs(synthetic::cos_turns(turns) - std::cos(2 * std::numbers::pi * turns)));
+  }
+  EXPECT_LT(worst, 2e-15);  // the library sees 2π·turns rounded twice, 1.4e-15 near 4π
+  for (const auto& [turns, cosine] :
+       {std::pair{0.0, 1.0}, {0.25, 0.0}, {0.5, -1.0}, {0.75, 0.0}, {1.0, 1.0}, {1.5, -1.0}})
+    EXPECT_EQ(synthetic::cos_turns(turns), cosine);
 }
 
 TEST(Synthetic, TargetsAreTheNextTokens) {

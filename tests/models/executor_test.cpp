@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/data/philox.hpp"
+#include "models/compute/philox.hpp"
 #include "models/data/synthetic_data.hpp"
 #include "models/parameters.hpp"
 #include "tests/models/support.hpp"
@@ -25,11 +25,11 @@ struct Bench {
   Buffer inputs, targets, loss, correct;
   std::vector<std::pair<int, int>> announced;
 
-  explicit Bench(const NetworkDescription& network, DType precision = DType::float32)
+  explicit Bench(const NetworkDescription& network, Precision precision = Precision::float32)
       : config(micro_config(network, precision)),
         blocks(build_blocks(network, precision, config.micro_batch, config.seq_len)),
-        store(*device, precision, blocks),
-        data(network, precision, config.micro_batch, config.seq_len, 1, 1),
+        store(*device, storage(precision), blocks),
+        data(network, storage(precision), config.micro_batch, config.seq_len, 1, 1),
         inputs(*device, data.inputs().bytes()),
         targets(*device, data.targets().bytes()),
         loss(*device, sizeof(float)),
@@ -66,9 +66,9 @@ struct Bench {
     all.push_back(static_cast<float>(loss_value()));
     return all;
   }
-  std::vector<float> run_whole(bool recompute) {
+  std::vector<float> run_whole(int recomputed = 0) {
     store.initialise(*stream, 1);
-    Executor executor(*device, *stream, blocks, {recompute, 0, -1});
+    Executor executor(*device, *stream, blocks, {recomputed, 0, -1});
     executor.refresh();
     for (const std::uint64_t sample : {0u, 100u}) {
       load(sample);
@@ -77,10 +77,10 @@ struct Bench {
     }
     return outcome();
   }
-  std::vector<float> run_cut(int cut, bool recompute) {
+  std::vector<float> run_cut(int cut, int recomputed) {
     store.initialise(*stream, 1);
-    Executor front(*device, *stream, blocks, {recompute, 0, cut});
-    Executor back(*device, *stream, blocks, {recompute, cut, -1});
+    Executor front(*device, *stream, blocks, {recomputed, 0, cut});
+    Executor back(*device, *stream, blocks, {recomputed, cut, -1});
     front.refresh();
     back.refresh();
     for (const std::uint64_t sample : {0u, 100u}) {
@@ -106,23 +106,68 @@ std::vector<Case> cases() {
 
 TEST(Executor, WholeRecomputedAndCutInTwoAreEqualToTheBit) {
   for (const Case& c : cases()) {
-    for (const DType precision : {DType::float32, DType::bf16}) {
+    for (const Precision precision : {Precision::float32, Precision::bf16}) {
       Bench bench(c.network, precision);
-      const std::vector<float> whole = bench.run_whole(false);
-      EXPECT_EQ(whole, bench.run_whole(false)) << c.name << ": not even repeatable";
-      EXPECT_EQ(whole, bench.run_whole(true)) << c.name << ": recomputed";
+      const std::vector<float> whole = bench.run_whole();
+      EXPECT_EQ(whole, bench.run_whole()) << c.name << ": not even repeatable";
+      const int all = static_cast<int>(bench.blocks.size());
+      for (int first = 1; first <= all; ++first)
+        EXPECT_EQ(whole, bench.run_whole(first)) << c.name << ": " << first << " blocks recomputed";
       for (int cut = 1; cut < static_cast<int>(bench.blocks.size()); ++cut) {
-        EXPECT_EQ(whole, bench.run_cut(cut, false)) << c.name << ": cut before block " << cut;
-        EXPECT_EQ(whole, bench.run_cut(cut, true)) << c.name << ": cut before block " << cut << " and recomputed";
+        for (const int first : {0, 1, cut, cut + 1, all})
+          EXPECT_EQ(whole, bench.run_cut(cut, first)) << c.name << ": cut before " << cut << ", " << first << " recomputed";
       }
     }
   }
 }
 
+// A block fewer with memory of its own, and a forward more, for each that is recomputed.
+TEST(Executor, EachRecomputedBlockTakesNoMemoryOfItsOwn) {
+  NetworkDescription network = micro_gpt2();
+  std::get<Gpt2Description>(network.shape).layers = 4;
+  const TrainerConfig config = micro_config(network);
+  const auto blocks = build_blocks(network, config.precision, config.micro_batch, config.seq_len);
+  const auto bytes = [&](int recomputed) { return ActivationPlan(blocks, {recomputed, 0, -1}).bytes; };
+  const std::size_t layer = bytes(0) - bytes(2);  // the embedding keeps nothing
+  EXPECT_GT(layer, 0u);
+  for (int layers = 1; layers < 4; ++layers) EXPECT_EQ(bytes(0) - bytes(layers + 1), static_cast<std::size_t>(layers) * layer) << layers;
+  EXPECT_LT(bytes(5), bytes(4));
+  EXPECT_EQ(bytes(5), bytes(6)) << "the head is the last to run";
+
+  struct Counting : Block {
+    Block& inner;
+    int& runs;
+    Counting(Block& inner_block, int& counter) : inner(inner_block), runs(counter) {}
+    std::string name() const override { return inner.name(); }
+    std::vector<ParameterSpec> parameters() const override { return inner.parameters(); }
+    ActivationSpec output() const override { return inner.output(); }
+    std::vector<ActivationSpec> saved() const override { return inner.saved(); }
+    std::vector<ActivationSpec> scratch() const override { return inner.scratch(); }
+    std::vector<NamedPlan> plans() const override { return inner.plans(); }
+    void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>& shared,
+               const std::vector<Tensor>& statistics) override {
+      inner.build(device, own, shared, statistics);
+    }
+    void forward(BlockRun& run, Tensor x, Tensor y) override { ++runs, inner.forward(run, x, y); }
+    void backward(BlockRun& run, Tensor x, Tensor y, Tensor dy, Tensor dx) override {
+      inner.backward(run, x, y, dy, dx);
+    }
+  };
+  Bench bench(network);
+  std::vector<int> runs(bench.blocks.size());
+  std::vector<std::unique_ptr<Block>> counted;
+  for (std::size_t i = 0; i < runs.size(); ++i) counted.push_back(std::make_unique<Counting>(*bench.blocks[i], runs[i]));
+  Executor executor(*bench.device, *bench.stream, counted, {3, 0, -1});
+  executor.refresh();
+  executor.forward(bench.batch());
+  executor.backward(bench.batch(), {});
+  EXPECT_EQ(runs, (std::vector<int>{2, 2, 2, 1, 1, 1}));
+}
+
 TEST(Executor, AnnouncesEachGradientOnceInTheOrderOfTheFlatBuffer) {
   for (const Case& c : cases()) {
     Bench bench(c.network);
-    bench.run_whole(false);
+    bench.run_whole();
     std::vector<std::pair<int, int>> expected;
     for (const auto& entry : bench.store.layout().entries) expected.emplace_back(entry.block, entry.index);
     std::vector<std::pair<int, int>> twice = expected;
@@ -222,7 +267,7 @@ TEST(Executor, GradientsAreFiniteDifferences) {
 
 TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
   for (const Case& c : cases()) {
-    const Bench bench(c.network, DType::bf16);
+    const Bench bench(c.network, Precision::bf16);
     const ParameterLayout& layout = bench.store.layout();
     std::int64_t end = 0, count = 0;
     for (const auto& entry : layout.entries) {
@@ -245,7 +290,8 @@ TEST(ParameterLayout, IsAlignedAscendingAndPadded) {
 
 TEST(ParameterLayout, DividesIntoEqualShardsOfWholeLines) {
   for (const Case& c : cases()) {
-    const auto blocks = build_blocks(c.network, DType::bf16, c.network.default_micro_batch, c.network.default_seq_len);
+    const auto blocks =
+        build_blocks(c.network, Precision::bf16, c.network.default_micro_batch, c.network.default_seq_len);
     const std::int64_t alone = ParameterLayout(blocks).count;
     for (const int ranks : {1, 2, 3, 6, 7, 12, 96, 128}) {
       const ParameterLayout layout(blocks, ranks);
@@ -313,7 +359,7 @@ TEST(ParameterStore, StartsAsPublished) {
 }
 
 TEST(ParameterStore, WeightsDependOnSeedAndNameOnly) {
-  Bench narrow(micro_gpt2(), DType::bf16), wide(micro_gpt2());
+  Bench narrow(micro_gpt2(), Precision::bf16), wide(micro_gpt2());
   const auto masters = [](Bench& bench) { return values_of(*bench.device, bench.store.flat_master()); };
   EXPECT_EQ(masters(narrow), masters(wide));
   const std::vector<float> first = masters(wide);

@@ -23,7 +23,7 @@ using nlohmann::json;
 struct Case {
   const char* model;
   const char* device;
-  DType precision;
+  Precision precision;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " on " << c.device << " in " << to_string(c.precision); }
 
@@ -132,14 +132,14 @@ TEST_P(Golden, StepIsThatOfTheFramework) {
   ASSERT_NEAR(std::sqrt(weights) / golden["inputs"]["weights_norm"].get<double>(), 1, 1e-7) << advice;
   for (const auto& [name, values] : batch) {
     // Exported images are as the network sees them, rounded in bf16.
-    const double tolerance = c.precision == DType::bf16 ? 1e-4 : 1e-7;
+    const double tolerance = c.precision == Precision::bf16 ? 1e-4 : 1e-7;
     ASSERT_NEAR(norm(values) / golden["inputs"][name + "_norm"].get<double>(), 1, tolerance) << advice;
   }
   json optimizer = step["optimizer"];
   std::sort(optimizer["weight_decay_parameters"].begin(), optimizer["weight_decay_parameters"].end());
   ASSERT_EQ(optimizer, golden["optimizer"]) << advice;
 
-  const bool exact = c.precision == DType::float32;
+  const bool exact = c.precision == Precision::float32;
   const double loss = golden["loss"], loss_tolerance = exact ? 1e-5 : golden["loss_bf16_tolerance"].get<double>();
   EXPECT_NEAR(step["loss"].get<double>() / loss, 1, loss_tolerance);
   const double whole = golden["gradient_norm"], whole_tolerance = exact ? 1e-4 : golden["gradient_norm_bf16_tolerance"].get<double>();
@@ -190,7 +190,7 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char* model : {"gpt2-tiny", "resnet-tiny"}) {
     for (const char* device : {"reference", "cpu"}) {
-      for (const DType precision : {DType::float32, DType::bf16}) all.push_back({model, device, precision});
+      for (const Precision precision : {Precision::float32, Precision::bf16}) all.push_back({model, device, precision});
     }
   }
   return all;

@@ -9,13 +9,13 @@
 namespace tw::test {
 namespace {
 
-using Case = std::tuple<const char*, DType, std::uint64_t>;
+using Case = std::tuple<const char*, Precision, std::uint64_t>;
 class Learning : public testing::TestWithParam<Case> {};
 
 TEST_P(Learning, LossFalls) {
   const auto& [name, precision, seed] = GetParam();
   const auto device = create_device("cpu", {0, 1});  // one thread: many tests run at once
-  if (!device->supports(Op::linear_forward, precision)) GTEST_SKIP() << device->why_unsupported(precision);
+  if (!device->why_unsupported(precision).empty()) GTEST_SKIP() << device->why_unsupported(precision);
   TrainerConfig config = micro_config(find_network(name), precision);
   config.seed = seed;
   Trainer trainer(*device, config);
@@ -42,7 +42,8 @@ std::string case_name(const testing::TestParamInfo<Case>& param) {
 }
 INSTANTIATE_TEST_SUITE_P(Tiny, Learning,
                          testing::Combine(testing::Values("gpt2-tiny", "resnet-tiny"),
-                                          testing::Values(DType::float32, DType::bf16), testing::Values(1, 2, 3)),
+                                          testing::Values(Precision::float32, Precision::bf16),
+                                          testing::Values(1, 2, 3)),
                          case_name);
 
 }  // namespace

@@ -36,7 +36,7 @@ NetworkDescription micro_resnet(bool pool) {
   return network;
 }
 
-TrainerConfig micro_config(const NetworkDescription& network, DType precision) {
+TrainerConfig micro_config(const NetworkDescription& network, Precision precision) {
   TrainerConfig config;
   config.network = network;
   config.precision = precision;

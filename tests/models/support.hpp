@@ -14,7 +14,7 @@ namespace tw::test {
 NetworkDescription micro_gpt2();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 NetworkDescription micro_resnet(bool pool = false);
-TrainerConfig micro_config(const NetworkDescription& network, DType precision = DType::float32);
+TrainerConfig micro_config(const NetworkDescription& network, Precision precision = Precision::float32);
 
 std::unique_ptr<Device> reference_device();
 /// The device's float32 values on the host.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "power/ledger.hpp"
+#include "power/sensor_meter.hpp"
 #include "power/uncertainty.hpp"
 #include "power/wrap_counter.hpp"
 #include "tests/power/fake_meter.hpp"
@@ -28,8 +29,26 @@ TEST(WrapCounter, TakesTheFullRangeOf64Bits) {
   EXPECT_EQ(counter.feed(~0ull - 5), ~0ull - 5);
 }
 
+// In millionths, which are no binary numbers: what was counted between two readings is exact all the same.
+TEST(CounterMeter, JoulesAreAsExactAsCounts) {
+  std::uint64_t value = 0;
+  CounterMeter meter(
+      {{"rapl:dram", EnergyScope::dram, 0.001, {}}, 1e-6, 262'143'328'850}, [&] { return value; }, value);
+  for (const std::uint64_t first : {0ull, 200'000ull, 123'400'000ull, 9'876'543'200'000ull}) {
+    value = first % 262'143'328'850;
+    const EnergySample from = meter.read();
+    value += 34'200'000;
+    EXPECT_EQ(meter.joules_between(from, meter.read()), 34.2) << first;
+  }
+  CounterMeter binary(
+      {{"perf", EnergyScope::package, 0.001, {}}, std::ldexp(1.0, -32), 0}, [&] { return value; }, value);
+  const EnergySample from = binary.read();
+  value += std::uint64_t{3} << 31;
+  EXPECT_EQ(binary.joules_between(from, binary.read()), 1.5);
+}
+
 TEST(Uncertainty, AddsItsTerms) {
-  // 1000 J in 10 s: 100 W. Edges 2·100·0.01 = 2 J, skew 100·0.003 = 0.3 J, class 1 % = 10 J.
+  // 1000 J in 10 s: 100 W. Edges 2·100·0.01 = 2 J, skew 100·0.003 = 0.3 J.
   EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0}), 2);
   EXPECT_DOUBLE_EQ(energy_uncertainty_joules(1000, 10, {0.01, 0.003}), 2.3);
   EXPECT_DOUBLE_EQ(energy_uncertainty_joules(0, 0, {0.01, 0}), 0);
@@ -71,7 +90,7 @@ TEST(Ledger, DoesNotBelieveMoreThanOneAndAHalfTimesTheMaximum) {
   EXPECT_FALSE(bad[0].counted);
   EXPECT_EQ(bad[0].reason, "implausible");
   EXPECT_DOUBLE_EQ(bad[0].energy_joules.value(), 301);  // flagged, not dropped
-  EXPECT_EQ(bad[0].detail, "301 J in 2.000 s is above 1.5 x the sensor's maximum of 100 W");
+  EXPECT_EQ(bad[0].detail, "301 J in 2 s is above 1.5 x the sensor's maximum of 100 W");
 }
 
 TEST(Ledger, AMeterThatShowsNoJouleHasNoJoules) {
@@ -81,7 +100,7 @@ TEST(Ledger, AMeterThatShowsNoJouleHasNoJoules) {
   EXPECT_FALSE(rows[0].uncertainty_joules.has_value());
   EXPECT_FALSE(rows[0].counted);
   EXPECT_EQ(rows[0].reason, "not_updated");
-  EXPECT_EQ(rows[0].detail, "the meter shows no joule in 0.200 s, though it changed each 0.001 s when it was opened");
+  EXPECT_EQ(rows[0].detail, "the meter shows no joule in 0.2 s, though it changed each 0.001 s when it was opened");
 }
 
 TEST(Ledger, AWindowShorterThanTheUpdatePeriodHasNoJoules) {
@@ -94,7 +113,7 @@ TEST(Ledger, AWindowShorterThanTheUpdatePeriodHasNoJoules) {
   EXPECT_FALSE(within[0].counted);
   EXPECT_EQ(within[0].reason, "too_short");
   EXPECT_EQ(within[0].detail,
-            "the window of 0.050 s is shorter than the 0.100 s in which the meter changes: take a longer one");
+            "the window of 0.05 s is shorter than the 0.1 s in which the meter changes: take a longer one");
   EXPECT_DOUBLE_EQ(within[0].window_seconds, 0.05);
   const auto between = make_ledger(findings, snapshot_at(0, 0), snapshot_at(0.05, 0));
   EXPECT_EQ(between[0].reason, "too_short") << "no change falls into it, as is to be expected";

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <optional>
 
 namespace tw::powercap {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 struct FakeZone {
   std::uint64_t limit_uw = 205'000'000, window_us = 999'424, maximum_uw = 205'000'000, energy_uj = 100,
                 range_uj = 1'000'000;
+  std::optional<std::uint64_t> minimum_uw = {};
   bool enabled = true, ignores_writes = false, ignores_enable = false;
   int limit_error = 0, enable_error = 0;
   std::uint64_t round_uw = 1, energy_step_uj = 0;
@@ -38,6 +40,10 @@ class FakeAccess : public CapAccess {
   int get_maximum_uw(std::uint64_t* value) override {
     *value = zone_.maximum_uw;
     return zone_.maximum_uw == 0 ? -ENODATA : 0;
+  }
+  int get_minimum_uw(std::uint64_t* value) override {
+    *value = zone_.minimum_uw.value_or(1);
+    return zone_.minimum_uw ? 0 : -ENOENT;
   }
   int get_energy_uj(std::uint64_t* value) override {
     *value = zone_.energy_uj;
@@ -131,6 +137,22 @@ TEST_F(CapKnobTest, NotApplied) {
   zone.enable_error = 0;
   zone.ignores_enable = true;
   EXPECT_EQ(refusal(100), "locked");
+}
+
+TEST_F(CapKnobTest, NeverWritesZero) {
+  const KnobState zero = {{"limit_uw", "0"}, {"window_us", "999424"}, {"enabled", "0"}};
+  const Attempt attempt{120, knob->set(120)};
+  EXPECT_THROW(knob->put_back(zero, {&attempt, 1}), NotApplied);
+  EXPECT_THROW(knob->restore(zero), NotApplied);
+  EXPECT_EQ(zone.limit_uw, 120'000'000u);
+  zone.minimum_uw = 0;
+  EXPECT_TRUE(knob->put_back(zero, {&attempt, 1}).changed);
+  EXPECT_EQ(zone.limit_uw, 0u);
+  EXPECT_EQ(refusal(120), "");
+  // A zone that has it is not set, since it could not be put back.
+  zone.minimum_uw = 25'000'000, zone.limit_uw = 0;
+  EXPECT_EQ(refusal(120), "unsupported");
+  EXPECT_EQ(zone.limit_uw, 0u);
 }
 
 TEST_F(CapKnobTest, PutsBackWhatWasClamped) {

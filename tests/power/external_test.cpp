@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <system_error>
 #include <thread>
@@ -69,6 +71,13 @@ TEST_F(ExternalSeries, IntegratesExactly) {
   EXPECT_EQ(window(103, 104), "75.000000");
   EXPECT_EQ(window(102, 102), "0.000000");
   EXPECT_DOUBLE_EQ(series.interval_seconds(), 1);
+}
+
+TEST_F(ExternalSeries, APowerThatCannotBeIsALineThatSaysNothing) {
+  take("Time,Watts\n100,50\n101,1e308\n102,50\n103,50\n");
+  EXPECT_EQ(window(102, 103), "50.000000");
+  EXPECT_EQ(window(100, 103), "lost");
+  EXPECT_NE(series.hole().find(":3: 1e308 W is more than any node's power"), std::string::npos) << series.hole();
 }
 
 TEST_F(ExternalSeries, SaysWhatItDoesNotCover) {
@@ -272,6 +281,109 @@ TEST_F(ExternalMeter, AWindowThatIsNotCoveredIsNullWithAReason) {
   // The meter goes on: the series comes, and so do the joules.
   for (int i = 5; i < 100; ++i) add(start + i, 100);
   EXPECT_TRUE(make_ledger(reader.findings(), begin, end)[0].energy_joules);
+}
+
+TEST_F(ExternalMeter, IsWaitedForAsItsPaceNeeds) {
+  EXPECT_DOUBLE_EQ(external::wait_seconds_for(1), 3);
+  EXPECT_DOUBLE_EQ(external::wait_seconds_for(10), 20);
+  tree.append("meter.csv", "time,watts\n");
+  const double start = wall_now() - 600;
+  for (int i = 0; i < 6; ++i) add(start + 100 * i, 100);
+  const auto found = find(0);
+  EXPECT_EQ(found.at("external").reason, "unsupported");
+  EXPECT_NE(found.at("external").detail.find("a point each 100 s"), std::string::npos) << found.at("external").detail;
+}
+
+// The largest nodes on sale: eight GPUs and what cools them, 14.3 kW by the maker's guide.
+TEST_F(ExternalMeter, ANodeOfEightGpusIsPlausible) {
+  tree.append("meter.csv", "time,watts\n");
+  const double start = wall_now() - 10;
+  for (int i = 0; i < 300; ++i) add(start + i, 14300);
+  EnergyReader reader(external::find_meters_in(tree.at("meter.csv"), 0));
+  EnergySnapshot begin = reader.snapshot();
+  const EnergySnapshot end = reader.snapshot();
+  begin.readings[0].sample->time -= std::chrono::seconds(2);
+  const LedgerRow row = make_ledger(reader.findings(), begin, end)[0];
+  EXPECT_EQ(row.reason, "");
+  EXPECT_TRUE(row.counted);
+}
+
+TEST_F(ExternalMeter, PointsThatComeLateAreTheWindowsPeriod) {
+  tree.append("meter.csv", "time,watts\n");
+  const double start = wall_now() - 20;
+  for (int i = 0; i < 60; ++i)
+    if (i != 21) add(start + i, 100);  // two seconds without a point, one of them in the window
+  EnergyReader reader(external::find_meters_in(tree.at("meter.csv"), 0));
+  EnergySnapshot begin = reader.snapshot(), end = reader.snapshot();
+  end.readings[0].sample->time += std::chrono::seconds(4);
+  const LedgerRow row = make_ledger(reader.findings(), begin, end)[0];
+  ASSERT_TRUE(row.uncertainty_joules);
+  EXPECT_NEAR(*row.uncertainty_joules, 2 * 100 * 2.0, 1);
+  EXPECT_NEAR(row.update_period_seconds, 1, 1e-4);
+}
+
+// A file of last week, or one whose times are in another unit, would measure nothing for the whole run.
+TEST_F(ExternalMeter, ASeriesThatIsFarFromNowIsNone) {
+  const auto detail_of = [&](double first, double step) {
+    char text[200];
+    std::snprintf(text, sizeof text, "time,watts\n%.3f,100\n%.3f,100\n", first, first + step);
+    tree.write("meter.csv", text);
+    const auto found = find(0);
+    EXPECT_FALSE(found.at("external").meter);
+    EXPECT_EQ(found.at("external").reason, "unsupported");
+    return found.at("external").detail;
+  };
+  EXPECT_NE(detail_of(wall_now() - 7300, 1).find("2 hours before now: does the meter still write"), std::string::npos);
+  EXPECT_NE(detail_of(wall_now() + 7300, 1).find("2 hours after now: it has to be in seconds since 1970"),
+            std::string::npos);
+  EXPECT_NE(detail_of(1e3 * wall_now(), 1000).find("is it in milliseconds?"), std::string::npos);
+  EXPECT_NE(detail_of(1e9 * wall_now(), 1e9).find("is it in nanoseconds?"), std::string::npos);
+  EXPECT_NE(detail_of(4711, 1).find("it has to be in seconds since 1970"), std::string::npos) << "since boot";
+  tree.write("meter.csv", "time,watts\n");
+  add(wall_now() - 1800, 100), add(wall_now() - 1799, 100);
+  EXPECT_TRUE(find(0).at("external").meter) << "it may be slow";
+}
+
+// What is long past is not even read: a year of it may be there.
+TEST_F(ExternalMeter, OfALongFileTheEndIsRead) {
+  constexpr int lines = 1'000'000;
+  const double start = std::floor(wall_now()) - 10 - lines;
+  std::string text = "\xEF\xBB\xBF\"Time\",rack,'WATTS'\n";
+  for (int i = 0; i < lines; ++i) text += std::to_string(start + i) + ",\"r1\",\"100\"\n";
+  tree.write("meter.csv", text);
+  Series series(tree.at("meter.csv"), wall_now());
+  series.refresh();
+  EXPECT_LE(series.points().size(), 101u);
+  EXPECT_EQ(series.points().back().time, start + lines - 1);
+  EXPECT_EQ(series.hole(), "");
+  tree.append("meter.csv", "oops\n");
+  series.refresh();
+  EXPECT_NE(series.hole().find(" behind byte "), std::string::npos) << series.hole();
+  tree.append("meter.csv", std::to_string(start + lines + 1) + ",r1,100\n");
+  series.refresh();
+  EXPECT_EQ(series.points().back().time, start + lines + 1);
+  // And one that has no lines at all, as a sparse file.
+  std::filesystem::resize_file(tree.at("meter.csv"), std::uintmax_t{1} << 40);
+  try {
+    series.refresh();
+    FAIL();
+  } catch (const std::system_error& error) {
+    EXPECT_NE(std::string(error.what()).find("meter.csv"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("has a line longer than 1 MiB"), std::string::npos) << error.what();
+  }
+}
+
+// In whole words: no errno's text behind them.
+TEST(ExternalErrors, SayWhatIsWrong) {
+  const FakeTree tree;
+  const auto detail = [&](const std::string& file) { return external::find_meters_in(file, 0).at(0).detail; };
+  tree.append("header.csv", "time;watts\n");
+  const std::string header = tree.at("header.csv").string();
+  EXPECT_EQ(detail(header), header + ":1: the header must name the columns time and watts, not \"time;watts\"");
+  ASSERT_EQ(mkfifo(tree.at("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(detail(tree.at("pipe")), tree.at("pipe").string() + ": is no regular file");
+  EXPECT_EQ(detail("/dev/zero"), "/dev/zero: is no regular file");
+  EXPECT_EQ(detail("/dev"), "/dev: is no regular file");
 }
 
 TEST_F(ExternalMeter, SaysWhyThereIsNone) {

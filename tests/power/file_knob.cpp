@@ -13,8 +13,13 @@ class FileKnob : public Knob {
  public:
   FileKnob(fs::path folder, KnobKind kind) : folder_(std::move(folder)), kind_(kind) {}
   KnobKind kind() const override { return kind_; }
-  std::string domain() const override { return has_getter() ? "cpu" : "nvml:GPU-0"; }
-  KnobRange range() const override { return has_getter() ? KnobRange{1000, 3000, {}} : KnobRange{300, 2000, {}}; }
+  std::string domain() const override {
+    return kind_ == KnobKind::cpu_power_limit ? "rapl:package-0" : has_getter() ? "cpu" : "nvml:GPU-0";
+  }
+  KnobRange range() const override {
+    if (kind_ == KnobKind::cpu_power_limit) return {50, 400, {}};
+    return has_getter() ? KnobRange{1000, 3000, {}} : KnobRange{300, 2000, {}};
+  }
   std::optional<double> get() override {
     if (!has_getter()) return std::nullopt;
     return std::stod(file_text(file()));
@@ -46,7 +51,7 @@ class FileKnob : public Knob {
   }
 
  private:
-  bool has_getter() const { return kind_ == KnobKind::cpu_frequency; }
+  bool has_getter() const { return kind_ != KnobKind::gpu_clock; }
   void wait_for(const char* file) const {
     while (fs::exists(folder_ / file)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -78,7 +83,8 @@ void make_file_knobs(const fs::path& folder) {
 KnobFinder file_knobs(const fs::path& folder) {
   return [folder](const KnobOptions&) {
     std::vector<KnobFinding> findings;
-    for (const KnobKind kind : {KnobKind::cpu_frequency, KnobKind::gpu_clock}) {
+    for (const KnobKind kind : {KnobKind::cpu_frequency, KnobKind::gpu_clock, KnobKind::cpu_power_limit}) {
+      if (kind == KnobKind::cpu_power_limit && !fs::exists(folder / to_string(kind))) continue;
       KnobFinding& finding = findings.emplace_back();
       finding.kind = kind;
       finding.knob = std::make_unique<FileKnob>(folder, kind);

@@ -107,6 +107,21 @@ TEST(Hwmon, IntegratesTheMetersOfGrace) {
   EXPECT_THROW(module.read(), std::system_error);
 }
 
+TEST(Hwmon, APowerThatIsSeldomRefreshedIsNoBetterKnown) {
+  FakeTree tree;
+  tree.write("hwmon0/name", "power_meter");
+  tree.write("hwmon0/power1_input", "100000000");
+  std::atomic<bool> stop{false};
+  std::thread ticker([&] {
+    for (long value = 100'000'000; !stop; std::this_thread::sleep_for(std::chrono::milliseconds(300)))
+      tree.write("hwmon0/power1_input", std::to_string(value += 10));
+  });
+  const auto found = by_domain(hwmon::find_meters_in(tree.root()));
+  stop = true;
+  ticker.join();
+  EXPECT_GE(found.at("hwmon:node").meter->update_period_seconds(), 0.25);
+}
+
 TEST(Hwmon, CountsExactJoulesOfAnEnergyCounter) {
   FakeTree tree;
   tree.write("hwmon0/name", "amd_energy");

@@ -107,6 +107,17 @@ TEST(PowerIntegrator, TakesNoPowerForWhatIsNone) {
     EXPECT_THROW(PowerIntegrator("fake", [&] { return watts; }), std::system_error) << watts;
 }
 
+TEST(PowerIntegrator, ALateSampleIsTheWindowsPeriod) {
+  PowerIntegrator integrator("fake", [] { return 1.0; }, {0.001, 1000, true});
+  const EnergySample before = integrator.read();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const EnergySample late = integrator.read(), after = integrator.read();
+  EXPECT_NEAR(integrator.longest_period_seconds(before, late), seconds(before.time, late.time), 1e-9);
+  EXPECT_GE(integrator.longest_period_seconds(before, after), 0.02) << "whatever came in time behind it";
+  EXPECT_LT(integrator.longest_period_seconds(late, after), seconds(before.time, late.time)) << "it was before this window";
+  EXPECT_GE(integrator.longest_period_seconds(late, after), 0.001);
+}
+
 TEST(PowerIntegrator, HasNoJoulesForAWindowWithAGap) {
   // Any two samples are further apart than the longest gap allowed here.
   PowerIntegrator integrator("fake", [] { return 1.0; }, {3600, 0, true});

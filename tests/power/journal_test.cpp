@@ -1,63 +1,20 @@
 // The journal and its folder: what is written comes back, and what is not ours is not trusted.
 #include "power/journal.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 
-#include "power/restore.hpp"
-#include "tests/power/file_knob.hpp"
+#include "tests/power/journal_fixture.hpp"
 
 namespace tw {
 namespace {
 
 namespace fs = std::filesystem;
-
-class JournalTest : public testing::Test {
- protected:
-  void SetUp() override {
-    char name[] = "/tmp/trainwatt-journal-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    base = name;
-    path = base / "run";
-    make_file_knobs(base / "knobs");
-  }
-  void TearDown() override { fs::remove_all(base); }
-
-  /// A journal of a dead run, and its settings in force.
-  void leave_behind(const std::string& of_boot = boot_id()) {
-    auto folder = JournalFolder::open(path, true);
-    Owner dead = this_process();
-    dead.start_time += 1;
-    folder->write({of_boot,
-                   dead,
-                   {},
-                   {{KnobKind::cpu_frequency, "cpu", {{"value", "2500"}}, {{1500, 1500}}},
-                    {KnobKind::gpu_clock, "nvml:GPU-0", {}, {{900, std::nullopt}}}}});
-    write_file_text(base / "knobs/cpu_frequency_mhz", "1500");
-    write_file_text(base / "knobs/gpu_clock_mhz", "900");
-  }
-  RestoreSummary restore() const {
-    RestoreOptions options;
-    options.folders = {path};
-    options.find = file_knobs(base / "knobs");
-    return restore_journals(options);
-  }
-  void expect_values(const char* cpu, const char* gpu) const {
-    EXPECT_EQ(file_text(base / "knobs/cpu_frequency_mhz"), cpu);
-    EXPECT_EQ(file_text(base / "knobs/gpu_clock_mhz"), gpu);
-  }
-  void expect_refused(const std::string& why) const {
-    const RestoreSummary summary = restore();
-    ASSERT_EQ(summary.problems.size(), 1u);
-    EXPECT_NE(summary.problems[0].find(why), std::string::npos) << summary.problems[0];
-    EXPECT_TRUE(summary.reports.empty());
-    expect_values("1500", "900");
-  }
-  fs::path base, path;
-};
 
 TEST_F(JournalTest, ComesBackAsItWasWritten) {
   auto folder = JournalFolder::open(path, true);
@@ -94,6 +51,26 @@ TEST_F(JournalTest, ComesBackAsItWasWritten) {
   EXPECT_FALSE(folder->read());
 }
 
+TEST_F(JournalTest, AnyPathComesBack) {
+  auto folder = JournalFolder::open(path, true);
+  const fs::path site = "/s\xe9te/\xff.json";  // no UTF-8, which JSON would be
+  folder->write({boot_id(), this_process(), site, {}});
+  EXPECT_EQ(folder->read()->site, site);
+}
+
+TEST_F(JournalTest, AFolderThatCannotBeMadeIsExplained) {
+  try {
+    JournalFolder::open(base / "no/such", true);
+    FAIL();
+  } catch (const std::system_error& error) {
+    EXPECT_NE(std::string(error.what()).find("no/such: the journal of what is set cannot be kept here: name a folder"),
+              std::string::npos)
+        << error.what();
+    EXPECT_EQ(error.code().value(), ENOENT);
+  }
+  EXPECT_FALSE(JournalFolder::open(base / "no/such", false));
+}
+
 TEST_F(JournalTest, ADeadRunsSettingsArePutBack) {
   leave_behind();
   const RestoreSummary summary = restore();
@@ -113,6 +90,36 @@ TEST_F(JournalTest, AnotherBootsJournalIsDiscarded) {
   ASSERT_EQ(summary.reports.size(), 1u);
   EXPECT_TRUE(summary.reports[0].discarded);
   expect_values("1500", "900");
+  EXPECT_TRUE(restore().reports.empty());
+}
+
+// kexec is a boot of its own, and leaves RAPL's registers as they are.
+TEST_F(JournalTest, APowerCapOfAnotherBootIsPutBackWhereItIsStillOurs) {
+  const fs::path cap = base / "knobs/cpu_power_limit_w";
+  const auto leave = [&](const std::string& domain) {
+    leave_behind("another boot");
+    auto folder = JournalFolder::open(path, true);
+    Journal journal = *folder->read();
+    journal.entries.push_back({KnobKind::cpu_power_limit, domain, {{"value", "200"}}, {{150, 150}}});
+    folder->write(journal);
+  };
+  write_file_text(cap, "150");
+  leave("rapl:package-0");
+  RestoreSummary summary = restore();
+  ASSERT_EQ(summary.reports.size(), 1u);
+  EXPECT_FALSE(summary.reports[0].discarded);
+  ASSERT_EQ(summary.reports[0].settings.size(), 1u) << "clocks are the new kernel's";
+  EXPECT_EQ(summary.reports[0].settings[0].outcome, RestoredSetting::Outcome::put_back);
+  EXPECT_EQ(file_text(cap), "200");
+  expect_values("1500", "900");
+  write_file_text(cap, "180");  // the firmware's, after a reboot
+  leave("rapl:package-0");
+  summary = restore();
+  EXPECT_TRUE(summary.complete());
+  EXPECT_EQ(file_text(cap), "180");
+  EXPECT_TRUE(restore().reports.empty());
+  leave("rapl:package-9");
+  EXPECT_TRUE(restore().complete()) << "a package that is gone is nobody's any more";
   EXPECT_TRUE(restore().reports.empty());
 }
 
@@ -153,6 +160,46 @@ TEST_F(JournalTest, TheDoorIsALockOfItsOwn) {
   EXPECT_FALSE(first->close_door({}));
   second.reset();
   EXPECT_TRUE(first->close_door({}));
+}
+
+// Whoever may open a lock, if only to read, may hold it.
+TEST_F(JournalTest, NobodyElseCanOpenTheLocks) {
+  auto folder = JournalFolder::open(path, true);
+  std::ofstream(path / "lock") << "";  // an earlier version's
+  chmod((path / "lock").c_str(), 0644);
+  ASSERT_TRUE(folder->lock({}));
+  ASSERT_TRUE(folder->close_door({}));
+  for (const char* file : {"lock", "door"}) {
+    struct stat status {};
+    ASSERT_EQ(stat((path / file).c_str(), &status), 0) << file;
+    EXPECT_EQ(status.st_mode & 0777, 0600u) << file;
+  }
+  const int other = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  auto second = JournalFolder::open(path, true);
+  folder.reset();
+  ASSERT_EQ(flock(other, LOCK_SH | LOCK_NB), 0);
+  EXPECT_TRUE(second->close_door({})) << "a lock of the folder itself is nobody's";
+  close(other);
+}
+
+TEST_F(JournalTest, ALockThatIsALinkIsExplained) {
+  leave_behind();
+  fs::create_symlink(base / "elsewhere", path / "lock");
+  expect_refused("lock is a symbolic link, so it is not trusted: remove it");
+}
+
+TEST_F(JournalTest, NoPipeIsWaitedFor) {
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  make_file_knobs(base / "knobs");
+  for (const char* file : {"settings.json", "lock"}) {
+    ASSERT_EQ(mkfifo((path / file).c_str(), 0600), 0);
+    auto folder = JournalFolder::open(path, false);
+    if (std::string(file) == "lock")
+      EXPECT_FALSE(folder->lock_owner());
+    else
+      EXPECT_THROW(folder->read(), JournalError);
+    fs::remove(path / file);
+  }
 }
 
 TEST_F(JournalTest, NothingThereIsNoProblem) {
@@ -197,6 +244,7 @@ TEST_F(JournalTest, RootReplaysNobodyElsesJournal) {
   ASSERT_EQ(chown((path / "settings.json").c_str(), 0, 0), 0);
   ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
   expect_refused("belongs to another user");
+  expect_refused("or name another folder in TRAINWATT_RUN_DIR");  // in /tmp nobody else can remove it
   ASSERT_EQ(chown(path.c_str(), 0, 0), 0);
   EXPECT_EQ(restore().reports.size(), 1u);
 }

@@ -264,6 +264,17 @@ TEST_F(PowercapTree, NominalPowerBoundsNothingWhereLimitsAreOff) {
   }
 }
 
+// It may be raised again within the run.
+TEST_F(PowercapTree, ALimitAloneBoundsNothing) {
+  make_zone("intel-rapl:0", "package-0", 0, wide);
+  write_zone_file("intel-rapl:0", "constraint_0_name", "long_term");
+  write_zone_file("intel-rapl:0", "constraint_0_power_limit_uw", "100000000");
+  write_zone_file("intel-rapl:0", "constraint_0_max_power_uw", "0");
+  Ticker ticker({{"intel-rapl:0", 0, wide, 1000}});
+  const auto found = find();
+  EXPECT_DOUBLE_EQ(found.at("rapl:package-0").meter->maximum_power_watts(), 1000);
+}
+
 TEST_F(PowercapTree, LimitsBelowTheNominalPowerKeepIt) {
   make_limited("intel-rapl:0", "package-0", "65000000", "90000000");  // a cap that may be lifted along the run
   Ticker ticker({{"intel-rapl:0", 0, wide, 1000}});

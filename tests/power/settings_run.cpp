@@ -1,6 +1,7 @@
-// A run that holds settings, to be killed: settings_run FOLDER [end|die|announce]. FOLDER holds the knobs' files;
+// A run that holds settings, to be killed: settings_run FOLDER [end|die|announce|hasty]. FOLDER holds the knobs' files;
 // "real" takes this machine's CPU knobs (a made-up tree's: never run it so on a real one). Prints "ready GUARDIAN" once
 // the settings are applied (announce: before), or what kept them from it; then waits for SIGTERM, ends or kills itself.
+// The guardian of a hasty one waits for a lock for a moment at a time.
 #include <unistd.h>
 
 #include <csignal>
@@ -29,7 +30,7 @@ int main(int argc, char** argv) {
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, &before);  // until it is waited for
-  tw::Guardian guardian(find);
+  tw::Guardian guardian(find, then == "hasty" ? std::chrono::milliseconds(20) : std::chrono::minutes(1));
   try {
     tw::SettingsOptions options;
     options.find = find;

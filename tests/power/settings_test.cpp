@@ -224,6 +224,37 @@ TEST_F(SettingsTest, ADeadRunIsNotSaidToLiveWhileAnotherPutsBackWhatItLeft) {
   expect_put_back();
 }
 
+// However long another process has the lock, the dead run's guardian is there when it lets go.
+TEST_F(SettingsTest, TheGuardianOutlastsALock) {
+  Process run(command("hasty"));
+  const pid_t guardian = run.guardian();
+  ASSERT_GT(guardian, 0);
+  const int stopped = kill(guardian, SIGSTOP);  // until the lock is in other hands
+  ASSERT_EQ(stopped, 0);
+  EXPECT_EQ(run.end(SIGKILL), 128 + SIGKILL);
+  const int lock = open((base / "run/lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  kill(guardian, SIGCONT);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // many times its patience
+  expect_applied();
+  close(lock);
+  expect_put_back();
+}
+
+// What apply() would be refused is known before anything is measured.
+TEST_F(SettingsTest, ADoorInOtherHandsIsSeenAtTheStart) {
+  auto other = JournalFolder::open(journal_folder(), true);
+  ASSERT_TRUE(other->close_door({}));
+  SettingsOptions options;
+  options.find = file_knobs(knobs);
+  options.wait = std::chrono::milliseconds(20);
+  Settings settings(options.find({}), options);
+  EXPECT_THROW(settings.check_journal({KnobKind::cpu_frequency}), SettingsHeld);
+  other.reset();
+  settings.check_journal({KnobKind::cpu_frequency});
+  EXPECT_FALSE(journal());
+}
+
 TEST_F(SettingsTest, ThatWhichCannotBePutBackIsNamed) {
   Settings settings = make_settings();
   leave_behind();

@@ -182,6 +182,9 @@ TEST(Csv, HasAllOfTheSummaryUnrounded) {
           for (const char* figure : {"time_s", "steps", "samples"})
             check_estimate(std::string("to_target_") + figure, value[figure]);
           check("to_target_reason", value["reason"]);
+          check_estimate("to_target_cost", value["cost"]);
+          check("to_target_cost_scope", value["cost_scope"]);
+          check("to_target_cost_reason", value["cost_reason"]);
         } else if (value.is_object() ||
                    std::set<std::string>{"tokens_per_s", "samples_per_s", "flops_per_s", "step_time_s"}.contains(key)) {
           check_estimate(key, value);
@@ -208,6 +211,9 @@ TEST(Csv, AbsentIsEmptyWithAReason) {
   EXPECT_EQ(rows[2]["reasons"], "fp8: this CPU has no 8-bit floating point");
   const std::vector<Row> targets = rows_of(sample_target_report());
   EXPECT_EQ(targets[1]["to_target_time_s"], "");
+  EXPECT_EQ(targets[1]["to_target_cost"], "");
+  EXPECT_EQ(targets[1]["to_target_cost_reason"].substr(0, 10), "seed 5 did");
+  EXPECT_EQ(std::ranges::count(targets[0]["to_target_cost_of_runs"], ';'), 2) << "of each seed";
   EXPECT_EQ(targets[1]["to_target_reason"].substr(0, 10), "seed 5 did");
   EXPECT_EQ(targets[1]["flags"], "short; no_reference; target_missed");
 }

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <atomic>
+#include <thread>
 
 #include <cerrno>
 #include <fstream>
@@ -197,6 +199,25 @@ TEST_F(Files, FoldersAreOnDiskEachBeforeTheNext) {
   EXPECT_TRUE(synced.empty()) << "nothing was made";
   put(root / "file", "");
   EXPECT_THROW(create_folders(root / "file" / "d"), std::system_error);
+}
+
+// Of any number that try at once, one makes it.
+TEST_F(Files, ANewFolderIsMadeOnce) {
+  const fs::path root = fs::canonical(folder_);
+  const fs::path folder = root / "n" / "o" / "p";
+  EXPECT_EQ(create_new_folder(folder), (std::vector<fs::path>{root / "n", root / "n" / "o", folder}));
+  EXPECT_TRUE(create_new_folder(folder).empty());
+  EXPECT_EQ(create_new_folder(root / "n" / "q" / ""), (std::vector<fs::path>{root / "n" / "q"}));
+  put(root / "taken", "");
+  EXPECT_TRUE(create_new_folder(root / "taken").empty());
+  EXPECT_THROW(create_new_folder(root / "taken" / "d"), std::system_error);
+  EXPECT_THROW(create_new_folder(root / "made" / std::string(1000, 'x')), std::system_error);
+  EXPECT_FALSE(fs::exists(root / "made")) << "what was made for it goes again";
+  std::atomic<int> made = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { made += !create_new_folder(root / "race").empty(); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(made, 1);
 }
 
 }  // namespace

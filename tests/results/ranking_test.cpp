@@ -120,7 +120,8 @@ TEST(Ranking, EveryMeritIsInTheTable) {
                                                               {"samples-per-joule", "package samples/J"},
                                                               {"time-to-target", "to target"},
                                                               {"steps-to-target", "steps"},
-                                                              {"energy-to-target", "package J"}};
+                                                              {"energy-to-target", "package J"},
+                                                              {"cost-to-target", "cost"}};
       ASSERT_TRUE(titles.contains(merit.name)) << merit.name;
       EXPECT_TRUE(head.find("  " + titles.at(merit.name) + "  ") != std::string::npos) << merit.name << ": " << head;
     }

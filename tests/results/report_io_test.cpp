@@ -135,7 +135,7 @@ TEST(ReportJson, ErrorsNameThePlace) {
   EXPECT_EQ(thrown("[]"), "not a report: the document is array");
   EXPECT_EQ(thrown("{}"), "not a report: key \"schema_version\" is missing");
   EXPECT_EQ(thrown(replaced(text, "\"1.0\"", "\"2.0\"")),
-            "/schema_version: \"2.0\" is not \"1.0\", the version that this program reads");
+            "/schema_version: \"2.0\" is not \"1.0\", the version that this program reads: a newer trainwatt does");
   EXPECT_EQ(thrown(replaced(text, "\"micro_batch\": 8", "\"micro_batch\": \"8\"")),
             "/records/0/workload/micro_batch: expected an integer, found string");
   EXPECT_EQ(thrown(replaced(text, "\"micro_batch\": 8", "\"microbatch\": 8")),

@@ -62,7 +62,9 @@ Record sample_record() {
   r.setting["cpu_frequency_mhz"] = {};
   r.trials = {sample_trial(40, 1.50, 61), sample_trial(40, 1.52, 61.8), sample_trial(40, 1.49, 60.5)};
   for (std::size_t i = 0; i < 3; ++i) r.trials[i].first_step = 3 + 40 * static_cast<std::int64_t>(i);
+  r.execution = Execution{"eager", false, "mpi", "host memory", std::nullopt, 0, true};
   Summary& s = r.summary;
+  s.peak_device_memory_bytes_per_rank = 360ull << 20;
   s.model_flops_per_sample = 1.2e9;
   s.flops_rule = "6*N_mat + 6*L*C*T per token, causal";
   s.ceiling_flops_per_s = 75e9;
@@ -174,6 +176,8 @@ Report sample_energy_report() {
   const std::string last = R"("seq_len":128})";
   std::string& plan = report.plan.canonical_json;
   plan.replace(plan.find(last), last.size(), R"("seq_len":128,"setting":{"cpu_frequency_mhz":2400.0}})");
+  report.plan.kit = KitInfo{"Tender 7", std::string(64, 'a')};
+  plan.insert(plan.find(R"("points")"), R"("kit":")" + report.plan.kit->sha256 + R"(",)");
   report.records[0].setting["cpu_frequency_mhz"] = {2400, 2400, std::nullopt, {{"node1", "cpu", 2400, std::nullopt, "no channel"}}};
   report.context.warnings.clear();
   report.context.hosts[0].container = "docker", report.context.hosts[0].cpu_max_mhz = 3800;
@@ -218,6 +222,7 @@ Record sample_target_record() {
                     ConvergenceReference{"JAX 0, float32", 8, 26, 3, 17, 35},
                     ""};
   w.hash = workload_hash(w, r.target);
+  r.prices = JobPrices{3.6, 0.36};
   const std::vector<std::vector<double>> excess = {{0.9, 0.2, 0.09}, {0.5, 0.095, 0}, {0.7, 0.12, 0.08}};
   for (std::size_t i = 0; i < r.trials.size(); ++i) {
     Trial& trial = r.trials[i];
@@ -271,7 +276,7 @@ Report sample_target_report() {
   };
   report.plan = {
       "convergence",
-      R"({"device":"cpu","points":[)" +
+      R"({"device":"cpu","prices":{"hour_price":3.6,"kwh_price":0.36},"points":[)" +
           point(
               report.records[0],
               R"("evaluation_interval":10,"floor":1.2184227783280288,"held_out_samples":256,"metric":"excess_loss","most_steps":60,"schedule":{"decay_steps":1000,"final_share":0.1,"learning_rate":0.003,"warmup_steps":10},"task":"markov","value":0.1)",

@@ -75,7 +75,7 @@ TEST(SearchOutcome, ItsRatiosAreOfWhatWasMeasuredOnceMore) {
 }
 
 TEST(SearchOutcome, OnlyWhatIsBorneOutIsClaimed) {
-  const Report better = searched(97, 1.2, 0.01);
+  const Report better = searched(97, 1.2, 0.001);
   EXPECT_EQ(better.search->front().reason, "");
   EXPECT_EQ(text_of(better).rfind("  w/c=1500: device energy a sample -16.7 % (", 0), 0u) << text_of(better);
   EXPECT_TRUE(says(better, "measured once more")) << text_of(better);
@@ -84,6 +84,10 @@ TEST(SearchOutcome, OnlyWhatIsBorneOutIsClaimed) {
 
   const Report slow = searched(80, 1.2, 0.01);
   EXPECT_EQ(slow.search->front().reason, "measured once more it is slower by 20.8 %, and 5.00 % are allowed");
+  // 96.0 % of the speed, known to 3.5 %: within the 5 % by its mean alone.
+  const Report perhaps = searched(97, 1.2, 0.01);
+  EXPECT_EQ(perhaps.search->front().reason,
+            "measured once more its slowdown is not shown to be within 5.00 %: it may be 7.28 %");
   const Report worse = searched(97, 0.8, 0.01);
   EXPECT_EQ(worse.search->front().reason, "measured once more it is worse than the found settings");
   const Report unclear = searched(97, 1.01, 0.01);
@@ -95,7 +99,7 @@ TEST(SearchOutcome, OnlyWhatIsBorneOutIsClaimed) {
   }
   conclude(few.search->front(), few.records);
   EXPECT_EQ(few.search->front().reason, "below 3 trials there is no interval that could show a difference");
-  for (const Report& report : {slow, worse, unclear, few}) {
+  for (const Report& report : {slow, perhaps, worse, unclear, few}) {
     EXPECT_TRUE(says(report, "no better setting is shown")) << text_of(report);
     EXPECT_EQ(search_faults(report, goal), std::vector<std::string>());
   }
@@ -121,7 +125,7 @@ TEST(SearchOutcome, OfSeveralSettingsNoMoreIsClaimedThanWasLookedAt) {
 
 TEST(SearchOutcome, AClaimThatTheRecordsDoNotBearOutIsAFault) {
   const auto faults_of = [](auto change, SearchGoal asked = goal) {
-    Report report = searched(97, 1.2, 0.01);
+    Report report = searched(97, 1.2, 0.001);
     change(report);
     return search_faults(report, asked).size();
   };
@@ -212,7 +216,7 @@ TEST(ParetoFront, WorkloadsAndScopesAreApart) {
   EXPECT_EQ(pareto_fronts(report).size(), 1u) << "one point is no front";
 }
 
-TEST(ParetoFront, OnlyTheSameBatchIsHeldAgainstEachOtherAndNoRunToATarget) {
+TEST(ParetoFront, OnlyTheSameBatchIsHeldAgainstEachOtherAndNoRunToATargetAgainstOneForATime) {
   Report report;
   report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("larger", 200, 3)};
   report.records[2].workload.global_batch = 80;
@@ -223,6 +227,53 @@ TEST(ParetoFront, OnlyTheSameBatchIsHeldAgainstEachOtherAndNoRunToATarget) {
   EXPECT_NE(front_text(report, {false, 100}).find("of bf16 and float32, which may not train alike"), std::string::npos);
   report.records[0].target.emplace();
   EXPECT_TRUE(pareto_fronts(report).empty());
+}
+
+/// Three runs to a target, whose time and joules trade against each other with a bend at the second.
+Report report_to_target() {
+  Report report;
+  for (const auto& [seconds, joules] : {std::pair{10.0, 100.0}, {12.0, 50.0}, {20.0, 40.0}, {21.0, 41.0}}) {
+    Record& one = report.records.emplace_back(record("r" + std::to_string(report.records.size()), 1, 1));
+    one.target.emplace();
+    one.target->metric = "excess_loss", one.target->value = 0.1;
+    ToTarget& reached = one.summary.to_target.emplace();
+    reached.time_s = Estimate{seconds, {}, {}, "single", 1};
+    reached.energy_j["device"] = Estimate{joules, {}, {}, "single", 1};
+  }
+  return report;
+}
+
+TEST(ParetoFront, OfRunsToATargetIsTimeAgainstJoules) {
+  const Report report = report_to_target();
+  const std::vector<Front> fronts = pareto_fronts(report);
+  ASSERT_EQ(fronts.size(), 1u);
+  EXPECT_TRUE(fronts[0].to_target);
+  EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_EQ(fronts[0].others, 1u);
+  EXPECT_EQ(fronts[0].knee, 1u);
+  EXPECT_TRUE(fronts[0].costs.empty()) << "no prices";
+  const std::string text = front_text(report, {false, 100});
+  EXPECT_NE(text.find("to excess_loss 0.1, time against device joules"), std::string::npos) << text;
+  EXPECT_EQ(text.find("cost"), std::string::npos) << text;
+}
+
+TEST(ParetoFront, HasACostWherePricesAreGivenAndNamesTheCheapest) {
+  const auto cheapest = [](Report report, const JobPrices& prices) {
+    for (Record& one : report.records) one.prices = prices;
+    const Front front = pareto_fronts(report).at(0);
+    EXPECT_EQ(front.costs.size(), front.records.size());
+    EXPECT_NE(front_text(report, {false, 100}).find("cheapest"), std::string::npos);
+    return front.cheapest.value();
+  };
+  EXPECT_EQ(cheapest(report_to_target(), {3600, 0}), 0u) << "hours alone: the fastest";
+  EXPECT_EQ(cheapest(report_to_target(), {0, 3.6e6}), 2u) << "joules alone: the leanest";
+  EXPECT_EQ(cheapest(report_to_target(), {3600, 0.36e6}), 1u) << "20, 17 and 24";
+  Report report;
+  report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("c", 60, 1.8)};
+  EXPECT_EQ(cheapest(report, {3600, 0}), 0u);
+  EXPECT_EQ(cheapest(report, {0, 3.6e6}), 2u);
+  report.records[0].prices = JobPrices{1, 1};
+  EXPECT_TRUE(pareto_fronts(report)[0].costs.empty()) << "not all at the same prices";
 }
 
 TEST(ParetoFront, AnInwardBendHasNoKnee) {

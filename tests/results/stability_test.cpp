@@ -135,6 +135,10 @@ TEST(Stability, ThatTheMachineChangedAlongTheRunIsSaid) {
   EXPECT_NE(run_drift(records), "") << "the same products, more often";
   records[0].setting["gpu_clock_mhz"] = {1305, 1305, 1305, {}};
   EXPECT_EQ(run_drift(records), "") << "meant to run slower";
+  records[3].setting["gpu_clock_mhz"] = {1305, 1305, 1290, {}};
+  EXPECT_NE(run_drift(records), "") << "of equal settings they should have run as fast";
+  records[3].setting["gpu_clock_mhz"] = {1410, 1410, 1410, {}};
+  EXPECT_EQ(run_drift(records), "") << "a sweep's clocks";
   records = moved;
   records[0].summary.ceiling_flops_per_s.reset();
   EXPECT_EQ(run_drift(records), "");

@@ -6,6 +6,7 @@
 #include <regex>
 #include <sstream>
 
+#include "results/export.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
 #include "results/verdict.hpp"
@@ -94,6 +95,28 @@ TEST(Tables, NoLinePassesTheWidth) {
     }
 }
 
+TEST(Tables, ANarrowTerminalHasNarrowTables) {
+  Report report = sample_energy_report();
+  report.records.push_back(sample_target_record());
+  summarise(report.records[1]);
+  report.records[0].id = "gpt2-tiny/float32/mb32/t128/acc16/np128/gpu_clock=1305/cpu_power_limit=120";
+  for (int width = 40; width <= 200; ++width) {
+    const std::string table = summary_table(report, {false, width});
+    EXPECT_LE(widest_line(table), static_cast<std::size_t>(width)) << table;
+    EXPECT_NE(table.find("valid"), std::string::npos) << table;
+  }
+  // What fits is there: figures at 40 columns, and more of them in every wider terminal.
+  const auto figures = [&](int width) {
+    const std::string table = summary_table(report, {false, width, false});
+    const std::string head = table.substr(0, table.find("verdict"));
+    const std::regex title("[^ \n]+( [^ \n]+)*");
+    return std::distance(std::sregex_iterator(head.begin(), head.end(), title), std::sregex_iterator());
+  };
+  EXPECT_GE(figures(40), 2);
+  EXPECT_GT(figures(80), figures(40));
+  EXPECT_GT(figures(200), figures(120));
+}
+
 TEST(Tables, AsciiIsAscii) {
   const std::string text = show_report(sample_energy_report(), {false, 100, false});
   for (char c : text) ASSERT_GT(c, 0);
@@ -102,7 +125,7 @@ TEST(Tables, AsciiIsAscii) {
 TEST(Tables, ColumnsTakeTheirPlaceByImportance) {
   const auto head = [](int width) {
     const std::string table = summary_table(sample_report(), {false, width});
-    return table.substr(0, table.find('\n'));
+    return table.substr(0, table.find('\n', table.find("verdict")));
   };
   EXPECT_EQ(head(80).find("step time"), std::string::npos);
   EXPECT_NE(head(80).find("±95 %  of ceiling"), std::string::npos);
@@ -252,7 +275,7 @@ TEST(Tables, AnIntervalStandsBesideItsFigure) {
     std::istringstream head(std::regex_replace(table.substr(0, table.find('\n')), std::regex("  +"), "\n"));
     std::string before;
     for (std::string title; std::getline(head, title); before = title)
-      EXPECT_TRUE(title != "+-95 %" || before == "to target" || before == "samples/s" || before.ends_with("/J") ||
+      EXPECT_TRUE(title != "+-95 %" || before == "to target" || before == "cost" || before == "samples/s" || before.ends_with("/J") ||
                   before.ends_with(" J"))
           << width << ": " << before;
   }
@@ -282,7 +305,7 @@ TEST(Tables, ACommandThatNamesNoSamplesHasTimeAndJoulesAllTheSame) {
   EXPECT_NE(table.find("  time  package J  dram J  verdict\n"), std::string::npos) << table;
   EXPECT_NE(table.find("command/sleep  61.0 s     11.8 k     900  valid"), std::string::npos) << table;
   EXPECT_NE(text.find("\n  time         61.0 s from its start to its end\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("package: 11.8 kJ a trial"), std::string::npos) << text;
+  EXPECT_NE(text.find("package: 11.8 kJ a trial (± 4.00 J by the meters)"), std::string::npos) << text;
   for (const char* none : {"workload", "micro-batch", "of ceiling", "MFU", "memory", "p50"})
     EXPECT_EQ(text.substr(text.find("\ncommand/sleep")).find(none), std::string::npos) << none;
   report.records[0].trials[0].samples = 6400, report.records[0].trials[0].samples_s = 50;
@@ -323,6 +346,33 @@ TEST(Tables, WhatWasWrongWithAWindowIsSaidWithItsTrial) {
   EXPECT_NE(text.find("rapl:dram-0 left out in trial 2: lost: power.csv:17: \"oops\" is no power in watts"),
             std::string::npos)
       << text;
+}
+
+TEST(Tables, ACommandIsNotToldOfOptionsThatItHasNot) {
+  Report report = command_report();
+  report.records[0].trials[0].window_s = 3;
+  report.records[0].verdict.flags.clear();
+  summarise(report.records[0]);
+  const std::string table = summary_table(report, {false, 400}), markdown = to_markdown(report, {});
+  for (const std::string& text : {table, markdown}) {
+    EXPECT_NE(text.find("the command ran for less than 60 s"), std::string::npos) << text;
+    EXPECT_NE(text.find("one run of a command is one trial"), std::string::npos) << text;
+    EXPECT_EQ(text.find("Give"), std::string::npos) << text;
+  }
+}
+
+TEST(Tables, AMeterThatWasThereIsNotDenied) {
+  Report report = sample_energy_report();
+  for (Trial& trial : report.records[0].trials)
+    for (EnergyRow& row : trial.energy) {
+      row.energy_j.reset(), row.uncertainty_j.reset(), row.wraps.reset();
+      if (row.counted) row.counted = false, row.reason = "too_short";
+    }
+  summarise(report.records[0]);
+  const std::string table = summary_table(report, {false, 400});
+  EXPECT_NE(table.find("a meter was there and had no joules for a window (too_short: rapl:package-0"), std::string::npos) << table;
+  EXPECT_EQ(table.find("no energy meter answered"), std::string::npos) << table;
+  EXPECT_NE(summary_table(sample_report(), {false, 400}).find("no energy meter answered, so that"), std::string::npos);
 }
 
 TEST(Tables, NoRecords) { EXPECT_EQ(summary_table(Report{}, {}), "No points were run.\n"); }

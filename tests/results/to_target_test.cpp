@@ -190,6 +190,50 @@ TEST(ToTarget, TooManyStepsAndTooFewAreOffTheReference) {
   EXPECT_NE(fast.verdict.reasons[0].find("off_reference: 26.67 steps to the target, fewer than"), std::string::npos);
 }
 
+TEST(ToTarget, CostIsHoursAndKilowattHoursOfEachRun) {
+  Record record = sample_target_record();
+  record.prices = JobPrices{7.2, 0};
+  summarise(record);
+  const ToTarget& hours = *record.summary.to_target;
+  ASSERT_TRUE(hours.cost && hours.cost_of_runs);
+  EXPECT_EQ(*hours.cost_of_runs, (std::vector<double>{0.0305, 0.0205, 0.0305})) << "15.25 s, 10.25 s, 15.25 s at 0.002 a second";
+  EXPECT_FALSE(hours.cost_scope) << "no joule is paid for";
+  EXPECT_FALSE(hours.cost_reason);
+  EXPECT_DOUBLE_EQ(hours.cost->value, 0.002 * hours.time_s->value);
+  EXPECT_NEAR(*hours.cost->low, 0.002 * *hours.time_s->low, 1e-12) << "time and cost share their interval";
+
+  record.prices = JobPrices{0, 0.36};
+  summarise(record);
+  const ToTarget& joules = *record.summary.to_target;
+  ASSERT_TRUE(joules.cost);
+  EXPECT_EQ(joules.cost_scope, "package");
+  EXPECT_NEAR(joules.cost->value, 1e-7 * joules.energy_j.at("package")->value, 1e-12);
+  EXPECT_NEAR(*joules.cost->high, 1e-7 * *joules.energy_j.at("package")->high, 1e-12) << "the meters' uncertainty is in it";
+
+  record.prices = JobPrices{7.2, 0.36};
+  summarise(record);
+  const ToTarget& both = *record.summary.to_target;
+  EXPECT_NEAR(both.cost->value, hours.time_s->value * 0.002 + 1e-7 * joules.energy_j.at("package")->value, 1e-12);
+}
+
+TEST(ToTarget, CostIsAbsentWithAReason) {
+  const auto why = [](const Record& record) {
+    EXPECT_FALSE(record.summary.to_target->cost || record.summary.to_target->cost_of_runs);
+    return record.summary.to_target->cost_reason.value_or("");
+  };
+  Record record = sample_target_record();
+  record.prices.reset();
+  summarise(record);
+  EXPECT_EQ(why(record), "no prices were given (--hour-price, --kwh-price)");
+  record.prices = JobPrices{1, 1};
+  for (Trial& trial : record.trials) trial.energy.clear();
+  record.summary.energy_reason.clear();
+  summarise(record);
+  EXPECT_EQ(why(record), "no joules that tell of what trains: no_energy_meter");
+  EXPECT_EQ(why(sample_target_report().records[1]), sample_target_report().records[1].summary.to_target->reason)
+      << "one run that never arrives costs without end";
+}
+
 TEST(ToTarget, ARunForATimeHasNone) {
   Record record = testing::sample_record();
   summarise(record);

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <sstream>
+#include <algorithm>
+#include <set>
 #include <vector>
 
+#include "results/later_fields.hpp"
 #include "results/report_io.hpp"
+#include "results/schema_check.hpp"
 #include "results/verdict.hpp"
 #include "results/version.hpp"
 #include "tests/results/golden.hpp"
@@ -39,6 +42,114 @@ TEST(Validate, EachFaultIsNamed) {
     EXPECT_NE(said.find(fault.said), std::string::npos) << said;
   }
   EXPECT_GT(faults().size(), 60u);
+}
+
+/// A report whose first record's step times rise by a fifth over its trials, as the program of `commit` judged it.
+Report drifting(const std::string& commit) {
+  Report report = sample_report();
+  report.program = program_info("trainwatt-train");
+  if (!commit.empty()) report.program.git_commit = commit;
+  Record& record = report.records[0];
+  int step = 0;
+  for (Trial& trial : record.trials)
+    for (double& t : trial.step_time_s) t *= 0.97 + 0.0005 * static_cast<double>(step++);  // 6 % over 120 steps
+  summarise(record);
+  return report;
+}
+
+/// Whatever program it names: a flag that was taken out comes back, and one that came later costs an honest report
+/// nothing.
+TEST(Validate, LeftOutFlagsAreNotedAndCount) {
+  for (const char* commit : {"", "000000000000"}) {
+    Report report = drifting(commit);
+    const std::vector<std::string> whole = report.records[0].verdict.flags;
+    std::vector<std::string>& flags = report.records[0].verdict.flags;
+    ASSERT_EQ(std::erase(flags, "drift"), 1u);
+    ASSERT_EQ(std::erase(flags, "no_energy_meter"), 1u);
+    const Validation found = validate_report(to_json(report));
+    EXPECT_EQ(
+        all(found),
+        "warning: /records/0/verdict/flags: the samples give \"no_energy_meter\", which the report leaves out: it "
+        "counts as if it stood there\n"
+        "warning: /records/0/verdict/flags: the samples give \"drift\", which the report leaves out: it counts as "
+        "if it stood there\n");
+    add_left_out_flags(report.records, found);
+    EXPECT_EQ(std::set<std::string>(flags.begin(), flags.end()), std::set<std::string>(whole.begin(), whole.end()));
+    flags.push_back("busy_host");
+    EXPECT_FALSE(validate_report(to_json(report)).violations.empty()) << "the samples do not give it";
+  }
+}
+
+TEST(Validate, AnUnstablePointStaysSo) {
+  Report report = sample_report();
+  Record set = report.records[0];
+  set.id += "/gpu_clock=900";
+  Setting& clock = set.setting["gpu_clock_mhz"];
+  clock.requested = clock.accepted = clock.observed = SetPoint(900);
+  clock.devices = {{"node1", "nvml:GPU-1", SetPoint(900), SetPoint(900), ""}};
+  for (Trial& trial : set.trials)
+    for (double& loss : trial.loss) loss *= 1.1;
+  summarise(set);
+  report.records.push_back(set);
+  report.program.git_commit = "000000000000";
+  const Validation found = validate_report(to_json(report));
+  ASSERT_EQ(found.left_out_flags.size(), 1u) << all(found);
+  EXPECT_EQ(found.left_out_flags[0].flag, "unstable");
+  EXPECT_EQ(found.left_out_flags[0].record, report.records.size() - 1);
+}
+
+TEST(Validate, WhatThisVersionWritesIsNotMissing) {
+  std::string text = to_json(sample_target_report());
+  const std::size_t begin = text.find(",\n          \"cost\": "), end = text.find('}', text.find("cost_reason"));
+  ASSERT_NE(begin, std::string::npos);
+  text.erase(begin, end - begin);
+  EXPECT_NE(all(validate_report(text)).find("/records/0/summary/to_target/cost: is null, the samples give "),
+            std::string::npos);
+}
+
+// A schema whose version 1.2 brought two fields, one of them in a list.
+TEST(LaterFields, AreNotedByNameInOlderReportsAlone) {
+  const std::string schema = R"({"type": "object",
+    "properties": {"schema_version": {"const": "1.2"}, "a": {"type": "string"},
+      "late": {"type": "number", "since": "1.2"},
+      "rows": {"type": "array", "items": {"$ref": "#/definitions/row"}}},
+    "required": ["a", "late", "rows"], "additionalProperties": false,
+    "definitions": {"row": {"type": "object",
+      "properties": {"x": {"type": "number"}, "skew": {"type": "number", "since": "1.1", "needed_by": ["samples-per-joule"]}},
+      "required": ["x", "skew"], "additionalProperties": false}}})";
+  const std::string old = R"({"schema_version": "1.0", "a": "b", "rows": [{"x": 1, "skew": 2}, {"x": 1}]})";
+  SchemaOfAge aged = schema_of_age(old, schema, "1.0", "1.2");
+  EXPECT_EQ(schema_faults(old, aged.text), std::vector<std::string>());
+  ASSERT_EQ(aged.missing_fields.size(), 2u);
+  EXPECT_EQ(aged.missing_fields[0].pointer, "/late");
+  EXPECT_EQ(aged.missing_fields[0].since, "1.2");
+  EXPECT_TRUE(aged.missing_fields[0].figures.empty());
+  EXPECT_EQ(aged.missing_fields[1].pointer, "/rows/1/skew");
+  EXPECT_EQ(aged.missing_fields[1].figures, std::vector<std::string>{"samples-per-joule"});
+  EXPECT_EQ(schema_of_age(old, schema, "1.1", "1.2").missing_fields.size(), 1u);
+  EXPECT_FALSE(schema_faults(old, schema_of_age(old, schema, "1.1", "1.2").text).empty()) << "1.1 had the skew";
+  EXPECT_TRUE(schema_of_age(old, schema, "1.2", "1.2").missing_fields.empty());
+  EXPECT_FALSE(schema_faults(R"({"schema_version": "1.0", "rows": []})", aged.text).empty()) << "every version had it";
+  const std::string newer = R"({"schema_version": "1.9", "a": "b", "late": 1, "rows": [], "more": 1})";
+  EXPECT_TRUE(schema_faults(newer, schema_of_age(newer, schema, "1.9", "1.2").text).empty());
+}
+
+/// A list of numbers is looked at by its ends; what is wrong in it is found and named all the same.
+TEST(SchemaCheck, LongListsOfNumbers) {
+  const auto faults = [](const std::string& items, const std::string& odd) {
+    std::string list = "[";
+    for (int i = 0; i < 3000; ++i) list += (i > 0 ? "," : "") + (i == 2000 ? odd : std::to_string(i + 1));
+    const std::vector<std::string> found = schema_faults(list + "]", R"({"type": "array", "items": )" + items + "}");
+    return found.empty() ? "" : found.front();
+  };
+  EXPECT_EQ(faults(R"({"type": "integer", "minimum": 1, "maximum": 3000})", "7"), "");
+  EXPECT_TRUE(faults(R"({"type": "integer", "minimum": 1})", "0").starts_with("/2000: "));
+  EXPECT_TRUE(faults(R"({"type": "integer", "maximum": 3000})", "3001").starts_with("/2000: "));
+  EXPECT_TRUE(faults(R"({"type": "integer"})", "1.5").starts_with("/2000: "));
+  EXPECT_TRUE(faults(R"({"type": "number"})", "null").starts_with("/2000: "));
+  EXPECT_TRUE(faults(R"({"type": "number"})", "\"1\"").starts_with("/2000: "));
+  EXPECT_EQ(faults(R"({"type": ["number", "null"], "exclusiveMinimum": 0})", "null"), "");
+  EXPECT_TRUE(faults(R"({"type": ["number", "null"], "exclusiveMinimum": 0})", "-0.5").starts_with("/2000: "));
 }
 
 TEST(Validate, MissingPoints) {
@@ -168,7 +279,11 @@ TEST(Validate, TextThatIsNoReport) {
   EXPECT_EQ(all(validate_report("[]")), "not a report: the document is array\n");
   EXPECT_EQ(all(validate_report("{}")), "not a report: key \"schema_version\" is missing\n");
   EXPECT_EQ(all(validate_report("{\"schema_version\": 1}")),
-            "/schema_version: 1 is not \"1.0\", the version that this program reads\n");
+            "/schema_version: is 1, which is no text: must be \"1.0\"\n");
+  EXPECT_EQ(all(validate_report("{\"schema_version\": 1.0}")),
+            "/schema_version: is 1.0, which is no text: must be \"1.0\"\n");
+  EXPECT_NE(all(validate_report(fixture("good.json") + std::string(1, '\0'))).find("control character NUL"),
+            std::string::npos);
   std::string torn = fixture("good.json");
   torn.resize(torn.size() / 2);
   EXPECT_TRUE(all(validate_report(torn)).starts_with("not JSON: line "));

@@ -10,7 +10,7 @@ namespace {
 struct Row {
   Op op;
   double float32;      ///< with float32 activations
-  int bf16_roundings;  ///< how often an intermediate value may be rounded to bf16 when activations are bf16
+  int half_roundings;  ///< how often an intermediate value may be rounded to bf16 or fp16 when activations are that
 };
 
 // float32. Rounding a value errs by u/√3·0.72 ≈ 2.5e-8 rms (u = 2^-24, mantissas spread evenly). A sum of k products
@@ -24,6 +24,7 @@ struct Row {
 // probabilities in front of a matrix product), each rounding adds 2^-8/√3·0.72 = 0.0016 rms; 2^-8 = 0.0039 is allowed.
 // Over fewer than 32 elements the error is not an rms but a sample or two: there each bf16 rounding, the final one
 // included, may reach its worst case 2^-8 (a flipped last place: 2^-7), and float32 gets four times the rms.
+// fp16. The same with 2^-11 in place of 2^-8.
 // float32 outputs with no such rounding (gradients of weights, the loss) keep the float32 tolerance.
 constexpr Row table[] = {
     {Op::linear_forward, 2e-6, 1},         // pre-activation as stored, or a residual added to a stored product
@@ -51,6 +52,7 @@ constexpr Row table[] = {
     {Op::global_norm, 1e-7, 0},
     {Op::adamw, 5e-7, 0},
     {Op::sgd, 5e-7, 0},
+    {Op::loss_scale, 1e-7, 0},
 };
 
 }  // namespace
@@ -68,15 +70,20 @@ double normalised_error(const Floats& a, const Floats& b) {
   return std::sqrt(difference / norm);
 }
 
+float as_stored(DType dtype, float value) {
+  return dtype == DType::bf16 ? to_float(to_bf16(value)) : dtype == DType::fp16 ? to_float(to_fp16(value)) : value;
+}
+
 double tolerance(Op op, DType activations, DType output, std::size_t count, int roundings) {
   const bool few = count < 32;
   for (const Row& row : table) {
     if (row.op != op) continue;
     const double float32 = few ? 4 * row.float32 : row.float32;
-    if (activations != DType::bf16) return float32;
-    const int steps = roundings >= 0 ? roundings : row.bf16_roundings;
-    if (steps > 0) return (few ? steps + 1 : steps) * 0x1p-8;
-    return output == DType::bf16 ? (few ? 0x1p-7 : 0x1p-10) : float32;
+    if (!is_half(activations)) return float32;
+    const int steps = roundings >= 0 ? roundings : row.half_roundings;
+    const double unit = unit_roundoff(activations);
+    if (steps > 0) return (few ? steps + 1 : steps) * unit;
+    return output == activations ? (few ? 2 * unit : unit / 4) : float32;
   }
   throw std::logic_error("tolerance: no row for this operator");
 }

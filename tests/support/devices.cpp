@@ -1,11 +1,11 @@
 #include "tests/support/devices.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <stdexcept>
 
 #include "tests/support/comparison.hpp"
+#include "tests/support/require_gpu.hpp"
 
 namespace tw::test {
 namespace {
@@ -39,6 +39,7 @@ std::vector<DeviceCase> device_cases() {
   for (const Backend& candidate : backends()) {
     cases.push_back({candidate.name, DType::float32});
     cases.push_back({candidate.name, DType::bf16});
+    if (candidate.kind != DeviceKind::cpu) cases.push_back({candidate.name, DType::fp16});  // it has none anywhere
   }
   return cases;
 }
@@ -54,15 +55,14 @@ std::string device_case_name(const testing::TestParamInfo<DeviceCase>& info) {
 void DeviceTest::SetUp() {
   const Backend& chosen = backend(GetParam().device);
   if (chosen.count() == 0) {
-    const char* require = std::getenv("TRAINWATT_REQUIRE_GPU");
-    ASSERT_FALSE(chosen.kind == DeviceKind::cuda && require != nullptr && std::strcmp(require, "1") == 0)
+    ASSERT_FALSE(chosen.kind == DeviceKind::cuda && gpu_is_required())
         << "TRAINWATT_REQUIRE_GPU=1, but " << chosen.why_none();
     GTEST_SKIP() << "no " << chosen.name << " device: " << chosen.why_none();
   }
   device_ = &shared_device(chosen.name);
   if (chosen.kind != DeviceKind::cuda && !device_->supports(Op::linear_forward, dtype())) {
     const std::string reason = device_->why_unsupported(dtype());
-    ASSERT_TRUE(dtype() == DType::bf16 && !reason.empty()) << chosen.name << " must compute in float32, or say why not";
+    ASSERT_TRUE(is_half(dtype()) && !reason.empty()) << chosen.name << " must compute in float32, or say why not";
     GTEST_SKIP() << "no " << to_string(dtype()) << " on " << chosen.name << ": " << reason;
   }
 }

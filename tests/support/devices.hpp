@@ -19,7 +19,7 @@ struct DeviceCase {
   DType dtype = DType::float32;
 };
 void PrintTo(const DeviceCase& device_case, std::ostream* stream);
-/// Every backend × {float32, bf16}, whether or not it is usable here: what is not skips visibly with the reason.
+/// Every backend × the dtypes that it may have, whether or not it is usable here: what is not skips visibly with the reason.
 std::vector<DeviceCase> device_cases();
 /// "cpu_bf16"
 std::string device_case_name(const testing::TestParamInfo<DeviceCase>& info);

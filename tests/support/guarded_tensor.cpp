@@ -20,7 +20,7 @@ GuardedTensor::GuardedTensor(Device& device, Stream& stream, DType dtype, const 
   device.copy_from_host(stream, memory_.data(), guards.data(), guards.size());
   stream.synchronize();
   tensor_.data = static_cast<char*>(memory_.data()) + guard_bytes;
-  upload_bytes(std::vector<unsigned char>(tensor_.bytes(), 0xff));  // NaN in float32 and in bf16, -1 in int32
+  upload_bytes(std::vector<unsigned char>(tensor_.bytes(), 0xff));  // NaN in every floating-point type, -1 in int32
 }
 
 void GuardedTensor::upload(const Floats& values) {
@@ -28,7 +28,9 @@ void GuardedTensor::upload(const Floats& values) {
   if (values.size() != static_cast<std::size_t>(tensor_.count())) throw std::logic_error("upload: wrong count");
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bf16 rounded = to_bf16(values[i]);
+    const fp16 other = to_fp16(values[i]);
     if (tensor_.dtype == DType::bf16) std::memcpy(&bytes[2 * i], &rounded, 2);
+    if (tensor_.dtype == DType::fp16) std::memcpy(&bytes[2 * i], &other, 2);
     if (tensor_.dtype == DType::float32) std::memcpy(&bytes[4 * i], &values[i], 4);
   }
   upload_bytes(bytes);
@@ -61,6 +63,10 @@ Floats GuardedTensor::download() const {
     if (tensor_.dtype == DType::bf16) {
       std::memcpy(&narrow, &bytes[2 * i], 2);
       values[i] = to_float(narrow);
+    } else if (tensor_.dtype == DType::fp16) {
+      fp16 other{};
+      std::memcpy(&other, &bytes[2 * i], 2);
+      values[i] = to_float(other);
     } else {
       std::memcpy(&values[i], &bytes[4 * i], 4);
     }

@@ -18,7 +18,7 @@ class GuardedTensor {
   void upload(const Floats& values);
   void upload(const Ints& values);
   void upload_bytes(const std::vector<unsigned char>& bytes);
-  Floats download() const;     ///< float32 or bf16
+  Floats download() const;     ///< float32, bf16 or fp16
   Ints download_ints() const;  ///< int32
   std::vector<unsigned char> download_bytes() const;
   /// Empty where both guards hold; else which guard and how far from the tensor the nearest wrong byte lies.

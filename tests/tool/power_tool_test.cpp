@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,7 +15,6 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/tool/output_parser.hpp"
 #include "results/report_io.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
@@ -126,17 +126,60 @@ TEST_F(PowerTool, MeterIsItsOwnFailureWith125) {
   EXPECT_EQ(unknown.code, 125);
   EXPECT_NE(unknown.err.find("/nowhere/command"), std::string::npos) << unknown.err;
   EXPECT_FALSE(fs::exists(out())) << "nothing half-written";
+  EXPECT_EQ(run("meter --out '" + out() + "/a/b' -- /nowhere/command").code, 125);
+  EXPECT_FALSE(fs::exists(out())) << "nor anything above it";
   fs::create_directories(out());
+  EXPECT_EQ(run("meter --out '" + out() + "' -- /nowhere/command").code, 125);
+  EXPECT_TRUE(fs::exists(out())) << "what was there stays";
+  std::ofstream(fs::path(out()) / "notes") << "mine\n";
   EXPECT_EQ(run("meter --out '" + out() + "' -- true").code, 125) << "never overwritten";
+}
+
+// Two commands of one second, as a script has them.
+TEST_F(PowerTool, CommandsWithoutAFolderEachHaveTheirOwn) {
+  const std::string tool = "cd '" + folder_.string() + "' && for i in 1 2 3 4; do '" TRAINWATT_TOOL
+                           "' meter -- touch ran$i 2>>err.txt || exit 1 & done; wait";
+  EXPECT_EQ(std::system(tool.c_str()), 0) << contents(folder_ / "err.txt");
+  for (const char* one : {"ran1", "ran2", "ran3", "ran4"}) EXPECT_TRUE(fs::exists(folder_ / one)) << one;
+  int reports = 0;
+  for (const auto& entry : fs::directory_iterator(folder_ / "out")) reports += fs::exists(entry.path() / "report.json");
+  EXPECT_EQ(reports, 4) << contents(folder_ / "err.txt");
+}
+
+// One task of two is metered, and it is not the first: nobody would come to read.
+TEST_F(PowerTool, TheOnlyMeteredTaskReads) {
+  const Outcome done = run("meter --parse --out '" + out() + "' -- echo samples=64",
+                           "XDG_RUNTIME_DIR='" + folder_.string() +
+                               "' PMIX_NAMESPACE=alone" + std::to_string(getpid()) +
+                               " OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+                               "OMPI_COMM_WORLD_LOCAL_SIZE=2");
+  EXPECT_EQ(done.code, 0) << done.err;
+  std::vector<fs::path> reports;
+  for (const auto& entry : fs::recursive_directory_iterator(out()))
+    if (entry.path().filename() == "report.json") reports.push_back(entry.path());
+  ASSERT_EQ(reports.size(), 1u) << done.err;
+  const Report read = report_from_json(contents(reports[0]));
+  EXPECT_EQ(read.records.at(0).trials.at(0).samples, 64);
+  EXPECT_TRUE(std::ranges::any_of(read.context.warnings, [](const std::string& line) {
+    return line.find("local rank 1 reads") != std::string::npos;
+  })) << done.err;
+  for (const fs::path& runtime : {fs::path("/run"), folder_})
+    for (const auto& entry : fs::directory_iterator(runtime))
+      EXPECT_EQ(entry.path().filename().string().find("-alone" + std::to_string(getpid())), std::string::npos) << entry.path();
 }
 
 TEST_F(PowerTool, MeterSaysWhatIsWrongWithItsWords) {
   const std::string csv = (folder_ / "power.csv").string();
   std::ofstream(csv) << "time,watts\n1,100\nnow,100\n";
+  const std::string stale = (folder_ / "stale.csv").string();
+  std::ofstream(stale) << "time,watts\n" << std::time(nullptr) << "000,100\n" << std::time(nullptr) << "500,100\n";
   const std::pair<std::string, std::string> wrong[] = {
       {"meter", "no command to meter: it stands behind --"},
       {"meter --", "no command to meter"},
-      {"meter true", "true: unknown argument"},
+      {"meter true", "the command stands behind --: trainwatt meter [options] -- true"},
+      {"meter --parse sleep 1", "the command stands behind --: trainwatt meter [options] -- sleep 1"},
+      {"meter --parse=maybe -- true", "--parse takes no value; see trainwatt meter --help"},
+      {"meter --energy-csv '" + stale + "' -- true", "is it in milliseconds?"},
       {"meter --otu x -- true", "--otu: unknown option; did you mean --out?"},
       {"meter --out", "--out: needs a value; see trainwatt meter --help"},
       {"meter --estimate-watts abc --", "--estimate-watts abc: must be a number; see trainwatt meter --help"},
@@ -223,6 +266,7 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   const Estimate joules = record.summary.energy_j.at("device").value();
   const EnergyRow& row = *std::find_if(record.trials[0].energy.begin(), record.trials[0].energy.end(),
                                        [](const EnergyRow& one) { return one.counted; });
+  EXPECT_NE(done.err.find(" J ± "), std::string::npos) << done.err;
   EXPECT_NEAR(row.window_s.value(), window, 0.1) << "the command's, not an idle second's";
   EXPECT_NEAR(joules.value, watts * row.window_s.value(), row.uncertainty_j.value() + 0.02 * joules.value);
   EXPECT_NEAR(record.summary.samples_per_j.at("device")->value, 6400 / joules.value, 1e-9 * 6400);
@@ -394,7 +438,8 @@ TEST_F(PowerTool, OneSeriesIsNotReadBySeveralNodes) {
   EXPECT_FALSE(fs::exists(out()));
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  std::ofstream(folder_ / (std::string(host) + ".csv")) << "time,watts\n1,100\n2,100\n";
+  const std::time_t now = std::time(nullptr);
+  std::ofstream(folder_ / (std::string(host) + ".csv")) << "time,watts\n" << now - 2 << ",100\n" << now - 1 << ",100\n";
   const Outcome done = run(command + "/{host}.csv' -- true", two_nodes + "1");
   EXPECT_EQ(done.code, 0) << done.err;
 }
@@ -410,38 +455,6 @@ TEST_F(PowerTool, SecondsThatCannotBeAreNotDividedBy) {
     EXPECT_NEAR(report().records[0].summary.samples_per_s.value().value * trial.window_s, 6400, 1e-3);
     EXPECT_EQ(done.err.find("1000000000") != std::string::npos, std::string(seconds) == " seconds=1e9") << done.err;
   }
-}
-
-TEST(OutputParser, PlainLines) {
-  tool::OutputParser parser;
-  for (const char* piece : {"noise\nsam", "ples=1 sec", "onds=2\nxsamples=7\n", "epoch 2, samples=512.5 seconds=4"}) parser.feed(piece);
-  EXPECT_EQ(parser.samples(), 1) << "the last line has no end yet";
-  parser.finish();
-  EXPECT_EQ(parser.samples(), 512.5);
-  EXPECT_EQ(parser.seconds(), 4);
-  parser.feed("samples=600\n");
-  EXPECT_EQ(parser.seconds(), std::nullopt) << "those were of another line";
-}
-
-TEST(OutputParser, MlLogLines) {
-  tool::OutputParser parser;
-  parser.feed(":::MLLOG {\"key\": \"epoch_stop\", \"value\": null, \"metadata\": {\"samples_count\": 1024}}\n"
-              ":::MLLOG {\"key\": \"samples_count\", \"value\": 512}\n:::MLLOG not json\n:::MLLOG [1]\n");
-  parser.finish();
-  EXPECT_EQ(parser.samples(), 1024);
-}
-
-TEST(OutputParser, WhatIsNoNumber) {
-  for (const char* line : {"samples=", "samples=x", "samples=nan", "samples=-4", "samples = 4", ""}) {
-    tool::OutputParser parser;
-    parser.feed(line);
-    parser.finish();
-    EXPECT_FALSE(parser.samples()) << line;
-  }
-  tool::OutputParser parser;
-  parser.feed(std::string(1 << 20, 'x'));
-  parser.feed("\nsamples=3\n");
-  EXPECT_EQ(parser.samples(), 3);
 }
 
 }  // namespace

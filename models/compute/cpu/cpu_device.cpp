@@ -90,8 +90,10 @@ class CpuDevice final : public Device {
   bool supports(Op, DType dtype) const override {
     return dtype == DType::float32 || (dtype == DType::bf16 && instruction_set_.has_bf16);
   }
+  using Device::why_unsupported;
   std::string why_unsupported(DType dtype) const override {
-    if (dtype == DType::int32) return "activations are float32 or bf16";
+    if (dtype == DType::int32) return "activations are floating-point numbers";
+    if (dtype == DType::fp16) return "the cpu device computes in float32 and bf16";
     if (dtype != DType::bf16 || instruction_set_.has_bf16) return {};
     return "this CPU has neither AMX nor AVX512-BF16 (kernels in use: " + instruction_set_.name +
            (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr ? ", capped by ONEDNN_MAX_CPU_ISA)" : ")");
@@ -114,6 +116,7 @@ class CpuDevice final : public Device {
   }
   std::size_t allocated_bytes() const override { return allocated_; }
   std::size_t peak_allocated_bytes() const override { return peak_; }
+  void reset_peak_allocated_bytes() override { peak_ = allocated_.load(); }
 
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<CpuStream>(); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CpuEvent>(); }
@@ -185,13 +188,18 @@ class CpuDevice final : public Device {
     const double squares =
         kernels().sum_of_squares(threads(), args.gradient.as<float>(), args.gradient.count(), sums_.data());
     StepScalars& scalars = *args.scalars;
-    const double norm = std::sqrt(squares) * std::fabs(static_cast<double>(scalars.gradient_scale));
+    const double norm = std::sqrt(squares) * std::fabs(static_cast<double>(scalars.gradient_scale)) /
+                        static_cast<double>(scalars.loss_scale);
     scalars.gradient_norm = static_cast<float>(norm);
+    if (args.find_non_finite) scalars.found_non_finite = std::isfinite(squares) ? 0 : 1;
     // A NaN norm compares false and leaves the factor 1: the loss shows it.
     scalars.clip_factor = args.max_norm > 0 && norm > args.max_norm ? static_cast<float>(args.max_norm / norm) : 1.0f;
   }
   void do_adamw(Stream&, const AdamW& args) override { kernels().adamw(threads(), args); }
   void do_sgd(Stream&, const Sgd& args) override { kernels().sgd(threads(), args); }
+  void do_update_loss_scale(Stream&, const UpdateLossScale&) override {  // the public function has refused it
+    throw Error(Failure::unsupported, "device cpu: " + why_unsupported(DType::fp16));
+  }
 
  private:
   static int threads_of(const DeviceOptions& options) {

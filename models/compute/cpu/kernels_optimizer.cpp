@@ -57,7 +57,8 @@ void over_segments(int threads, const DecaySegment* segments, int segment_count,
 
 void adamw(int threads, const AdamW& args) {
   const StepScalars scalars = *args.scalars;
-  const float gradient_factor = scalars.gradient_scale * scalars.clip_factor;
+  if (scalars.found_non_finite != 0) return;
+  const float gradient_factor = scalars.gradient_scale * scalars.clip_factor / scalars.loss_scale;
   const float beta1 = args.beta1, beta2 = args.beta2, epsilon = args.epsilon;
   over_segments(threads, args.segments, args.segment_count, [&](Index begin, Index end, float weight_decay) {
     float* __restrict master = args.master.as<float>();
@@ -87,7 +88,9 @@ void adamw(int threads, const AdamW& args) {
 
 void sgd(int threads, const Sgd& args) {
   const StepScalars scalars = *args.scalars;
-  const float gradient_factor = scalars.gradient_scale * scalars.clip_factor, momentum = args.momentum;
+  if (scalars.found_non_finite != 0) return;
+  const float gradient_factor = scalars.gradient_scale * scalars.clip_factor / scalars.loss_scale;
+  const float momentum = args.momentum;
   over_segments(threads, args.segments, args.segment_count, [&](Index begin, Index end, float weight_decay) {
     float* __restrict master = args.master.as<float>();
     bf16* __restrict weights = args.weights.as<bf16>();

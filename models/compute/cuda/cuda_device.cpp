@@ -4,14 +4,15 @@
 #include <cstdio>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/graph.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
+#include "models/compute/cuda/plans.hpp"
 
 namespace tw {
 namespace {
-
-const char* const not_there = "the cuda device cannot train yet: it has memory, copies, streams, events, fill and cast";
 
 /// "13.0" from 13000
 std::string version_text(int version) {
@@ -79,10 +80,14 @@ void CudaStream::wait(Event& event) { TW_CUDA(cudaStreamWaitEvent(stream_, stati
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index) : index_(index) { use(); }
+  explicit CudaDevice(const DeviceOptions& options)
+      : index_(options.index),
+        context_(
+            std::make_unique<cuda::Context>(*this, options.index, options.time_algorithms, options.deterministic)) {}
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() override {
+    context_.reset();  // its memory is of this device
     for (const auto& [data, bytes] : blocks_) TW_CUDA_NOTHROW(cudaFree(data));
   }
 
@@ -100,24 +105,71 @@ class CudaDevice final : public Device {
     info.instruction_set = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
     info.memory_bytes = properties.totalGlobalMem;
     info.libraries = {"CUDA runtime " + version_text(runtime), "CUDA driver " + version_text(driver)};
+    if (context_->why_no_blas().empty()) info.libraries.push_back("cuBLASLt " + context_->blas().library().version());
+    std::string why;
+    if (const std::string version = cuda::dnn_version(*context_, &why); !version.empty()) {
+      info.libraries.push_back(version);
+    }
     return info;
   }
 
-  bool supports(Op op, DType dtype) const override {
-    return (op == Op::fill || op == Op::cast || op == Op::copy) && (dtype == DType::float32 || dtype == DType::bf16);
+  bool is_asynchronous() const override { return true; }
+  bool generates_samples() const override { return true; }
+  bool has_graphs() const override { return true; }
+  void begin_capture(Stream& stream) override {
+    use();
+    cuda::begin_capture(native(stream));
   }
-  std::string why_unsupported(DType) const override { return not_there; }
+  std::unique_ptr<Graph> end_capture(Stream& stream) override {
+    use();
+    return cuda::end_capture(native(stream), context_->take_captured_workspace());
+  }
+  bool supports(Op op, DType dtype) const override {
+    if (!is_float(dtype)) return false;
+    std::string why;
+    switch (op) {
+      case Op::linear_forward:
+      case Op::linear_backward_input:
+      case Op::linear_backward_weights:
+      case Op::classifier:
+      case Op::attention_forward:
+      case Op::attention_backward:
+        return (!is_half(dtype) || context_->architecture() >= 80) && context_->why_no_blas().empty();
+      case Op::convolution_forward:
+      case Op::convolution_backward_input:
+      case Op::convolution_backward_weights:
+        return !cuda::dnn_version(*context_, &why).empty();
+      default:
+        return true;
+    }
+  }
+  using Device::why_unsupported;
+  std::string why_unsupported(DType dtype) const override {
+    if (!is_float(dtype)) return "activations are floating-point numbers";
+    if (is_half(dtype) && context_->architecture() < 80) return needs("bf16 and fp16 products", 80);
+    if (const std::string why = context_->why_no_blas(); !why.empty()) return "products need cuBLASLt: " + why;
+    return {};
+  }
+  std::string why_no_math(Math math) const override {
+    if (math == Math::tf32 && context_->architecture() < 80) return needs("tf32 products", 80);
+    if (math == Math::fp8 && context_->architecture() < 89) return needs("fp8 products", 89);
+    return {};
+  }
 
   void* allocate(std::size_t bytes) override {
     use();
+    {
+      const std::lock_guard lock(mutex_);
+      release_refused();
+    }
     void* data = nullptr;
     const cudaError_t code = cudaMalloc(&data, std::max<std::size_t>(bytes, 1));
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       std::size_t free_bytes = 0, total_bytes = 0;
       TW_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-      throw Error(Failure::environment, "cuda:" + std::to_string(index_) + ": cannot allocate " + std::to_string(bytes) +
-                                            " bytes, " + std::to_string(free_bytes) + " of " +
+      throw Error(Failure::environment, "cuda:" + std::to_string(index_) + ": cannot allocate " +
+                                            std::to_string(bytes) + " bytes, " + std::to_string(free_bytes) + " of " +
                                             std::to_string(total_bytes) + " are free; take a smaller micro-batch");
     }
     TW_CUDA(code);
@@ -129,11 +181,8 @@ class CudaDevice final : public Device {
   }
   void free(void* data) noexcept override {
     const std::lock_guard lock(mutex_);
-    const auto found = blocks_.find(data);
-    if (found == blocks_.end()) return;
-    allocated_ -= found->second;
-    blocks_.erase(found);
-    TW_CUDA_NOTHROW(cudaFree(data));
+    release_refused();
+    if (blocks_.count(data) != 0 && !release(data)) refused_.push_back(data);
   }
   void copy_from_host(Stream& stream, void* device_data, const void* host, std::size_t bytes) override {
     use();
@@ -147,6 +196,19 @@ class CudaDevice final : public Device {
     use();
     TW_CUDA(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice, native(stream)));
   }
+  void* allocate_host(std::size_t bytes) override {
+    use();
+    void* data = nullptr;
+    const cudaError_t code = cudaMallocHost(&data, std::max<std::size_t>(bytes, 1));
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw Error(Failure::environment, "cuda:" + std::to_string(index_) + ": cannot allocate " +
+                                            std::to_string(bytes) + " bytes of page-locked host memory");
+    }
+    TW_CUDA(code);
+    return data;
+  }
+  void free_host(void* data) noexcept override { TW_CUDA_NOTHROW(cudaFreeHost(data)); }
   std::size_t allocated_bytes() const override {
     const std::lock_guard lock(mutex_);
     return allocated_;
@@ -155,51 +217,127 @@ class CudaDevice final : public Device {
     const std::lock_guard lock(mutex_);
     return peak_;
   }
+  void reset_peak_allocated_bytes() override {
+    const std::lock_guard lock(mutex_);
+    peak_ = allocated_;
+  }
 
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<CudaStream>(index_); }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(index_); }
 
-  std::unique_ptr<LinearPlan> plan(const LinearShape&) override { refuse("linear plan"); }
-  std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape&) override { refuse("convolution plan"); }
-  std::unique_ptr<AttentionPlan> plan(const AttentionShape&) override { refuse("attention plan"); }
-  std::unique_ptr<ClassifierPlan> plan(const ClassifierShape&) override { refuse("classifier plan"); }
+  std::size_t arena_bytes() const override { return context_->workspace_bytes(); }
+
+  std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
+    require(Op::linear_forward, shape.dtype);
+    return cuda::make_linear(*context_, shape);
+  }
+  std::unique_ptr<ConvolutionPlan> plan(const ConvolutionShape& shape) override {
+    std::string why;
+    std::unique_ptr<ConvolutionPlan> plan = cuda::make_dnn_convolution(*context_, shape, &why);
+    if (!plan) throw Error(Failure::unsupported, "device cuda: convolution: " + why);
+    return plan;
+  }
+  std::unique_ptr<AttentionPlan> plan(const AttentionShape& shape) override {
+    std::string why;
+    if (std::unique_ptr<AttentionPlan> fused = cuda::make_dnn_attention(*context_, shape, &why)) return fused;
+    require(Op::attention_forward, shape.dtype);
+    return cuda::make_attention(*context_, shape, why);
+  }
+  std::unique_ptr<ClassifierPlan> plan(const ClassifierShape& shape) override {
+    require(Op::classifier, shape.dtype);
+    return cuda::make_classifier(*context_, shape);
+  }
+  std::vector<LibraryProduct> library_products(const LinearShape& shape, Op pass) override {
+    require(pass, shape.dtype);
+    return cuda::library_products(*context_, shape, pass);
+  }
+  std::vector<LibraryProduct> library_products(const ConvolutionShape& shape, Op pass) override {
+    return cuda::dnn_products(*context_, shape, pass);
+  }
 
  protected:
-  void do_fill(Stream& stream, const Fill& args) override {
-    use();
-    cuda::fill(native(stream), args);
+  void do_embedding_forward(Stream& on, const EmbeddingForward& args) override {
+    cuda::embedding_forward(begin(on), args);
   }
-  void do_cast(Stream& stream, const Cast& args) override {
-    use();
-    cuda::cast(native(stream), args);
+  void do_layer_norm_forward(Stream& on, const LayerNormForward& args) override {
+    cuda::layer_norm_forward(begin(on), args);
   }
-  // supports() denies these, so the public functions throw before they get here.
-  void do_embedding_forward(Stream&, const EmbeddingForward&) override { refuse(to_string(Op::embedding_forward)); }
-  void do_embedding_backward(Stream&, const EmbeddingBackward&) override { refuse(to_string(Op::embedding_backward)); }
-  void do_layer_norm_forward(Stream&, const LayerNormForward&) override { refuse(to_string(Op::layer_norm_forward)); }
-  void do_layer_norm_backward(Stream&, const LayerNormBackward&) override { refuse(to_string(Op::layer_norm_backward)); }
-  void do_batch_norm_forward(Stream&, const BatchNormForward&) override { refuse(to_string(Op::batch_norm_forward)); }
-  void do_batch_norm_backward(Stream&, const BatchNormBackward&) override { refuse(to_string(Op::batch_norm_backward)); }
-  void do_max_pool_forward(Stream&, const MaxPoolForward&) override { refuse(to_string(Op::max_pool_forward)); }
-  void do_max_pool_backward(Stream&, const MaxPoolBackward&) override { refuse(to_string(Op::max_pool_backward)); }
-  void do_average_pool_forward(Stream&, const AveragePoolForward&) override { refuse(to_string(Op::average_pool_forward)); }
-  void do_average_pool_backward(Stream&, const AveragePoolBackward&) override { refuse(to_string(Op::average_pool_backward)); }
-  void do_add(Stream&, const Add&) override { refuse(to_string(Op::add)); }
-  void do_global_norm(Stream&, const GlobalNorm&) override { refuse(to_string(Op::global_norm)); }
-  void do_adamw(Stream&, const AdamW&) override { refuse(to_string(Op::adamw)); }
-  void do_sgd(Stream&, const Sgd&) override { refuse(to_string(Op::sgd)); }
+  void do_max_pool_forward(Stream& on, const MaxPoolForward& args) override { cuda::max_pool_forward(begin(on), args); }
+  void do_max_pool_backward(Stream& on, const MaxPoolBackward& args) override {
+    cuda::max_pool_backward(begin(on), args);
+  }
+  void do_average_pool_forward(Stream& on, const AveragePoolForward& args) override {
+    cuda::average_pool_forward(begin(on), args);
+  }
+  void do_average_pool_backward(Stream& on, const AveragePoolBackward& args) override {
+    cuda::average_pool_backward(begin(on), args);
+  }
+  void do_add(Stream& on, const Add& args) override { cuda::add(begin(on), args); }
+  void do_cast(Stream& on, const Cast& args) override { cuda::cast(begin(on), args); }
+  void do_fill(Stream& on, const Fill& args) override { cuda::fill(begin(on), args); }
+  void do_adamw(Stream& on, const AdamW& args) override { cuda::adamw(begin(on), args); }
+  void do_sgd(Stream& on, const Sgd& args) override { cuda::sgd(begin(on), args); }
+  void do_update_loss_scale(Stream& on, const UpdateLossScale& args) override {
+    cuda::update_loss_scale(begin(on), args);
+  }
+  void do_embedding_backward(Stream& on, const EmbeddingBackward& args) override {
+    const cudaStream_t stream = begin(on);
+    cuda::embedding_backward(stream, args, context_->workspace(stream, cuda::embedding_backward_scratch(args)));
+  }
+  void do_layer_norm_backward(Stream& on, const LayerNormBackward& args) override {
+    const cudaStream_t stream = begin(on);
+    cuda::layer_norm_backward(stream, args, context_->workspace(stream, cuda::layer_norm_backward_scratch(args)));
+  }
+  void do_batch_norm_forward(Stream& on, const BatchNormForward& args) override {
+    const cudaStream_t stream = begin(on);
+    cuda::batch_norm_forward(stream, args, context_->workspace(stream, cuda::batch_norm_forward_scratch(args)));
+  }
+  void do_batch_norm_backward(Stream& on, const BatchNormBackward& args) override {
+    const cudaStream_t stream = begin(on);
+    cuda::batch_norm_backward(stream, args, context_->workspace(stream, cuda::batch_norm_backward_scratch(args)));
+  }
+  void do_global_norm(Stream& on, const GlobalNorm& args) override {
+    const cudaStream_t stream = begin(on);
+    cuda::global_norm(stream, args, context_->workspace(stream, cuda::global_norm_scratch(args)));
+  }
+  void do_generate_tokens(Stream& on, const GenerateTokens& args) override { cuda::generate_tokens(begin(on), args); }
+  void do_generate_images(Stream& on, const GenerateImages& args) override { cuda::generate_images(begin(on), args); }
 
  private:
-  [[noreturn]] static void refuse(const char* what) {
-    throw Error(Failure::unsupported, std::string(what) + ": " + not_there);
+  /// Whether the driver has taken the block back: while a graph is recorded it does not. Under the lock.
+  bool release(void* data) noexcept {
+    const cudaError_t code = cudaFree(data);
+    warn_cuda(code, "cudaFree", __FILE__, __LINE__);
+    if (code != cudaSuccess) return false;
+    const auto found = blocks_.find(data);
+    allocated_ -= found->second;
+    blocks_.erase(found);
+    return true;
+  }
+  void release_refused() noexcept {
+    std::erase_if(refused_, [this](void* data) { return release(data); });
+  }
+  void require(Op op, DType dtype) const {
+    if (supports(op, dtype)) return;
+    throw Error(Failure::unsupported, "device cuda: " + std::string(to_string(dtype)) + ": " + why_unsupported(dtype));
+  }
+  std::string needs(const char* what, int architecture) const {
+    return std::string(what) + " need sm_" + std::to_string(architecture) + " or later, this GPU is sm_" +
+           std::to_string(context_->architecture());
   }
   /// The current device is a property of the calling thread.
   void use() const { TW_CUDA(cudaSetDevice(index_)); }
+  cudaStream_t begin(Stream& on) const {
+    use();
+    return native(on);
+  }
 
   int index_;
   mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<void*, std::size_t> blocks_;
+  std::vector<void*> refused_;  // of them, those given back in vain so far
   std::size_t allocated_ = 0, peak_ = 0;
+  std::unique_ptr<cuda::Context> context_;
 };
 
 /// Devices, or 0 and the reason.
@@ -247,14 +385,15 @@ std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
     throw Error(Failure::environment, "device cuda: there is no index " + std::to_string(options.index) + ", " +
                                           std::to_string(count) + " visible");
   }
-  auto device = std::make_unique<CudaDevice>(options.index);
+  auto device = std::make_unique<CudaDevice>(options);
   const cudaError_t code = cuda::find_kernel_image();
   if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction) {
     cudaGetLastError();
     const DeviceInfo info = device->info();
     throw Error(Failure::environment, "device cuda: " + info.name + " is " + info.instruction_set +
                                           ", this program has code for " TW_CUDA_ARCHITECTURES
-                                          "; configure with -DCMAKE_CUDA_ARCHITECTURES=" + info.instruction_set.substr(3));
+                                          "; configure with -DCMAKE_CUDA_ARCHITECTURES=" +
+                                          info.instruction_set.substr(3));
   }
   TW_CUDA(code);
   return device;

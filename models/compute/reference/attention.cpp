@@ -47,7 +47,7 @@ Values softmax_row(const Values& qkv, const AttentionShape& s, std::int64_t b, s
 void ReferenceAttention::do_forward(Stream&, const AttentionForward& args) {
   const AttentionShape& s = shape();
   const Packed at{s};
-  const Values qkv = load(args.qkv);
+  const Values qkv = taken(shape().math, load(args.qkv));
   Values out(static_cast<std::size_t>(args.out.count()), 0.0),
       log_sum_exp(static_cast<std::size_t>(args.log_sum_exp.count()));
 #pragma omp parallel for num_threads(threads_) if (s.batch * s.heads * s.seq * s.seq * s.head_dim > 1000000)
@@ -70,7 +70,7 @@ void ReferenceAttention::do_backward(Stream&, const AttentionBackward& args) {
   const AttentionShape& s = shape();
   const Packed at{s};
   const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
-  const Values qkv = load(args.qkv), d_out = load(args.d_out);
+  const Values qkv = taken(shape().math, load(args.qkv)), d_out = taken(shape().math, load(args.d_out));
   Values d_qkv(qkv.size(), 0.0);
 #pragma omp parallel for num_threads(threads_) if (s.batch * s.heads * s.seq * s.seq * s.head_dim > 1000000)
   for (std::int64_t bh = 0; bh < s.batch * s.heads; ++bh) {

@@ -4,14 +4,14 @@
 namespace tw::reference {
 
 void ReferenceConvolution::do_refresh(Stream&) {
-  weight_copy_ = load(weight());
+  weight_copy_ = taken(shape().math, load(weight()));
   transposed_ = transposed(weight_copy_, shape().out_channels, weight().count() / shape().out_channels);
 }
 
 void ReferenceConvolution::do_forward(Stream&, const ConvolutionForward& args) {
   const ConvolutionShape& s = shape();
   const std::int64_t out_height = s.out_height(), out_width = s.out_width();
-  const Values x = load(args.x);
+  const Values x = taken(shape().math, load(args.x));
   Values y(static_cast<std::size_t>(args.y.count()), 0.0);
 #pragma omp parallel for num_threads(threads_) if (args.y.count() * weight().count() / s.out_channels > 1000000)
   for (std::int64_t row = 0; row < s.batch * out_height; ++row) {
@@ -39,7 +39,7 @@ void ReferenceConvolution::do_forward(Stream&, const ConvolutionForward& args) {
 void ReferenceConvolution::do_backward_input(Stream&, const ConvolutionBackwardInput& args) {
   const ConvolutionShape& s = shape();
   const std::int64_t out_height = s.out_height(), out_width = s.out_width();
-  const Values dy = load(args.dy);
+  const Values dy = taken(shape().math, load(args.dy));
   Values dx(static_cast<std::size_t>(args.dx.count()), 0.0);
 #pragma omp parallel for num_threads(threads_) if (args.dy.count() * weight().count() / s.out_channels > 1000000)
   for (std::int64_t row = 0; row < s.batch * s.height; ++row) {
@@ -68,7 +68,7 @@ void ReferenceConvolution::do_backward_input(Stream&, const ConvolutionBackwardI
 void ReferenceConvolution::do_backward_weights(Stream&, const ConvolutionBackwardWeights& args) {
   const ConvolutionShape& s = shape();
   const std::int64_t out_height = s.out_height(), out_width = s.out_width();
-  const Values x = load(args.x), dy = load(args.dy);
+  const Values x = taken(shape().math, load(args.x)), dy = taken(shape().math, load(args.dy));
   Values d_weight(static_cast<std::size_t>(args.d_weight.count()), 0.0);
 #pragma omp parallel for num_threads(threads_) if (args.dy.count() * args.d_weight.count() / s.out_channels > 1000000)
   for (std::int64_t oc = 0; oc < s.out_channels; ++oc) {

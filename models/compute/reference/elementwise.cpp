@@ -19,9 +19,7 @@ void check_tokens(const Tensor& tokens, std::int64_t vocabulary, const char* op)
   }
 }
 
-double read(const Tensor& tensor, std::int64_t i) {
-  return tensor.dtype == DType::bf16 ? to_float(tensor.as<bf16>()[i]) : tensor.as<float>()[i];
-}
+double read(const Tensor& tensor, std::int64_t i) { return float_at(tensor, i); }
 
 }  // namespace
 
@@ -71,6 +69,10 @@ void ReferenceDevice::do_cast(Stream&, const Cast& args) {
   for (std::int64_t i = 0; i < args.x.count(); ++i) {  // not through float64: a NaN keeps its payload
     if (args.x.dtype == DType::bf16) {
       args.y.as<float>()[i] = to_float(args.x.as<bf16>()[i]);
+    } else if (args.x.dtype == DType::fp16) {
+      args.y.as<float>()[i] = to_float(args.x.as<fp16>()[i]);
+    } else if (args.y.dtype == DType::fp16) {
+      args.y.as<fp16>()[i] = to_fp16(args.x.as<float>()[i]);
     } else {
       args.y.as<bf16>()[i] = to_bf16(args.x.as<float>()[i]);
     }
@@ -87,47 +89,65 @@ void ReferenceDevice::do_global_norm(Stream&, const GlobalNorm& args) {
     const double g = args.gradient.as<float>()[i];
     sum += g * g;
   }
-  const double norm = std::fabs(static_cast<double>(args.scalars->gradient_scale)) * std::sqrt(sum);
+  const double scale = static_cast<double>(args.scalars->gradient_scale) / args.scalars->loss_scale;
+  const double norm = std::fabs(scale) * std::sqrt(sum);
   args.scalars->gradient_norm = static_cast<float>(norm);
   args.scalars->clip_factor =
       args.max_norm > 0 && norm > args.max_norm ? static_cast<float>(args.max_norm / norm) : 1.0f;
+  if (args.find_non_finite) args.scalars->found_non_finite = std::isfinite(sum) ? 0 : 1;
 }
+
+namespace {
+
+double gradient_factor(const StepScalars& step) {
+  return static_cast<double>(step.gradient_scale) * step.clip_factor / step.loss_scale;
+}
+
+void store_weight(const Tensor& weights, std::int64_t i, float master) {
+  if (weights) store(weights.slice(i, {1}), {master});
+}
+
+}  // namespace
 
 void ReferenceDevice::do_adamw(Stream&, const AdamW& args) {
   const StepScalars& step = *args.scalars;
+  if (step.found_non_finite != 0) return;
   for (int k = 0; k < args.segment_count; ++k) {
     const DecaySegment& segment = args.segments[k];
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
       float &master = args.master.as<float>()[i], &first = args.first_moment.as<float>()[i],
             &second = args.second_moment.as<float>()[i];
-      const double gradient =
-          static_cast<double>(args.gradient.as<float>()[i]) * step.gradient_scale * step.clip_factor;
+      const double gradient = static_cast<double>(args.gradient.as<float>()[i]) * gradient_factor(step);
       const auto next =
           formula::adamw<double>({master, first, second}, gradient, step.learning_rate, args.beta1, args.beta2,
                                  args.epsilon, segment.weight_decay, step.bias_correction1, step.bias_correction2);
       master = static_cast<float>(next.master);
       first = static_cast<float>(next.first_moment);
       second = static_cast<float>(next.second_moment);
-      if (args.weights) args.weights.as<bf16>()[i] = to_bf16(master);
+      store_weight(args.weights, i, master);
     }
   }
 }
 
 void ReferenceDevice::do_sgd(Stream&, const Sgd& args) {
   const StepScalars& step = *args.scalars;
+  if (step.found_non_finite != 0) return;
   for (int k = 0; k < args.segment_count; ++k) {
     const DecaySegment& segment = args.segments[k];
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
       float &master = args.master.as<float>()[i], &momentum = args.momentum_buffer.as<float>()[i];
-      const double gradient =
-          static_cast<double>(args.gradient.as<float>()[i]) * step.gradient_scale * step.clip_factor;
+      const double gradient = static_cast<double>(args.gradient.as<float>()[i]) * gradient_factor(step);
       const auto next =
           formula::sgd<double>({master, momentum}, gradient, step.learning_rate, args.momentum, segment.weight_decay);
       master = static_cast<float>(next.master);
       momentum = static_cast<float>(next.momentum);
-      if (args.weights) args.weights.as<bf16>()[i] = to_bf16(master);
+      store_weight(args.weights, i, master);
     }
   }
+}
+
+void ReferenceDevice::do_update_loss_scale(Stream&, const UpdateLossScale& args) {
+  formula::update_loss_scale(*args.scalars, args.growth_interval, args.beta1, args.beta2);
 }
 
 }  // namespace tw::reference

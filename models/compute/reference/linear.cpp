@@ -1,5 +1,8 @@
 // Matrix products: linear layers and the output head.
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <utility>
 
 #include "models/compute/error.hpp"
 #include "models/compute/formulas.hpp"
@@ -29,14 +32,52 @@ Values transposed(const Values& a, std::int64_t rows, std::int64_t columns) {
   return t;
 }
 
+Values taken(Math math, Values values) {
+  if (math != Math::tf32) return values;
+  for (double& value : values) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    value = std::bit_cast<float>((bits + 0x1000u) & 0xffffe000u);
+  }
+  return values;
+}
+
+namespace {
+
+template <class F>
+void round_to_fp8(Values& values, float scale) {
+  for (double& value : values) {
+    value =
+        static_cast<double>(fp8_to_float(to_fp8<F>(static_cast<float>(value) * scale))) / static_cast<double>(scale);
+  }
+}
+
+}  // namespace
+
+Values ReferenceLinear::operand(const Tensor& x, Fp8Scale& given, bool gradient, bool follows) const {
+  Values values = taken(shape().math, load(x));
+  if (shape().math != Math::fp8) return values;
+  float greatest = 0;
+  for (const double value : values) greatest = std::max(greatest, std::fabs(static_cast<float>(value)));
+  const auto bits = std::bit_cast<std::uint32_t>(greatest);
+  Fp8Scale aside = given;
+  Fp8Scale& scale = follows ? given : aside;
+  if (follows || scale.scale == 0) {
+    if (scale.scale == 0) scale.greatest = bits;  // the first call looks at its own tensor
+    formula::next_fp8_scale(scale, gradient ? e5m2::largest : e4m3::largest);
+  }
+  scale.greatest = bits;
+  gradient ? round_to_fp8<e5m2>(values, scale.scale) : round_to_fp8<e4m3>(values, scale.scale);
+  return values;
+}
+
 void ReferenceLinear::do_refresh(Stream&) {
-  weight_copy_ = load(weight());
+  weight_copy_ = operand(weight(), weight_scale_, false);
   transposed_ = transposed(weight_copy_, shape().out_features, shape().in_features);
 }
 
 void ReferenceLinear::do_forward(Stream&, const LinearForward& args) {
-  const auto [rows, in, out, dtype, activation] = shape();
-  Values y = product(load(args.x), transposed_, rows, out, in, threads_);
+  const auto [rows, in, out, dtype, activation, math] = shape();
+  Values y = product(operand(args.x, x_scale_, false, args.follows), transposed_, rows, out, in, threads_);
   if (args.bias) {
     const Values bias = load(args.bias);
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -55,7 +96,8 @@ void ReferenceLinear::do_forward(Stream&, const LinearForward& args) {
 }
 
 void ReferenceLinear::do_backward_input(Stream&, const LinearBackwardInput& args) {
-  Values dx = product(load(args.dy), weight_copy_, shape().rows, shape().in_features, shape().out_features, threads_);
+  Values dx = product(operand(args.dy, dy_for_input_scale_, true), weight_copy_, shape().rows, shape().in_features,
+                      shape().out_features, threads_);
   if (args.input_pre_activation) {
     const Values pre = load(args.input_pre_activation);
     for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= formula::gelu_derivative(pre[i]);
@@ -66,7 +108,9 @@ void ReferenceLinear::do_backward_input(Stream&, const LinearBackwardInput& args
 void ReferenceLinear::do_backward_weights(Stream&, const LinearBackwardWeights& args) {
   const std::int64_t rows = shape().rows, in = shape().in_features, out = shape().out_features;
   const Values dy = load(args.dy);
-  store_gradient(args.d_weight, product(transposed(dy, rows, out), load(args.x), out, in, rows, threads_),
+  store_gradient(args.d_weight,
+                 product(transposed(operand(args.dy, dy_for_weights_scale_, true), rows, out),
+                         operand(args.x, x_for_weights_scale_, false), out, in, rows, threads_),
                  args.accumulate);
   if (args.d_bias) {
     Values d_bias(static_cast<std::size_t>(out), 0.0);
@@ -78,18 +122,19 @@ void ReferenceLinear::do_backward_weights(Stream&, const LinearBackwardWeights& 
 }
 
 void ReferenceClassifier::do_refresh(Stream&) {
-  weight_copy_ = load(weight());
+  weight_copy_ = taken(shape().math, load(weight()));
   transposed_ = transposed(weight_copy_, shape().classes, shape().in_features);
 }
 
 void ReferenceClassifier::do_forward_backward(Stream&, const ClassifierForwardBackward& args) {
   const std::int64_t rows = shape().rows, in = shape().in_features, classes = shape().classes;
   const double smoothing = shape().label_smoothing;
-  const Values x = load(args.x);
+  const Values x = taken(shape().math, load(args.x));
   const Values bias = args.bias ? load(args.bias) : Values(static_cast<std::size_t>(classes), 0.0);
   const std::int32_t* targets = args.targets.as<std::int32_t>();
 
   Values logits = product(x, transposed_, rows, classes, in, threads_);  // becomes d_logits
+  const double loss_scale = args.scalars != nullptr ? args.scalars->loss_scale : 1;
   double loss = 0;
   std::int32_t correct = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -112,13 +157,14 @@ void ReferenceClassifier::do_forward_backward(Stream&, const ClassifierForwardBa
       const double wanted = smoothing / classes + (j == targets[i] ? 1 - smoothing : 0);
       const double log_probability = row[j] - log_sum;
       if (wanted > 0) loss -= wanted * log_probability;
-      row[j] = (std::exp(log_probability) - wanted) / rows;
+      row[j] = (std::exp(log_probability) - wanted) / rows * loss_scale;
     }
   }
   store(args.loss, {loss / rows});
   if (args.correct) *args.correct.as<std::int32_t>() = correct;
   if (!args.backward) return;
 
+  logits = taken(shape().math, std::move(logits));
   store(args.dx, product(logits, weight_copy_, rows, in, classes, threads_));
   store_gradient(args.d_weight, product(transposed(logits, rows, classes), x, classes, in, rows, threads_),
                  args.accumulate);

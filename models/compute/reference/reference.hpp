@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "models/compute/device.hpp"
+#include "models/compute/fp8.hpp"
 #include "models/compute/reference/values.hpp"
 
 namespace tw::reference {
@@ -15,7 +16,9 @@ class ReferenceDevice : public Device {
 
   DeviceInfo info() const override;
   bool supports(Op op, DType dtype) const override;
+  using Device::why_unsupported;
   std::string why_unsupported(DType dtype) const override;
+  std::string why_no_math(Math) const override { return {}; }
   int threads() const { return threads_; }
 
   void* allocate(std::size_t bytes) override;
@@ -25,6 +28,7 @@ class ReferenceDevice : public Device {
   void copy(Stream&, void* destination, const void* source, std::size_t bytes) override;
   std::size_t allocated_bytes() const override { return allocated_; }
   std::size_t peak_allocated_bytes() const override { return peak_; }
+  void reset_peak_allocated_bytes() override { peak_ = allocated_; }
   std::unique_ptr<Stream> create_stream() override;
   std::unique_ptr<Event> create_event() override;
 
@@ -50,6 +54,9 @@ class ReferenceDevice : public Device {
   void do_global_norm(Stream&, const GlobalNorm&) override;
   void do_adamw(Stream&, const AdamW&) override;
   void do_sgd(Stream&, const Sgd&) override;
+  void do_update_loss_scale(Stream&, const UpdateLossScale&) override;
+  void do_generate_tokens(Stream&, const GenerateTokens&) override;
+  void do_generate_images(Stream&, const GenerateImages&) override;
 
  private:
   int threads_;
@@ -59,6 +66,9 @@ class ReferenceDevice : public Device {
 
 /// c(m, n) = a(m, k) · b(k, n), each element summed over k in ascending order (threads take whole rows).
 Values product(const Values& a, const Values& b, std::int64_t m, std::int64_t n, std::int64_t k, int threads);
+/// What a product with `math` takes of `values`: all, or with tf32 their first 10 fraction bits (rounded, ties away from
+/// zero).
+Values taken(Math math, Values values);
 /// (rows, columns) → (columns, rows)
 Values transposed(const Values& a, std::int64_t rows, std::int64_t columns);
 
@@ -78,8 +88,13 @@ class ReferenceLinear final : public LinearPlan {
   void do_backward_weights(Stream&, const LinearBackwardWeights&) override;
 
  private:
+  /// What the product takes of x; with fp8 each use has a scale of its own, which follows its calls but for those that
+  /// say otherwise.
+  Values operand(const Tensor& x, Fp8Scale& scale, bool gradient, bool follows = true) const;
+
   int threads_;
   Values weight_copy_, transposed_;  // (out, in), (in, out)
+  Fp8Scale weight_scale_, x_scale_, x_for_weights_scale_, dy_for_input_scale_, dy_for_weights_scale_;
 };
 
 class ReferenceConvolution final : public ConvolutionPlan {

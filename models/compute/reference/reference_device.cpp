@@ -48,10 +48,10 @@ DeviceInfo ReferenceDevice::info() const {
   return info;
 }
 
-bool ReferenceDevice::supports(Op, DType dtype) const { return dtype == DType::float32 || dtype == DType::bf16; }
+bool ReferenceDevice::supports(Op, DType dtype) const { return is_float(dtype); }
 
 std::string ReferenceDevice::why_unsupported(DType dtype) const {
-  return supports(Op::add, dtype) ? std::string() : "the reference device computes on float32 and bf16";
+  return supports(Op::add, dtype) ? std::string() : "the reference device computes on float32, bf16 and fp16";
 }
 
 void* ReferenceDevice::allocate(std::size_t bytes) {

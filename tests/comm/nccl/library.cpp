@@ -1,13 +1,17 @@
 // A made-up libnccl.so.2 for tests without a GPU: the "device memory" is host memory, and MPI moves it. What NCCL asks
 // of its callers is checked: one identity on all ranks, a stream, sends and receives of a group that match.
-// TW_STANDIN_NCCL_LOSES_PEER: the asynchronous error of a communicator whose peer has gone.
+// TW_STANDIN_NCCL_LOSES_PEER: a peer has gone. "watched": a communicator has the asynchronous error; "returned": a
+// reduction returns it, and from then on ncclCommDestroy waits for ever.
 #include <mpi.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -22,6 +26,11 @@ struct Message {
   int bytes, peer;
   bool sends;
 };
+
+bool loses_peer(const char* how) {
+  const char* said = std::getenv("TW_STANDIN_NCCL_LOSES_PEER");
+  return said && std::string(said) == how;
+}
 
 bool in_group = false;
 std::vector<Message> group;
@@ -120,13 +129,18 @@ int ncclCommInitRank(Comm** comm, int ranks, UniqueId id, int rank) {
   return differs ? invalid_usage : success;
 }
 int ncclCommDestroy(Comm* comm) {
+  if (loses_peer("returned")) std::this_thread::sleep_for(std::chrono::hours(1));
   MPI_Comm_free(&comm->ranks);
   delete comm;
   return success;
 }
-int ncclCommAbort(Comm* comm) { return ncclCommDestroy(comm); }
+/// Of this rank alone: MPI's communicator stays, as freeing it would wait for the others.
+int ncclCommAbort(Comm* comm) {
+  delete comm;
+  return success;
+}
 int ncclCommGetAsyncError(Comm*, int* result) {
-  *result = std::getenv("TW_STANDIN_NCCL_LOSES_PEER") ? remote_error : success;
+  *result = loses_peer("watched") ? remote_error : success;
   return success;
 }
 int ncclGroupStart() {
@@ -142,6 +156,7 @@ int ncclGroupEnd() {
 int ncclAllReduce(const void* input, void* output, std::size_t count, int type, int operation, Comm* comm,
                   void* stream) {
   if (is_bad(type, stream)) return invalid_argument;
+  if (loses_peer("returned")) return remote_error;
   store(reduced(input, count, type, operation, comm).data(), count, type, output);
   return success;
 }

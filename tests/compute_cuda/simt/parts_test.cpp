@@ -1,5 +1,6 @@
 // Kernels that are parts of plans, which no operator test reaches on the CPU: against sums and formulas in float64.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "models/compute/cuda/kernels/kernels.hpp"
@@ -14,9 +15,7 @@ class Parts : public DeviceTest {
  protected:
   /// What the stored dtype keeps.
   Floats stored(Floats values) const {
-    if (dtype() == DType::bf16) {
-      for (float& value : values) value = to_float(to_bf16(value));
-    }
+    for (float& value : values) value = as_stored(dtype(), value);
     return values;
   }
   /// Normalised error within the table's tolerance for `op`.
@@ -103,6 +102,67 @@ TEST_P(Parts, ColumnSums) {
         lab.finish();
       }
     }
+  }
+}
+
+TEST_P(Parts, BiasRows) {
+  for (const Dims& s : {Dims{1, 1}, Dims{3, 17}, Dims{31, 64}, Dims{5, 1024}}) {
+    for (const std::int64_t offset : {0, 1}) {
+      for (const bool residual : {false, true}) {
+        SCOPED_TRACE(s.str());
+        Lab lab(device());
+        const Floats bias = integers(s[1], 1, -9, 9), other = integers(s.count(), 2, -9, 9);
+        Floats want(other.size());
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          want[i] = bias[i % static_cast<std::size_t>(s[1])] + (residual ? other[i] : 0);
+        }
+        const Offset y = offset_tensor(lab, dtype(), other, offset, "y");
+        cuda::bias_rows(nullptr, dtype(), lab.in(dtype(), {s[1]}, bias).data, residual ? y.part.data : nullptr,
+                        y.part.data, s[0], s[1]);
+        EXPECT_EQ(read(lab, y), want);
+        lab.finish();
+      }
+    }
+  }
+}
+
+TEST_P(Parts, Fp8) {
+  if (dtype() != DType::bf16) return;  // the one dtype that is stored beside it
+  for (const Dims& s : {Dims{16, 16}, Dims{64, 64}, Dims{80, 48}, Dims{16, 144}, Dims{208, 16}}) {
+    SCOPED_TRACE(s.str());
+    Floats x = normal(s.count(), 1, 2);
+    x[static_cast<std::size_t>(s.count()) / 2] = -11;
+    for (float& value : x) value = as_stored(DType::bf16, value);
+    Lab lab(device());
+    const Tensor values = lab.in(DType::bf16, s, x);
+    const auto words = static_cast<std::int64_t>(sizeof(Fp8Scale) / sizeof(float));
+    for (const bool gradient : {false, true}) {
+      const Tensor state = lab.in_out("scale", DType::float32, {words}, Floats(static_cast<std::size_t>(words), 0.0f));
+      auto* scale = state.as<Fp8Scale>();
+      // Bytes four by four: a Lab has no dtype of one byte.
+      const Tensor straight = lab.out("straight", DType::int32, {s.count() / 4}),
+                   turned = lab.out("turned", DType::int32, {s.count() / 4}),
+                   alone = lab.out("alone", DType::int32, {s.count() / 4});
+      cuda::fp8_greatest(nullptr, values.as<bf16>(), s.count(), scale);
+      cuda::fp8_next_scale(nullptr, gradient, scale);
+      cuda::fp8_round(nullptr, gradient, values.as<bf16>(), s[0], s[1], scale, straight.data, turned.data);
+      cuda::fp8_round(nullptr, gradient, values.as<bf16>(), s[0], s[1], scale, nullptr, alone.data);
+      EXPECT_EQ(scale->scale, gradient ? 4096.0f : 32.0f);
+      EXPECT_EQ(scale->inverse, 1 / scale->scale);
+      EXPECT_EQ(scale->history[0], 11.0f);
+      EXPECT_EQ(std::bit_cast<float>(scale->greatest), 11.0f);
+      EXPECT_EQ(scale->position, 1);
+      for (std::int64_t r = 0; r < s[0]; ++r) {
+        for (std::int64_t c = 0; c < s[1]; ++c) {
+          const float scaled = x[static_cast<std::size_t>(r * s[1] + c)] * scale->scale;
+          const int want = gradient ? to_fp8<e5m2>(scaled).bits : to_fp8<e4m3>(scaled).bits;
+          ASSERT_EQ(static_cast<int>(straight.as<std::uint8_t>()[r * s[1] + c]), want);
+          ASSERT_EQ(static_cast<int>(turned.as<std::uint8_t>()[c * s[0] + r]), want);
+          ASSERT_EQ(static_cast<int>(alone.as<std::uint8_t>()[c * s[0] + r]), want);
+        }
+      }
+    }
+    lab.finish();
   }
 }
 

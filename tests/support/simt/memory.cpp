@@ -10,7 +10,7 @@
 namespace tw::simt {
 
 Memory& memory() {
-  static Memory all;
+  static Memory& all = *new Memory;  // never destroyed: devices that are static give their blocks back after it
   return all;
 }
 void* allocate(std::size_t bytes) { return memory().allocate(bytes); }

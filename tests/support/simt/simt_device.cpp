@@ -40,8 +40,9 @@ class SimtDevice final : public Device {
     return info;
   }
   bool supports(Op op, DType dtype) const override {
-    return op >= Op::embedding_forward && op <= Op::sgd && (dtype == DType::float32 || dtype == DType::bf16);
+    return op >= Op::embedding_forward && op <= Op::generate_images && is_float(dtype);
   }
+  using Device::why_unsupported;
   std::string why_unsupported(DType) const override { return "it is a library's, not a kernel of our own"; }
 
   void* allocate(std::size_t bytes) override { return static_cast<char*>(simt::allocate(bytes + offset_)) + offset_; }
@@ -57,6 +58,7 @@ class SimtDevice final : public Device {
   }
   std::size_t allocated_bytes() const override { return 0; }
   std::size_t peak_allocated_bytes() const override { return 0; }
+  void reset_peak_allocated_bytes() override {}
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<SimtStream>(); }
   std::unique_ptr<Event> create_event() override { refuse(); }
   std::unique_ptr<LinearPlan> plan(const LinearShape&) override { refuse(); }
@@ -97,6 +99,9 @@ class SimtDevice final : public Device {
   }
   void do_adamw(Stream&, const AdamW& args) override { cuda::adamw(nullptr, args); }
   void do_sgd(Stream&, const Sgd& args) override { cuda::sgd(nullptr, args); }
+  void do_generate_tokens(Stream&, const GenerateTokens& args) override { cuda::generate_tokens(nullptr, args); }
+  void do_generate_images(Stream&, const GenerateImages& args) override { cuda::generate_images(nullptr, args); }
+  void do_update_loss_scale(Stream&, const UpdateLossScale& args) override { cuda::update_loss_scale(nullptr, args); }
 
  private:
   [[noreturn]] static void refuse() { throw Error(Failure::unsupported, "the simt device has kernels only"); }

@@ -13,6 +13,8 @@ struct Rows {
   Index classes, ld;
   float on_target, everywhere;  // the target distribution: 1 − ε more at the target than ε / classes everywhere
   bool backward;
+  float gradient_factor;
+  const StepScalars* scalars;
   float* row_loss;
   std::int32_t* row_correct;
 };
@@ -104,6 +106,7 @@ __global__ void __launch_bounds__(1024) classifier_rows_kernel(Rows<T> a) {
   if (!a.backward) return;
   __syncthreads();
   const float factor = 1.0f / part.sum;
+  const float scale = a.scalars != nullptr ? a.gradient_factor * a.scalars->loss_scale : a.gradient_factor;
   for (Index column = threadIdx.x * N; column < a.ld; column += step) {
     Floats<N> values{};
     if (column < a.classes) {
@@ -112,7 +115,7 @@ __global__ void __launch_bounds__(1024) classifier_rows_kernel(Rows<T> a) {
       for (int k = 0; k < N; ++k) {
         const float wanted = column + k == target ? a.everywhere + a.on_target : a.everywhere;
         const float probability = formula::exponential(values[k] - part.top) * factor;
-        values[k] = column + k < a.classes ? probability - wanted : 0.0f;
+        values[k] = column + k < a.classes ? (probability - wanted) * scale : 0.0f;
       }
     }
     store(logits + column, values);
@@ -146,6 +149,8 @@ void launch_rows(cudaStream_t stream, const ClassifierRows& args) {
                   1 - smoothing,
                   smoothing / static_cast<float>(args.classes),
                   args.backward,
+                  args.gradient_factor,
+                  args.scalars,
                   args.row_loss,
                   args.row_correct};
   const int threads = static_cast<int>(std::clamp<Index>(round_to_warps(ceil_div(args.classes, N * 4)), 32, 1024));

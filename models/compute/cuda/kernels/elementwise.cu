@@ -68,6 +68,23 @@ struct GeluBackwardOp {
   }
 };
 
+template <class T>
+struct BiasOp {
+  const T *bias, *residual;
+  T* y;
+  Index columns;
+  template <int N>
+  __device__ void at(Index i) const {
+    Floats<N> values = load<N>(bias + i % columns);
+    if (residual != nullptr) {
+      const Floats<N> other = load<N>(residual + i);
+#pragma unroll
+      for (int k = 0; k < N; ++k) values[k] += other[k];
+    }
+    store(y + i, values);
+  }
+};
+
 template <class From, class To>
 void cast_from(cudaStream_t stream, const Cast& args) {
   constexpr int n = width_of<bf16>;
@@ -87,11 +104,14 @@ void fill(cudaStream_t stream, const Fill& args) {
 }
 
 void cast(cudaStream_t stream, const Cast& args) {
-  if (args.x.dtype == DType::bf16) {
-    cast_from<bf16, float>(stream, args);
-  } else {
-    cast_from<float, bf16>(stream, args);
-  }
+  with_half(is_half(args.x.dtype) ? args.x.dtype : args.y.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    if (is_half(args.x.dtype)) {
+      cast_from<T, float>(stream, args);
+    } else {
+      cast_from<float, T>(stream, args);
+    }
+  });
 }
 
 void add(cudaStream_t stream, const Add& args) {
@@ -100,6 +120,17 @@ void add(cudaStream_t stream, const Add& args) {
     constexpr int n = width_of<T>;
     map<n>(stream, AddOp<T>{args.a.as<T>(), args.b.as<T>(), args.y.as<T>()}, args.y.count(),
            aligned<n>({args.a, args.b, args.y}));
+  });
+}
+
+void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* residual, void* y, Index rows,
+               Index columns) {
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    constexpr int n = width_of<T>;
+    const BiasOp<T> op{static_cast<const T*>(bias), static_cast<const T*>(residual), static_cast<T*>(y), columns};
+    // Rows that no pack crosses.
+    map<n>(stream, op, rows * columns, columns % n == 0 && aligned(bias) && aligned(residual) && aligned(y));
   });
 }
 

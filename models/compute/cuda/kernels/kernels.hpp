@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "models/compute/fp8.hpp"
 #include "models/compute/operators.hpp"
 
 namespace tw::cuda {
@@ -44,8 +45,13 @@ std::size_t global_norm_scratch(const GlobalNorm& args);
 void global_norm(cudaStream_t stream, const GlobalNorm& args, void* scratch);
 void adamw(cudaStream_t stream, const AdamW& args);
 void sgd(cudaStream_t stream, const Sgd& args);
+void update_loss_scale(cudaStream_t stream, const UpdateLossScale& args);
+void generate_tokens(cudaStream_t stream, const GenerateTokens& args);
+void generate_images(cudaStream_t stream, const GenerateImages& args);
 
 // ---- parts of plans ----
+/// y[r, c] = bias[c] (+ residual[r, c] where it is given); y may be residual.
+void bias_rows(cudaStream_t stream, DType dtype, const void* bias, const void* residual, void* y, Index rows, Index columns);
 /// y = gelu(x), and dx *= gelu'(x); `count` elements of dtype. y may be x.
 void gelu_forward(cudaStream_t stream, DType dtype, const void* x, void* y, Index count);
 void gelu_backward(cudaStream_t stream, DType dtype, const void* x, void* dx, Index count);
@@ -62,7 +68,9 @@ struct ClassifierRows {
   const std::int32_t* targets = nullptr;  ///< (rows)
   Index rows = 0, classes = 0, ld = 0;
   float label_smoothing = 0;
-  bool backward = true;         ///< logits become rows_of_all · dlogits (softmax − target distribution), padding 0
+  bool backward = true;         ///< logits become factor · (softmax − target distribution), padding 0
+  float gradient_factor = 1;    ///< the factor, times scalars->loss_scale where they are given
+  const StepScalars* scalars = nullptr;
   float* row_loss = nullptr;    ///< (rows)
   std::int32_t* row_correct = nullptr;  ///< (rows): 1 where the first of the greatest logits is the target's
 };
@@ -70,6 +78,15 @@ void classifier_rows(cudaStream_t stream, const ClassifierRows& args);
 /// loss = mean of row_loss, correct = Σ row_correct (may be null), over all rows, in a fixed order.
 void classifier_totals(cudaStream_t stream, const float* row_loss, const std::int32_t* row_correct, Index rows, float* loss,
                        std::int32_t* correct);
+
+/// scale->greatest = max |x|, which must be 0: for a tensor without history.
+void fp8_greatest(cudaStream_t stream, const bf16* x, Index count, Fp8Scale* scale);
+/// formula::next_fp8_scale, for e5m2 where `gradient`, else e4m3.
+void fp8_next_scale(cudaStream_t stream, bool gradient, Fp8Scale* scale);
+/// x (rows, columns), both multiples of 16, as e4m3, as e5m2 where `gradient`: `straight` (rows, columns) and `transposed`
+/// (columns, rows), each optional; saturates. scale->greatest = max |x| where the scale `follows`.
+void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, Index columns, Fp8Scale* scale, void* straight,
+               void* transposed, bool follows = true);
 
 // Attention where the library's fused one refuses: `matrices` of (seq, seq), row r sees columns [0, r] where causal.
 /// p = softmax(scale · scores) as T, zero where masked; log_sum_exp of scale · scores, float32 (matrices, seq).

@@ -27,15 +27,23 @@ __global__ void squares_kernel(const float* x, Index packs, Index count, double*
   if (threadIdx.x == 0) block_sums[blockIdx.x] = sum[0];
 }
 
-__global__ void norm_kernel(const double* block_sums, Index blocks, float max_norm, StepScalars* scalars) {
+__global__ void norm_kernel(const double* block_sums, Index blocks, float max_norm, bool find_non_finite,
+                            StepScalars* scalars) {
   double sum[1] = {0};
   for (Index i = threadIdx.x; i < blocks; i += blockDim.x) sum[0] += block_sums[i];
   block_sum(sum, dynamic_shared<double>());
   if (threadIdx.x != 0) return;
-  const double norm = ::fabs(static_cast<double>(scalars->gradient_scale)) * ::sqrt(sum[0]);
+  const double norm =
+      ::fabs(static_cast<double>(scalars->gradient_scale)) * ::sqrt(sum[0]) / static_cast<double>(scalars->loss_scale);
   scalars->gradient_norm = static_cast<float>(norm);
   const bool clips = max_norm > 0 && norm > static_cast<double>(max_norm);
   scalars->clip_factor = clips ? static_cast<float>(static_cast<double>(max_norm) / norm) : 1.0f;
+  // No sum of squares of finite float32 leaves float64; inf − inf and NaN − NaN are NaN.
+  if (find_non_finite) scalars->found_non_finite = sum[0] - sum[0] == 0.0 ? 0 : 1;
+}
+
+__global__ void loss_scale_kernel(StepScalars* scalars, int growth_interval, float beta1, float beta2) {
+  if (threadIdx.x == 0) formula::update_loss_scale(*scalars, growth_interval, beta1, beta2);
 }
 
 // ---- optimizers ----
@@ -53,9 +61,10 @@ __device__ inline int segment_from(const DecaySegment* segments, int segment_cou
   return low;
 }
 
+template <class W>
 struct AdamWOp {
   float *master, *first, *second;
-  bf16* weights;
+  W* weights;
   const float* gradient;
   const StepScalars* scalars;
   float beta1, beta2, epsilon;
@@ -65,7 +74,7 @@ struct AdamWOp {
     Floats<N> m = load<N>(master + i), v1 = load<N>(first + i), v2 = load<N>(second + i);
     const Floats<N> g = load<N>(gradient + i);
     const StepScalars step = *scalars;
-    const float factor = step.gradient_scale * step.clip_factor;
+    const float factor = step.gradient_scale * step.clip_factor / step.loss_scale;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const auto next =
@@ -82,9 +91,10 @@ struct AdamWOp {
   }
 };
 
+template <class W>
 struct SgdOp {
   float *master, *velocity;
-  bf16* weights;
+  W* weights;
   const float* gradient;
   const StepScalars* scalars;
   float momentum;
@@ -94,7 +104,7 @@ struct SgdOp {
     Floats<N> m = load<N>(master + i), v = load<N>(velocity + i);
     const Floats<N> g = load<N>(gradient + i);
     const StepScalars step = *scalars;
-    const float factor = step.gradient_scale * step.clip_factor;
+    const float factor = step.gradient_scale * step.clip_factor / step.loss_scale;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const auto next =
@@ -117,6 +127,7 @@ struct Segmented {
 
   template <int N>
   __device__ void at(Index i) const {
+    if (op.scalars->found_non_finite != 0) return;
     int s = segment_from(segments, segment_count, i);
     if (s < segment_count && segments[s].begin <= i && i + N <= segments[s].end) {
       op.template update<N>(i, segments[s].weight_decay);
@@ -143,34 +154,45 @@ void global_norm(cudaStream_t stream, const GlobalNorm& args, void* scratch) {
   constexpr std::size_t shared_bytes = norm_threads / warp_size * sizeof(double);
   launch<squares_kernel>(static_cast<unsigned>(blocks), norm_threads, shared_bytes, stream, args.gradient.as<float>(),
                          packs, count, block_sums);
-  launch<norm_kernel>(1, norm_threads, shared_bytes, stream, block_sums, blocks, args.max_norm, args.scalars);
+  launch<norm_kernel>(1, norm_threads, shared_bytes, stream, block_sums, blocks, args.max_norm, args.find_non_finite,
+                      args.scalars);
+}
+
+void update_loss_scale(cudaStream_t stream, const UpdateLossScale& args) {
+  launch<loss_scale_kernel>(1, warp_size, 0, stream, args.scalars, args.growth_interval, args.beta1, args.beta2);
 }
 
 void adamw(cudaStream_t stream, const AdamW& args) {
   constexpr int n = width_of<float>;
-  const AdamWOp op{args.master.as<float>(),
-                   args.first_moment.as<float>(),
-                   args.second_moment.as<float>(),
-                   args.weights.as<bf16>(),
-                   args.gradient.as<float>(),
-                   args.scalars,
-                   args.beta1,
-                   args.beta2,
-                   args.epsilon};
-  map<n>(stream, Segmented<AdamWOp>{op, args.segments, args.segment_count}, args.master.count(),
-         aligned<n>({args.master, args.weights, args.gradient, args.first_moment, args.second_moment}));
+  with_half(args.weights.dtype, [&](auto* type) {
+    using W = std::remove_pointer_t<decltype(type)>;
+    const AdamWOp<W> op{args.master.as<float>(),
+                        args.first_moment.as<float>(),
+                        args.second_moment.as<float>(),
+                        args.weights.as<W>(),
+                        args.gradient.as<float>(),
+                        args.scalars,
+                        args.beta1,
+                        args.beta2,
+                        args.epsilon};
+    map<n>(stream, Segmented<AdamWOp<W>>{op, args.segments, args.segment_count}, args.master.count(),
+           aligned<n>({args.master, args.weights, args.gradient, args.first_moment, args.second_moment}));
+  });
 }
 
 void sgd(cudaStream_t stream, const Sgd& args) {
   constexpr int n = width_of<float>;
-  const SgdOp op{args.master.as<float>(),
-                 args.momentum_buffer.as<float>(),
-                 args.weights.as<bf16>(),
-                 args.gradient.as<float>(),
-                 args.scalars,
-                 args.momentum};
-  map<n>(stream, Segmented<SgdOp>{op, args.segments, args.segment_count}, args.master.count(),
-         aligned<n>({args.master, args.weights, args.gradient, args.momentum_buffer}));
+  with_half(args.weights.dtype, [&](auto* type) {
+    using W = std::remove_pointer_t<decltype(type)>;
+    const SgdOp<W> op{args.master.as<float>(),
+                      args.momentum_buffer.as<float>(),
+                      args.weights.as<W>(),
+                      args.gradient.as<float>(),
+                      args.scalars,
+                      args.momentum};
+    map<n>(stream, Segmented<SgdOp<W>>{op, args.segments, args.segment_count}, args.master.count(),
+           aligned<n>({args.master, args.weights, args.gradient, args.momentum_buffer}));
+  });
 }
 
 }  // namespace tw::cuda

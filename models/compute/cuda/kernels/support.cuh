@@ -19,8 +19,19 @@ template <class Body>
 void with_type(DType dtype, Body&& body) {
   if (dtype == DType::bf16) {
     body(static_cast<bf16*>(nullptr));
+  } else if (dtype == DType::fp16) {
+    body(static_cast<fp16*>(nullptr));
   } else {
     body(static_cast<float*>(nullptr));
+  }
+}
+/// The same of what a float32 is rounded to; bf16 where `dtype` is no half.
+template <class Body>
+void with_half(DType dtype, Body&& body) {
+  if (dtype == DType::fp16) {
+    body(static_cast<fp16*>(nullptr));
+  } else {
+    body(static_cast<bf16*>(nullptr));
   }
 }
 
@@ -28,6 +39,8 @@ template <class T>
 __device__ inline T from_float(float value) {
   if constexpr (std::is_same_v<T, bf16>) {
     return to_bf16(value);
+  } else if constexpr (std::is_same_v<T, fp16>) {
+    return to_fp16(value);
   } else {
     return value;
   }

@@ -15,7 +15,11 @@ struct PhiloxWords {
 
 TW_HOST_DEVICE static inline PhiloxWords philox4x32(PhiloxWords counter, std::uint32_t key0, std::uint32_t key1) {
   std::uint32_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2], c3 = counter.word[3];
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#elif !defined(__CUDACC__)
 #pragma GCC unroll 10
+#endif
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * c0;
     const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * c2;
@@ -37,13 +41,19 @@ TW_HOST_DEVICE static inline PhiloxWords random_block(std::uint64_t seed, std::u
 }
 
 /// Names a stream: FNV-1a of the purpose, mixed with a number (SplitMix64's finaliser, Steele et al. 2014).
-constexpr std::uint64_t random_stream(std::string_view purpose, std::uint64_t number = 0) {
+constexpr std::uint64_t random_purpose(std::string_view purpose) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : purpose) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  std::uint64_t z = hash + 0x9e3779b97f4a7c15u * (number + 1);
+  return hash;
+}
+TW_HOST_DEVICE constexpr std::uint64_t random_stream(std::uint64_t purpose, std::uint64_t number) {
+  std::uint64_t z = purpose + 0x9e3779b97f4a7c15u * (number + 1);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
+}
+constexpr std::uint64_t random_stream(std::string_view purpose, std::uint64_t number = 0) {
+  return random_stream(random_purpose(purpose), number);
 }
 
 /// [0, 1) with 24 bits.

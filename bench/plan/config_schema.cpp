@@ -1,0 +1,114 @@
+#include "bench/plan/config_schema.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "models/catalog/nearest.hpp"
+#include "results/schema_check.hpp"
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& resolved(const Json& root, const Json& schema) {
+  const auto reference = schema.find("$ref");
+  if (reference == schema.end()) return schema;
+  return root.at(Json::json_pointer(reference->get<std::string>().substr(1)));
+}
+
+/// What the schema says of the value at `pointer`: of its key, also where the value stands in a list.
+const Json& schema_of(const Json& root, const Json::json_pointer& pointer) {
+  const Json* schema = &root;
+  std::vector<std::string> parts;
+  for (Json::json_pointer p = pointer; !p.empty(); p.pop_back()) parts.insert(parts.begin(), p.back());
+  for (const std::string& part : parts) {
+    if (const auto properties = schema->find("properties"); properties != schema->end() && properties->contains(part))
+      schema = &resolved(root, properties->at(part));
+    else if (const auto items = schema->find("items"); items != schema->end())
+      schema = &resolved(root, *items);
+  }
+  return *schema;
+}
+
+/// All words that an enum anywhere in it allows.
+void collect_words(const Json& schema, std::vector<std::string>& words) {
+  if (const auto found = schema.find("enum"); found != schema.end())
+    for (const Json& one : *found)
+      if (auto word = one.get<std::string>(); std::ranges::find(words, word) == words.end()) words.push_back(word);
+  if (const auto choices = schema.find("anyOf"); choices != schema.end())
+    for (const Json& choice : *choices) collect_words(choice, words);
+  if (const auto items = schema.find("items"); items != schema.end()) collect_words(*items, words);
+}
+
+std::vector<std::string> unknown_keys(const Json& object, const Json& schema, const std::string& place) {
+  std::vector<std::string> known, faults;
+  for (const auto& [key, value] : schema.at("properties").items()) known.push_back(key);
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const std::string close = nearest(key, known), word = cut_word(key);
+    faults.push_back(close.empty() ? fmt::format("unknown key {}/{} (known: {})", place, word, fmt::join(known, ", "))
+                                   : fmt::format("unknown key {}/{}: did you mean '{}'?", place, word, close));
+  }
+  return faults;
+}
+
+std::string does_not_fit(const Json& value, const Json& schema, const std::string& place) {
+  std::string text = fmt::format("{} {}: must be {}", place.empty() ? "the file" : place, value.dump().substr(0, 80),
+                                 schema.value("description", "something else"));
+  std::vector<std::string> words;
+  collect_words(schema, words);
+  const std::string close = value.is_string() ? nearest(value.get<std::string>(), words) : "";
+  return close.empty() ? text : text + fmt::format("; did you mean '{}'?", close);
+}
+
+/// Draft-07 takes 1.0 for an integer, and the library does not.
+void write_whole_numbers_as_such(Json& json) {
+  if (json.is_structured())
+    for (Json& item : json) write_whole_numbers_as_such(item);
+  if (!json.is_number_float()) return;
+  const double number = json.get<double>();
+  constexpr double beyond = 9223372036854775808.0;  // 2^63
+  if (std::abs(number) < beyond && std::trunc(number) == number) json = static_cast<std::int64_t>(number);
+}
+
+}  // namespace
+
+ConfigFaults config_faults(const std::string& config) {
+  const Json document = Json::parse(config), root = Json::parse(config_schema_json);
+  Json numbers = document;
+  write_whole_numbers_as_such(numbers);
+  ConfigFaults faults;
+  std::vector<SchemaViolation> violations = schema_violations(numbers.dump(), config_schema_json);
+  // A value of a list tells more than the list.
+  std::ranges::stable_sort(violations, std::ranges::greater(),
+                           [](const SchemaViolation& one) { return std::ranges::count(one.pointer, '/'); });
+  for (const SchemaViolation& violation : violations) {
+    const Json::json_pointer pointer(violation.pointer);
+    const Json& value = document.at(pointer);
+    const Json& schema = schema_of(root, pointer);
+    const auto add = [](std::vector<std::string>& list, const std::string& text) {
+      if (std::ranges::find(list, text) == list.end()) list.push_back(text);
+    };
+    if (value.is_object() && schema.contains("properties")) {
+      const std::vector<std::string> unknown = unknown_keys(value, schema, violation.pointer);
+      for (const std::string& one : unknown) add(faults.named, one);
+      if (unknown.empty())
+        add(faults.others, (violation.pointer.empty() ? "/" : violation.pointer) + ": " + violation.what);
+    } else if (value.is_array() && value.empty()) {
+      add(faults.others, fmt::format("{} is empty: it must be {}", violation.pointer, schema.value("description", "")));
+    } else if (value.is_array()) {
+      add(faults.others, violation.pointer + ": " + violation.what);
+    } else {
+      add(faults.named, does_not_fit(value, schema, violation.pointer));
+    }
+  }
+  return faults;
+}
+
+}  // namespace tw

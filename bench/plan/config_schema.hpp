@@ -1,0 +1,22 @@
+// A config file held against its schema (bench/plan/config.schema.json, which is part of the program).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tw {
+
+/// The text of the schema.
+extern const char* const config_schema_json;
+
+struct ConfigFaults {
+  /// Keys that are not known, with the nearest that is, and values that do not fit: a JSON pointer, the value, what it
+  /// must be, and of a misspelt word the nearest that is allowed.
+  std::vector<std::string> named;
+  /// What keys and lists are to each other, in the schema's terms: their reader words it better where it finds it.
+  std::vector<std::string> others;
+};
+/// `config` is JSON text without comments.
+ConfigFaults config_faults(const std::string& config);
+
+}  // namespace tw

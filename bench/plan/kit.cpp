@@ -1,0 +1,138 @@
+#include "bench/plan/kit.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bench/plan/set_points.hpp"
+#include "results/report_io.hpp"
+#include "results/text.hpp"
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::json;  // sorted keys: one text for one content
+using OrderedJson = nlohmann::ordered_json;
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw UsageError(fmt::format("{}: {}", path, what));
+}
+
+template <class T>
+void add_list(OrderedJson& json, const char* key, const std::vector<T>& values) {
+  if (!values.empty()) json[key] = values;
+}
+
+OrderedJson grid_json(const Axes& axes) {
+  OrderedJson json = OrderedJson::object();
+  add_list(json, "model", axes.model), add_list(json, "layers", axes.layers),
+      add_list(json, "precision", axes.precision);
+  add_list(json, "micro_batch", axes.micro_batch), add_list(json, "accumulate", axes.accumulate);
+  add_list(json, "global_batch", axes.global_batch), add_list(json, "seq_len", axes.seq_len);
+  add_list(json, "ranks", axes.ranks), add_list(json, "clock", axes.clock);
+  for (const SettingAxis& axis : setting_axes())
+    if (const auto values = axes.setting.find(axis.kind); values != axes.setting.end())
+      add_list(json, axis.key, values->second);
+  return json;
+}
+
+OrderedJson request_json(const Request& request) {
+  OrderedJson json = OrderedJson::object();
+  for (const Axes& axes : request.axes) json["grids"].push_back(grid_json(axes));
+  const Measurement& m = request.measurement;
+  if (request.target) {
+    if (request.target->value)
+      json["target"] = *request.target->value;
+    else
+      json["target"] = "default";
+    if (request.target->seeds.empty())
+      json["seeds"] = request.target->seed_count;
+    else
+      json["seeds"] = request.target->seeds;
+  } else {
+    if (m.steps)
+      json["steps"] = *m.steps;
+    else
+      json["window_s"] = m.window_seconds;
+    json["trials"] = m.trials, json["warmup_steps"] = m.warmup_steps;
+  }
+  json["ceiling_s"] = m.ceiling_seconds;
+  json["seed"] = request.seed, json["recompute"] = OrderedJson::parse(config_value(request.recompute));
+  if (request.eager) json["eager"] = true;
+  if (!request.comm.empty()) json["comm"] = request.comm;
+  if (!request.deterministic) json["deterministic"] = false;
+  if (request.search) {
+    json["search"] = request.search->merit, json["max_slowdown"] = request.search->max_slowdown;
+    if (request.search->hour_price > 0) json["hour_price"] = request.search->hour_price;
+    if (request.search->kwh_price > 0) json["kwh_price"] = request.search->kwh_price;
+  }
+  return json;
+}
+
+std::string hash_of(Json kit) {
+  kit.erase("sha256");
+  return sha256_hex(kit.dump());
+}
+
+/// A command line's words need not be UTF-8, JSON's strings do.
+std::string checked_text(const char* what, const std::string& text) {
+  try {
+    return Json(text).dump(), text;
+  } catch (const Json::exception&) {
+    throw UsageError(fmt::format("{}: is not UTF-8", what));
+  }
+}
+
+}  // namespace
+
+std::string config_json(const Request& request) { return request_json(request).dump(2) + "\n"; }
+
+std::string kit_json(const KitText& text, const Request& request, const Program& program) {
+  OrderedJson kit;
+  kit[kit_key] = kit_version;
+  kit["title"] = checked_text("--title", text.title);
+  kit["contact"] = checked_text("--contact", text.contact);
+  kit["notes"] = checked_text("--notes", text.notes);
+  kit["program"] = {{"name", program.name}, {"version", program.version}, {"git_commit", program.git_commit}};
+  kit["suite"] = checked_text("--config", std::filesystem::path(request.suite).filename().string());
+  kit["config"] = request_json(request);
+  kit["sha256"] = hash_of(Json::parse(kit.dump()));
+  return kit.dump(2) + "\n";
+}
+
+Kit open_kit(const std::string& path, const std::string& text) {
+  if (const std::string fault = json_fault(text); !fault.empty()) fail(path, "is a kit, but not JSON: " + fault);
+  const Json json = Json::parse(text);
+  if (const std::string why = version_obstacle(json.is_object() && json.contains(kit_key) && json[kit_key].is_string()
+                                                   ? json[kit_key].get<std::string>()
+                                                   : "",
+                                               kit_version);
+      !why.empty())
+    fail(path, fmt::format("/{}: {}", kit_key, why));
+  Kit kit;
+  try {
+    kit.sha256 = json.at("sha256").get<std::string>();
+    if (const std::string hash = hash_of(json); kit.sha256 != hash)
+      fail(path,
+           fmt::format(
+               "is a kit that was changed: its content has the SHA-256 {}, and it says {:.64}: get it anew from who "
+               "handed it out",
+               hash, text::printable(kit.sha256)));
+    kit.title = json.at("title").get<std::string>(), kit.contact = json.at("contact").get<std::string>();
+    kit.notes = json.at("notes").get<std::string>(), kit.suite = json.at("suite").get<std::string>();
+    const Json& program = json.at("program");
+    kit.program = {program.at("name").get<std::string>(), program.at("version").get<std::string>(),
+                   program.at("git_commit").get<std::string>()};
+    const Json& config = json.at("config");
+    if (!config.is_object() || config.contains(kit_key) || kit.suite.empty())
+      fail(path, "is a kit without a plan: /config is none, or /suite is empty");
+    kit.config_json = config.dump();
+  } catch (const Json::exception&) {
+    fail(path,
+         "is a damaged kit: a key is missing or has a value of the wrong type: get it anew from who handed it out");
+  }
+  return kit;
+}
+
+}  // namespace tw

@@ -1,0 +1,26 @@
+// Which layers' activations are computed again in backward instead of being kept: the first so many of a network, since
+// the last ones' are wanted first.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "models/catalog/description.hpp"
+
+namespace tw {
+
+/// A number of layers, or a share of each network's. Layers are those of --layers: of a transformer, or bottlenecks.
+struct Recompute {
+  std::optional<int> layers;  ///< above 0
+  double share = 0;           ///< from 0 (none) to 1 (all), where there is no number
+  bool operator==(const Recompute&) const = default;
+};
+
+/// "all", "none", "12" or "50%". Throws UsageError that names `name`, an option or key.
+Recompute parse_recompute(const std::string& name, const std::string& text);
+/// The value of a config's key as JSON: true, false, 12, "50%".
+std::string config_value(const Recompute& recompute);
+/// Of this network: shares are rounded up. Throws UsageError where it has fewer.
+int recomputed_layers(const Recompute& recompute, const NetworkDescription& network);
+
+}  // namespace tw

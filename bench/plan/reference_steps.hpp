@@ -1,0 +1,18 @@
+// What a run to a target is held against, and how many steps it is therefore likely to take.
+#pragma once
+
+#include <optional>
+
+#include "bench/plan/plan.hpp"
+#include "results/record.hpp"
+
+namespace tw {
+
+/// Of a point with a task; its reference, or the reason why there is none, is that of `workload`.
+Target target_of(const Point& point, const Workload& workload);
+
+/// Mean steps of the reference curves of the point's task to its target (results/convergence.hpp); nullopt where no
+/// curve is of its batch and target.
+std::optional<double> reference_steps(const Point& point);
+
+}  // namespace tw

@@ -1,0 +1,138 @@
+#include "bench/plan/shares.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "bench/plan/config_words.hpp"
+#include "bench/plan/set_points.hpp"
+
+namespace tw {
+namespace {
+
+/// What every device of the kind takes; nullopt where none tells.
+std::optional<KnobAbility> range_of(KnobKind kind, const std::vector<KnobAbility>& knobs) {
+  std::optional<KnobAbility> common;
+  for (const KnobAbility& knob : knobs) {
+    if (knob.kind != kind || !(knob.maximum > knob.minimum)) continue;
+    if (!common) {
+      common = knob;
+      continue;
+    }
+    common->minimum = std::max(common->minimum, knob.minimum);
+    common->maximum = std::min(common->maximum, knob.maximum);
+    std::erase_if(common->values, [&](double value) {
+      return !knob.values.empty() && std::ranges::find(knob.values, value) == knob.values.end();
+    });
+  }
+  if (common && !(common->maximum > common->minimum)) common.reset();
+  return common;
+}
+
+std::string value_of(double share, KnobKind kind, const KnobAbility& range) {
+  const double wanted = range.minimum + share * (range.maximum - range.minimum);
+  const auto farther = [&](double a, double b) { return std::abs(a - wanted) < std::abs(b - wanted); };
+  const double value = range.values.empty() ? std::clamp(std::round(wanted), range.minimum, range.maximum)
+                                            : *std::ranges::min_element(range.values, farther);
+  return set_point_text(kind, value);
+}
+
+std::vector<std::string> values_of(const std::vector<double>& shares, KnobKind kind, const KnobAbility& range) {
+  std::vector<std::string> values;
+  for (const double share : shares)
+    if (std::string value = value_of(share, kind, range); std::ranges::find(values, value) == values.end())
+      values.push_back(std::move(value));
+  return values;
+}
+
+}  // namespace
+
+std::vector<double> parse_shares(const std::string& name, const std::string& text) {
+  if (text.find('%') == std::string::npos) return {};
+  const auto fail = [&](const char* why) { throw UsageError(fmt::format("{} {}: {}", name, text, why)); };
+  std::vector<double> parts;
+  std::istringstream words(text);
+  for (std::string part; std::getline(words, part, ':');) {
+    double percent = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), percent);
+    if (error != std::errc() || end + 1 != part.data() + part.size() || *end != '%')
+      fail("must be a share of the range as 60%, or 40%:100%:20%");
+    if (!(percent >= 0 && percent <= 100)) fail("a share of the range must be from 0% to 100%");
+    parts.push_back(percent / 100);
+  }
+  if (parts.size() == 1) return parts;
+  if (parts.size() != 3) fail("must be a share of the range as 60%, or 40%:100%:20%");
+  if (parts[0] > parts[1]) fail("its minimum must not be above its maximum");
+  if (!(parts[2] >= 0.001)) fail("its step must be 0.1% at least");
+  std::vector<double> shares;
+  for (int i = 0; parts[0] + i * parts[2] <= parts[1] + 1e-9; ++i) shares.push_back(parts[0] + i * parts[2]);
+  return shares;
+}
+
+bool has_shares(const Request& request) {
+  return std::ranges::any_of(request.axes, [](const Axes& axes) {
+    return !axes.clock.empty() || std::ranges::any_of(axes.setting, [](const auto& axis) {
+      return std::ranges::any_of(axis.second,
+                                 [](const std::string& text) { return text.find('%') != std::string::npos; });
+    });
+  });
+}
+
+void resolve_shares(Request& request, const std::string& device, const std::vector<KnobAbility>& knobs) {
+  for (Axes& axes : request.axes) {
+    for (auto& [kind, texts] : axes.setting) {
+      const auto axis = std::ranges::find(setting_axes(), kind, &SettingAxis::kind);
+      std::vector<std::string> values;
+      for (const std::string& text : texts) {
+        const std::vector<double> shares =
+            names_of(kind).empty() ? parse_shares(axis->option, text) : std::vector<double>{};
+        if (shares.empty()) {
+          values.push_back(text);
+          continue;
+        }
+        const std::optional<KnobAbility> range = range_of(kind, knobs);
+        if (!range)
+          throw UsageError(in_words_of(
+              request, &axes,
+              fmt::format("{} {}: no device here tells its range (`trainwatt probe` says why): give a value",
+                          axis->option, text)));
+        for (std::string& value : values_of(shares, kind, *range))
+          if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
+      }
+      texts = std::move(values);
+    }
+    const KnobKind kind = device == "cuda" ? KnobKind::gpu_clock : KnobKind::cpu_frequency;
+    const std::optional<KnobAbility> range = axes.clock.empty() ? std::nullopt : range_of(kind, knobs);
+    if (!range) continue;
+    for (const std::string& text : axes.clock)
+      std::ranges::copy(values_of(parse_shares("clock", text), kind, *range), std::back_inserter(axes.setting[kind]));
+    axes.clock.clear();
+  }
+}
+
+std::string pack_ranges(const std::vector<KnobAbility>& knobs) {
+  std::string text;
+  for (const KnobAbility& knob : knobs)
+    text += fmt::format("{} {} {} {}\n", to_string(knob.kind), knob.minimum, knob.maximum, fmt::join(knob.values, " "));
+  return text;
+}
+
+std::vector<KnobAbility> unpack_ranges(const std::string& text) {
+  std::vector<KnobAbility> knobs;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string kind;
+    KnobAbility& knob = knobs.emplace_back();
+    words >> kind >> knob.minimum >> knob.maximum;
+    knob.kind = knob_kind_from_string(kind).value();
+    for (double value; words >> value;) knob.values.push_back(value);
+  }
+  return knobs;
+}
+
+}  // namespace tw

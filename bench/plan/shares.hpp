@@ -1,0 +1,29 @@
+// Set points that are shares of a device's range ("60%"), made into values where the range is known.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/plan/abilities.hpp"
+#include "bench/plan/plan.hpp"
+
+namespace tw {
+
+/// "60%", or "40%:100%:20%" (minimum, maximum and step): 0 % is the least value of the range, 100 % the greatest. Empty
+/// where the text is none. Throws UsageError with `name` where it is a wrong one.
+std::vector<double> parse_shares(const std::string& name, const std::string& text);
+
+/// Whether the request has set points that only a range makes into values.
+bool has_shares(const Request& request);
+
+/// Puts values in the place of shares: of what all devices of a kind take, the nearest that they list, else a whole
+/// number of MHz or W. Of `Axes::clock` too, where the clock of what trains on `device` has a range; otherwise it
+/// stays, and make_plan leaves its points out. Throws UsageError where a set point was asked for by its share and no
+/// device tells its range.
+void resolve_shares(Request& request, const std::string& device, const std::vector<KnobAbility>& knobs);
+
+/// Ranges as text, for other ranks.
+std::string pack_ranges(const std::vector<KnobAbility>& knobs);
+std::vector<KnobAbility> unpack_ranges(const std::string& text);
+
+}  // namespace tw

@@ -1,0 +1,108 @@
+// `trainwatt compare`: options and files in, a view on results/comparison.hpp out.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "bench/tool/commands.hpp"
+#include "bench/tool/pricing.hpp"
+#include "bench/tool/report_file.hpp"
+#include "bench/tool/systems.hpp"
+#include "bench/tool/terminal.hpp"
+#include "models/catalog/nearest.hpp"
+#include "results/baseline.hpp"
+#include "results/comparison.hpp"
+#include "results/text.hpp"
+
+namespace tw::tool {
+namespace {
+
+void check_figures(const std::vector<std::string>& figures) {
+  std::vector<std::string> known;
+  for (const ComparedFigure& figure : compared_figures()) known.push_back(figure.name);
+  for (const std::string& name : figures) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string close = nearest(name, known);
+    throw UsageError(
+        fmt::format("--figure {}: unknown; {}", name,
+                    close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : "did you mean " + close + "?"));
+  }
+}
+
+/// What the rules ask for besides.
+std::vector<std::string> figures_of(const BaselineRules& rules) {
+  std::vector<std::string> names;
+  for (const BaselineRule& rule : rules.rules)
+    if (rule.kind == RuleKind::variance &&
+        std::ranges::find(compared_figures(), rule.figure, &ComparedFigure::name) != compared_figures().end())
+      names.push_back(rule.figure);
+  return names;
+}
+
+/// 1: a rule is violated; 4: one could not be checked on any point.
+int code_of(const std::vector<RuleCheck>& checks, const Comparison& comparison) {
+  int code = 0;
+  std::map<std::pair<std::string, std::size_t>, bool> checked;
+  for (const RuleCheck& check : checks) {
+    checked[{check.rule, check.system}] |= check.status != "not checked";
+    if (check.status != "violated") continue;
+    code = 1;
+    fmt::print(stderr, "trainwatt: rule \"{}\" is violated by {}{}: {}\n", check.rule,
+               comparison.systems[check.system].name, check.point.empty() ? "" : " in " + check.point, check.text);
+  }
+  for (const auto& [rule, any] : checked)
+    if (!any) {
+      fmt::print(stderr, "trainwatt: rule \"{}\" could not be checked on any point of {}\n", rule.first,
+                 comparison.systems[rule.second].name);
+      code = code == 1 ? 1 : 4;
+    }
+  return code;
+}
+
+}  // namespace
+
+int compare_reports(const CompareCommand& command) {
+  check_figures(command.figures);
+  check_scope(command.scope);
+  CompareOptions options;
+  options.figures = command.figures, options.scope = command.scope, options.only = command.only;
+  if (!command.weights.empty()) options.weights = read_weights(command.weights);
+  std::optional<BaselineRules> rules;
+  if (!command.baseline.empty()) {
+    rules = with_text_of(command.baseline, [](const std::string& text) { return baseline_from_json(text); });
+    options.also = figures_of(*rules);
+  }
+  const std::optional<Prices> prices = read_prices(command.prices);
+  if (!prices && std::ranges::any_of(command.figures, [](const std::string& name) { return name.starts_with("cost"); }))
+    throw UsageError("--figure cost needs --prices FILE");
+  std::vector<SystemInput> systems = read_systems(command.systems);
+  if (systems.size() < 2) throw UsageError("compare takes two reports or more: trainwatt compare A.json B.json");
+  options.reference = reference_of(systems, command.reference);
+  if (prices) add_prices(systems, options, *prices, command.prices);
+  Comparison comparison;
+  try {
+    comparison = compare(systems, options);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  const std::vector<RuleCheck> checks = rules ? check_baseline(*rules, systems, comparison) : std::vector<RuleCheck>();
+  switch (command.form) {
+    case OutputForm::text:
+      fmt::print("{}", comparison_text(comparison, checks, terminal_style(command.width, command.ascii)));
+      break;
+    case OutputForm::json:
+      fmt::print("{}", comparison_json(comparison, checks));
+      break;
+    case OutputForm::markdown:
+      fmt::print("{}", comparison_markdown(comparison));
+      break;
+    case OutputForm::csv:
+      fmt::print("{}", comparison_csv(comparison));
+      break;
+  }
+  if (rules) return code_of(checks, comparison);
+  if (!comparison.compared) fmt::print(stderr, "trainwatt: nothing could be compared: {}\n", comparison.answer.front());
+  return comparison.compared ? 0 : 4;
+}
+
+}  // namespace tw::tool

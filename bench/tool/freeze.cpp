@@ -1,0 +1,36 @@
+// `trainwatt freeze`: a plan as a kit.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "bench/plan/kit.hpp"
+#include "bench/tool/commands.hpp"
+#include "bench/tool/report_file.hpp"
+#include "results/report_io.hpp"
+#include "results/text.hpp"
+#include "results/version.hpp"
+
+namespace tw::tool {
+
+int freeze(const FreezeCommand& command) {
+  check_plan_options(command.options);
+  const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
+  const Request request = request_of(command.options, config);
+  if (request.kit) throw UsageError(command.options.config + ": is a kit already: hand it out as it is");
+  refuse_existing(command.out);
+  const std::string text =
+      kit_json({command.title, command.contact, command.notes}, request, program_info("trainwatt"));
+  // What no run could read back is no kit; as many ranks as it names are the least that it takes.
+  const Request again = read_config(command.out, text);
+  int ranks = 1;
+  for (const Axes& axes : again.axes)
+    for (const int some : axes.ranks) ranks = std::max(ranks, some);
+  const RunPlan plan = make_plan(again, ranks, "cpu");
+  write_atomically(command.out, text);
+  fmt::print("{}: {}, {} points on {} rank{}\nSHA-256 {}\n", text::printable(command.out), text::printable(again.suite),
+             plan.points.size(), ranks, ranks == 1 ? "" : "s", again.kit->sha256);
+  return 0;
+}
+
+}  // namespace tw::tool

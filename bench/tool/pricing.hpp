@@ -1,0 +1,23 @@
+// Which price is whose, and a facility's own meter.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "bench/tool/commands.hpp"
+#include "results/cost.hpp"
+#include "results/record.hpp"
+
+namespace tw::tool {
+
+/// The file of --prices; nullopt where there is none. Throws UsageError.
+std::optional<Prices> read_prices(const PriceOptions& options);
+
+/// The row of a system: by --price-of, its name, its hosts, or the only one there is; its PUE measured where
+/// --facility-csv says how. `name`: empty where there is but one report, and the options name none. Throws UsageError.
+PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name, const Report& report);
+
+/// Every NAME of NAME=… must be one of these. Throws UsageError.
+void check_names(const PriceOptions& options, const std::vector<std::string>& names);
+
+}  // namespace tw::tool

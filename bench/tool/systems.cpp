@@ -1,0 +1,126 @@
+#include "bench/tool/systems.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <set>
+
+#include "bench/tool/report_file.hpp"
+#include "results/baseline.hpp"
+
+namespace tw::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+bool exists(const std::string& path) {
+  std::error_code code;
+  return fs::exists(path, code);
+}
+
+/// "out/r1/report.json" is r1, "a.json" is a.
+std::string name_of(const std::string& path) {
+  const fs::path file = fs::path(path).lexically_normal();
+  const std::string folder = file.parent_path().filename().string();
+  const std::string stem = file.stem().string();
+  return stem == "report" && !folder.empty() && folder != "." && folder != ".." ? folder : stem;
+}
+
+/// FILE, or NAME=FILE,FILE,… where there is no file of that very name.
+SystemInput system_of(const std::string& word) {
+  SystemInput system;
+  const std::size_t equal = word.find('=');
+  if (equal == std::string::npos || equal == 0 || exists(word)) {
+    system.name = name_of(word), system.paths = {word};
+    return system;
+  }
+  system.name = word.substr(0, equal);
+  const std::string files = word.substr(equal + 1);
+  system.paths = exists(files) ? std::vector<std::string>{files} : split(files, ',');
+  return system;
+}
+
+}  // namespace
+
+std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
+  std::vector<SystemInput> systems;
+  for (const std::string& word : words) systems.push_back(system_of(word));
+  std::set<std::string> names;
+  for (SystemInput& system : systems) {
+    const std::string name = system.name;
+    for (int i = 2; !names.insert(system.name).second; ++i) system.name = fmt::format("{}#{}", name, i);
+    for (const std::string& path : system.paths) {
+      LoadedReport loaded = load_report(path);
+      if (loaded.is_unfinished && words.size() > 1)
+        throw UsageError(path +
+                         ": is the records.jsonl of an unfinished run, without what it ran on: give its report.json, "
+                         "which `trainwatt-train --resume` finishes");
+      const std::string file = system.paths.size() > 1 ? path + ": " : "";
+      Validation& found = loaded.validation;
+      for (const std::string& fault : found.violations) system.faults.push_back(file + fault);
+      for (const std::string& note : found.warnings) system.notes.push_back(file + note);
+      for (MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
+      found.violations.clear();  // whoever asked says them
+      say_findings(path, found);
+      system.runs.push_back(std::move(loaded.report));
+    }
+    std::ranges::stable_sort(system.runs, {}, [](const Report& run) { return run.context.started_at; });
+  }
+  return systems;
+}
+
+std::map<std::string, double> read_weights(const std::vector<std::string>& words) {
+  if (words.size() == 1 && (exists(words[0]) || words[0].find('=') == std::string::npos))
+    return with_text_of(words[0], [](const std::string& text) { return weights_from_json(text); });
+  std::map<std::string, double> weights;
+  for (const std::string& word : words) {
+    const std::size_t equal = word.rfind('=');
+    double weight = 0;
+    const char* const end = word.data() + word.size();
+    if (equal == std::string::npos || equal == 0 || std::from_chars(word.data() + equal + 1, end, weight).ptr != end ||
+        equal + 1 == word.size())
+      throw UsageError("--weights " + word + ": must be TEXT=NUMBER, or one JSON file of these");
+    weights[word.substr(0, equal)] = weight;
+  }
+  return weights;
+}
+
+std::size_t reference_of(const std::vector<SystemInput>& systems, const std::string& name) {
+  if (name.empty()) return 0;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < systems.size(); ++i) {
+    if (systems[i].name == name || systems[i].paths == std::vector<std::string>{name}) return i;
+    known.push_back(systems[i].name);
+  }
+  throw UsageError(fmt::format("--reference {}: no system is called so; there are {}", name, fmt::join(known, ", ")));
+}
+
+void check_scope(const std::string& scope) {
+  if (!scope.empty() && std::ranges::find(scope_names, scope) == std::end(scope_names))
+    throw UsageError(fmt::format("--scope {}: unknown; known: {}", scope, fmt::join(scope_names, ", ")));
+}
+
+void add_prices(std::vector<SystemInput>& systems, CompareOptions& options, const Prices& prices,
+                const PriceOptions& wanted) {
+  std::vector<std::string> names;
+  for (const SystemInput& system : systems) names.push_back(system.name);
+  check_names(wanted, names);
+  for (SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs[0]);
+  options.currency = prices.currency, options.sensitivity_share = wanted.sensitivity_percent / 100;
+}
+
+}  // namespace tw::tool

@@ -1,0 +1,28 @@
+// The systems of a comparison, as the command line names them.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/tool/commands.hpp"
+#include "bench/tool/pricing.hpp"
+#include "results/comparison.hpp"
+
+namespace tw::tool {
+
+/// Of words "FILE", or "NAME=FILE,FILE,..." of several runs; each name once. A single one may be an unfinished run's
+/// records. Throws UsageError.
+std::vector<SystemInput> read_systems(const std::vector<std::string>& words);
+/// Of "TEXT=NUMBER" words, or of one JSON file. Throws UsageError.
+std::map<std::string, double> read_weights(const std::vector<std::string>& words);
+/// Place of the system of that name, or of that path; the first where it is empty. Throws UsageError.
+std::size_t reference_of(const std::vector<SystemInput>& systems, const std::string& name);
+/// Throws UsageError for a scope that is none.
+void check_scope(const std::string& scope);
+/// The price of each system, and what a comparison makes of it. Throws UsageError.
+void add_prices(std::vector<SystemInput>& systems, CompareOptions& options, const Prices& prices,
+                const PriceOptions& wanted);
+
+}  // namespace tw::tool

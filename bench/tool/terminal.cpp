@@ -1,0 +1,45 @@
+#include "bench/tool/terminal.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <string>
+
+namespace tw::tool {
+namespace {
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+/// Whether the terminal's character set holds the blocks of bars and sparklines.
+bool has_unicode() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"})  // the first that is set decides
+    if (is_set(variable)) {
+      std::string value = std::getenv(variable);
+      std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
+      return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
+    }
+  return false;
+}
+
+}  // namespace
+
+TableStyle terminal_style(std::optional<int> width, bool ascii) {
+  TableStyle style;
+  const bool terminal = isatty(STDOUT_FILENO);
+  style.color = terminal && !is_set("NO_COLOR");
+  style.unicode = !ascii && has_unicode();
+  winsize size{};
+  if (width)
+    style.width = *width;
+  else if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    style.width = std::clamp<int>(size.ws_col, 40, 200);
+  return style;
+}
+
+}  // namespace tw::tool

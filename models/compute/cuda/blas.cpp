@@ -1,0 +1,365 @@
+#include "models/compute/cuda/blas.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "models/compute/cuda/check.hpp"
+
+namespace tw::cuda {
+
+// ---- the library ----
+
+std::unique_ptr<BlasLibrary> BlasLibrary::open(std::string* why) {
+  static const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+  std::unique_ptr<BlasLibrary> library(new BlasLibrary);
+  // It stays loaded: threads of its own may outlive the last handle.
+  constexpr int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+  library->handle_ = dlopen(name.c_str(), flags);
+  if (library->handle_ == nullptr) {
+    const char* text = dlerror();
+    *why = std::string(text != nullptr ? text : name) + "; install cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) +
+           ", or put its folder into LD_LIBRARY_PATH";
+    library->handle_ = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), flags);  // where NVIDIA's installer puts it
+    if (library->handle_ == nullptr) return nullptr;
+  }
+#define TW_BLAS(symbol)                                                                            \
+  library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol)); \
+  if (library->symbol == nullptr) {                                                                \
+    *why = name + " has no symbol " #symbol;                                                       \
+    return nullptr;                                                                                \
+  }
+#include "models/compute/cuda/blas_functions.def"
+#undef TW_BLAS
+  return library;
+}
+
+BlasLibrary::~BlasLibrary() {
+  if (handle_ != nullptr) dlclose(handle_);
+}
+
+std::string BlasLibrary::version() const {
+  const std::size_t code = cublasLtGetVersion();  // 130101 is 13.1.1
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
+}
+
+void check_blas(const BlasLibrary& library, cublasStatus_t code, const char* expression, const char* file, int line) {
+  if (code == CUBLAS_STATUS_SUCCESS) return;
+  throw ApiError("cuBLASLt", static_cast<int>(code), library.cublasLtGetStatusName(code), expression, file, line,
+                 code == CUBLAS_STATUS_ALLOC_FAILED ? Failure::environment : Failure::internal);
+}
+
+// ---- descriptors ----
+
+namespace {
+
+/// The library's matrix for what lies row-major: its columns are our rows.
+class Layout {
+ public:
+  Layout(const BlasLibrary& library, const Operand& operand, Index rows, Index columns, Index batch)
+      : library_(library) {
+    if (operand.transposed) std::swap(rows, columns);
+    TW_BLAS_CALL(library, cublasLtMatrixLayoutCreate(&layout_, operand.type, static_cast<std::uint64_t>(columns),
+                                                     static_cast<std::uint64_t>(rows), operand.ld));
+    if (batch == 1) return;
+    const auto count = static_cast<std::int32_t>(batch);
+    TW_BLAS_CALL(library,
+                 cublasLtMatrixLayoutSetAttribute(layout_, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    TW_BLAS_CALL(library, cublasLtMatrixLayoutSetAttribute(layout_, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                           &operand.stride, sizeof operand.stride));
+  }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  ~Layout() { library_.cublasLtMatrixLayoutDestroy(layout_); }
+  cublasLtMatrixLayout_t get() const { return layout_; }
+
+ private:
+  const BlasLibrary& library_;
+  cublasLtMatrixLayout_t layout_ = nullptr;
+};
+
+class Preference {
+ public:
+  explicit Preference(const BlasLibrary& library) : library_(library) {
+    TW_BLAS_CALL(library, cublasLtMatmulPreferenceCreate(&preference_));
+  }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+  ~Preference() { library_.cublasLtMatmulPreferenceDestroy(preference_); }
+  template <class T>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+    TW_BLAS_CALL(library_, cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof value));
+  }
+  cublasLtMatmulPreference_t get() const { return preference_; }
+
+ private:
+  const BlasLibrary& library_;
+  cublasLtMatmulPreference_t preference_ = nullptr;
+};
+
+bool has_bias(cublasLtEpilogue_t epilogue) {
+  return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0 || epilogue == CUBLASLT_EPILOGUE_BGRADA ||
+         epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+bool has_aux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
+
+}  // namespace
+
+struct Product::Descriptors {
+  Descriptors(const BlasLibrary& on, const ProductShape& s)
+      : library(on),
+        first(on, s.b, s.k, s.n, s.batch),
+        second(on, s.a, s.m, s.k, s.batch),
+        result(on, s.d, s.m, s.n, s.batch) {
+    TW_BLAS_CALL(library, cublasLtMatmulDescCreate(&operation, s.compute, CUDA_R_32F));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(s.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
+    set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(s.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, s.epilogue);
+    if (has_bias(s.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, s.bias_type);
+    if (has_aux(s.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.aux_ld);  // its type is d's where none is set
+    if (s.scaled) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(s.fast_sums ? 1 : 0));
+  }
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  ~Descriptors() { library.cublasLtMatmulDescDestroy(operation); }
+
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, T value) {
+    TW_BLAS_CALL(library, cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value));
+  }
+  void point_to(const ProductShape& s, const ProductArguments& args) {
+    if (has_bias(s.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(args.bias));
+    if (has_aux(s.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.aux);
+    if (s.scaled) {
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(args.b_scale));
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(args.a_scale));
+    }
+  }
+
+  const BlasLibrary& library;
+  cublasLtMatmulDesc_t operation = nullptr;
+  Layout first, second, result;
+};
+
+// ---- products ----
+
+Product::Product(Blas& blas, const ProductShape& shape, cudaStream_t stream)
+    : Product(blas, shape, &blas.algorithm(shape, stream)) {}
+
+Product::Product(Blas& blas, const ProductShape& shape, const BlasAlgorithm* algorithm)
+    : blas_(&blas), algorithm_(algorithm), descriptors_(std::make_shared<Descriptors>(blas.library(), shape)) {}
+
+void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace) const {
+  run(stream, args, workspace, algorithm_->algorithm);
+}
+
+void Product::run(cudaStream_t stream, const ProductArguments& args, void* workspace,
+                  const cublasLtMatmulAlgo_t& algorithm) const {
+  Descriptors& d = *descriptors_;
+  d.point_to(algorithm_->shape, args);
+  TW_BLAS_CALL(d.library,
+               cublasLtMatmul(blas_->handle(), d.operation, &args.alpha, args.b, d.first.get(), args.a, d.second.get(),
+                              &args.beta, args.c != nullptr ? args.c : args.d, d.result.get(), args.d, d.result.get(),
+                              &algorithm, workspace, blas_->workspace_bytes(), stream));
+}
+
+// ---- algorithms ----
+
+std::unique_ptr<Blas> Blas::open(Context& context, std::string* why) {
+  std::unique_ptr<BlasLibrary> library = BlasLibrary::open(why);
+  if (!library) return nullptr;
+  std::unique_ptr<Blas> blas(new Blas(context, std::move(library)));
+  context.use();
+  const cublasStatus_t code = blas->library_->cublasLtCreate(&blas->handle_);
+  if (code != CUBLAS_STATUS_SUCCESS) {
+    blas->handle_ = nullptr;
+    *why = "cuBLASLt " + blas->library_->version() + " does not start: " + blas->library_->cublasLtGetStatusName(code);
+    return nullptr;
+  }
+  context.reserve(blas->workspace_bytes());
+  return blas;
+}
+
+Blas::~Blas() {
+  if (handle_ != nullptr) library_->cublasLtDestroy(handle_);
+}
+
+// NVIDIA's own advice for cuBLAS is 32 MiB on Hopper and later, 4 MiB before; never more than a thousandth of the
+// memory.
+std::size_t Blas::workspace_bytes() const {
+  const std::size_t advice = (context_.architecture() >= 90 ? std::size_t{32} : 4) << 20;
+  return std::min(advice, context_.memory_bytes() / 1024 / 256 * 256);
+}
+
+namespace {
+
+/// Time of one run on `stream`, the best of several.
+template <class Run>
+float milliseconds_of(cudaStream_t stream, cudaEvent_t start, cudaEvent_t end, Run&& run) {
+  run();
+  run();
+  float best = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < 5; ++i) {
+    TW_CUDA(cudaEventRecord(start, stream));
+    run();
+    TW_CUDA(cudaEventRecord(end, stream));
+    TW_CUDA(cudaEventSynchronize(end));
+    float milliseconds = 0;
+    TW_CUDA(cudaEventElapsedTime(&milliseconds, start, end));
+    best = std::min(best, milliseconds);
+  }
+  return best;
+}
+
+/// Memory, a stream and events that are gone when the measurement is over.
+struct Bench {
+  Bench() = default;
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  ~Bench() {
+    for (void* block : blocks) TW_CUDA_NOTHROW(cudaFree(block));
+    if (start != nullptr) TW_CUDA_NOTHROW(cudaEventDestroy(start));
+    if (end != nullptr) TW_CUDA_NOTHROW(cudaEventDestroy(end));
+    if (stream != nullptr) TW_CUDA_NOTHROW(cudaStreamDestroy(stream));
+  }
+  void begin() {
+    TW_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    TW_CUDA(cudaEventCreate(&start));
+    TW_CUDA(cudaEventCreate(&end));
+  }
+  /// Null where there is no room: a measurement is not worth a failed run. Filled with a small number in every type
+  /// (0.0115 in float32 and bf16, 1 to 2 in the others): power, and with it clocks, follow the values.
+  void* memory(std::size_t bytes) {
+    void* block = nullptr;
+    if (cudaMalloc(&block, std::max<std::size_t>(bytes, 1)) != cudaSuccess) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    blocks.push_back(block);
+    TW_CUDA(cudaMemsetAsync(block, 0x3c, bytes, stream));
+    return block;
+  }
+  std::vector<void*> blocks;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t start = nullptr, end = nullptr;
+};
+
+std::size_t size_of_type(cudaDataType_t type) {
+  return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2 ? 1 : 2;
+}
+std::size_t bytes_of(const Operand& operand, Index rows, Index columns, Index batch) {
+  const Index lines = operand.transposed ? columns : rows;
+  return static_cast<std::size_t>(lines * operand.ld + (batch - 1) * operand.stride) * size_of_type(operand.type);
+}
+
+std::string name_of(const BlasLibrary& library, const cublasLtMatmulAlgo_t& algorithm) {
+  const auto attribute = [&](cublasLtMatmulAlgoConfigAttributes_t which) {
+    std::int32_t value = 0;
+    std::size_t written = 0;
+    library.cublasLtMatmulAlgoConfigGetAttribute(&algorithm, which, &value, sizeof value, &written);
+    return std::to_string(value);
+  };
+  return "algorithm " + attribute(CUBLASLT_ALGO_CONFIG_ID) + " tile " + attribute(CUBLASLT_ALGO_CONFIG_TILE_ID) +
+         " stages " + attribute(CUBLASLT_ALGO_CONFIG_STAGES_ID) + " split " +
+         attribute(CUBLASLT_ALGO_CONFIG_SPLITK_NUM) + " reduction " + attribute(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
+}
+
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TW_CUDA(cudaStreamIsCapturing(stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace
+
+const BlasAlgorithm& Blas::algorithm(const ProductShape& shape, cudaStream_t stream) {
+  for (const std::unique_ptr<BlasAlgorithm>& known : chosen_) {
+    if (known->shape == shape) return *known;
+  }
+  chosen_.push_back(std::make_unique<BlasAlgorithm>());
+  BlasAlgorithm& choice = *chosen_.back();
+  choice.shape = shape;
+
+  context_.use();
+  const Product product(*this, shape, &choice);
+  // Addresses that are not read here, but say how they will be aligned.
+  void* const aligned = reinterpret_cast<void*>(static_cast<std::uintptr_t>(shape.alignment));
+  product.descriptors_->point_to(shape, {.bias = aligned,
+                                         .aux = aligned,
+                                         .a_scale = static_cast<const float*>(aligned),
+                                         .b_scale = static_cast<const float*>(aligned)});
+  Preference preference(*library_);
+  preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes()));
+  const auto alignment = static_cast<std::uint32_t>(shape.alignment);
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    preference.set(attribute, alignment);
+  }
+  // Else the parts of a split sum may be added up in d's 16 bits.
+  if (size_of_type(shape.d.type) == 2)
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                   static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  constexpr int most_offers = 8;
+  std::vector<cublasLtMatmulHeuristicResult_t> offers(most_offers);
+  int count = 0;
+  const Product::Descriptors& d = *product.descriptors_;
+  const cublasStatus_t code =
+      library_->cublasLtMatmulAlgoGetHeuristic(handle_, d.operation, d.first.get(), d.second.get(), d.result.get(),
+                                               d.result.get(), preference.get(), most_offers, offers.data(), &count);
+  if (code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE) return choice;
+  check_blas(*library_, code, "cublasLtMatmulAlgoGetHeuristic", __FILE__, __LINE__);
+  offers.resize(static_cast<std::size_t>(count));
+  std::erase_if(offers, [](const auto& offer) { return offer.state != CUBLAS_STATUS_SUCCESS; });
+  if (offers.empty()) return choice;
+  choice.found = true;
+  choice.algorithm = offers.front().algo;
+  choice.workspace_bytes = offers.front().workspaceSize;
+  if (offers.size() > 1 && context_.times_algorithms() && shape.alignment >= 16 && !is_capturing(stream))
+    measure(choice, offers);
+  choice.name = name_of(*library_, choice.algorithm);
+  return choice;
+}
+
+void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuristicResult_t>& offers) {
+  const ProductShape& s = choice.shape;
+  const Product product(*this, s, &choice);
+  Bench bench;
+  bench.begin();
+  ProductArguments args;
+  void* const workspace = bench.memory(workspace_bytes());
+  void* const scale = bench.memory(sizeof(float));
+  args.a = bench.memory(bytes_of(s.a, s.m, s.k, s.batch));
+  args.b = bench.memory(bytes_of(s.b, s.k, s.n, s.batch));
+  args.d = bench.memory(bytes_of(s.d, s.m, s.n, s.batch));
+  args.bias = bench.memory(static_cast<std::size_t>(std::max(s.m, s.n)) * sizeof(float));
+  args.aux = bench.memory(static_cast<std::size_t>(s.m * s.aux_ld) * size_of_type(s.d.type));
+  args.a_scale = args.b_scale = static_cast<const float*>(scale);
+  if (bench.blocks.size() < 7) return;  // no room for one of them
+  float best = std::numeric_limits<float>::infinity();
+  for (const cublasLtMatmulHeuristicResult_t& offer : offers) {
+    float time = best;
+    try {
+      time = milliseconds_of(bench.stream, bench.start, bench.end,
+                             [&] { product.run(bench.stream, args, workspace, offer.algo); });
+    } catch (const ApiError&) {  // offered, but refused: the others remain
+      continue;
+    }
+    if (time >= best) continue;
+    best = time;
+    choice.algorithm = offer.algo;
+    choice.workspace_bytes = offer.workspaceSize;
+  }
+  choice.measured = true;
+}
+
+int alignment_of(std::initializer_list<const void*> addresses, DType dtype) {
+  for (const void* address : addresses) {
+    if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) return static_cast<int>(size_of(dtype));
+  }
+  return 16;
+}
+
+}  // namespace tw::cuda

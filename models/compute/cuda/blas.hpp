@@ -1,0 +1,145 @@
+// cuBLASLt, opened at run time, and one product of it with its algorithm. Matrices are row-major here; the library's are
+// column-major, so that it is given the operands in the other order. Private to models/compute/cuda.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/compute/cuda/context.hpp"
+
+namespace tw::cuda {
+
+using Index = std::int64_t;
+
+/// The open library. All functions are there.
+class BlasLibrary {
+ public:
+  /// Of the toolkit's major version, from the loader's folders or /usr/local/cuda. Null where it is not there or lacks a
+  /// function; `why` then says so.
+  static std::unique_ptr<BlasLibrary> open(std::string* why);
+  ~BlasLibrary();
+  BlasLibrary(const BlasLibrary&) = delete;
+  BlasLibrary& operator=(const BlasLibrary&) = delete;
+
+#define TW_BLAS(name) decltype(&::name) name = nullptr;
+#include "models/compute/cuda/blas_functions.def"
+#undef TW_BLAS
+
+  std::string version() const;  ///< "13.1.0"
+
+ private:
+  BlasLibrary() = default;
+  void* handle_ = nullptr;
+};
+
+/// Throws ApiError.
+void check_blas(const BlasLibrary& library, cublasStatus_t code, const char* expression, const char* file, int line);
+#define TW_BLAS_CALL(library, call) ::tw::cuda::check_blas(library, (library).call, #call, __FILE__, __LINE__)
+
+/// How a matrix lies in memory.
+struct Operand {
+  cudaDataType_t type = CUDA_R_32F;
+  bool transposed = false;  ///< memory holds the transpose of what the product takes
+  Index ld = 0;             ///< elements from row to row in memory
+  Index stride = 0;         ///< elements from one matrix of the batch to the next
+  bool operator==(const Operand&) const = default;
+};
+
+/// d (m, n) = epilogue(alpha · a (m, k) · b (k, n) + beta · c), for each matrix of a batch; sums in float32.
+struct ProductShape {
+  Index m = 0, n = 0, k = 0, batch = 1;
+  Operand a, b, d;  ///< c lies as d does
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  cudaDataType_t bias_type = CUDA_R_32F;  ///< of the epilogue's bias (n values, added to each row) or, with BGRADB (BGRADA
+                                          ///< of the library's order: Σ over k of a, m values)
+  Index aux_ld = 0;                       ///< of the epilogue's second matrix (m, n), of d's type
+  bool scaled = false;                    ///< a and b are fp8, with a scale each
+  bool fast_sums = false;                 ///< fp8: sums may keep fewer bits
+  int alignment = 16;                     ///< bytes, of all addresses
+  bool operator==(const ProductShape&) const = default;
+};
+
+struct ProductArguments {
+  const void *a = nullptr, *b = nullptr;
+  const void* c = nullptr;  ///< null: d
+  void* d = nullptr;
+  float alpha = 1, beta = 0;
+  void *bias = nullptr, *aux = nullptr;
+  const float *a_scale = nullptr, *b_scale = nullptr;  ///< device memory
+};
+
+/// An algorithm for a shape.
+struct BlasAlgorithm {
+  ProductShape shape;
+  bool found = false, measured = false;
+  cublasLtMatmulAlgo_t algorithm{};
+  std::size_t workspace_bytes = 0;
+  std::string name;  ///< "algorithm 66, tile 20, …"
+};
+
+/// The library, its handle, and the algorithms chosen so far.
+class Blas {
+ public:
+  /// Null where the library is not there or does not start; `why` then says so.
+  static std::unique_ptr<Blas> open(Context& context, std::string* why);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  const BlasLibrary& library() const { return *library_; }
+  cublasLtHandle_t handle() const { return handle_; }
+  /// Asked of the library once a shape; where it offers several they are timed once, outside of captures, in memory taken
+  /// for that alone (which is in no peak). Not `found` where the library has none.
+  const BlasAlgorithm& algorithm(const ProductShape& shape, cudaStream_t stream);
+  /// For every product; part of the context's workspace.
+  std::size_t workspace_bytes() const;
+
+ private:
+  Blas(Context& context, std::unique_ptr<BlasLibrary> library) : context_(context), library_(std::move(library)) {}
+  void measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuristicResult_t>& offers);
+
+  Context& context_;
+  std::unique_ptr<BlasLibrary> library_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::vector<std::unique_ptr<BlasAlgorithm>> chosen_;
+};
+
+/// The library's descriptors of one shape. Movable.
+class Product {
+ public:
+  Product(Blas& blas, const ProductShape& shape, cudaStream_t stream);
+  /// Whether the library has an algorithm for the shape; run() needs one.
+  explicit operator bool() const { return algorithm_->found; }
+  const ProductShape& shape() const { return algorithm_->shape; }
+  const std::string& name() const { return algorithm_->name; }
+  /// `workspace`: Blas::workspace_bytes().
+  void run(cudaStream_t stream, const ProductArguments& args, void* workspace) const;
+  void run(cudaStream_t stream, const ProductArguments& args, void* workspace, const cublasLtMatmulAlgo_t& algorithm) const;
+
+ private:
+  friend class Blas;
+  struct Descriptors;
+  Product(Blas& blas, const ProductShape& shape, const BlasAlgorithm* algorithm);
+
+  Blas* blas_;
+  const BlasAlgorithm* algorithm_;
+  std::shared_ptr<Descriptors> descriptors_;
+};
+
+/// The cuda type of an activation's dtype.
+inline cudaDataType_t cuda_type(DType dtype) {
+  return dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::fp16 ? CUDA_R_16F : CUDA_R_32F;
+}
+inline cublasComputeType_t compute_type(Math math) {
+  return math == Math::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+/// 16 where all addresses are multiples of 16, else the size of an element: the two classes that algorithms are kept for.
+int alignment_of(std::initializer_list<const void*> addresses, DType dtype);
+
+}  // namespace tw::cuda

@@ -1,0 +1,72 @@
+#include "models/compute/cuda/context.hpp"
+
+#include <algorithm>
+
+#include "models/compute/cuda/blas.hpp"
+#include "models/compute/cuda/check.hpp"
+
+namespace tw::cuda {
+
+Context::Context(Device& device, int index, bool times_algorithms, bool deterministic)
+    : device_(device), index_(index), times_algorithms_(times_algorithms), deterministic_(deterministic) {
+  use();
+  int major = 0, minor = 0;
+  TW_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+  TW_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
+  TW_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index));
+  architecture_ = 10 * major + minor;
+  std::size_t free_bytes = 0;
+  TW_CUDA(cudaMemGetInfo(&free_bytes, &memory_bytes_));
+}
+
+Context::~Context() = default;
+
+void Context::use() const { TW_CUDA(cudaSetDevice(index_)); }
+
+void Context::reserve(std::size_t bytes) {
+  if (bytes > workspace_bytes()) grow(bytes);
+}
+
+void* Context::workspace(cudaStream_t stream, std::size_t bytes) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TW_CUDA(cudaStreamIsCapturing(stream, &status));
+  if (bytes > workspace_bytes()) {
+    if (status != cudaStreamCaptureStatusNone) {
+      throw Error(Failure::internal, "cuda: an operator wants " + std::to_string(bytes) + " bytes of workspace, " +
+                                         std::to_string(workspace_bytes()) +
+                                         " are there, and it cannot grow while a graph is captured: run a step first");
+    }
+    grow(bytes);
+  }
+  if (status != cudaStreamCaptureStatusNone) captured_ = true;
+  return workspace_ ? workspace_->data() : nullptr;
+}
+
+void Context::grow(std::size_t bytes) {
+  use();
+  TW_CUDA(cudaDeviceSynchronize());  // what is enqueued may use the old one
+  if (captured_) retired_.push_back(workspace_);
+  captured_ = false;
+  workspace_.reset();  // before the new one: the two need not be there at once
+  workspace_ = std::make_shared<Buffer>(device_, bytes);
+}
+
+std::shared_ptr<const void> Context::take_captured_workspace() {
+  if (!captured_) return nullptr;
+  captured_ = false;
+  return workspace_;
+}
+
+Blas& Context::blas() {
+  if (const std::string why = why_no_blas(); !why.empty()) {
+    throw Error(Failure::environment, "device cuda: its products need cuBLASLt: " + why);
+  }
+  return *blas_;
+}
+
+std::string Context::why_no_blas() {
+  if (!blas_ && no_blas_.empty()) blas_ = Blas::open(*this, &no_blas_);
+  return no_blas_;
+}
+
+}  // namespace tw::cuda

@@ -1,0 +1,214 @@
+// Convolutions by cuDNN: NHWC, each pass one engine that sums in float32 and, unless the device is free to do
+// otherwise, is deterministic.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/dnn/dnn.hpp"
+#include "models/compute/cuda/dnn/graphs.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
+
+namespace tw::cuda {
+namespace {
+
+using dnn::Graph;
+using dnn::Runner;
+
+constexpr std::size_t most_workspace_bytes = std::size_t{1} << 30;
+constexpr std::size_t most_widened_bytes = std::size_t{512} << 20;
+
+Dims input_of(const ConvolutionShape& s) { return {s.batch, s.height, s.width, s.in_channels}; }
+Dims output_of(const ConvolutionShape& s) { return {s.batch, s.out_height(), s.out_width(), s.out_channels}; }
+Dims kernel_of(const ConvolutionShape& s) { return {s.out_channels, s.kernel, s.kernel, s.in_channels}; }
+
+std::string name_of(const ConvolutionShape& s, const char* pass) {
+  return std::string(pass) + " " + input_of(s).str() + " " + kernel_of(s).str() + " stride " +
+         std::to_string(s.stride) + " padding " + std::to_string(s.padding) + " " + std::string(to_string(s.dtype)) +
+         " " + to_string(s.math);
+}
+
+class DnnConvolution final : public ConvolutionPlan {
+ public:
+  DnnConvolution(Context& context, std::shared_ptr<Dnn> dnn, const ConvolutionShape& shape)
+      : ConvolutionPlan(context.device(), shape), context_(context), dnn_(std::move(dnn)) {}
+
+  /// False where a pass has no engine. The first layer's backward_input is never asked for: it may be missing.
+  bool build(std::string* why) {
+    forward_ = find(shape(), Op::convolution_forward, why);
+    if (!forward_) return false;
+    backward_input_ = find(shape(), Op::convolution_backward_input, &no_backward_input_);
+    if (!build_weights(why)) return false;
+    std::size_t bytes = weights_bytes();
+    for (const Runner* runner : {&forward_, &backward_input_}) {
+      if (*runner) bytes = std::max(bytes, runner->plan().workspace_bytes());
+    }
+    context_.reserve(bytes);
+    return true;
+  }
+
+  bool has_backward_input() const { return static_cast<bool>(backward_input_); }
+
+  std::string description() const override {
+    const char* const ways[] = {"", ", added in float32", ", widened to float32"};
+    return "cuDNN: forward " + forward_.plan().description() + "; backward input " +
+           (backward_input_ ? backward_input_.plan().description() : "none") + "; backward weights " +
+           weights_.plan().description() + ways[static_cast<int>(way_)];
+  }
+
+ protected:
+  void do_forward(Stream& on, const ConvolutionForward& args) override {
+    run(on, forward_, args.x.data, weight().data, args.y.data);
+  }
+  void do_backward_input(Stream& on, const ConvolutionBackwardInput& args) override {
+    if (!backward_input_) {
+      throw Error(Failure::unsupported, "cuDNN has no engine for " + name_of(shape(), "convolution_backward_input") +
+                                            ": " + no_backward_input_);
+    }
+    run(on, backward_input_, args.dx.data, weight().data, args.dy.data);
+  }
+  void do_backward_weights(Stream& on, const ConvolutionBackwardWeights& args) override {
+    context_.use();
+    const cudaStream_t stream = stream_of(on);
+    char* const workspace = static_cast<char*>(context_.workspace(stream, weights_bytes()));
+    char* const scratch = workspace + dnn::aligned(weights_.plan().workspace_bytes());
+    if (way_ == Way::added) {
+      // Sum and addend are never the same memory: the library does not say that they may be.
+      void* const addend = args.accumulate ? args.d_weight.data : scratch;
+      void* const sum = args.accumulate ? scratch : args.d_weight.data;
+      if (!args.accumulate) TW_CUDA(cudaMemsetAsync(scratch, 0, args.d_weight.bytes(), stream));
+      weights_.run(
+          stream,
+          {{dnn::uid_x, args.x.data}, {dnn::uid_y, args.dy.data}, {dnn::uid_addend, addend}, {dnn::uid_sum, sum}},
+          workspace);
+      if (args.accumulate) {
+        TW_CUDA(cudaMemcpyAsync(args.d_weight.data, scratch, args.d_weight.bytes(), cudaMemcpyDeviceToDevice, stream));
+      }
+      return;
+    }
+    if (!args.accumulate) TW_CUDA(cudaMemsetAsync(args.d_weight.data, 0, args.d_weight.bytes(), stream));
+    const auto add = [&](void* x, void* dy) {
+      weights_.run(stream, {{dnn::uid_x, x}, {dnn::uid_w, args.d_weight.data}, {dnn::uid_y, dy}}, workspace);
+    };
+    if (way_ == Way::direct) return add(args.x.data, args.dy.data);
+    const Tensor x{scratch, DType::float32, input_of(part_)};
+    const Tensor dy{scratch + dnn::aligned(x.bytes()), DType::float32, output_of(part_)};
+    for (std::int64_t image = 0; image < shape().batch; image += part_.batch) {
+      const std::int64_t part = image / part_.batch;
+      cast(stream, {.x = args.x.slice(part * x.count(), x.dims), .y = x});
+      cast(stream, {.x = args.dy.slice(part * dy.count(), dy.dims), .y = dy});
+      add(x.data, dy.data);
+    }
+  }
+
+ private:
+  /// How a float32 gradient of the weights comes about: the operation adds it to what is there (float32); an operation
+  /// behind it adds (16 bits); or 16-bit inputs are first made float32, which TF32 then holds exactly.
+  enum class Way { direct, added, widened };
+
+  Runner find(const ConvolutionShape& s, Op pass, std::string* why) {
+    return Runner(dnn::find_measured(
+        context_, *dnn_, name_of(s, to_string(pass)), dnn::convolution_graph(*dnn_->target, s, pass), wish(s),
+        {{dnn::uid_x, input_of(s), s.dtype}, {dnn::uid_w, kernel_of(s), s.dtype}, {dnn::uid_y, output_of(s), s.dtype}},
+        {}, why));
+  }
+  dnn::Wish wish(const ConvolutionShape& s) const {
+    dnn::Demands demands = dnn::demands_of(s);
+    demands.deterministic = context_.deterministic();
+    return {.demands = demands, .most_workspace_bytes = most_workspace_bytes};
+  }
+
+  bool build_weights(std::string* why) {
+    const ConvolutionShape& s = shape();
+    if (!is_half(s.dtype)) {
+      weights_ = find(s, Op::convolution_backward_weights, why);
+      return static_cast<bool>(weights_);
+    }
+    std::string not_added;
+    way_ = Way::added;
+    weights_ = Runner(dnn::find_measured(context_, *dnn_, name_of(s, "convolution_backward_weights, added"),
+                                         dnn::added_weights_graph(*dnn_->target, s), wish(s),
+                                         {{dnn::uid_x, input_of(s), s.dtype},
+                                          {dnn::uid_y, output_of(s), s.dtype},
+                                          {dnn::uid_addend, kernel_of(s), DType::float32},
+                                          {dnn::uid_sum, kernel_of(s), DType::float32}},
+                                         {}, &not_added));
+    if (weights_) return true;
+    way_ = Way::widened;
+    part_ = s;
+    part_.dtype = DType::float32;
+    part_.math = Math::tf32;
+    while (part_.batch > 1 && (s.batch % part_.batch != 0 || widened_bytes() > most_widened_bytes)) --part_.batch;
+    weights_ = find(part_, Op::convolution_backward_weights, why);
+    return static_cast<bool>(weights_);
+  }
+  std::size_t widened_bytes() const {
+    const auto bytes = [](const Dims& dims) {
+      return dnn::aligned(static_cast<std::size_t>(dims.count()) * sizeof(float));
+    };
+    return bytes(input_of(part_)) + bytes(output_of(part_));
+  }
+  /// The library's workspace, and behind it our scratch.
+  std::size_t weights_bytes() const {
+    const std::size_t scratch = way_ == Way::direct ? 0
+                                : way_ == Way::added
+                                    ? static_cast<std::size_t>(kernel_of(shape()).count()) * sizeof(float)
+                                    : widened_bytes();
+    return dnn::aligned(weights_.plan().workspace_bytes()) + scratch;
+  }
+
+  void run(Stream& on, Runner& runner, void* x, void* w, void* y) {
+    context_.use();
+    const cudaStream_t stream = stream_of(on);
+    void* const workspace = context_.workspace(stream, runner.plan().workspace_bytes());
+    runner.run(stream, {{dnn::uid_x, x}, {dnn::uid_w, w}, {dnn::uid_y, y}}, workspace);
+  }
+
+  Context& context_;
+  std::shared_ptr<Dnn> dnn_;  // outlives the runners
+  Runner forward_, backward_input_, weights_;
+  std::string no_backward_input_;
+  Way way_ = Way::direct;
+  ConvolutionShape part_;  // widened: so many images at once
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionPlan> make_dnn_convolution(Context& context, const ConvolutionShape& shape,
+                                                      std::string* why) {
+  if (shape.math == Math::fp8) {
+    *why = "convolutions have no fp8";
+    return nullptr;
+  }
+  std::shared_ptr<Dnn> dnn = dnn::open(context, why);
+  if (!dnn) return nullptr;
+  auto plan = std::make_unique<DnnConvolution>(context, std::move(dnn), shape);
+  if (!plan->build(why)) return nullptr;
+  return plan;
+}
+
+std::vector<LibraryProduct> dnn_products(Context& context, const ConvolutionShape& shape, Op pass) {
+  std::string why;
+  const std::shared_ptr<ConvolutionPlan> plan = make_dnn_convolution(context, shape, &why);
+  if (!plan) return {};
+  if (pass == Op::convolution_backward_input && !static_cast<DnnConvolution&>(*plan).has_backward_input()) return {};
+  const Tensor in{nullptr, shape.dtype, input_of(shape)}, out{nullptr, shape.dtype, output_of(shape)},
+      kernel{nullptr, pass == Op::convolution_backward_weights ? DType::float32 : shape.dtype, kernel_of(shape)};
+  LibraryProduct product;
+  product.layout = "plain";
+  product.implementation = plan->description();
+  product.bytes = {in.bytes(), kernel.bytes(), out.bytes()};
+  product.run = [plan, pass, in, kernel, out](Stream& stream, void* x, void* weight, void* y) {
+    const Tensor input{x, in.dtype, in.dims}, weights{weight, kernel.dtype, kernel.dims},
+        output{y, out.dtype, out.dims};
+    if (pass == Op::convolution_backward_weights)
+      return plan->backward_weights(stream, {.x = input, .dy = output, .d_weight = weights});
+    plan->bind(weights);
+    plan->refresh(stream);
+    if (pass == Op::convolution_forward) return plan->forward(stream, {.x = input, .y = output});
+    plan->backward_input(stream, {.dy = output, .dx = input});
+  };
+  return {product};
+}
+
+}  // namespace tw::cuda

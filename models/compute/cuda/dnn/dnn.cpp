@@ -1,0 +1,143 @@
+#include "models/compute/cuda/dnn/dnn.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "models/compute/error.hpp"
+
+namespace tw::cuda {
+namespace {
+
+/// The library alone: asked for by info(), which must not cost a handle's memory.
+Dnn& library_of(Context& context) {
+  if (!context.dnn) {
+    context.dnn = std::make_shared<Dnn>();
+    context.dnn->library = dnn::Library::open(&context.dnn->no_library);
+  }
+  return *context.dnn;
+}
+
+}  // namespace
+
+std::string dnn_version(Context& context, std::string* why) {
+  const Dnn& dnn = library_of(context);
+  if (dnn.library) return "cuDNN " + dnn.library->version_text();
+  *why = dnn.no_library;
+  return {};
+}
+
+namespace dnn {
+
+std::shared_ptr<Dnn> open(Context& context, std::string* why) {
+  Dnn& dnn = library_of(context);
+  if (!dnn.library) {
+    *why = dnn.no_library;
+    return nullptr;
+  }
+  if (!dnn.target) {
+    context.use();
+    try {
+      dnn.target = std::make_unique<Target>(dnn.library);
+    } catch (const ApiError& error) {
+      *why = error.what();
+      return nullptr;
+    }
+  }
+  return context.dnn;
+}
+
+namespace {
+
+/// Bytes of numbers in (−1, 1): power, and with it the clock, depends on values.
+std::vector<unsigned char> pattern(DType dtype, std::size_t bytes) {
+  std::vector<unsigned char> data(bytes);
+  std::uint32_t state = 12345;
+  for (std::size_t i = 0; i + size_of(dtype) <= bytes; i += size_of(dtype)) {
+    state = state * 1664525u + 1013904223u;
+    const float value = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+    if (dtype == DType::bf16) {
+      const bf16 rounded = to_bf16(value);
+      std::memcpy(&data[i], &rounded, sizeof rounded);
+    } else if (dtype == DType::fp16) {
+      const fp16 rounded = to_fp16(value);
+      std::memcpy(&data[i], &rounded, sizeof rounded);
+    } else {
+      std::memcpy(&data[i], &value, sizeof value);
+    }
+  }
+  return data;
+}
+
+/// Runs plans on tensors of its own.
+class Stopwatch {
+ public:
+  Stopwatch(Context& context, const std::vector<Need>& needs, const std::vector<Operand>& scalars)
+      : device_(context.device()),
+        stream_(device_.create_stream()),
+        begin_(device_.create_event()),
+        end_(device_.create_event()),
+        operands_(scalars) {
+    for (const Need& need : needs) {
+      const std::size_t bytes = static_cast<std::size_t>(need.dims.count()) * size_of(need.dtype);
+      buffers_.emplace_back(device_, bytes);
+      char* const data = static_cast<char*>(buffers_.back().data());
+      const std::vector<unsigned char> first = pattern(need.dtype, std::min<std::size_t>(bytes, 1 << 20));
+      device_.copy_from_host(*stream_, data, first.data(), first.size());
+      stream_->synchronize();  // before `first` goes
+      for (std::size_t done = first.size(); done < bytes;) {
+        const std::size_t more = std::min(done, bytes - done);
+        device_.copy(*stream_, data + done, data, more);
+        done += more;
+      }
+      operands_.push_back({need.uid, data});
+    }
+  }
+
+  double operator()(const std::shared_ptr<const ExecutionPlan>& plan) {
+    constexpr int rounds = 3, runs = 3;
+    const Buffer workspace(device_, plan->workspace_bytes());
+    Runner runner(plan);
+    const auto run = [&] { runner.run(stream_->native(), operands_.data(), operands_.size(), workspace.data()); };
+    run();
+    double best = 0;
+    for (int round = 0; round < rounds; ++round) {
+      begin_->record(*stream_);
+      for (int i = 0; i < runs; ++i) run();
+      end_->record(*stream_);
+      const double seconds = end_->seconds_since(*begin_) / runs;
+      best = round == 0 ? seconds : std::min(best, seconds);
+    }
+    return best;
+  }
+
+ private:
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Event> begin_, end_;
+  std::vector<Operand> operands_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, const std::string& name,
+                                                   const Graph& graph, const Wish& wish, const std::vector<Need>& needs,
+                                                   const std::vector<Operand>& scalars, std::string* why) {
+  std::shared_ptr<const ExecutionPlan>& known = dnn.plans[name];
+  if (known) return known;
+  context.use();
+  std::unique_ptr<Stopwatch> stopwatch;
+  if (!context.times_algorithms()) return known = find_plan(graph, wish, {}, why);
+  try {
+    stopwatch = std::make_unique<Stopwatch>(context, needs, scalars);
+    known = find_plan(graph, wish, std::ref(*stopwatch), why);
+  } catch (const Error& error) {
+    if (error.failure() != Failure::environment) throw;
+    stopwatch.reset();  // its memory may be what the plan wants
+    known = find_plan(graph, wish, {}, why);
+  }
+  return known;
+}
+
+}  // namespace dnn
+}  // namespace tw::cuda

@@ -1,0 +1,44 @@
+// cuDNN on one device: the library, its handle, and the plans found so far. Private to models/compute/cuda.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/compute/cuda/context.hpp"
+#include "models/compute/cuda/dnn/graph.hpp"
+#include "models/compute/cuda/dnn/search.hpp"
+
+namespace tw::cuda {
+
+struct Dnn {
+  std::shared_ptr<const dnn::Library> library;                             ///< null where it is not there
+  std::string no_library;                                                  ///< why
+  std::unique_ptr<dnn::Target> target;                                     ///< made with the first plan
+  std::map<std::string, std::shared_ptr<const dnn::ExecutionPlan>> plans;  ///< by what they do, in words
+};
+
+namespace dnn {
+
+/// With a handle; null where there is no library or no handle, and `why` says so.
+std::shared_ptr<Dnn> open(Context& context, std::string* why);
+
+/// Memory that a plan is measured on.
+struct Need {
+  std::int64_t uid = 0;
+  Dims dims;
+  DType dtype = DType::float32;
+};
+
+/// find_plan() with the device's own clock, on memory of its own that is given back at once; kept under `name`. Where
+/// that memory is not there, the heuristics' first.
+std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, const std::string& name,
+                                                   const Graph& graph, const Wish& wish, const std::vector<Need>& needs,
+                                                   const std::vector<Operand>& scalars, std::string* why);
+
+/// The next multiple of 256: where a part of the workspace begins.
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+}  // namespace dnn
+}  // namespace tw::cuda

@@ -1,0 +1,276 @@
+#include "models/compute/cuda/dnn/graph.hpp"
+
+#include <algorithm>
+
+#include "models/compute/error.hpp"
+
+namespace tw::cuda::dnn {
+
+// ---- target ----
+
+Target::Target(std::shared_ptr<const Library> library) : library_(std::move(library)) {
+  TW_DNN(library_, cudnnCreate(&handle_));
+}
+
+Target::Target(std::shared_ptr<const Library> library, const std::string& device_json) : library_(std::move(library)) {
+  device_ = Descriptor(library_.get(), Kind::device_property);
+  device_.set(Attribute::device_json, Type::character, static_cast<std::int64_t>(device_json.size()),
+              device_json.data());
+  device_.finalize();
+}
+
+Target::~Target() {
+  if (handle_) TW_DNN_NOTHROW(library_, cudnnDestroy(handle_));
+}
+
+std::string Target::device_json() const {
+  Descriptor own;
+  if (handle_) {
+    own = Descriptor(library_.get(), Kind::device_property);
+    own.set(Attribute::device_handle, handle_);
+    own.finalize();
+  }
+  const Descriptor& device = handle_ ? own : device_;
+  std::int64_t bytes = 0;
+  TW_DNN(library_, cudnnBackendGetAttribute(device.raw(), static_cast<int>(Attribute::device_json),
+                                            static_cast<int>(Type::character), 0, &bytes, nullptr));
+  const std::vector<char> text = device.get_all<char>(Attribute::device_json, Type::character, bytes);
+  return std::string(text.begin(), std::find(text.begin(), text.end(), '\0'));
+}
+
+// ---- tensors ----
+
+std::int64_t Graph::add(Descriptor tensor, std::int64_t uid, DataType type, const Extents& extents,
+                        const Extents& strides) {
+  tensor.set(Attribute::tensor_data_type, type);
+  tensor.set(Attribute::tensor_dims, extents);
+  tensor.set(Attribute::tensor_strides, strides);
+  tensor.set(Attribute::tensor_uid, uid);
+  tensor.set(Attribute::tensor_alignment, std::int64_t{16});
+  tensor.finalize();
+  tensors_.emplace_back(uid, std::move(tensor));
+  return uid;
+}
+
+std::int64_t Graph::memory(std::int64_t uid, DataType type, const Extents& extents, const Extents& strides) {
+  return add(Descriptor(target_->library(), Kind::tensor), uid, type, extents, strides);
+}
+
+std::int64_t Graph::between(DataType type, const Extents& extents, const Extents& strides) {
+  Descriptor tensor(target_->library(), Kind::tensor);
+  tensor.set(Attribute::tensor_is_virtual, true);
+  return add(std::move(tensor), next_uid_++, type, extents, strides);
+}
+
+std::int64_t Graph::scalar(std::int64_t uid, std::size_t rank) {
+  Descriptor tensor(target_->library(), Kind::tensor);
+  tensor.set(Attribute::tensor_is_by_value, true);
+  return add(std::move(tensor), uid, DataType::float32, Extents(rank, 1), Extents(rank, 1));
+}
+
+const Descriptor& Graph::tensor(std::int64_t uid) const {
+  for (const auto& [known, descriptor] : tensors_) {
+    if (known == uid) return descriptor;
+  }
+  throw Error(Failure::internal, "cuDNN graph: no tensor " + std::to_string(uid));
+}
+
+// ---- operations ----
+
+void Graph::pointwise(Pointwise mode, DataType math, const PointwiseOperands& operands) {
+  Descriptor& what = keep(Descriptor(target_->library(), Kind::pointwise));
+  what.set(Attribute::pointwise_mode, mode);
+  what.set(Attribute::pointwise_math_type, math);
+  if (operands.axis >= 0) what.set(Attribute::pointwise_axis, operands.axis);
+  what.finalize();
+  Descriptor operation(target_->library(), Kind::operation_pointwise);
+  operation.set(Attribute::operation_pointwise_descriptor, what);
+  operation.set(Attribute::operation_pointwise_x, tensor(operands.x));
+  if (operands.b) operation.set(Attribute::operation_pointwise_b, tensor(operands.b));
+  if (operands.t) operation.set(Attribute::operation_pointwise_t, tensor(operands.t));
+  operation.set(Attribute::operation_pointwise_y, tensor(operands.y));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+
+void Graph::reduce(Reduction mode, std::int64_t x, std::int64_t y) {
+  Descriptor& what = keep(Descriptor(target_->library(), Kind::reduction));
+  what.set(Attribute::reduction_operator, mode);
+  what.set(Attribute::reduction_math_type, DataType::float32);
+  what.finalize();
+  Descriptor operation(target_->library(), Kind::operation_reduction);
+  operation.set(Attribute::operation_reduction_descriptor, what);
+  operation.set(Attribute::operation_reduction_x, tensor(x));
+  operation.set(Attribute::operation_reduction_y, tensor(y));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+
+void Graph::matmul(std::int64_t a, std::int64_t b, std::int64_t c) {
+  Descriptor& what = keep(Descriptor(target_->library(), Kind::matmul));
+  what.set(Attribute::matmul_math_type, DataType::float32);
+  what.finalize();
+  Descriptor operation(target_->library(), Kind::operation_matmul);
+  operation.set(Attribute::operation_matmul_descriptor, what);
+  operation.set(Attribute::operation_matmul_a, tensor(a));
+  operation.set(Attribute::operation_matmul_b, tensor(b));
+  operation.set(Attribute::operation_matmul_c, tensor(c));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+
+void Graph::reshape(std::int64_t x, std::int64_t y) {
+  Descriptor operation(target_->library(), Kind::operation_reshape);
+  operation.set(Attribute::operation_reshape_x, tensor(x));
+  operation.set(Attribute::operation_reshape_y, tensor(y));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+
+void Graph::convolution(const ConvolutionOperands& operands) {
+  struct Names {
+    Attribute alpha, beta, convolution, x, w, y;
+  };
+  const Names forward = {Attribute::forward_alpha, Attribute::forward_beta, Attribute::forward_convolution,
+                         Attribute::forward_x,     Attribute::forward_w,    Attribute::forward_y};
+  const Names data = {Attribute::backward_data_alpha,       Attribute::backward_data_beta,
+                      Attribute::backward_data_convolution, Attribute::backward_data_dx,
+                      Attribute::backward_data_w,           Attribute::backward_data_dy};
+  const Names filter = {Attribute::backward_filter_alpha,       Attribute::backward_filter_beta,
+                        Attribute::backward_filter_convolution, Attribute::backward_filter_x,
+                        Attribute::backward_filter_dw,          Attribute::backward_filter_dy};
+  const Names& names = operands.pass == Kind::operation_convolution_forward         ? forward
+                       : operands.pass == Kind::operation_convolution_backward_data ? data
+                                                                                    : filter;
+  Descriptor& what = keep(Descriptor(target_->library(), Kind::convolution));
+  const Extents one(2, 1), stride(2, operands.stride), padding(2, operands.padding);
+  what.set(Attribute::convolution_spatial_dims, std::int64_t{2});
+  what.set(Attribute::convolution_math_type, DataType::float32);
+  what.set(Attribute::convolution_mode, ConvolutionMode::cross_correlation);
+  what.set(Attribute::convolution_dilations, one);
+  what.set(Attribute::convolution_strides, stride);
+  what.set(Attribute::convolution_pre_padding, padding);
+  what.set(Attribute::convolution_post_padding, padding);
+  what.finalize();
+  Descriptor operation(target_->library(), operands.pass);
+  operation.set(names.convolution, what);
+  operation.set(names.x, tensor(operands.x));
+  operation.set(names.w, tensor(operands.w));
+  operation.set(names.y, tensor(operands.y));
+  operation.set(names.alpha, 1.0f);
+  operation.set(names.beta, operands.beta);
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+
+void Graph::finalize() {
+  graph_ = Descriptor(target_->library(), Kind::operation_graph);
+  std::vector<RawDescriptor> raw;
+  for (const Descriptor& operation : operations_) raw.push_back(operation.raw());
+  graph_.set(Attribute::graph_operations, Type::descriptor, static_cast<std::int64_t>(raw.size()), raw.data());
+  if (target_->handle()) graph_.set(Attribute::graph_handle, target_->handle());
+  graph_.finalize();
+}
+
+// ---- engines ----
+
+std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int64_t most, std::string* why) {
+  const Library* library = graph.target().library();
+  Descriptor heuristics(library, Kind::heuristics);
+  heuristics.set(Attribute::heuristics_graph, graph.descriptor());
+  heuristics.set(Attribute::heuristics_mode, mode);
+  if (graph.target().device()) heuristics.set(Attribute::heuristics_device, graph.target().device());
+  std::vector<Candidate> found;
+  if (const int status = heuristics.try_finalize(); status != status_success) {
+    *why = library->text(status);
+    return found;
+  }
+  std::vector<RawDescriptor> raw;
+  for (std::int64_t i = 0; i < most; ++i) {
+    found.push_back(Candidate{.config = Descriptor(library, Kind::engine_config)});
+    raw.push_back(found.back().config.raw());
+  }
+  std::int64_t count = 0;
+  TW_DNN(library, cudnnBackendGetAttribute(heuristics.raw(), static_cast<int>(Attribute::heuristics_results),
+                                           static_cast<int>(Type::descriptor), most, &count, raw.data()));
+  found.resize(static_cast<std::size_t>(std::min(count, most)));
+  if (found.empty()) *why = "no engine is known for this graph";
+  for (Candidate& candidate : found) {
+    Descriptor engine(library, Kind::engine);
+    RawDescriptor slot = engine.raw();
+    std::int64_t one = 0;
+    TW_DNN(library, cudnnBackendGetAttribute(candidate.config.raw(), static_cast<int>(Attribute::engine_config_engine),
+                                             static_cast<int>(Type::descriptor), 1, &one, &slot));
+    candidate.engine = engine.get<std::int64_t>(Attribute::engine_index);
+    for (const NumericalNote note :
+         engine.get_all<NumericalNote>(Attribute::engine_numerical_notes, Type::numerical_note,
+                                       static_cast<std::int64_t>(NumericalNote::count))) {
+      if (note < NumericalNote::count) candidate.notes[static_cast<std::size_t>(note)] = true;
+    }
+    for (const BehaviorNote note : engine.get_all<BehaviorNote>(Attribute::engine_behavior_notes, Type::behavior_note,
+                                                                static_cast<std::int64_t>(BehaviorNote::count))) {
+      if (note == BehaviorNote::runtime_compilation) candidate.compiled_at_run_time = true;
+    }
+  }
+  return found;
+}
+
+std::string why_not(const Candidate& candidate, const Demands& demands) {
+  for (const NumericalNote note : {NumericalNote::fft, NumericalNote::winograd, NumericalNote::winograd_4x4,
+                                   NumericalNote::winograd_6x6, NumericalNote::winograd_13x13}) {
+    if (candidate.has(note)) return "is no direct sum";
+  }
+  if (candidate.has(NumericalNote::reduced_precision_reduction)) return "accumulates in less than float32";
+  if (candidate.has(NumericalNote::down_convert_inputs)) return "rounds its inputs";
+  if (demands.deterministic && candidate.has(NumericalNote::nondeterministic)) return "is not deterministic";
+  if (!demands.tensor_cores && candidate.has(NumericalNote::tensor_core)) return "rounds float32 for tensor cores";
+  return {};
+}
+
+// ---- plans ----
+
+std::shared_ptr<const ExecutionPlan> ExecutionPlan::make(const Target& target, const Candidate& candidate, int* status,
+                                                         std::string* why) {
+  std::shared_ptr<ExecutionPlan> plan(new ExecutionPlan);
+  plan->target_ = &target;
+  plan->plan_ = Descriptor(target.library(), Kind::execution_plan);
+  plan->plan_.set(Attribute::plan_engine_config, candidate.config);
+  if (target.handle()) plan->plan_.set(Attribute::plan_handle, target.handle());
+  if (target.device()) plan->plan_.set(Attribute::plan_device, target.device());
+  *status = plan->plan_.try_finalize();
+  if (*status != status_success) {
+    *why = target.library()->text(*status);
+    return nullptr;
+  }
+  plan->workspace_bytes_ = static_cast<std::size_t>(plan->plan_.get<std::int64_t>(Attribute::plan_workspace_bytes));
+  plan->description_ = "engine " + std::to_string(candidate.engine);
+  if (candidate.has(NumericalNote::tensor_core)) plan->description_ += ", tensor cores";
+  if (candidate.compiled_at_run_time) plan->description_ += ", compiled at run time";
+  return plan;
+}
+
+void Runner::run(CudaStream stream, const Operand* operands, std::size_t count, void* workspace) {
+  const Target& target = plan_->target();
+  const Library* library = target.library();
+  bool same = packed_.size() == count + 1 && packed_[count] == workspace;
+  for (std::size_t i = 0; same && i < count; ++i) same = packed_[i] == operands[i].data;
+  if (!same) {
+    std::vector<std::int64_t> uids;
+    packed_.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      uids.push_back(operands[i].uid);
+      packed_.push_back(operands[i].data);
+    }
+    Descriptor pack(library, Kind::variant_pack);
+    pack.set(Attribute::pack_uids, uids);
+    pack.set(Attribute::pack_pointers, packed_);
+    pack.set(Attribute::pack_workspace, workspace);
+    pack.finalize();
+    pack_ = std::move(pack);
+    packed_.push_back(workspace);
+  }
+  TW_DNN(library, cudnnSetStream(target.handle(), stream));
+  TW_DNN(library, cudnnBackendExecute(target.handle(), plan_->raw(), pack_.raw()));
+}
+
+}  // namespace tw::cuda::dnn

@@ -1,0 +1,153 @@
+// Graphs of cuDNN's backend API: tensors and operations, the engines that can run them, and plans. Private to
+// models/compute/cuda. Errors: ApiError where the library refuses a call; what may be refused says so.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/compute/cuda/dnn/descriptor.hpp"
+
+namespace tw::cuda::dnn {
+
+using Extents = std::vector<std::int64_t>;
+
+/// For which GPU plans are made: that of a handle, or, where there is none, one described by cuDNN's device properties
+/// (JSON, as DEVICEPROP_JSON_REPRESENTATION gives it). Owns the handle.
+class Target {
+ public:
+  /// The calling thread's current device. Throws ApiError without a GPU.
+  explicit Target(std::shared_ptr<const Library> library);
+  Target(std::shared_ptr<const Library> library, const std::string& device_json);
+  ~Target();
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+  const Library* library() const { return library_.get(); }
+  Handle handle() const { return handle_; }  ///< null without a GPU
+  const Descriptor& device() const { return device_; }
+  /// The GPU's properties, for tests on machines without it.
+  std::string device_json() const;
+
+ private:
+  std::shared_ptr<const Library> library_;
+  Handle handle_ = nullptr;
+  Descriptor device_;  // empty with a handle
+};
+
+/// Operations in the order in which they were added. A tensor's id is the uid under which its address is given.
+class Graph {
+ public:
+  explicit Graph(const Target& target) : target_(&target) {}
+
+  // ---- tensors; extents and strides in elements, NCHW order for images ----
+  /// In device memory, 16-byte aligned.
+  std::int64_t memory(std::int64_t uid, DataType type, const Extents& extents, const Extents& strides);
+  /// Between operations only.
+  std::int64_t between(DataType type, const Extents& extents, const Extents& strides);
+  /// One float32 on the host, read when the plan runs.
+  std::int64_t scalar(std::int64_t uid, std::size_t rank);
+
+  // ---- operations ----
+  struct PointwiseOperands {
+    std::int64_t x = 0, b = 0, t = 0, y = 0;  ///< b and t: 0 for none
+    std::int64_t axis = -1;                   ///< of gen_index
+  };
+  void pointwise(Pointwise mode, DataType math, const PointwiseOperands& operands);
+  void reduce(Reduction mode, std::int64_t x, std::int64_t y);
+  void matmul(std::int64_t a, std::int64_t b, std::int64_t c);
+  void reshape(std::int64_t x, std::int64_t y);
+  struct ConvolutionOperands {
+    Kind pass = Kind::operation_convolution_forward;
+    std::int64_t x = 0, w = 0, y = 0;  ///< or their gradients
+    std::int64_t stride = 1, padding = 0;
+    float beta = 0;
+  };
+  void convolution(const ConvolutionOperands& operands);
+
+  void finalize();
+  const Target& target() const { return *target_; }
+  const Descriptor& descriptor() const { return graph_; }
+  std::size_t operation_count() const { return operations_.size(); }
+
+ private:
+  std::int64_t add(Descriptor tensor, std::int64_t uid, DataType type, const Extents& extents, const Extents& strides);
+  const Descriptor& tensor(std::int64_t uid) const;
+  Descriptor& keep(Descriptor descriptor) { return kept_.emplace_back(std::move(descriptor)); }
+
+  const Target* target_;
+  std::int64_t next_uid_ = 1000;
+  std::vector<std::pair<std::int64_t, Descriptor>> tensors_;
+  std::deque<Descriptor> kept_;
+  std::vector<Descriptor> operations_;
+  Descriptor graph_;
+};
+
+/// One way of running a graph, as the heuristics propose it.
+struct Candidate {
+  Descriptor config;
+  std::int64_t engine = -1;  ///< the library's number of it
+  bool notes[static_cast<std::size_t>(NumericalNote::count)] = {};
+  bool compiled_at_run_time = false;
+  bool has(NumericalNote note) const { return notes[static_cast<std::size_t>(note)]; }
+};
+
+/// Best first, at most `most`; empty where the heuristics know none (`why` then holds their words).
+std::vector<Candidate> candidates(const Graph& graph, Heuristics mode, std::int64_t most, std::string* why);
+
+/// What may run: notes that an engine must not carry, or must.
+struct Demands {
+  bool deterministic = true;
+  bool tensor_cores = true;  ///< false: arithmetic of full float32
+};
+/// Empty where the candidate obeys; else what is wrong with it. Winograd and FFT never pass: they do other arithmetic
+/// than the FLOPs that are counted, and are inexact on integers.
+std::string why_not(const Candidate& candidate, const Demands& demands);
+
+/// A candidate made ready; runs on the handle's device. Layers of one shape share it.
+class ExecutionPlan {
+ public:
+  /// Null where the library refuses; `status` and `why` then say how.
+  static std::shared_ptr<const ExecutionPlan> make(const Target& target, const Candidate& candidate, int* status,
+                                                   std::string* why);
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  const std::string& description() const { return description_; }  ///< "engine 34, tensor cores"
+  const Target& target() const { return *target_; }
+  RawDescriptor raw() const { return plan_.raw(); }
+
+ private:
+  ExecutionPlan() = default;
+
+  const Target* target_ = nullptr;
+  Descriptor plan_;
+  std::size_t workspace_bytes_ = 0;
+  std::string description_;
+};
+
+/// The address of a tensor: device memory, or host memory of a scalar.
+struct Operand {
+  std::int64_t uid = 0;
+  void* data = nullptr;
+};
+
+/// One layer's use of a plan. Addresses that equal the last call's cost no new descriptor.
+class Runner {
+ public:
+  Runner() = default;
+  explicit Runner(std::shared_ptr<const ExecutionPlan> plan) : plan_(std::move(plan)) {}
+  explicit operator bool() const { return plan_ != nullptr; }
+  const ExecutionPlan& plan() const { return *plan_; }
+  /// Enqueues on the stream (cudaStream_t). `workspace`: at least plan().workspace_bytes().
+  void run(CudaStream stream, std::initializer_list<Operand> operands, void* workspace) {
+    run(stream, operands.begin(), operands.size(), workspace);
+  }
+  void run(CudaStream stream, const Operand* operands, std::size_t count, void* workspace);
+
+ private:
+  std::shared_ptr<const ExecutionPlan> plan_;
+  Descriptor pack_;
+  std::vector<void*> packed_;  // the addresses in pack_, and the workspace
+};
+
+}  // namespace tw::cuda::dnn

@@ -1,0 +1,231 @@
+#include "models/compute/cuda/dnn/graphs.hpp"
+
+namespace tw::cuda::dnn {
+namespace {
+
+/// Extents in the library's order (n, c, h, w) of a tensor that lies in memory as (n, h, w, c).
+struct ChannelsLast {
+  Extents extents, strides;
+  ChannelsLast(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w)
+      : extents{n, c, h, w}, strides{h * w * c, 1, w * c, c} {}
+};
+ChannelsLast input_of(const ConvolutionShape& s) { return {s.batch, s.in_channels, s.height, s.width}; }
+ChannelsLast output_of(const ConvolutionShape& s) { return {s.batch, s.out_channels, s.out_height(), s.out_width()}; }
+ChannelsLast kernel_of(const ConvolutionShape& s) { return {s.out_channels, s.in_channels, s.kernel, s.kernel}; }
+
+Kind kind_of(Op pass) {
+  return pass == Op::convolution_forward          ? Kind::operation_convolution_forward
+         : pass == Op::convolution_backward_input ? Kind::operation_convolution_backward_data
+                                                  : Kind::operation_convolution_backward_filter;
+}
+
+}  // namespace
+
+DataType data_type(DType dtype) {
+  return dtype == DType::bf16 ? DataType::bf16 : dtype == DType::fp16 ? DataType::fp16 : DataType::float32;
+}
+
+// ---- convolution ----
+
+Graph convolution_graph(const Target& target, const ConvolutionShape& shape, Op pass) {
+  Graph graph(target);
+  const DataType type = data_type(shape.dtype);
+  const ChannelsLast x = input_of(shape), w = kernel_of(shape), y = output_of(shape);
+  graph.memory(uid_x, type, x.extents, x.strides);
+  graph.memory(uid_w, type, w.extents, w.strides);
+  graph.memory(uid_y, type, y.extents, y.strides);
+  graph.convolution({.pass = kind_of(pass),
+                     .x = uid_x,
+                     .w = uid_w,
+                     .y = uid_y,
+                     .stride = shape.stride,
+                     .padding = shape.padding,
+                     .beta = pass == Op::convolution_backward_weights ? 1.0f : 0.0f});
+  graph.finalize();
+  return graph;
+}
+
+Graph added_weights_graph(const Target& target, const ConvolutionShape& shape) {
+  Graph graph(target);
+  const DataType type = data_type(shape.dtype);
+  const ChannelsLast x = input_of(shape), w = kernel_of(shape), y = output_of(shape);
+  graph.memory(uid_x, type, x.extents, x.strides);
+  graph.memory(uid_y, type, y.extents, y.strides);
+  graph.memory(uid_addend, DataType::float32, w.extents, w.strides);
+  graph.memory(uid_sum, DataType::float32, w.extents, w.strides);
+  const std::int64_t gradient = graph.between(DataType::float32, w.extents, w.strides);
+  graph.convolution({.pass = Kind::operation_convolution_backward_filter,
+                     .x = uid_x,
+                     .w = gradient,
+                     .y = uid_y,
+                     .stride = shape.stride,
+                     .padding = shape.padding});
+  graph.pointwise(Pointwise::add, DataType::float32, {.x = gradient, .b = uid_addend, .y = uid_sum});
+  graph.finalize();
+  return graph;
+}
+
+Demands demands_of(const ConvolutionShape& shape) {
+  return {.deterministic = true, .tensor_cores = is_half(shape.dtype) || shape.math == Math::tf32};
+}
+
+// ---- attention ----
+
+namespace {
+
+/// The tensors and chains of operations that both directions have. Extents are (batch, heads, rows, columns).
+class Attention {
+ public:
+  Attention(const Target& target, const AttentionShape& shape)
+      : graph(target), s_(shape), type(data_type(shape.dtype)) {}
+
+  Graph graph;
+
+  /// Of q, k or v, or of its gradient, in the packed (batch, seq, 3, heads, head_dim).
+  void packed(std::int64_t uid, bool transposed = false) {
+    const std::int64_t row = 3 * s_.heads * s_.head_dim;
+    if (transposed) {
+      graph.memory(uid, type, {s_.batch, s_.heads, s_.head_dim, s_.seq}, {s_.seq * row, s_.head_dim, 1, row});
+    } else {
+      graph.memory(uid, type, by_head(), packed_strides());
+    }
+  }
+  /// Of out or its gradient: (batch, seq, heads, head_dim).
+  void unpacked(std::int64_t uid) {
+    const std::int64_t row = s_.heads * s_.head_dim;
+    graph.memory(uid, type, by_head(), {s_.seq * row, s_.head_dim, row, 1});
+  }
+  /// float32 (batch, heads, seq)
+  void row_values(std::int64_t uid) { graph.memory(uid, DataType::float32, rows(), row_strides()); }
+  std::int64_t row_values_between() { return graph.between(DataType::float32, rows(), row_strides()); }
+  std::int64_t scores(DataType of = DataType::float32) {
+    return graph.between(of, {s_.batch, s_.heads, s_.seq, s_.seq},
+                         {s_.heads * s_.seq * s_.seq, s_.seq * s_.seq, s_.seq, 1});
+  }
+  /// The scores' transpose, rounded to the tensors' dtype as a matrix product wants it.
+  std::int64_t transposed_scores(std::int64_t x) {
+    const std::int64_t y = graph.between(type, {s_.batch, s_.heads, s_.seq, s_.seq},
+                                         {s_.heads * s_.seq * s_.seq, s_.seq * s_.seq, 1, s_.seq});
+    graph.reshape(x, y);
+    return y;
+  }
+  /// k as (batch, heads, seq, head_dim), seen from its transpose.
+  std::int64_t untransposed(std::int64_t k) {
+    const std::int64_t y = graph.between(type, by_head(), packed_strides());
+    graph.reshape(k, y);
+    return y;
+  }
+  std::int64_t products_by_head() {
+    return graph.between(DataType::float32, by_head(),
+                         {s_.heads * s_.seq * s_.head_dim, s_.seq * s_.head_dim, s_.head_dim, 1});
+  }
+  void sums_by_head(std::int64_t uid) {
+    graph.memory(uid, DataType::float32, by_head(),
+                 {s_.heads * s_.seq * s_.head_dim, s_.seq * s_.head_dim, s_.head_dim, 1});
+  }
+  std::int64_t of_scores(Pointwise mode, std::int64_t x, std::int64_t b = 0) {
+    const std::int64_t y = scores();
+    graph.pointwise(mode, DataType::float32, {.x = x, .b = b, .y = y});
+    return y;
+  }
+  /// −infinity where the column is greater than the row.
+  std::int64_t masked(std::int64_t x) {
+    if (!s_.causal) return x;
+    const std::int64_t row = scores(DataType::int32), column = scores(DataType::int32),
+                       visible = scores(DataType::boolean), y = scores();
+    graph.pointwise(Pointwise::gen_index, DataType::float32, {.x = x, .y = row, .axis = 2});
+    graph.pointwise(Pointwise::gen_index, DataType::float32, {.x = x, .y = column, .axis = 3});
+    graph.pointwise(Pointwise::greater_or_equal, DataType::boolean, {.x = row, .b = column, .y = visible});
+    graph.pointwise(Pointwise::select, DataType::float32, {.x = x, .b = uid_masked, .t = visible, .y = y});
+    return y;
+  }
+  void scalars(bool backward) {
+    graph.scalar(uid_scale, 4);
+    if (s_.causal) graph.scalar(uid_masked, 4);
+    if (backward) graph.scalar(uid_one, 4);
+  }
+
+ private:
+  Extents by_head() const { return {s_.batch, s_.heads, s_.seq, s_.head_dim}; }
+  Extents packed_strides() const {
+    const std::int64_t row = 3 * s_.heads * s_.head_dim;
+    return {s_.seq * row, s_.head_dim, row, 1};
+  }
+  Extents rows() const { return {s_.batch, s_.heads, s_.seq, 1}; }
+  Extents row_strides() const { return {s_.heads * s_.seq, s_.seq, 1, 1}; }
+
+  AttentionShape s_;
+
+ public:
+  DataType type;
+};
+
+}  // namespace
+
+Graph attention_forward_graph(const Target& target, const AttentionShape& shape) {
+  Attention a(target, shape);
+  a.packed(uid_q);
+  a.packed(uid_k, true);
+  a.packed(uid_v);
+  a.unpacked(uid_out);
+  a.row_values(uid_log_sum_exp);
+  a.scalars(false);
+  std::int64_t x = a.scores();
+  a.graph.matmul(uid_q, uid_k, x);
+  x = a.masked(a.of_scores(Pointwise::mul, x, uid_scale));
+  const std::int64_t greatest = a.row_values_between(), sum = a.row_values_between(), log = a.row_values_between();
+  a.graph.reduce(Reduction::max, x, greatest);
+  x = a.of_scores(Pointwise::exp, a.of_scores(Pointwise::sub, x, greatest));
+  a.graph.reduce(Reduction::add, x, sum);
+  a.graph.pointwise(Pointwise::log, DataType::float32, {.x = sum, .y = log});
+  a.graph.pointwise(Pointwise::add, DataType::float32, {.x = greatest, .b = log, .y = uid_log_sum_exp});
+  const std::int64_t p = a.scores(a.type);
+  a.graph.pointwise(Pointwise::div, DataType::float32, {.x = x, .b = sum, .y = p});
+  a.graph.matmul(p, uid_v, uid_out);
+  a.graph.finalize();
+  return std::move(a.graph);
+}
+
+Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic) {
+  Attention a(target, shape);
+  a.packed(uid_q);
+  a.packed(uid_k, true);
+  a.packed(uid_v, true);
+  a.unpacked(uid_out);
+  a.unpacked(uid_d_out);
+  for (const std::int64_t uid : {uid_dq, uid_dk, uid_dv}) a.packed(uid);
+  a.row_values(uid_log_sum_exp);
+  a.row_values(uid_row_dot);
+  a.scalars(true);
+  // Σ d_out · out of each row
+  const std::int64_t products = a.products_by_head(), dot = a.row_values_between();
+  a.graph.pointwise(Pointwise::mul, DataType::float32, {.x = uid_d_out, .b = uid_out, .y = products});
+  a.graph.reduce(Reduction::add, products, dot);
+  a.graph.pointwise(Pointwise::mul, DataType::float32, {.x = dot, .b = uid_one, .y = uid_row_dot});
+  // p = exp(scaled, masked scores − log_sum_exp), and dv = pᵀ · d_out
+  std::int64_t x = a.scores();
+  a.graph.matmul(uid_q, uid_k, x);
+  x = a.of_scores(Pointwise::mul, x, uid_scale);
+  x = a.masked(a.of_scores(Pointwise::sub, x, uid_log_sum_exp));
+  const std::int64_t p = a.of_scores(Pointwise::exp, x);
+  a.graph.matmul(a.transposed_scores(p), uid_d_out, uid_dv);
+  // ds = scale · p ⊙ (d_out · vᵀ − row_dot), dk = dsᵀ · q, dq = ds · k
+  std::int64_t ds = a.scores();
+  a.graph.matmul(uid_d_out, uid_v, ds);
+  ds = a.of_scores(Pointwise::sub, ds, uid_row_dot);
+  ds = a.of_scores(Pointwise::mul, ds, p);
+  ds = a.of_scores(Pointwise::mul, ds, uid_scale);
+  a.graph.matmul(a.transposed_scores(ds), uid_q, uid_dk);
+  const std::int64_t k = a.untransposed(uid_k);
+  if (deterministic) {
+    a.graph.matmul(ds, k, uid_dq);
+  } else {
+    a.sums_by_head(uid_dq_sum);
+    a.graph.matmul(ds, k, uid_dq_sum);
+    a.graph.pointwise(Pointwise::identity, DataType::float32, {.x = uid_dq_sum, .y = uid_dq});
+  }
+  a.graph.finalize();
+  return std::move(a.graph);
+}
+
+}  // namespace tw::cuda::dnn

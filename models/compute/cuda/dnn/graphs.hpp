@@ -1,0 +1,47 @@
+// The graphs of convolution and attention. Private to models/compute/cuda. No GPU is needed to build them.
+#pragma once
+
+#include "models/compute/cuda/dnn/graph.hpp"
+#include "models/compute/operators.hpp"
+
+namespace tw::cuda::dnn {
+
+// ---- convolution: NHWC tensors, weights (out, kernel, kernel, in), sums in float32 ----
+enum ConvolutionUid : std::int64_t { uid_x = 1, uid_w, uid_y, uid_addend, uid_sum };  ///< or their gradients
+
+/// One pass, all tensors of the shape's dtype. backward_weights adds to what uid_w holds, which is float32 only where
+/// the dtype is.
+Graph convolution_graph(const Target& target, const ConvolutionShape& shape, Op pass);
+/// Gradient of the weights of a 16-bit convolution without a rounding to 16 bits, which the operation alone cannot:
+/// uid_sum = uid_addend + the float32 gradient. cuDNN compiles it at run time, for channels in multiples of 8.
+Graph added_weights_graph(const Target& target, const ConvolutionShape& shape);
+/// What engines of this shape must obey.
+Demands demands_of(const ConvolutionShape& shape);
+
+// ---- attention: the pattern of operations that cuDNN's fused engines know (arXiv 2307.08691); nothing of size
+// seq × seq reaches memory in forward ----
+enum AttentionUid : std::int64_t {
+  uid_q = 1,
+  uid_k,
+  uid_v,
+  uid_out,
+  uid_log_sum_exp,
+  uid_d_out,
+  uid_dq,
+  uid_dk,
+  uid_dv,
+  uid_row_dot,  ///< float32 (batch, heads, seq), scratch: Σ d_out · out
+  uid_dq_sum,   ///< float32 (batch, heads, seq, head_dim), scratch; not where deterministic
+  uid_scale,    ///< float on the host: 1/sqrt(head_dim)
+  uid_masked,   ///< float on the host: −infinity; only where causal
+  uid_one       ///< float on the host: 1; backward
+};
+
+Graph attention_forward_graph(const Target& target, const AttentionShape& shape);
+/// Not deterministic, blocks of keys add to uid_dq_sum in any order. Deterministic, the gradient of the probabilities
+/// goes through batch · heads · seq² 16-bit elements of workspace.
+Graph attention_backward_graph(const Target& target, const AttentionShape& shape, bool deterministic);
+
+DataType data_type(DType dtype);
+
+}  // namespace tw::cuda::dnn

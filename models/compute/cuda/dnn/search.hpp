@@ -1,0 +1,26 @@
+// Which engine runs a graph: the fastest of those that the heuristics propose, measured once, or the first of them
+// where nothing can be measured. Private to models/compute/cuda.
+#pragma once
+
+#include <functional>
+
+#include "models/compute/cuda/dnn/graph.hpp"
+
+namespace tw::cuda::dnn {
+
+/// Seconds of one run; throws ApiError where the plan does not run.
+using Timer = std::function<double(const std::shared_ptr<const ExecutionPlan>&)>;
+
+struct Wish {
+  Demands demands;
+  std::size_t most_workspace_bytes = 0;
+  int most_plans = 8;     ///< that are measured
+  int most_compiled = 2;  ///< of these: to compile one takes a second or two
+};
+
+/// Null where no engine obeys the wish; `why` then names what was wrong with the first few. An empty timer takes the
+/// first.
+std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& wish, const Timer& timer,
+                                               std::string* why);
+
+}  // namespace tw::cuda::dnn

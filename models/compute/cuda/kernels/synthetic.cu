@@ -1,0 +1,129 @@
+// Synthetic samples where they are used: a host cannot make them as fast as a GPU trains. Compiled with -fmad=false, so
+// that the bits are the host's.
+#include "models/compute/synthetic.hpp"
+
+#include "models/compute/cuda/kernels/support.cuh"
+
+namespace tw::cuda {
+namespace {
+
+constexpr int token_threads = 32, image_threads = 256, piece_blocks = 2 * image_threads;
+
+struct Tokens {
+  const std::int32_t* table;
+  Index vocabulary, batch, seq;
+  std::int32_t offset[4];
+  std::uint64_t seed, purpose, first_sample;
+  std::int32_t *inputs, *targets;
+};
+
+/// One thread for each sequence: a token hangs on the two before it.
+__global__ void tokens_kernel(Tokens s) {
+  const Index b = first_index();
+  if (b >= s.batch) return;
+  const std::uint64_t stream = random_stream(s.purpose, s.first_sample + static_cast<std::uint64_t>(b));
+  std::int32_t token = static_cast<std::int32_t>(synthetic::draw(s.seed, stream, 1, s.vocabulary));
+  std::int32_t before = s.table[synthetic::draw(s.seed, stream, 0, s.vocabulary)];  // the row
+  std::int32_t *inputs = s.inputs + b * s.seq, *targets = s.targets + b * s.seq;
+  PhiloxWords words{};
+  for (Index t = 0; t < s.seq; ++t) {
+    inputs[t] = token;
+    if (t % 4 == 0) words = random_block(s.seed, stream, 2 + static_cast<std::uint64_t>(t) / 4);
+    const std::int32_t row = s.table[token];
+    token = synthetic::next_token(row, before, synthetic::draw_k(words, t), s.offset, s.vocabulary);
+    before = row;
+    targets[t] = token;
+  }
+}
+
+template <class T>
+struct Images {
+  const std::int32_t* frequencies;
+  Index classes, size, channels, pieces;
+  std::uint64_t seed, purpose, first_sample;
+  float amplitude, sigma, label_noise;
+  T* inputs;
+  std::int32_t* targets;
+  bool wide;  // four neighbours may be stored at once
+};
+
+/// A block makes a piece of an image, a thread four neighbouring values: those of one Philox block.
+template <class T>
+__global__ void images_kernel(Images<T> s) {
+  float* waves = dynamic_shared<float>();  // (size)
+  const Index image = blockIdx.x / s.pieces, piece = blockIdx.x % s.pieces;
+  const std::uint64_t stream = random_stream(s.purpose, s.first_sample + static_cast<std::uint64_t>(image));
+  const synthetic::ImageDraw drawn = synthetic::draw_image(s.seed, stream, s.classes, s.label_noise);
+  if (piece == 0 && threadIdx.x == 0) s.targets[image] = drawn.label;
+  for (int j = static_cast<int>(threadIdx.x); j < s.size; j += static_cast<int>(blockDim.x))
+    waves[j] = synthetic::wave(s.amplitude, j, static_cast<int>(s.size), drawn.phase_turns);
+  __syncthreads();
+  const Index x = s.frequencies[2 * drawn.true_label], y = s.frequencies[2 * drawn.true_label + 1];
+  const Index count = s.size * s.size * s.channels;
+  T* out = s.inputs + image * count;
+  for (Index local = threadIdx.x; local < piece_blocks; local += blockDim.x) {
+    const Index block = piece * piece_blocks + local, begin = 4 * block;
+    if (begin >= count) break;
+    const PhiloxWords words = random_block(s.seed, stream, static_cast<std::uint64_t>(block));
+    Floats<4> values;
+    synthetic::box_muller(words.word[0], words.word[1], values[0], values[1]);
+    synthetic::box_muller(words.word[2], words.word[3], values[2], values[3]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Index pixel = (begin + i) / s.channels;
+      const Index j = (x * (pixel % s.size) + y * (pixel / s.size)) % s.size;
+      values[i] = s.sigma * values[i];
+      values[i] = values[i] + waves[j];
+    }
+    if (s.wide && begin + 4 <= count) {
+      store(out + begin, values);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (begin + i < count) out[begin + i] = from_float<T>(values[i]);
+    }
+  }
+}
+
+}  // namespace
+
+void generate_tokens(cudaStream_t stream, const GenerateTokens& args) {
+  Tokens s{args.table.as<std::int32_t>(),
+           args.table.dims[0],
+           args.inputs.dims[0],
+           args.inputs.dims[1],
+           {},
+           args.seed,
+           args.purpose,
+           args.first_sample,
+           args.inputs.as<std::int32_t>(),
+           args.targets.as<std::int32_t>()};
+  for (int k = 0; k < 4; ++k) s.offset[k] = args.offset[k];
+  launch<tokens_kernel>(static_cast<unsigned>(ceil_div(s.batch, token_threads)), token_threads, 0, stream, s);
+}
+
+void generate_images(cudaStream_t stream, const GenerateImages& args) {
+  with_type(args.inputs.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Index size = args.inputs.dims[1], channels = args.inputs.dims[3], count = size * size * channels;
+    const Index pieces = ceil_div(count, 4 * piece_blocks);
+    const Images<T> s{args.frequencies.as<std::int32_t>(),
+                      args.frequencies.dims[0],
+                      size,
+                      channels,
+                      pieces,
+                      args.seed,
+                      args.purpose,
+                      args.first_sample,
+                      args.amplitude,
+                      args.sigma,
+                      args.label_noise,
+                      args.inputs.as<T>(),
+                      args.targets.as<std::int32_t>(),
+                      count % 4 == 0 && aligned<4>({args.inputs})};
+    launch<images_kernel<T>>(static_cast<unsigned>(args.inputs.dims[0] * pieces), image_threads,
+                             static_cast<std::size_t>(size) * sizeof(float), stream, s);
+  });
+}
+
+}  // namespace tw::cuda

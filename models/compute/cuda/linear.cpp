@@ -1,0 +1,254 @@
+// Linear layers by cuBLASLt. What its epilogues cannot do for a shape is done by a plain product and our own kernels.
+#include <array>
+
+#include "models/compute/cuda/blas.hpp"
+#include "models/compute/cuda/kernels/kernels.hpp"
+#include "models/compute/cuda/plans.hpp"
+#include "models/compute/error.hpp"
+
+namespace tw::cuda {
+namespace {
+
+class CudaLinear final : public LinearPlan {
+ public:
+  CudaLinear(Context& context, const LinearShape& shape) : LinearPlan(context.device(), shape), context_(context) {
+    // All that steps usually ask for: searched and timed here, outside of them.
+    const bool gelu = shape.activation == Activation::gelu;
+    for (const auto epilogue : {gelu ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS,
+                                gelu ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_DEFAULT}) {
+      product(LinearPass::forward, epilogue, 16, nullptr);
+    }
+    for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_DGELU}) {
+      product(LinearPass::backward_input, epilogue, 16, nullptr);
+    }
+    for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BGRADB}) {
+      product(LinearPass::backward_weights, epilogue, 16, nullptr);
+    }
+    for (const LinearPass pass : {LinearPass::forward, LinearPass::backward_input, LinearPass::backward_weights})
+      plain(pass, 16, nullptr);
+    sums_bytes_ = column_sums_scratch(shape.rows, shape.out_features);
+    context.reserve(library_bytes() + sums_bytes_);
+  }
+
+  std::string description() const override {
+    std::string text = "cuBLASLt";
+    for (const Kept& kept : products_) {
+      if (kept.alignment != 16) continue;
+      text += std::string("; ") + names[static_cast<std::size_t>(kept.pass)] +
+              epilogue_name(kept.product.shape().epilogue) +
+              (kept.product ? ": " + kept.product.name() : ": a plain product and own kernels");
+    }
+    return text;
+  }
+
+ protected:
+  void do_forward(Stream& on, const LinearForward& args) override {
+    const cudaStream_t stream = begin(on);
+    const LinearShape& s = shape();
+    const bool gelu = s.activation == Activation::gelu;
+    const auto epilogue = gelu ? (args.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX)
+                               : (args.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+    const int alignment = alignment_of(
+        {args.x.data, weight().data, args.y.data, args.bias.data, args.residual.data, args.pre_activation.data},
+        s.dtype);
+    void* const workspace = context_.workspace(stream, library_bytes());
+    ProductArguments product_args{.a = args.x.data, .b = weight().data};
+    if (const Product& fused = product(LinearPass::forward, epilogue, alignment, stream)) {
+      product_args.c = args.residual.data;
+      product_args.d = args.y.data;
+      product_args.beta = args.residual ? 1 : 0;
+      product_args.bias = args.bias.data;
+      product_args.aux = args.pre_activation.data;
+      fused.run(stream, product_args, workspace);
+      return;
+    }
+    const Tensor& sum = gelu ? args.pre_activation : args.y;
+    if (args.bias) {
+      bias_rows(stream, s.dtype, args.bias.data, args.residual.data, sum.data, s.rows, s.out_features);
+      product_args.beta = 1;
+    } else if (args.residual) {
+      product_args.c = args.residual.data;
+      product_args.beta = 1;
+    }
+    product_args.d = sum.data;
+    plain(LinearPass::forward, alignment, stream).run(stream, product_args, workspace);
+    if (gelu) gelu_forward(stream, s.dtype, sum.data, args.y.data, s.rows * s.out_features);
+  }
+
+  void do_backward_input(Stream& on, const LinearBackwardInput& args) override {
+    const cudaStream_t stream = begin(on);
+    const LinearShape& s = shape();
+    const int alignment =
+        alignment_of({args.dy.data, weight().data, args.dx.data, args.input_pre_activation.data}, s.dtype);
+    void* const workspace = context_.workspace(stream, library_bytes());
+    const ProductArguments product_args{
+        .a = args.dy.data, .b = weight().data, .d = args.dx.data, .aux = args.input_pre_activation.data};
+    const auto epilogue = args.input_pre_activation ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
+    if (const Product& fused = product(LinearPass::backward_input, epilogue, alignment, stream)) {
+      fused.run(stream, product_args, workspace);
+      return;
+    }
+    plain(LinearPass::backward_input, alignment, stream).run(stream, product_args, workspace);
+    if (args.input_pre_activation) {
+      gelu_backward(stream, s.dtype, args.input_pre_activation.data, args.dx.data, s.rows * s.in_features);
+    }
+  }
+
+  void do_backward_weights(Stream& on, const LinearBackwardWeights& args) override {
+    const cudaStream_t stream = begin(on);
+    const LinearShape& s = shape();
+    const int alignment = alignment_of({args.x.data, args.dy.data, args.d_weight.data, args.d_bias.data}, s.dtype);
+    char* const workspace = static_cast<char*>(context_.workspace(stream, library_bytes() + sums_bytes_));
+    const ProductArguments product_args{.a = args.dy.data,
+                                        .b = args.x.data,
+                                        .d = args.d_weight.data,
+                                        .beta = args.accumulate ? 1.0f : 0.0f,
+                                        .bias = args.d_bias.data};
+    // The epilogue overwrites the bias's gradient.
+    if (args.d_bias && !args.accumulate) {
+      if (const Product& fused = product(LinearPass::backward_weights, CUBLASLT_EPILOGUE_BGRADB, alignment, stream)) {
+        fused.run(stream, product_args, workspace);
+        return;
+      }
+    }
+    plain(LinearPass::backward_weights, alignment, stream).run(stream, product_args, workspace);
+    if (args.d_bias) {
+      column_sums(stream, s.dtype, args.dy.data, s.rows, s.out_features, s.out_features, 1, args.d_bias.as<float>(),
+                  args.accumulate, workspace + library_bytes());
+    }
+  }
+
+ private:
+  static constexpr std::array<const char*, 3> names = {"forward", "input gradient", "weight gradient"};
+  struct Kept {
+    LinearPass pass;
+    int alignment;
+    Product product;
+  };
+
+  static std::string epilogue_name(cublasLtEpilogue_t epilogue) {
+    switch (epilogue) {
+      case CUBLASLT_EPILOGUE_BIAS:
+        return " with bias";
+      case CUBLASLT_EPILOGUE_GELU_AUX:
+        return " with GELU";
+      case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+        return " with bias and GELU";
+      case CUBLASLT_EPILOGUE_DGELU:
+        return " with GELU's derivative";
+      case CUBLASLT_EPILOGUE_BGRADB:
+        return " with the bias's";
+      default:
+        return "";
+    }
+  }
+
+  cudaStream_t begin(Stream& on) const {
+    context_.use();
+    return stream_of(on);
+  }
+  std::size_t library_bytes() const { return context_.blas().workspace_bytes(); }
+
+  const Product& product(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream) {
+    for (const Kept& kept : products_) {
+      if (kept.pass == pass && kept.alignment == alignment && kept.product.shape().epilogue == epilogue)
+        return kept.product;
+    }
+    ProductShape wanted = linear_product(shape(), pass);
+    wanted.epilogue = epilogue;
+    wanted.bias_type = wanted.d.type;
+    wanted.aux_ld = wanted.n;
+    wanted.alignment = alignment;
+    products_.push_back({pass, alignment, Product(context_.blas(), wanted, stream)});
+    return products_.back().product;
+  }
+  /// Every library has it; Error{unsupported} says otherwise.
+  const Product& plain(LinearPass pass, int alignment, cudaStream_t stream) {
+    const Product& found = product(pass, CUBLASLT_EPILOGUE_DEFAULT, alignment, stream);
+    if (!found) throw_no_algorithm(context_, found.shape(), "a linear layer");
+    return found;
+  }
+
+  Context& context_;
+  std::deque<Kept> products_;
+  std::size_t sums_bytes_ = 0;
+};
+
+}  // namespace
+
+void throw_no_algorithm(Context& context, const ProductShape& s, const char* what) {
+  throw Error(Failure::unsupported, std::string(what) + ": cuBLASLt " + context.blas().library().version() +
+                                        " has no algorithm for " + std::to_string(s.m) + " × " + std::to_string(s.k) +
+                                        " × " + std::to_string(s.n) + " (CUDA type " + std::to_string(s.a.type) + ")");
+}
+
+ProductShape linear_product(const LinearShape& s, LinearPass pass) {
+  const cudaDataType_t type = cuda_type(s.dtype);
+  const Index rows = s.rows, in = s.in_features, out = s.out_features;
+  ProductShape p;
+  p.compute = compute_type(s.math == Math::fp8 ? Math::standard : s.math);
+  switch (pass) {
+    case LinearPass::forward:  // y (rows, out) = x · Wᵀ
+      p.m = rows, p.n = out, p.k = in;
+      p.a = {.type = type, .ld = in};
+      p.b = {.type = type, .transposed = true, .ld = in};
+      p.d = {.type = type, .ld = out};
+      break;
+    case LinearPass::backward_input:  // dx (rows, in) = dy · W
+      p.m = rows, p.n = in, p.k = out;
+      p.a = {.type = type, .ld = out};
+      p.b = {.type = type, .ld = in};
+      p.d = {.type = type, .ld = in};
+      break;
+    case LinearPass::backward_weights:  // dW (out, in) = dyᵀ · x
+      p.m = out, p.n = in, p.k = rows;
+      p.a = {.type = type, .transposed = true, .ld = out};
+      p.b = {.type = type, .ld = in};
+      p.d = {.type = CUDA_R_32F, .ld = in};
+      break;
+  }
+  return p;
+}
+
+std::unique_ptr<LinearPlan> make_linear(Context& context, const LinearShape& shape) {
+  if (shape.math == Math::fp8) return make_fp8_linear(context, shape);
+  return std::make_unique<CudaLinear>(context, shape);
+}
+
+std::vector<LibraryProduct> library_products(Context& context, const LinearShape& shape, Op pass) {
+  const LinearPass which = pass == Op::linear_forward          ? LinearPass::forward
+                           : pass == Op::linear_backward_input ? LinearPass::backward_input
+                                                               : LinearPass::backward_weights;
+  const auto product = std::make_shared<Product>(context.blas(), linear_product(shape, which), cudaStream_t{});
+  if (!*product) return {};
+  context.reserve(context.blas().workspace_bytes());
+  LibraryProduct found;
+  found.layout = "plain";
+  found.implementation = "cuBLASLt " + product->name();
+  const std::size_t element = size_of(shape.dtype);
+  const auto count = [](Index rows, Index columns) { return static_cast<std::size_t>(rows * columns); };
+  found.bytes = {
+      count(shape.rows, shape.in_features) * element,
+      count(shape.out_features, shape.in_features) * (which == LinearPass::backward_weights ? sizeof(float) : element),
+      count(shape.rows, shape.out_features) * element};
+  found.run = [&context, product, which](Stream& on, void* x, void* weight, void* y) {
+    context.use();
+    const cudaStream_t stream = stream_of(on);
+    ProductArguments args;
+    switch (which) {
+      case LinearPass::forward:
+        args.a = x, args.b = weight, args.d = y;
+        break;
+      case LinearPass::backward_input:
+        args.a = y, args.b = weight, args.d = x;
+        break;
+      case LinearPass::backward_weights:
+        args.a = y, args.b = x, args.d = weight;
+        break;
+    }
+    product->run(stream, args, context.workspace(stream, context.blas().workspace_bytes()));
+  };
+  return {found};
+}
+
+}  // namespace tw::cuda

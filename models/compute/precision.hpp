@@ -1,0 +1,70 @@
+// The precisions that a network can train in: what is stored, and how products multiply it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "models/compute/dtype.hpp"
+#include "models/compute/operators.hpp"
+
+namespace tw {
+
+/// Activations and the copy of the weights that a step works with; parameters, gradients and optimizer state are
+/// float32 in each.
+enum class Precision : std::uint8_t {
+  float32,
+  tf32,  ///< float32 stored, products in tf32
+  bf16,
+  fp16,  ///< with dynamic loss scaling
+  fp8,   ///< bf16 stored, linear layers in fp8
+};
+
+constexpr DType storage(Precision precision) {
+  switch (precision) {
+    case Precision::float32:
+    case Precision::tf32:
+      return DType::float32;
+    case Precision::bf16:
+    case Precision::fp8:
+      return DType::bf16;
+    case Precision::fp16:
+      return DType::fp16;
+  }
+  return DType::float32;
+}
+constexpr Math math(Precision precision) {
+  return precision == Precision::tf32 ? Math::tf32 : precision == Precision::fp8 ? Math::fp8 : Math::standard;
+}
+/// Of attention and of the output head, which have no fp8.
+constexpr Math math_beside_linear(Precision precision) {
+  return precision == Precision::fp8 ? Math::standard : math(precision);
+}
+/// Whether gradients would underflow without a scaled loss.
+constexpr bool scales_loss(Precision precision) { return precision == Precision::fp16; }
+
+/// As --precision writes it.
+constexpr std::string_view to_string(Precision precision) {
+  switch (precision) {
+    case Precision::float32:
+      return "float32";
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+    case Precision::fp8:
+      return "fp8";
+  }
+  return "?";
+}
+constexpr std::optional<Precision> parse_precision(std::string_view text) {
+  for (const Precision precision :
+       {Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+    if (text == to_string(precision)) return precision;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tw

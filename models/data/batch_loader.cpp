@@ -1,0 +1,63 @@
+#include "models/data/batch_loader.hpp"
+
+#include <algorithm>
+
+#include "models/data/image_source.hpp"
+
+namespace tw {
+
+BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DType precision, std::int64_t micro_batch,
+                         std::int64_t seq_len, std::uint64_t seed)
+    : device_(device),
+      samples_(network, precision, micro_batch, seq_len, seed, std::max(1, device.info().threads)),
+      inputs_(samples_.inputs()),
+      targets_(samples_.targets()) {
+  input_memory_ = Buffer(device, inputs_.bytes());
+  target_memory_ = Buffer(device, targets_.bytes());
+  inputs_.data = input_memory_.data();
+  targets_.data = target_memory_.data();
+  if (device.generates_samples()) {
+    const std::vector<std::int32_t> table = samples_.images() ? samples_.images()->table() : samples_.tokens()->table();
+    table_ = Buffer(device, table.size() * sizeof(std::int32_t));
+    const std::unique_ptr<Stream> stream = device.create_stream();
+    device.copy_from_host(*stream, table_.data(), table.data(), table_.bytes());
+    stream->synchronize();
+    return;
+  }
+  for (int buffers = device.is_asynchronous() ? 2 : 1; buffers > 0; --buffers)
+    staging_.push_back(
+        {HostBuffer(device, inputs_.bytes()), HostBuffer(device, targets_.bytes()), device.create_event()});
+}
+
+void BatchLoader::load(Stream& stream, Split split, std::uint64_t first_sample) {
+  if (table_ && samples_.images()) {
+    GenerateImages args = samples_.images()->on_device(split, first_sample);
+    args.frequencies = {table_.data(), DType::int32, {static_cast<std::int64_t>(table_.bytes() / 8), 2}};
+    args.inputs = inputs_;
+    args.targets = targets_;
+    return device_.generate_images(stream, args);
+  }
+  if (table_) {
+    GenerateTokens args = samples_.tokens()->on_device(split, first_sample);
+    args.table = {table_.data(), DType::int32, {samples_.tokens()->vocabulary()}};
+    args.inputs = inputs_;
+    args.targets = targets_;
+    return device_.generate_tokens(stream, args);
+  }
+  Staging& staging = staging_[next_];
+  next_ = (next_ + 1) % staging_.size();
+  if (staging.in_use) staging.is_read->synchronize();
+  samples_.generate(split, first_sample, staging.inputs.data(), static_cast<std::int32_t*>(staging.targets.data()));
+  device_.copy_from_host(stream, inputs_.data, staging.inputs.data(), inputs_.bytes());
+  device_.copy_from_host(stream, targets_.data, staging.targets.data(), targets_.bytes());
+  staging.is_read->record(stream);
+  staging.in_use = true;
+}
+
+std::size_t BatchLoader::bytes() const {
+  std::size_t bytes = inputs_.bytes() + targets_.bytes() + table_.bytes();
+  for (const Staging& staging : staging_) bytes += staging.inputs.bytes() + staging.targets.bytes();
+  return bytes;
+}
+
+}  // namespace tw

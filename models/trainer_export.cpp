@@ -1,0 +1,151 @@
+// Trainer::export_step: one step as files that other frameworks read.
+#include <cstring>
+
+#include "models/export/step_export.hpp"
+#include "models/trainer_impl.hpp"
+
+namespace tw {
+
+namespace {
+
+template <class T>
+void append(std::vector<char>& out, const std::vector<T>& values) {
+  const std::size_t begin = out.size();
+  out.resize(begin + values.size() * sizeof(T));
+  std::memcpy(out.data() + begin, values.data(), values.size() * sizeof(T));
+}
+
+std::vector<char> as_int64(const std::vector<std::int32_t>& values) {
+  std::vector<char> out;
+  append(out, std::vector<std::int64_t>(values.begin(), values.end()));
+  return out;
+}
+
+}  // namespace
+
+// The global batch of the coming step, in sample order; every rank can make it.
+std::vector<SafeTensor> Trainer::Impl::exported_batch() {
+  std::vector<std::int32_t> tokens, labels;
+  std::vector<char> images;
+  const std::int64_t groups = config.accumulate * config.ranks;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    loader.samples().generate(Split::training,
+                              static_cast<std::uint64_t>(steps * global_batch() + group * config.micro_batch));
+    const Tensor& x = loader.samples().inputs();
+    const auto* target = loader.samples().targets().as<std::int32_t>();
+    labels.insert(labels.end(), target, target + loader.samples().targets().count());
+    if (config.network.is_tokens()) {
+      tokens.insert(tokens.end(), x.as<std::int32_t>(), x.as<std::int32_t>() + x.count());
+      continue;
+    }
+    const std::int64_t pixels = x.dims[1] * x.dims[2], channels = x.dims[3];
+    std::vector<float> nchw(static_cast<std::size_t>(x.count()));
+    for (std::int64_t i = 0; i < x.count(); ++i) {  // as the network sees them: rounded in bf16
+      const std::int64_t channel = i % channels, pixel = i / channels % pixels, image = i / channels / pixels;
+      nchw[static_cast<std::size_t>((image * channels + channel) * pixels + pixel)] = float_at(x, i);
+    }
+    append(images, nchw);
+  }
+  const std::int64_t g = global_batch();
+  if (config.network.is_tokens()) {
+    return {{SafeTensor::Type::int64, "input_ids", {g, config.seq_len}, [tokens] { return as_int64(tokens); }},
+            {SafeTensor::Type::int64, "labels", {g, config.seq_len}, [labels] { return as_int64(labels); }}};
+  }
+  const ResnetDescription& shape = config.network.resnet();
+  return {{SafeTensor::Type::float32,
+           "images",
+           {g, shape.image_channels, shape.image_size, shape.image_size},
+           [images] { return images; }},
+          {SafeTensor::Type::int64, "labels", {g}, [labels] { return as_int64(labels); }}};
+}
+
+std::string Trainer::Impl::description(const StepResult& result, double loss) const {
+  std::string json = "{\n";
+  const auto field = [&json](const std::string& key, const std::string& value) {
+    json += (json.size() > 2 ? ",\n  " : "  ") + json_string(key) + ": " + value;
+  };
+  const auto integer = [](std::int64_t value) { return std::to_string(value); };
+  field("loss", json_number(loss));
+  field("gradient_norm", json_number(result.gradient_norm));
+  field("step", integer(steps - 1));
+  field("precision", json_string(to_string(config.precision)));
+  field("micro_batch", integer(config.micro_batch));
+  field("accumulate", integer(config.accumulate));
+  field("ranks", integer(config.ranks));
+  field("seed", std::to_string(config.seed));
+  std::string model = "{\"name\": " + json_string(config.network.name);
+  if (config.network.is_tokens()) {
+    const Gpt2Description& g = config.network.gpt2();
+    model += ", \"kind\": \"gpt2\", \"layers\": " + integer(g.layers) + ", \"width\": " + integer(g.width) +
+             ", \"heads\": " + integer(g.heads) + ", \"vocabulary\": " + integer(g.vocabulary) +
+             ", \"max_seq\": " + integer(g.max_seq) + ", \"seq_len\": " + integer(config.seq_len) +
+             ", \"layer_norm_epsilon\": 1e-05, \"activation\": \"gelu_tanh\"}";
+  } else {
+    const ResnetDescription& r = config.network.resnet();
+    std::string counts;
+    for (const int count : r.blocks) counts += (counts.empty() ? "" : ", ") + integer(count);
+    model += ", \"kind\": \"resnet\", \"blocks\": [" + counts + "], \"stem_width\": " + integer(r.stem_width) +
+             ", \"stem_kernel\": " + integer(r.stem_kernel) + ", \"stem_stride\": " + integer(r.stem_stride) +
+             ", \"stem_pool\": " + (r.stem_pool ? "true" : "false") + ", \"image_size\": " + integer(r.image_size) +
+             ", \"image_channels\": " + integer(r.image_channels) + ", \"classes\": " + integer(r.classes) +
+             ", \"label_smoothing\": " + json_number(r.label_smoothing) +
+             ", \"batch_norm_epsilon\": 1e-05, \"batch_norm_momentum\": 0.1}";
+  }
+  field("model", model);
+  const OptimizerConfig& o = config.optimizer;
+  const auto rate = static_cast<float>(scheduled_learning_rate(o, steps - 1));
+  std::string optimizer_json = o.kind == OptimizerConfig::Kind::adamw
+                                   ? "{\"kind\": \"adamw\", \"beta1\": " + json_number(o.beta1) +
+                                         ", \"beta2\": " + json_number(o.beta2) +
+                                         ", \"epsilon\": " + json_number(o.epsilon)
+                                   : "{\"kind\": \"sgd\", \"momentum\": " + json_number(o.momentum);
+  std::string decayed;
+  const auto& entries = store.layout().entries;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->spec.decay) decayed += (decayed.empty() ? "" : ", ") + json_string(entry->spec.name);
+  }
+  optimizer_json += ", \"learning_rate\": " + json_number(rate) + ", \"weight_decay\": " + json_number(o.weight_decay) +
+                    ", \"weight_decay_parameters\": [" + decayed + "], \"clip_norm\": " + json_number(o.clip_norm) +
+                    "}";
+  field("optimizer", optimizer_json);
+  return json + "\n}\n";
+}
+
+void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
+  Impl& impl = *impl_;
+  const bool writer = impl.config.rank == 0;
+  const auto path = [&folder](const char* name) { return folder + "/" + name; };
+  const auto save = [&](const char* name, ExportKind kind, double scale) {
+    if (!writer) return;
+    write_safetensors(path(name),
+                      exported_parameters(impl.device, *impl.stream, impl.store, kind, static_cast<float>(scale)));
+  };
+  const double scale = 1.0 / static_cast<double>(impl.config.accumulate * impl.config.ranks);
+  double other_losses = 0;
+  save("weights.safetensors", ExportKind::master, 1);
+  if (writer) {
+    write_safetensors(path("batch.safetensors"), impl.exported_batch());
+    for (std::int64_t m = 0; m < impl.config.accumulate;
+         ++m) {  // losses that other ranks will see, for the global mean
+      for (int rank = 1; rank < impl.config.ranks; ++rank) {
+        other_losses += impl.evaluate(Split::training, impl.first_sample(impl.steps, m, rank)).loss * scale;
+      }
+    }
+  }
+  impl.gradients(sync);
+  save("gradients.safetensors", ExportKind::gradient, scale);
+  // What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is
+  // recomputed is gone.
+  if (writer && !impl.config.network.is_tokens() && scale == 1.0 && impl.config.recomputed_layers == 0) {
+    write_safetensors(path("relu.safetensors"), exported_relu_sides(impl.device, *impl.stream, impl.executor->kept()));
+  }
+  impl.update();
+  const StepResult result = collect().back();
+  save("updated.safetensors", ExportKind::master, 1);
+  if (writer) {
+    const double loss = result.loss / static_cast<double>(impl.config.ranks) + other_losses;
+    write_text(path("step.json"), impl.description(result, loss));
+  }
+}
+
+}  // namespace tw

@@ -1,0 +1,198 @@
+#include "results/baseline.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/comparison_words.hpp"
+#include "results/text.hpp"
+
+namespace tw {
+namespace {
+
+using text::printable;
+
+/// Figures without an interval, beside those of results/ranking.hpp.
+struct PlainFigure {
+  const char* name;
+  std::optional<double> (*of)(const Summary& summary);
+};
+constexpr PlainFigure plain_figures[] = {
+    {"step-time-p99", [](const Summary& s) { return s.step_time_p99_s; }},
+    {"loss-last", [](const Summary& s) { return s.loss_last; }},
+    {"peak-memory",
+     [](const Summary& s) {
+       return s.peak_resident_bytes_per_rank > 0 ? std::optional(static_cast<double>(s.peak_resident_bytes_per_rank))
+                                                 : std::nullopt;
+     }},
+};
+
+std::optional<double> plain_value(const Record& record, const std::string& figure, const std::string& scope) {
+  if (const Merit* merit = find_merit(figure)) return merit->of(record.summary, scope);
+  return std::ranges::find_if(plain_figures, [&](const PlainFigure& one) { return one.name == figure; })
+      ->of(record.summary);
+}
+
+bool is_compared(const std::string& figure) {
+  return std::ranges::find(compared_figures(), figure, &ComparedFigure::name) != compared_figures().end();
+}
+
+const Record* find(const Report& report, const std::string& printable_id) {
+  const auto found =
+      std::ranges::find_if(report.records, [&](const Record& r) { return printable(r.id) == printable_id; });
+  return found == report.records.end() ? nullptr : &*found;
+}
+
+class Checker {
+ public:
+  Checker(const std::vector<SystemInput>& systems, const Comparison& comparison)
+      : systems_(systems), comparison_(comparison) {}
+
+  std::vector<RuleCheck> check(const BaselineRules& rules) {
+    for (const BaselineRule& rule : rules.rules)
+      for (std::size_t s = 0; s < systems_.size(); ++s) {
+        if (s == comparison_.reference) continue;
+        const std::size_t before = checks_.size();
+        if (rule.kind == RuleKind::failure)
+          check_failures(rule, s);
+        else
+          for (std::size_t w = 0; w < comparison_.workloads.size(); ++w)
+            if (concerns(rule, comparison_.workloads[w].id)) check_point(rule, s, w);
+        if (checks_.size() == before) add(rule, s, "", "not checked", "the baseline has no such point");
+      }
+    return std::move(checks_);
+  }
+
+ private:
+  static bool concerns(const BaselineRule& rule, const std::string& id) {
+    return rule.points.empty() || std::ranges::any_of(rule.points, [&](const std::string& text) {
+             return id.find(text) != std::string::npos;
+           });
+  }
+  void add(const BaselineRule& rule, std::size_t system, const std::string& point, const std::string& status,
+           const std::string& text) {
+    checks_.push_back({printable(rule.name), system, point, status, text});
+  }
+
+  const Record* record_of(std::size_t s, std::size_t w) const {
+    const std::string& id = comparison_.workloads[w].records[s];
+    return id.empty() ? nullptr : find(systems_[s].runs[0], id);
+  }
+
+  void check_point(const BaselineRule& rule, std::size_t s, std::size_t w) {
+    const std::string& id = comparison_.workloads[w].id;
+    if (rule.kind == RuleKind::value) return check_value(rule, s, w);
+    if (!is_compared(rule.figure)) return check_plain(rule, s, w);
+    for (const FigureComparison& figure : comparison_.figures) {
+      if (figure.figure.name != rule.figure) continue;
+      for (const ComparedRow& row : figure.rows)
+        if (row.workload == w) return check_ratio(rule, s, id, row.systems[s].ratio);
+    }
+    add(rule, s, id, "not checked", "the baseline has no " + rule.figure + " there");
+  }
+
+  void check_ratio(const BaselineRule& rule, std::size_t s, const std::string& id, const Ratio& ratio) {
+    if (!ratio.value)
+      return add(rule, s, id, "not checked", ratio.verdict + (ratio.reason.empty() ? "" : ": " + ratio.reason));
+    const double low = 1 - rule.most_below.value_or(INFINITY), high = 1 + rule.most_above.value_or(INFINITY);
+    const auto outside = [&](double v) { return v < low || v > high; };
+    const bool value_outside = outside(*ratio.value);
+    const bool all_outside = ratio.low && ratio.high && (*ratio.high < low || *ratio.low > high);
+    std::string text = words::change(*ratio.value) + allowed(rule);
+    if (ratio.low && !ratio.is_range && value_outside) {
+      text += fmt::format("; the interval {} {}", words::interval(ratio),
+                          all_outside ? "bears it out" : "does not bear it out");
+    } else if (value_outside) {
+      text += "; " + (ratio.reason.empty() ? "no interval" : ratio.reason);
+    }
+    const bool violated = rule.surely ? all_outside && !ratio.is_range : value_outside;
+    add(rule, s, id, violated ? "violated" : "kept", text);
+  }
+  static std::string allowed(const BaselineRule& rule) {
+    const auto percent = [](double share) { return text::significant(100 * share, 3) + " %"; };
+    std::string text;
+    if (rule.most_below) text += "-" + percent(*rule.most_below);
+    if (rule.most_above) text += (text.empty() ? "" : " to ") + ("+" + percent(*rule.most_above));
+    return " (allowed: " + text + ")";
+  }
+
+  void check_plain(const BaselineRule& rule, std::size_t s, std::size_t w) {
+    const Record *before = find(systems_[comparison_.reference].runs[0], comparison_.workloads[w].id),
+                 *now = record_of(s, w);
+    const auto of = [&](const Record* r) {
+      return r != nullptr && r->verdict.status == "valid" ? plain_value(*r, rule.figure, "") : std::nullopt;
+    };
+    const std::optional<double> a = of(before), b = of(now);
+    const std::string& id = comparison_.workloads[w].id;
+    if (!a || !b || !(*a != 0))
+      return add(rule, s, id, "not checked", "no " + rule.figure + (a ? "" : " in the baseline"));
+    Ratio ratio;
+    ratio.value = *b / *a;
+    check_ratio(rule, s, id, ratio);
+  }
+
+  void check_value(const BaselineRule& rule, std::size_t s, std::size_t w) {
+    const Record* now = record_of(s, w);
+    const std::string& id = comparison_.workloads[w].id;
+    const auto value =
+        now != nullptr && now->verdict.status == "valid" ? plain_value(*now, rule.figure, rule.scope) : std::nullopt;
+    if (!value || !std::isfinite(*value)) return add(rule, s, id, "not checked", "no " + rule.figure);
+    const bool kept = *value >= rule.at_least.value_or(-INFINITY) && *value <= rule.at_most.value_or(INFINITY);
+    std::string text = text::significant(*value, 4);
+    if (rule.at_least) text += fmt::format(" (at least {})", text::significant(*rule.at_least, 4));
+    if (rule.at_most) text += fmt::format(" (at most {})", text::significant(*rule.at_most, 4));
+    add(rule, s, id, kept ? "kept" : "violated", text);
+  }
+
+  /// Of the baseline's points that count.
+  void check_failures(const BaselineRule& rule, std::size_t s) {
+    std::vector<std::string> failed;
+    std::size_t looked_at = 0;
+    for (std::size_t w = 0; w < comparison_.workloads.size(); ++w) {
+      const std::string& id = comparison_.workloads[w].id;
+      const Record* before = find(systems_[comparison_.reference].runs[0], id);
+      if (!concerns(rule, id) || before == nullptr || before->verdict.status != "valid") continue;
+      ++looked_at;
+      const Record* now = record_of(s, w);
+      if (now == nullptr) {
+        failed.push_back(id + " is missing");
+      } else if (now->verdict.status == "failed" || now->verdict.status == "invalid") {
+        failed.push_back(id + " is " + now->verdict.status);
+      } else {
+        for (const std::string& flag : rule.flags)
+          if (std::ranges::find(now->verdict.flags, flag) != now->verdict.flags.end()) {
+            failed.push_back(id + " is flagged " + printable(flag));
+            break;
+          }
+      }
+    }
+    if (looked_at == 0) return;
+    const bool violated = static_cast<double>(failed.size()) > rule.at_most.value_or(0);
+    add(rule, s, "", violated ? "violated" : "kept",
+        failed.empty() ? fmt::format("none of {} points", looked_at)
+                       : fmt::format("{} of {} points (at most {}): {}", failed.size(), looked_at,
+                                     rule.at_most.value_or(0), fmt::join(failed, ", ")));
+  }
+
+  const std::vector<SystemInput>& systems_;
+  const Comparison& comparison_;
+  std::vector<RuleCheck> checks_;
+};
+
+}  // namespace
+
+std::vector<std::string> rule_figures() {
+  std::vector<std::string> names;
+  for (const Merit& merit : merits()) names.emplace_back(merit.name);
+  for (const PlainFigure& figure : plain_figures) names.emplace_back(figure.name);
+  return names;
+}
+
+std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,
+                                      const Comparison& comparison) {
+  return Checker(systems, comparison).check(rules);
+}
+
+}  // namespace tw

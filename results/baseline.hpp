@@ -1,0 +1,48 @@
+// Rules for regression checks: what a new report may differ from a baseline by, as data. There is no code in them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/comparison.hpp"
+
+namespace tw {
+
+/// The text of results/schema/baseline.schema.json (JSON Schema draft-07), compiled in. It explains each field.
+extern const char* const baseline_schema_json;
+
+enum class RuleKind {
+  variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above
+  value,     ///< a figure lies between at_least and at_most, whatever the baseline has
+  failure,   ///< no more than at_most points are missing, failed, invalid, or carry one of the flags
+};
+struct BaselineRule {
+  std::string name;
+  RuleKind kind = RuleKind::variance;
+  std::string figure;                            ///< a name of rule_figures()
+  std::string scope;                             ///< of a value of joules
+  std::vector<std::string> points;               ///< texts of which a point's id holds one; empty: all points
+  std::optional<double> most_below, most_above;  ///< shares: 0.05
+  std::optional<double> at_least, at_most;
+  std::vector<std::string> flags;
+  /// A variance is a violation only where its whole 95 % interval lies outside; else where its value does.
+  bool surely = false;
+};
+struct BaselineRules {
+  std::string note;
+  std::vector<BaselineRule> rules;
+};
+/// What a rule may be about: compared_figures() without costs, the other figures of merit, and some that have no
+/// interval.
+std::vector<std::string> rule_figures();
+/// Reads a rules file (JSON, comments allowed; results/schema/baseline.schema.json). Throws std::runtime_error with the
+/// place.
+BaselineRules baseline_from_json(const std::string& text);
+/// Each rule on each system but the reference, which is the baseline. `comparison` is of these systems and has the
+/// figures of the variance rules.
+std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,
+                                      const Comparison& comparison);
+
+}  // namespace tw

@@ -1,0 +1,489 @@
+#include "results/comparison.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "results/comparison_words.hpp"
+#include "results/differences.hpp"
+#include "results/figures.hpp"
+#include "results/ratio.hpp"
+#include "results/report_io.hpp"
+#include "results/text.hpp"
+#include "results/verdict.hpp"
+
+namespace tw {
+namespace {
+
+using text::printable;
+
+/// What one system has of one figure in one workload.
+struct Sample {
+  LogSample logs;  ///< one for each replicate; empty with a verdict and a reason
+  std::optional<Estimate> figure;
+  std::string verdict, reason;  ///< "absent", "not comparable"
+  bool unsupported = false;
+};
+
+class Comparer {
+ public:
+  Comparer(const std::vector<SystemInput>& systems, const CompareOptions& options) : in_(systems), options_(options) {
+    if (systems.size() < 2) throw std::invalid_argument("a comparison takes two systems or more");
+    if (options.reference >= systems.size()) throw std::invalid_argument("there is no such reference");
+    out_.reference = options.reference;
+    out_.currency = printable(options.currency);
+    for (const SystemInput& system : systems)
+      if (system.runs.empty()) throw std::invalid_argument(system.name + " has no report");
+  }
+
+  Comparison compare() {
+    for (const SystemInput& system : in_) describe(system);
+    out_.replicates = replicates_of(in_, out_.replicates_note);
+    match();
+    check_weights();
+    for (std::size_t s = 0; s < in_.size(); ++s) find_report_differences(s);
+    choose_figures();
+    for (const FigureComparison& figure : out_.figures) find_energy_differences(figure.figure, figure.scope);
+    if (std::ranges::none_of(out_.figures, [](const FigureComparison& f) { return f.figure.by_scope; }))
+      find_energy_differences({"", "", true, true}, joule_scope_);  // that there is none in common is worth a word, too
+    merge_differences();
+    for (FigureComparison& figure : out_.figures) fill(figure);
+    find_break_evens();
+    out_.answer = answer_of(out_);
+    return std::move(out_);
+  }
+
+ private:
+  const SystemInput& reference() const { return in_[options_.reference]; }
+
+  void describe(const SystemInput& system) {
+    ComparedSystem& one = out_.systems.emplace_back();
+    const Report& first = system.runs[0];
+    one.name = printable(system.name);
+    for (const std::string& path : system.paths) one.paths.push_back(printable(path));
+    std::map<std::string, int> cpus, devices;
+    for (const HostInfo& host : first.context.hosts) ++cpus[printable(host.cpu)];
+    for (const DeviceEntry& device : first.context.devices) ++devices[printable(device.kind + ": " + device.name)];
+    const auto counted = [](const std::map<std::string, int>& of) {
+      std::vector<std::string> parts;
+      for (const auto& [name, count] : of) parts.push_back(fmt::format("{} x {}", count, name));
+      return fmt::format("{}", fmt::join(parts, ", "));
+    };
+    one.hosts = counted(cpus), one.devices = counted(devices), one.broken_rules = words::rules_broken_in(system.runs);
+    one.program =
+        printable(fmt::format("{} {} ({})", first.program.name, first.program.version, first.program.git_commit));
+    one.suite = printable(first.plan.suite), one.plan_sha256 = sha256_hex(first.plan.canonical_json);
+    for (const Report& run : system.runs) one.started_at.push_back(printable(run.context.started_at));
+    one.records = static_cast<int>(first.records.size());
+    one.valid = static_cast<int>(
+        std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+    if (system.price) one.cost = cost_of(first, options_.currency, *system.price, options_.sensitivity_share);
+  }
+
+  std::vector<const Record*> records_of(const Report& report) const {
+    std::vector<const Record*> records;
+    for (const Record& record : report.records)
+      if (record.id.find(options_.only) != std::string::npos) records.push_back(&record);
+    return records;
+  }
+
+  void match() {
+    const std::vector<const Record*> wanted = records_of(reference().runs[0]);
+    if (wanted.empty())
+      throw std::invalid_argument("the reference " + reference().name + " has no point" +
+                                  (options_.only.empty() ? "" : " whose id has \"" + options_.only + "\""));
+    for (const Record* record : wanted) {
+      const Workload& w = record->workload;
+      out_.workloads.push_back({printable(record->id),
+                                printable(w.model),
+                                printable(w.precision),
+                                w.global_batch,
+                                record->target.has_value(),
+                                {}});
+    }
+    pairs_.resize(in_.size()), rules_.resize(in_.size());
+    for (std::size_t s = 0; s < in_.size(); ++s)
+      for (const Report& run : in_[s].runs) {
+        pairs_[s].push_back(match_records(wanted, records_of(run)));
+        rules_[s].push_back(check_run_rules(run));
+      }
+    for (std::size_t s = 0; s < in_.size(); ++s) {
+      for (std::size_t w = 0; w < wanted.size(); ++w)
+        out_.workloads[w].records.push_back(pairs_[s][0][w].system == nullptr ? ""
+                                                                              : printable(pairs_[s][0][w].system->id));
+      std::set<const Record*> taken;
+      for (const RecordPair& pair : pairs_[s][0]) taken.insert(pair.system);
+      std::vector<std::string> left;
+      for (const Record* record : records_of(in_[s].runs[0]))
+        if (!taken.contains(record)) left.push_back(printable(record->id));
+      if (!left.empty())
+        add(s, {"points",
+                0,
+                "-",
+                fmt::format("{}{}", left.front(), left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : ""),
+                false,
+                "the reference has none like these: they are left out",
+                {},
+                {}});
+    }
+  }
+
+  void add(std::size_t system, Difference difference, std::optional<std::size_t> workload = std::nullopt) {
+    difference.system = system;
+    if (workload) difference.workloads = {*workload};
+    out_.differences.push_back(std::move(difference));
+  }
+
+  void find_report_differences(std::size_t s) {
+    const SystemInput& system = in_[s];
+    for (Difference& difference : validation_differences(system)) add(s, std::move(difference));
+    for (std::size_t run = 1; run < system.runs.size(); ++run) {
+      for (std::size_t other = 0; other < run; ++other)
+        if (const auto& launch = system.runs[run].context.launch; launch && launch == system.runs[other].context.launch)
+          add(s, {"runs",
+                  0,
+                  "",
+                  fmt::format("{} and {} are the same", other + 1, run + 1),
+                  true,
+                  "a run counts once",
+                  {},
+                  {}});  // the runs of one system are of one system
+      SystemInput first{"", {}, {}, {}, {}}, other = first;
+      first.runs = {contexts_of(system.runs[0])}, other.runs = {contexts_of(system.runs[run])};
+      for (Difference& difference : report_differences(first, other)) {
+        if (difference.what.starts_with("run")) continue;
+        difference.why =
+            fmt::format("between its runs 1 and {}{}", run + 1, difference.why.empty() ? "" : ": " + difference.why);
+        add(s, std::move(difference));
+      }
+    }
+    if (s == options_.reference) return;
+    for (Difference& difference : report_differences(reference(), system)) add(s, std::move(difference));
+    for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
+      std::set<std::string> named;
+      for (const auto& run : pairs_[s]) {
+        if (run[w].system == nullptr) continue;
+        for (Difference& difference : record_differences(*run[w].reference, *run[w].system))
+          if (named.insert(difference.what).second) add(s, std::move(difference), w);
+      }
+      for (Difference& difference : rule_differences(judged_records(options_.reference, w), judged_records(s, w)))
+        add(s, std::move(difference), w);
+    }
+  }
+  std::vector<JudgedRecord> judged_records(std::size_t s, std::size_t w) const {
+    std::vector<JudgedRecord> all;
+    for (std::size_t run = 0; run < pairs_[s].size(); ++run)
+      if (const Record* record = pairs_[s][run][w].system; record != nullptr && has_run(*record))
+        all.push_back({record, &rules_[s][run]});
+    return all;
+  }
+  /// Without the records, which may be large.
+  static Report contexts_of(const Report& report) {
+    return {report.program, report.context, report.plan, report.parts, {}, {}};
+  }
+
+  void find_energy_differences(const ComparedFigure& figure, const std::string& scope) {
+    const bool is_cost = figure.name.starts_with("cost");
+    if (!is_cost && !figure.by_scope) return;
+    for (std::size_t s = 0; s < in_.size(); ++s)
+      for (std::size_t w = 0; w < out_.workloads.size() && s != options_.reference; ++w) {
+        const RecordPair& pair = pairs_[s][0][w];
+        if (pair.system == nullptr || !has_run(*pair.system) || !has_run(*pair.reference)) continue;
+        std::vector<Difference> found;
+        if (!is_cost)
+          found = energy_differences(*pair.reference, *pair.system, scope);
+        else if (reference().price && in_[s].price)
+          found = cost_differences(*pair.reference, *reference().price, *pair.system, *in_[s].price);
+        for (Difference& difference : found) add(s, std::move(difference), w);
+      }
+  }
+
+  /// The same of several workloads is one difference; of all it is one of the reports.
+  void merge_differences() {
+    std::vector<Difference> merged;
+    for (Difference& one : out_.differences) {
+      const auto same = std::ranges::find_if(merged, [&](const Difference& other) {
+        return other.what == one.what && other.system == one.system && other.reference_value == one.reference_value &&
+               other.system_value == one.system_value && other.why == one.why;
+      });
+      if (same == merged.end())
+        merged.push_back(std::move(one));
+      else
+        for (const std::size_t w : one.workloads)
+          if (std::ranges::find(same->workloads, w) == same->workloads.end()) same->workloads.push_back(w);
+    }
+    for (Difference& one : merged) {
+      std::ranges::sort(one.workloads);
+      if (one.workloads.size() == out_.workloads.size()) one.workloads.clear();
+    }
+    std::ranges::stable_sort(merged, std::ranges::greater(), &Difference::blocking);
+    out_.differences = std::move(merged);
+  }
+
+  /// What blocks this figure of this workload of a system; null where nothing does.
+  const Difference* blocking(std::size_t system, std::size_t workload, const std::string& figure) const {
+    for (const Difference& d : out_.differences) {
+      if (!d.blocking || (d.system != system && d.system != options_.reference)) continue;
+      const bool here = d.workloads.empty() || std::ranges::find(d.workloads, workload) != d.workloads.end();
+      const bool of_figure = d.figures.empty() || std::ranges::find(d.figures, figure) != d.figures.end();
+      if (here && of_figure) return &d;
+    }
+    return nullptr;
+  }
+
+  FigureValues values(std::size_t s, std::size_t run, std::size_t w, const FigureComparison& figure) const {
+    const Record& record = *pairs_[s][run][w].system;
+    const PriceRow* price = in_[s].price ? &*in_[s].price : nullptr;
+    return values_of(record, figure.figure.name, figure.scope, price, nodes_of(in_[s].runs[run], record));
+  }
+
+  void choose_figures() {
+    std::vector<Record> all;  // without their trials, which may be large
+    for (std::size_t s = 0; s < in_.size(); ++s)
+      for (const RecordPair& pair : pairs_[s][0])
+        if (pair.system != nullptr) {
+          Record& copy = all.emplace_back();
+          copy.workload = pair.system->workload, copy.setting = pair.system->setting,
+          copy.summary = pair.system->summary;
+        }
+    joule_scope_ = order_by(*find_merit("samples-per-joule"), options_.scope, all).scope;
+    for (const std::string& name : options_.figures)
+      if (std::ranges::find(compared_figures(), name, &ComparedFigure::name) == compared_figures().end())
+        throw std::invalid_argument("unknown figure " + name);
+    for (const ComparedFigure& figure : compared_figures()) {
+      const auto in = [&](const std::vector<std::string>& names) {
+        return std::ranges::find(names, figure.name) != names.end();
+      };
+      const bool asked = in(options_.figures) || in(options_.also);
+      if (!options_.figures.empty() && !asked) continue;
+      // FLOPs are in the samples' ratio already, and steps in the time's.
+      if (!asked && (figure.name == "efficiency" || figure.name == "steps-to-target")) continue;
+      FigureComparison one{figure, "", "", {}, {}, "", {}};
+      if (figure.by_scope) one.scope = order_by(*find_merit(figure.name), options_.scope, all).scope;
+      if (figure.name.starts_with("cost")) {
+        one.figure.unit = printable(options_.currency) + " " + figure.unit;
+        one.note = cost_note();
+      }
+      const auto has_any = [&](std::size_t s) {
+        for (std::size_t w = 0; w < out_.workloads.size(); ++w)
+          if (pairs_[s][0][w].system != nullptr && !values(s, 0, w, one).values.empty()) return true;
+        return false;
+      };
+      bool any = asked;
+      for (std::size_t s = 0; s < in_.size() && !any; ++s) any = has_any(s);
+      if (any) out_.figures.push_back(std::move(one));
+    }
+    std::ranges::stable_sort(out_.figures, {}, [&](const FigureComparison& f) {
+      return std::ranges::find(options_.figures, f.figure.name) - options_.figures.begin();  // as they were asked for
+    });
+  }
+
+  /// Empty where all costs are complete.
+  std::string cost_note() const {
+    for (std::size_t s = 0; s < in_.size(); ++s)
+      for (const RecordPair& pair : pairs_[s][0])
+        if (in_[s].price && pair.system != nullptr && has_run(*pair.system))
+          if (cost_basis(*pair.system, *in_[s].price) != CostBasis::complete)
+            return "lower bounds, without all electricity";
+    return {};
+  }
+
+  Sample sample_of(std::size_t s, std::size_t w, const FigureComparison& figure) const {
+    Sample sample;
+    const RecordPair& first = pairs_[s][0][w];
+    sample.verdict = "absent";
+    if (first.system == nullptr) {
+      sample.reason = first.why_missing;
+      return sample;
+    }
+    const Verdict& verdict = first.system->verdict;
+    if (verdict.status == "unsupported" || verdict.status == "failed") {
+      sample.unsupported = verdict.status == "unsupported";
+      sample.reason = verdict.status + (verdict.reasons.empty() ? "" : ": " + printable(verdict.reasons[0]));
+      return sample;
+    }
+    std::vector<double> means;
+    for (std::size_t run = 0; run < pairs_[s].size(); ++run) {
+      const RecordPair& pair = pairs_[s][run][w];
+      const FigureValues of_run =
+          pair.system == nullptr ? FigureValues{{}, 0, pair.why_missing} : values(s, run, w, figure);
+      if (of_run.values.empty()) {
+        sample.reason = (run > 0 ? fmt::format("run {}: ", run + 1) : "") + printable(of_run.reason);
+        sample.logs.logs.clear();
+        return sample;
+      }
+      sample.logs.common = std::max(sample.logs.common, of_run.common);
+      sample.logs.drop_extremes = !pair.system->target.has_value();
+      if (out_.replicates == Replicates::trials) {
+        for (const double value : of_run.values) sample.logs.logs.push_back(std::log(value));
+        sample.figure = estimate_of(*pair.system, of_run);
+      } else {
+        double sum = 0;
+        for (const double value : of_run.values) sum += std::log(value);
+        sample.logs.logs.push_back(sum / static_cast<double>(of_run.values.size()));
+        means.push_back(std::exp(sample.logs.logs.back()));
+      }
+    }
+    if (!means.empty()) sample.figure = estimate_of(*first.system, {means, sample.logs.common, ""});
+    if (const Difference* blocked = blocking(s, w, figure.figure.name)) {
+      sample.verdict = "not comparable";
+      sample.reason = blocked->what + ": " +
+                      (blocked->system == options_.reference || blocked->reference_value.empty()
+                           ? blocked->system_value
+                           : blocked->reference_value + " in " + out_.systems[options_.reference].name + ", here " +
+                                 blocked->system_value);
+    } else {
+      sample.verdict.clear();
+    }
+    return sample;
+  }
+
+  /// The samples of one system in the rows.
+  static std::vector<const LogSample*> column(const std::vector<std::vector<Sample>>& samples, std::size_t system) {
+    std::vector<const LogSample*> logs;
+    for (const std::vector<Sample>& row : samples) logs.push_back(&row[system].logs);
+    return logs;
+  }
+  Ratio overall(const FigureComparison& figure, const std::vector<std::vector<Sample>>& samples,
+                const std::vector<double>& weights, std::size_t a, std::size_t b) const {
+    return judged(contrast_of(column(samples, a), column(samples, b), weights, out_.replicates),
+                  figure.figure.more_is_better, out_.replicates);
+  }
+
+  double weight_of(std::size_t workload) const {
+    if (options_.weights.empty()) return 1;
+    const std::string* best = nullptr;
+    for (const auto& [text, weight] : options_.weights)
+      if (out_.workloads[workload].id.find(text) != std::string::npos &&
+          (best == nullptr || text.size() > best->size()))
+        best = &text;
+    return best == nullptr ? 0 : options_.weights.at(*best);
+  }
+
+  void check_weights() const {
+    for (const auto& [text, weight] : options_.weights) {
+      if (!(weight >= 0) || !std::isfinite(weight))
+        throw std::invalid_argument("the weight of " + text + " is no number from 0 on");
+      if (std::ranges::none_of(out_.workloads,
+                               [&](const ComparedWorkload& w) { return w.id.find(text) != std::string::npos; }))
+        throw std::invalid_argument("no workload's id has \"" + text + "\", which has a weight");
+    }
+  }
+
+  void fill(FigureComparison& figure) {
+    const std::size_t reference = options_.reference, count = in_.size();
+    std::vector<std::vector<Sample>> samples;
+    std::vector<double> weights;
+    for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
+      std::vector<Sample> of_row;
+      for (std::size_t s = 0; s < count; ++s) of_row.push_back(sample_of(s, w, figure));
+      if (of_row[reference].logs.logs.empty()) continue;
+      ComparedRow& row = figure.rows.emplace_back();
+      row.workload = w;
+      row.weight = std::ranges::any_of(of_row, &Sample::unsupported) ? 0 : weight_of(w);
+      for (std::size_t s = 0; s < count; ++s) {
+        ComparedCell& cell = row.systems.emplace_back();
+        const Sample& sample = of_row[s];
+        cell.figure = sample.figure;
+        cell.record = out_.workloads[w].records[s];
+        if (s == reference && sample.verdict.empty()) {
+          cell.ratio.value = 1, cell.ratio.replicates = static_cast<int>(sample.logs.logs.size()),
+          cell.ratio.verdict = "reference";
+        } else if (!sample.verdict.empty()) {
+          cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
+        } else {
+          cell.ratio = judged(contrast_of(of_row[reference].logs, sample.logs, out_.replicates),
+                              figure.figure.more_is_better, out_.replicates);
+          out_.compared = true;
+        }
+      }
+      weights.push_back(row.weight);
+      samples.push_back(std::move(of_row));
+    }
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    figure.overall.resize(count);
+    if (!(sum > 0)) {
+      figure.overall_reason = figure.rows.empty()        ? reference_name() + " has this figure in no workload"
+                              : options_.weights.empty() ? "no workload is supported by all systems"
+                                                         : "no workload has a weight";
+      for (Ratio& ratio : figure.overall) ratio.verdict = "absent", ratio.reason = figure.overall_reason;
+      return;
+    }
+    for (std::size_t row = 0; row < weights.size(); ++row) figure.rows[row].weight = weights[row] /= sum;
+    std::vector<std::size_t> ranked;
+    for (std::size_t s = 0; s < count; ++s) {
+      const auto gap = std::ranges::find_if(
+          figure.rows, [&](const ComparedRow& row) { return row.weight > 0 && !row.systems[s].ratio.value; });
+      Ratio& ratio = figure.overall[s];
+      if (gap != figure.rows.end()) {
+        ratio.verdict = gap->systems[s].ratio.verdict;
+        ratio.reason = out_.workloads[gap->workload].id + ": " + gap->systems[s].ratio.reason;
+        continue;
+      }
+      ranked.push_back(s);
+      if (s == reference)
+        ratio = figure.rows[0].systems[s].ratio;
+      else
+        ratio = overall(figure, samples, weights, reference, s);
+    }
+    rank(figure, samples, weights, ranked);
+  }
+  std::string reference_name() const { return out_.systems[options_.reference].name; }
+
+  void rank(FigureComparison& figure, const std::vector<std::vector<Sample>>& samples,
+            const std::vector<double>& weights, const std::vector<std::size_t>& ranked) const {
+    for (const std::size_t s : ranked) {
+      RankedSystem one{s, 1, false, figure.overall[s].value};
+      for (const std::size_t other : ranked)
+        one.rank += other != s && overall(figure, samples, weights, s, other).verdict == "better";
+      figure.ranking.push_back(one);
+    }
+    const double sign = figure.figure.more_is_better ? -1 : 1;
+    std::ranges::stable_sort(
+        figure.ranking, {}, [&](const RankedSystem& one) { return std::pair(one.rank, sign * one.ratio.value_or(0)); });
+    for (RankedSystem& one : figure.ranking)
+      one.tied = std::ranges::count(figure.ranking, one.rank, &RankedSystem::rank) > 1;
+  }
+
+  void find_break_evens() {
+    for (std::size_t s = 0; s < in_.size(); ++s) {
+      if (s == options_.reference || !reference().price || !in_[s].price) continue;
+      for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
+        const RecordPair& pair = pairs_[s][0][w];
+        if (pair.system == nullptr || blocking(s, w, pair.reference->target ? "cost-to-target" : "cost") != nullptr)
+          continue;
+        WorkloadBreakEven one{w, s, {}};
+        one.inputs = break_evens(
+            {out_.systems[options_.reference].name, pair.reference, &*reference().price,
+             nodes_of(reference().runs[0], *pair.reference)},
+            {out_.systems[s].name, pair.system, &*in_[s].price, nodes_of(in_[s].runs[0], *pair.system)}, out_.currency);
+        if (!one.inputs.empty()) out_.break_even.push_back(std::move(one));
+      }
+    }
+  }
+
+  const std::vector<SystemInput>& in_;
+  const CompareOptions& options_;
+  Comparison out_;
+  std::string joule_scope_;
+  std::vector<std::vector<std::vector<RecordPair>>> pairs_;    // by system, run and workload
+  std::vector<std::vector<std::vector<RunRuleCheck>>> rules_;  // by system and run
+};
+
+}  // namespace
+
+const char* to_string(Replicates replicates) {
+  static constexpr const char* names[] = {"trials", "runs", "paired_runs"};
+  return names[static_cast<std::size_t>(replicates)];
+}
+
+Comparison compare(const std::vector<SystemInput>& systems, const CompareOptions& options) {
+  return Comparer(systems, options).compare();
+}
+
+}  // namespace tw

@@ -1,0 +1,192 @@
+#include "results/comparison_words.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/run_rules.hpp"
+#include "results/text.hpp"
+
+namespace tw {
+namespace words {
+namespace {
+
+constexpr double much = 2;  // from here on times say more than per cent
+
+std::string percent(double ratio) {
+  const double change = 100 * (ratio - 1);
+  return fmt::format("{:+.{}f}", change, std::abs(change) < 9.995 ? 2 : 1);
+}
+bool is_much(double ratio) { return ratio >= much || ratio <= 1 / much; }
+
+}  // namespace
+
+std::string change(double ratio) { return is_much(ratio) ? text::significant(ratio) + " x" : percent(ratio) + " %"; }
+
+std::string interval(const Ratio& ratio) {
+  if (!ratio.low || !ratio.high || !ratio.value) return {};
+  const bool is_times = is_much(*ratio.value);
+  const std::string low = is_times ? text::significant(*ratio.low) : percent(*ratio.low);
+  const std::string high = is_times ? text::significant(*ratio.high) : percent(*ratio.high);
+  return fmt::format(fmt::runtime(ratio.is_range ? "{} to {} {}" : "[{}, {}] {}"), low, high, is_times ? "x" : "%");
+}
+
+std::string unit(const FigureComparison& figure) {
+  return (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.unit;
+}
+
+const char* noun(Replicates replicates) {
+  return replicates == Replicates::trials ? "trials" : replicates == Replicates::runs ? "runs" : "blocks";
+}
+
+std::string open_points(const Ratio& ratio, Replicates replicates) {
+  const auto count = [&](int needed) {
+    return fmt::format("{}{} {} each", needed >= most_replicates ? "over " : "", needed, noun(replicates));
+  };
+  if (ratio.verdict == "no claim")
+    return ratio.reason + (ratio.needed && *ratio.needed > least_replicates
+                               ? fmt::format("; about {} would show a difference like this", count(*ratio.needed))
+                               : "");
+  if (ratio.verdict == "no difference shown") {
+    std::string text =
+        ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
+    if (ratio.needed) text += fmt::format("; about {} would decide", count(*ratio.needed));
+    return text + (ratio.reason.empty() ? "" : "; " + ratio.reason);
+  }
+  return ratio.reason;
+}
+
+std::string place(const Difference& difference, const Comparison& comparison) {
+  const std::size_t count = difference.workloads.size(), all = comparison.workloads.size();
+  if (count == 0) return {};
+  if (count == 1) return "in " + comparison.workloads[difference.workloads[0]].id;
+  return fmt::format("in {} of {} workloads", count, all);
+}
+
+std::string comparability(const Comparison& comparison) {
+  const auto blocking = std::ranges::count_if(comparison.differences, &Difference::blocking);
+  const auto noted = std::ssize(comparison.differences) - blocking;
+  const auto count = [](auto n) { return fmt::format("{} difference{}", n, n == 1 ? "" : "s"); };
+  if (blocking == 0) return noted == 0 ? "nothing differs" : "nothing blocks a claim; " + count(noted) + " noted";
+  return fmt::format("{} block{} a claim{}", count(blocking), blocking == 1 ? "s" : "",
+                     noted == 0 ? "" : fmt::format("; {} noted", noted));
+}
+
+std::string workloads(const Comparison& comparison) {
+  constexpr std::size_t most_named = 4;
+  std::vector<std::string> names;
+  for (const ComparedWorkload& one : comparison.workloads) names.push_back(one.id);
+  const std::size_t more = names.size() > most_named ? names.size() - most_named : 0;
+  names.resize(names.size() - more);
+  return fmt::format("workload{}: {}{}", comparison.workloads.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string dates(const Comparison& comparison) {
+  std::vector<std::string> parts;
+  for (const ComparedSystem& one : comparison.systems) {
+    const std::string first = one.started_at.empty() ? "" : one.started_at.front();
+    parts.push_back(
+        fmt::format("{} started {}{}", one.name, first.empty() ? "at a time that its report lacks" : first,
+                    one.started_at.size() > 1 ? fmt::format(" and {} times more", one.started_at.size() - 1) : ""));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::vector<std::string> rules_broken_in(std::span<const Report> runs) {
+  std::vector<std::string> names;
+  for (const Report& run : runs)
+    for (const RunRuleCheck& check : check_run_rules(run))
+      if (check.state == RunRuleState::broken && std::ranges::find(names, check.rule->id) == names.end())
+        names.push_back(check.rule->id);
+  return names;
+}
+
+std::string broken_rules(const std::vector<std::string>& broken) {
+  return fmt::format("Run rules broken: {}. Good for a look, not for publication", fmt::join(broken, ", "));
+}
+
+std::string run_rules(const ComparedSystem& system) {
+  return system.name + ": " +
+         (system.broken_rules.empty() ? "No run rule is broken that its report can show"
+                                      : broken_rules(system.broken_rules));
+}
+
+std::string split(const FigureComparison& figure, std::size_t system) {
+  std::size_t all = 0;
+  std::vector<std::pair<std::string, std::size_t>> counts;
+  for (const char* verdict : {"better", "worse", "no difference shown", "no claim", "not comparable", "absent"})
+    counts.emplace_back(verdict, 0);
+  for (const ComparedRow& row : figure.rows) {
+    if (!(row.weight > 0)) continue;
+    ++all;
+    for (auto& [verdict, count] : counts) count += row.systems[system].ratio.verdict == verdict;
+  }
+  if (all < 2) return {};
+  std::vector<std::string> parts;
+  for (const auto& [verdict, count] : counts)
+    if (count > 0) parts.push_back(fmt::format("{} in {}", verdict, count));
+  return fmt::format("{} of {} workloads", fmt::join(parts, ", "), all);
+}
+
+std::string means(const FigureComparison& figure, const Comparison& comparison) {
+  constexpr double far = 0.01;
+  std::vector<std::string> parts;
+  for (const ComparedRow& row : figure.rows) {
+    const std::optional<Estimate>& base = row.systems[comparison.reference].figure;
+    for (std::size_t s = 0; s < row.systems.size(); ++s) {
+      const ComparedCell& cell = row.systems[s];
+      if (s == comparison.reference || !base || !cell.figure || !cell.ratio.value || !(base->value > 0)) continue;
+      const double shown = cell.figure->value / base->value;
+      if (std::abs(shown / *cell.ratio.value - 1) > far)
+        parts.push_back(fmt::format("{} in {} {} by the means, {} by the ratio", comparison.systems[s].name,
+                                    comparison.workloads[row.workload].id, change(shown), change(*cell.ratio.value)));
+    }
+  }
+  constexpr std::size_t most_named = 3;
+  const std::size_t more = parts.size() > most_named ? parts.size() - most_named : 0;
+  parts.resize(parts.size() - more);
+  if (parts.empty()) return {};
+  return fmt::format("the figures shown are arithmetic means, ratios are of geometric ones: {}{}",
+                     fmt::join(parts, "; "), more > 0 ? fmt::format("; and {} more", more) : "");
+}
+
+std::string money(double amount, const std::string& currency) {
+  return (std::abs(amount) >= 1000 ? fmt::format("{:.0f}", amount) : text::significant(amount)) + " " + currency;
+}
+
+}  // namespace words
+
+std::vector<std::string> answer_of(const Comparison& comparison) {
+  std::vector<std::string> lines;
+  const std::string& reference = comparison.systems[comparison.reference].name;
+  for (const FigureComparison& figure : comparison.figures) {
+    const std::string note = figure.note.empty() ? "" : " (" + figure.note + ")";
+    for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
+      if (s == comparison.reference) continue;
+      const Ratio& ratio = figure.overall[s];
+      const std::string& name = comparison.systems[s].name;
+      const std::string open = words::open_points(ratio, comparison.replicates);
+      std::string line = figure.figure.name + note + ": ";
+      if (!ratio.value)
+        line +=
+            fmt::format("{} against {}: {}{}", name, reference, ratio.verdict, open.empty() ? "" : " (" + open + ")");
+      else if (ratio.verdict == "better" || ratio.verdict == "worse")
+        line += fmt::format("{} is {} than {}: {} {} {}", name, ratio.verdict, reference, words::change(*ratio.value),
+                            words::unit(figure), words::interval(ratio));
+      else if (ratio.verdict == "no claim")
+        line += fmt::format("no claim: {} ÷ {} ranges over {} ({})", name, reference, words::interval(ratio), open);
+      else
+        line += fmt::format("no difference shown between {} and {}: {} {} ({})", name, reference,
+                            words::change(*ratio.value), words::interval(ratio), open);
+      if (const std::string split = words::split(figure, s); !split.empty()) line += "; " + split;
+      lines.push_back(std::move(line));
+    }
+  }
+  if (lines.empty()) lines.emplace_back("nothing to compare: the reports have no figure in common");
+  return lines;
+}
+
+}  // namespace tw

@@ -1,0 +1,51 @@
+// The wording of a comparison, shared by its views. Plain text; whatever is from a report is printable already.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/comparison.hpp"
+
+namespace tw::words {
+
+/// "+12.3 %", "-4.0 %"; from twice and below half on "2.31 x"
+std::string change(double ratio);
+/// "[+10.1, +14.5] %", "[2.10, 2.53] x"; of a range "+10.1 to +14.5 %"; empty where there is none
+std::string interval(const Ratio& ratio);
+/// "samples/s", "package samples/J"
+std::string unit(const FigureComparison& figure);
+/// What a verdict leaves open, for people: "5 % would have shown; 43 trials each would decide". Empty where nothing.
+std::string open_points(const Ratio& ratio, Replicates replicates);
+/// "trials", "runs"
+const char* noun(Replicates replicates);
+/// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
+std::string place(const Difference& difference, const Comparison& comparison);
+/// How many differences block and are noted: "2 differences block a claim, 5 are noted"
+std::string comparability(const Comparison& comparison);
+/// "workloads: gpt2-tiny/bf16/np1, resnet-tiny/bf16/np1"; of many the first and how many more
+std::string workloads(const Comparison& comparison);
+/// When each system was measured: "A started 2026-11-22T12:07:30Z; B …"
+std::string dates(const Comparison& comparison);
+/// The names of the run rules that any of these breaks (results/run_rules.hpp).
+std::vector<std::string> rules_broken_in(std::span<const Report> runs);
+/// "Run rules broken: window, trials. Good for a look, not for publication"
+std::string broken_rules(const std::vector<std::string>& broken);
+/// The same of a system, or that none is shown to be broken: "A: Run rules broken: window. …"
+std::string run_rules(const ComparedSystem& system);
+/// In how many workloads a system has which verdict: "better in 1, worse in 1 of 2 workloads"; empty of one workload.
+std::string split(const FigureComparison& figure, std::size_t system);
+/// Where the figures that are shown, means of trials, lie more than 1 % off the ratio, which is of geometric means:
+/// which they are, and why. Empty where none does.
+std::string means(const FigureComparison& figure, const Comparison& comparison);
+/// "0.0412 EUR", "1234 EUR", "7.5e-05 EUR"
+std::string money(double amount, const std::string& currency);
+
+}  // namespace tw::words
+
+namespace tw {
+
+/// A line for each figure and system: what was shown, or why nothing is claimed.
+std::vector<std::string> answer_of(const Comparison& comparison);
+
+}  // namespace tw

@@ -1,0 +1,49 @@
+// How far one system is from another, in logarithms, and how sure that is. Internal to the comparison.
+//
+// Ratios of positive figures have differences of logarithms; what moves a machine moves its figures by shares, so that
+// these are the nearer to normal, and the interval of B ÷ A is the inverse of that of A ÷ B.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tw {
+
+/// Logarithms of one figure of one system, one for each replicate.
+struct LogSample {
+  std::vector<double> logs;
+  /// Half width, 95 %, that all of them have in common, as a share (the sensor's own, when a target was reached).
+  double common = 0;
+  bool drop_extremes =
+      false;  ///< from 10 replicates on best and worst are left out (DESIGN §8.2); not of runs to a target
+};
+
+struct Contrast {
+  double value = 0;            ///< mean of logs, of the one less that of the other
+  double variance = 0;         ///< of value, from the spread of the replicates
+  double freedom = 0;          ///< degrees of freedom of that; 0: one of the two has fewer than 2 replicates
+  double common = 0;           ///< of both, in quadrature
+  int replicates = 0;          ///< of the one that has fewer
+  double least = 0, most = 0;  ///< of single replicates: the range
+};
+
+/// b less a, of independent replicates: Welch 1947; from 10 on trimmed by one at each end, Yuen 1974.
+Contrast independent(const LogSample& a, const LogSample& b);
+/// Likewise, of replicates that took turns and share what moved the machine meanwhile: Student's t of the differences;
+/// from 10 on trimmed, Tukey and McLaughlin 1963. They have as many replicates each.
+Contrast paired(const LogSample& a, const LogSample& b);
+/// Weighted mean of contrasts whose replicates are independent, degrees of freedom after Satterthwaite 1946; what is
+/// common to the replicates of one may be common to all, and is added up. Weights add up to 1.
+Contrast weighted(std::span<const Contrast> contrasts, std::span<const double> weights);
+
+/// Half of the 95 % interval's width: Student's t × standard error, and in quadrature what the replicates have in
+/// common. Needs degrees of freedom.
+double half_width(const Contrast& contrast);
+/// The least difference (a share: 0.05) that shows in 8 of 10 comparisons of as many replicates and of this spread.
+double detectable_share(const Contrast& contrast);
+/// How many replicates a side let the difference seen show in 8 of 10 comparisons, `most` where it takes as many or
+/// more. Nullopt where no number does, since what the replicates have in common is too much.
+std::optional<int> replicates_needed(const Contrast& contrast, int most);
+
+}  // namespace tw

@@ -1,0 +1,171 @@
+// Builds the page from its data. What a report says becomes text nodes, never markup.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  let errors = 0;
+  const fault = () => { root.dataset.errors = String(++errors); };
+  addEventListener("error", fault);
+  document.addEventListener("securitypolicyviolation", fault);
+  root.dataset.errors = "0";
+
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const hasCharts = typeof Chart !== "undefined";
+  const signs = { good: "✓", bad: "✗", note: "!", quiet: "–" };
+  const live = [];  // what is drawn: {canvas, spec, say, chart}
+  let ids = 0;
+
+  function make(tag, props, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(props || {}))
+      if (value !== undefined && value !== "") name === "class" ? element.className = value : element.setAttribute(name, value);
+    for (const child of children) if (child !== undefined && child !== null) element.append(child);  // strings become text
+    return element;
+  }
+
+  // Names of points may break after a slash; units, which have one, may not.
+  function text(element, value) {
+    for (const word of String(value).split(/(\S+\/\S+\/\S+)/)) {
+      const parts = word.split("/");
+      if (parts.length < 3) { element.append(word); continue; }
+      parts.forEach((part, i) => {
+        if (i + 1 === parts.length) element.append(part);
+        else element.append(part + "/", document.createElement("wbr"));
+      });
+    }
+    return element;
+  }
+
+  // Words with their sign, so that colour is never all that says it.
+  function words(tag, value, more) {
+    const { text: said, look } = typeof value === "string" ? { text: value, look: "" } : value;
+    const element = make(tag, Object.assign({ class: look }, more));
+    if (signs[look] && said) element.append(make("span", { class: "sign", "aria-hidden": "true" }, signs[look]));
+    return text(element, said);
+  }
+
+  // Roles are said, since a table whose rows are stacked (a phone, paper) is none to a browser any more.
+  const most_columns_on_paper = 7;
+  function table(spec) {
+    const body = make("tbody", { role: "rowgroup" });
+    const isNumber = spec.head.map((_, c) => spec.rows.some(row => row[c] && row[c].look === "number"));
+    for (const row of spec.rows) {
+      const line = make("tr", { role: "row" });
+      row.forEach((cell, c) => {
+        const look = typeof cell === "string" ? "" : cell.look, inner = words("span", cell);
+        inner.className = "cell";
+        const one = make(c === 0 ? "th" : "td", { class: look, role: c === 0 ? "rowheader" : "cell", scope: c === 0 ? "row" : "",
+                                                  "data-head": spec.head[c] }, inner);
+        if (isNumber[c]) one.classList.add("number");
+        if (/\S{25}/.test(inner.textContent)) one.classList.add("long");
+        if (inner.textContent === "") one.classList.add("empty");
+        if (c > 0 && !isNumber[c] && inner.textContent.length > 40) one.classList.add("prose");
+        line.append(one);
+      });
+      body.append(line);
+    }
+    const head = make("tr", { role: "row" });
+    spec.head.forEach((name, c) => head.append(make("th", { scope: "col", role: "columnheader", class: isNumber[c] ? "number" : "" }, name)));
+    return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": spec.caption },
+                make("table", { role: "table", class: spec.head.length > most_columns_on_paper ? "wide" : "" },
+                     make("caption", {}, spec.caption), make("thead", { role: "rowgroup" }, head), body));
+  }
+  function tableBlock(spec) {
+    if (!spec.folded) return make("div", { class: "block" }, table(spec));
+    return make("div", { class: "block" }, make("details", {}, make("summary", {}, spec.caption + " (" + spec.rows.length + ")"), table(spec)));
+  }
+
+  function chartBlock(spec, level) {
+    const title = make("h" + level, { id: "chart-" + ++ids }, spec.title);
+    const figure = make("figure", { "aria-labelledby": title.id }, title);
+    if (spec.note) figure.append(make("p", { class: "chart-note" }, spec.note));
+    if (!hasCharts) {
+      figure.append(table(spec.table));
+      return figure;
+    }
+    const said = make("p", { class: "said", "aria-live": "polite" });
+    const what = spec.kind === "bars" || spec.kind === "stack" ? spec.categories.length + " bars"
+      : spec.sets.reduce((sum, set) => sum + (set.style ? 0 : set.data.length), 0) + " points";
+    const canvas = make("canvas", { role: "img", tabindex: "0",
+      "aria-label": spec.title + ": chart of " + what + ", " + [spec.x_title, spec.y_title].filter(Boolean).join(" and ") +
+                    ". Arrow keys go through them; the table below has the same figures." });
+    figure.append(make("div", { class: "plot" }, canvas), said,
+                  make("details", {}, make("summary", {}, "The same as a table"), table(Object.assign({}, spec.table, { caption: spec.title }))));
+    live.push({ canvas, spec, say: text => { said.textContent = text; }, chart: null });
+    return figure;
+  }
+
+  function choiceBlock(spec) {
+    const select = make("select", { id: "choice-" + ++ids });
+    spec.options.forEach((option, i) => select.append(make("option", { value: String(i) }, option.name)));
+    const place = make("div");
+    const show = () => {
+      for (let i = live.length - 1; i >= 0; --i)
+        if (place.contains(live[i].canvas)) { if (live[i].chart) live[i].chart.destroy(); live.splice(i, 1); }
+      place.replaceChildren(...spec.options[Number(select.value)].charts.map(chart => chartBlock(chart, 3)));
+      if (place.isConnected) redraw();
+    };
+    select.addEventListener("change", show);
+    const block = make("div", { class: "choice" }, make("p", {}, make("label", { for: select.id }, spec.label), select), place);
+    show();
+    return block;
+  }
+
+  function block(spec) {
+    if (spec.type === "table") return tableBlock(spec);
+    if (spec.type === "chart") return chartBlock(spec, 3);
+    if (spec.type === "choice") return choiceBlock(spec);
+    return make("div", { class: "block" }, words("p", spec));
+  }
+
+  function redraw() {
+    if (!hasCharts) return;
+    drawing.readInk();
+    for (const one of live) {
+      if (one.chart) one.chart.destroy();
+      one.chart = drawing.draw(one.canvas, one.spec, one.say);
+      one.canvas.dataset.drawn = String(drawing.drawn(one.chart));
+    }
+  }
+
+  function build() {
+    const page = document.getElementById("page");
+    const answer = make("div", { class: "answer" });
+    for (const line of data.answer) answer.append(words("p", line));
+    const caveats = make("ul", { class: "caveats" });
+    for (const line of data.caveats) caveats.append(words("li", line));
+    const cards = make("dl", { class: "cards" });
+    for (const card of data.cards)
+      cards.append(make("div", { class: "card" }, text(make("dt"), card.label), text(make("dd", { class: "value" }), card.value), text(make("dd", { class: "detail" }), card.detail)));
+    page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title),
+                     make("p", { class: "subtitle" }, data.subtitle)));
+    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, caveats, cards);
+    const nav = make("nav", { "aria-label": "Sections" }, links);
+    main.append(nav);
+    if (!hasCharts)
+      main.append(words("p", { look: "note", text: "This trainwatt was built without its chart library, so that the page has tables only." }));
+    for (const section of data.sections) {
+      links.append(make("li", {}, make("a", { href: "#" + section.id }, section.title)));
+      const heading = make("h2", { id: section.id + "-title" }, section.title);
+      const element = make("section", { id: section.id, "aria-labelledby": heading.id }, heading);
+      if (section.lead) element.append(make("p", { class: "lead" }, section.lead));
+      for (const one of section.blocks) element.append(block(one));
+      main.append(element);
+    }
+    page.append(main, make("footer", {}, make("p", {}, "Made by " + data.made_by + "."),
+                                 make("p", {}, "This page loads nothing and runs its own script only. Checked by: trainwatt validate report.json.")));
+  }
+
+  build();
+  if (hasCharts) {
+    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+    redraw();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    addEventListener("beforeprint", () => { root.classList.add("paper"); redraw(); for (const d of document.querySelectorAll("details")) d.open = true; });
+    addEventListener("afterprint", () => { root.classList.remove("paper"); redraw(); });
+  }
+  const speed = document.getElementById("speed");
+  root.dataset.records = String(data.records);
+  root.dataset.drawn = String(live.filter(one => speed.contains(one.canvas)).reduce((sum, one) => sum + Number(one.canvas.dataset.drawn), 0));
+  root.dataset.charts = String(live.length);
+  root.dataset.ready = "yes";
+})();

@@ -1,0 +1,231 @@
+// The first screen of one report: what was measured, on what, the answer, and what to keep in mind.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "results/choice.hpp"
+#include "results/comparison_words.hpp"
+#include "results/export_parts.hpp"
+#include "results/page.hpp"
+#include "results/report_io.hpp"
+#include "results/run_rules.hpp"
+#include "results/search.hpp"
+#include "results/stability.hpp"
+#include "results/text.hpp"
+
+namespace tw::page {
+namespace {
+
+using text::significant;
+
+std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
+/// "2 ranks of cpu: Intel(R) Xeon(R) …, on node1, node2"
+std::string machine_of(const Report& report) {
+  std::map<std::string, std::size_t> kinds;
+  for (const DeviceEntry& device : report.context.devices)
+    ++kinds[device.kind + (device.name.empty() ? "" : ": " + device.name)];
+  std::vector<std::string> parts;
+  for (const auto& [kind, n] : kinds) parts.push_back(count(n, "rank") + " on " + kind);
+  std::vector<std::string> hosts;
+  for (const HostInfo& host : report.context.hosts) hosts.push_back(host.name);
+  constexpr std::size_t shown = 4;
+  const std::size_t more = hosts.size() > shown ? hosts.size() - shown : 0;
+  hosts.resize(hosts.size() - more);
+  std::string words = fmt::format("{}", fmt::join(parts, ", "));
+  if (!hosts.empty())
+    words += (words.empty() ? "" : "; ") + std::string(hosts.size() == 1 ? "host " : "hosts ") +
+             fmt::format("{}{}", fmt::join(hosts, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+  return words;
+}
+
+bool counts(const Place& place) { return place.record->verdict.status == "valid"; }
+
+/// The best valid record of a group by a figure, and how many others its interval does not tell from it.
+struct Best {
+  const Place* place = nullptr;
+  Estimate figure;
+  std::size_t alike = 0, held_against = 0;
+};
+template <class Of>
+Best best_of(const Group& group, bool more_is_better, Of of) {
+  Best best;
+  for (const Place& place : group.places) {
+    const std::optional<Estimate> e = counts(place) ? of(*place.record) : std::nullopt;
+    if (!e || !std::isfinite(e->value)) continue;
+    ++best.held_against;
+    if (best.place == nullptr || (more_is_better ? e->value > best.figure.value : e->value < best.figure.value))
+      best.place = &place, best.figure = *e;
+  }
+  for (const Place& place : group.places) {
+    const std::optional<Estimate> e = counts(place) && &place != best.place ? of(*place.record) : std::nullopt;
+    if (!e) continue;
+    const bool told_apart = e->low && e->high && best.figure.low && best.figure.high &&
+                            (*e->low > *best.figure.high || *e->high < *best.figure.low);
+    if (!told_apart) ++best.alike;
+  }
+  return best;
+}
+std::string alike_words(const Best& best) {
+  if (best.held_against < 2) return "";
+  if (best.alike == 0) return "; no other point's interval reaches it";
+  return fmt::format("; intervals do not tell it from {} of the other {}", best.alike, best.held_against - 1);
+}
+
+/// The widest scope whose joules tell of all valid points, and which any has. Where the joules that are there do not
+/// tell, the page says so in the answer's place.
+std::string energy_scope(Page& page, const Group& group) {
+  std::string scope = scope_with_joules(group, scopes_that_tell(group));
+  if (scope.empty() && !scope_with_joules(group, {"node", "device", "package"}).empty())
+    page.answer.emplace_back(fmt::format("{}: no answer on energy: {}.", group.name, why_none_tells(group)), "note");
+  return scope;
+}
+
+void add_group(Page& page, const Group& group) {
+  const bool to_target = group.places.front().record->target.has_value();
+  if (to_target) {
+    const Best best = best_of(
+        group, false, [](const Record& r) { return r.summary.to_target ? r.summary.to_target->time_s : std::nullopt; });
+    if (best.place == nullptr) return;
+    page.answer.emplace_back(fmt::format("{}: reached in {} by {}{}.", group.name, figure_in_seconds(best.figure),
+                                         best.place->name, alike_words(best)));
+    page.cards.push_back({"Time to target, " + group.name, text::duration(best.figure.value), best.place->name});
+    const std::string scope = energy_scope(page, group);
+    if (scope.empty()) return;
+    const Best least = best_of(group, false, [&](const Record& r) { return target_joules(r, scope); });
+    if (least.place == nullptr) return;
+    page.answer.emplace_back(fmt::format("Least {} energy to the target: {}, {}{}.", scope, least.place->name,
+                                         figure(least.figure, "J"), alike_words(least)));
+    page.cards.push_back({fmt::format("Least {} energy to the target, {}", scope, group.name),
+                          text::si(least.figure.value, "J"), least.place->name});
+    return;
+  }
+  const Best fastest = best_of(group, true, [](const Record& r) { return r.summary.samples_per_s; });
+  if (fastest.place == nullptr) return;
+  page.answer.emplace_back(fmt::format("{} trains fastest as {}: {}{}.", group.name, fastest.place->name,
+                                       figure(fastest.figure, "samples/s"), alike_words(fastest)));
+  page.cards.push_back({"Fastest, " + group.name, text::si(fastest.figure.value, "samples/s"), fastest.place->name});
+  const std::string scope = energy_scope(page, group);
+  if (scope.empty()) return;
+  const Best leanest = best_of(group, false, [&](const Record& r) { return sample_joules(r, scope); });
+  if (leanest.place == nullptr) return;
+  page.answer.emplace_back(fmt::format("Least {} energy a sample: {}, {}{}.", scope, leanest.place->name,
+                                       figure(leanest.figure, "J/sample"), alike_words(leanest)));
+  page.cards.push_back({"Least " + scope + " energy, " + group.name, significant(leanest.figure.value) + " J/sample",
+                        leanest.place->name});
+}
+
+void add_search(Page& page, const Report& report) {
+  if (!report.search) return;
+  // In the words of `trainwatt show`, a line each.
+  TableStyle style;
+  style.width = 100000;
+  std::string all = search_text(report, style);
+  for (std::size_t at = 0, end; at < all.size(); at = end + 1) {
+    end = std::min(all.find('\n', at), all.size());
+    std::string line = all.substr(at, end - at);
+    line.erase(0, line.find_first_not_of(' '));
+    if (!line.empty()) page.answer.emplace_back("Search: " + line + (line.ends_with('.') ? "" : "."));
+  }
+}
+
+void add_caveats(Page& page, const HtmlSystem& system) {
+  const Report& report = system.report;
+  const auto caveat = [&](std::string words, const char* look) { page.caveats.emplace_back(std::move(words), look); };
+  if (!system.faults.empty())
+    caveat(fmt::format("Do not rely on this report: trainwatt validate finds {} wrong in it, first {}.",
+                       count(system.faults.size(), "thing"), system.faults.front()),
+           "bad");
+  if (report.program.name.empty()) caveat("An unfinished run: context and plan are not in its records.", "bad");
+  for (const std::string& warning : report.context.warnings)
+    if (warning.starts_with("interrupted")) caveat(warning, "bad");
+  std::map<std::string, std::size_t> not_counted;
+  for (const Record& record : report.records)
+    if (record.verdict.status != "valid") ++not_counted[record.verdict.status];
+  for (const auto& [status, n] : not_counted)
+    caveat(fmt::format("{} {} {}.", count(n, "point"), n == 1 ? "is" : "are", status),
+           status == "unsupported" ? "note" : "bad");
+  if (const std::size_t missing = missing_points(report).size(); missing > 0)
+    caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
+  if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
+    caveat(words::broken_rules(broken) + ".", "bad");
+  const bool ran = std::ranges::any_of(report.records, has_run);
+  const bool joules = std::ranges::any_of(report.records, [](const Record& r) {
+    return std::ranges::any_of(r.summary.energy_j, [](const auto& one) { return one.second.has_value(); });
+  });
+  if (ran && !joules) caveat("No energy: " + why_no_joules({system}) + ".", "note");
+  if (const std::string drifted = run_drift(report.records); !drifted.empty()) caveat(drifted + ".", "note");
+}
+
+}  // namespace
+
+void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
+  const Report& report = systems.front().report;
+  const std::size_t valid = static_cast<std::size_t>(
+      std::ranges::count_if(report.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+  std::string hosts = report.context.hosts.empty() ? "" : report.context.hosts.front().name;
+  if (report.context.hosts.size() > 1) hosts += fmt::format(" and {} more", report.context.hosts.size() - 1);
+  page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;
+  if (!hosts.empty()) page.title += " on " + hosts;
+  std::vector<std::string> facts = {machine_of(report)};
+  if (!report.context.started_at.empty()) facts.push_back("started " + report.context.started_at);
+  if (!report.plan.canonical_json.empty())
+    facts.push_back("plan " + sha256_hex(report.plan.canonical_json).substr(0, 12));
+  std::erase(facts, "");
+  page.subtitle = fmt::format("{}", fmt::join(facts, "; "));
+  page.cards.push_back({"Points that count", fmt::format("{} of {}", valid, report.records.size()),
+                        valid == report.records.size() ? "none is left out" : "see Verdicts"});
+  const std::vector<RunRuleCheck> rules = check_run_rules(report);
+  const auto number = [&](RunRuleState state) { return std::ranges::count(rules, state, &RunRuleCheck::state); };
+  const std::vector<Group> groups = workloads(systems);
+  constexpr std::size_t most_groups = 4;  // on the first screen; all are in the tables
+  for (std::size_t g = 0; g < groups.size() && g < most_groups; ++g) add_group(page, groups[g]);
+  if (groups.size() > most_groups)
+    page.answer.emplace_back(fmt::format("And {} more, under Points.", count(groups.size() - most_groups, "workload")));
+  add_search(page, report);
+  if (report.records.empty())
+    page.answer.emplace_back("No points were run.", "bad");
+  else if (page.answer.empty())
+    page.answer.emplace_back("No point of this report counts: there is no figure to rely on.", "bad");
+  page.cards.push_back({"Run rules",
+                        fmt::format("{} kept, {} broken", number(RunRuleState::kept), number(RunRuleState::broken)),
+                        fmt::format("{} not checkable, {} do not apply", number(RunRuleState::not_checkable),
+                                    number(RunRuleState::not_applicable))});
+  add_caveats(page, systems.front());
+}
+
+Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
+  Page page;
+  page.kind = comparison == nullptr ? "report" : "comparison";
+  for (const HtmlSystem& system : systems) page.records += system.report.records.size();
+  if (comparison == nullptr)
+    add_answer(page, systems);
+  else
+    add_comparison(page, *comparison);
+  for (const HtmlSystem& system : systems)
+    if (system.runs > 1)
+      page.caveats.emplace_back(
+          fmt::format("{} has {}: ratios rest on all of them, charts and tables of points show the first.", system.name,
+                      count(system.runs, "run")),
+          "note");
+  page.sections.push_back(pareto_section(systems));
+  page.sections.push_back(cost_section(systems, comparison));
+  page.sections.push_back(speed_section(systems));
+  page.sections.push_back(energy_section(systems));
+  page.sections.push_back(scaling_section(systems));
+  page.sections.push_back(phases_section(systems));
+  page.sections.push_back(learning_section(systems));
+  page.sections.push_back(telemetry_section(systems));
+  page.sections.push_back(points_section(systems));
+  page.sections.push_back(ledger_section(systems));
+  page.sections.push_back(verdicts_section(systems));
+  page.sections.push_back(rules_section(systems));
+  page.sections.push_back(provenance_section(systems));
+  return page;
+}
+
+}  // namespace tw::page

@@ -1,0 +1,191 @@
+// The first screen and the sections of a comparison (results/comparison.hpp), before those of its reports.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "results/comparison_words.hpp"
+#include "results/page.hpp"
+#include "results/text.hpp"
+
+namespace tw::page {
+namespace {
+
+using text::si;
+using text::significant;
+
+/// With a capital.
+std::string capitalised(std::string words) {
+  if (!words.empty() && words[0] >= 'a' && words[0] <= 'z') words[0] = static_cast<char>(words[0] - 'a' + 'A');
+  return words;
+}
+/// "[1.20, 1.26]"; of too few replicates "(1.1 to 1.3, worst to best)"; empty where there is neither.
+std::string interval_words(const Ratio& ratio) {
+  if (!ratio.low || !ratio.high) return "";
+  const std::string low = significant(*ratio.low, 4), high = significant(*ratio.high, 4);
+  return ratio.is_range ? fmt::format("({} to {}, worst to best)", low, high) : fmt::format("[{}, {}]", low, high);
+}
+/// "1.23 [1.20, 1.26]"; of too few replicates "1.23 (1.1 to 1.3 from worst to best)".
+std::string ratio_words(const Ratio& ratio) {
+  if (!ratio.value) return ratio.verdict.empty() ? "absent" : ratio.verdict;
+  const std::string interval = interval_words(ratio);
+  return significant(*ratio.value, 4) + (interval.empty() ? "" : " " + interval);
+}
+Words verdict_words(const Ratio& ratio) {
+  const std::string look = ratio.verdict == "better"           ? "good"
+                           : ratio.verdict == "worse"          ? "bad"
+                           : ratio.verdict == "not comparable" ? "bad"
+                           : ratio.verdict == "no claim"       ? "note"
+                                                               : "quiet";
+  return {ratio.verdict + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
+}
+std::string needed_words(const Ratio& ratio) {
+  if (!ratio.needed) return "";
+  return fmt::format("{}{}", *ratio.needed, *ratio.needed >= most_replicates ? " or more" : "");
+}
+std::string title_of(const FigureComparison& figure) {
+  return (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.name;
+}
+
+Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) {
+  const std::string& reference = comparison.systems[comparison.reference].name;
+  Chart chart;
+  chart.kind = "bars", chart.from_zero = false, chart.logarithmic = true;
+  chart.title = title_of(figure) + ": ratio to " + reference;
+  chart.note =
+      std::string(figure.figure.more_is_better ? "Above 1 is better. " : "Below 1 is better. ") +
+      "The whisker is the 95 % interval, or where nothing is claimed the range from worst to best. Twice and half "
+      "lie equally far from 1.";
+  chart.x_title = "ratio", chart.line = 1, chart.line_label = reference;
+  chart.table = {
+      chart.title,
+      {"Workload", "System", figure.figure.unit, "Ratio", "Verdict", "Least difference shown", "Trials needed"},
+      {},
+      false};
+  DataSet set{"ratio", 0, "", {}};
+  const auto add = [&](const std::string& workload, std::size_t s, const std::string& value, const Ratio& ratio) {
+    const std::string& system = comparison.systems[s].name;
+    chart.table.rows.push_back({workload,
+                                system,
+                                {value, "number"},
+                                {ratio_words(ratio), "number"},
+                                verdict_words(ratio),
+                                {ratio.detectable ? significant(100 * *ratio.detectable, 2) + " %" : "", "number"},
+                                {needed_words(ratio), "number"}});
+    if (s == comparison.reference) return;
+    chart.categories.push_back((comparison.systems.size() > 2 ? system + ": " : "") + workload);
+    Datum datum{ratio.value.value_or(1),
+                static_cast<double>(s),
+                ratio.low,
+                ratio.high,
+                fmt::format("{}, {}: {}, {}", workload, system, ratio_words(ratio), ratio.verdict),
+                ratio.verdict,
+                ratio.value && !ratio.is_range && ratio.verdict != "not comparable"};
+    set.data.push_back(std::move(datum));
+  };
+  for (const ComparedRow& row : figure.rows)
+    for (std::size_t s = 0; s < row.systems.size(); ++s)
+      add(comparison.workloads[row.workload].id, s, row.systems[s].figure ? si(row.systems[s].figure->value) : "",
+          row.systems[s].ratio);
+  if (figure.overall_reason.empty() && figure.rows.size() > 1)
+    for (std::size_t s = 0; s < figure.overall.size(); ++s) add("overall", s, "", figure.overall[s]);
+  chart.sets.push_back(std::move(set));
+  return chart;
+}
+
+Section comparability(const Comparison& comparison) {
+  Section section{"comparability",
+                  "May they be compared?",
+                  "Each difference to " + comparison.systems[comparison.reference].name + ".",
+                  {}};
+  Table table{"Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"}, {}, false};
+  for (const Difference& d : comparison.differences)
+    table.rows.push_back({d.what, d.blocking ? Words{"blocking", "bad"} : Words{"noted", "note"},
+                          d.workloads.empty() ? "everywhere" : words::place(d, comparison), d.reference_value,
+                          comparison.systems[d.system].name, d.system_value, d.why});
+  if (table.rows.empty())
+    section.blocks.emplace_back(Words("No difference that matters was found in what was run and how.", "good"));
+  else
+    section.blocks.emplace_back(std::move(table));
+  return section;
+}
+
+Section ratios(const Comparison& comparison) {
+  Section section{"ratios", "Which is better, and by how much", "", {}};
+  for (const FigureComparison& figure : comparison.figures) {
+    if (figure.rows.empty()) continue;
+    section.blocks.emplace_back(ratio_chart(comparison, figure));
+    if (const std::string note = words::means(figure, comparison); !note.empty())
+      section.blocks.emplace_back(Words(capitalised(note) + ".", "note"));
+    if (!figure.overall_reason.empty())
+      section.blocks.emplace_back(Words("No overall ratio: " + figure.overall_reason, "quiet"));
+    if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
+      Table ranking{"Ranking by " + title_of(figure), {"Rank", "System", "Ratio to the reference"}, {}, false};
+      for (const RankedSystem& one : figure.ranking)
+        ranking.rows.push_back({fmt::format("{}{}", one.rank, one.tied ? " (tied)" : ""),
+                                comparison.systems[one.system].name,
+                                {one.ratio ? significant(*one.ratio, 4) : "", "number"}});
+      section.blocks.emplace_back(std::move(ranking));
+    }
+  }
+  if (section.blocks.empty())
+    section.blocks.emplace_back(Words("No figure stands in the reference and in another system.", "note"));
+  return section;
+}
+
+}  // namespace
+
+void add_comparison(Page& page, const Comparison& comparison) {
+  std::vector<std::string> names;
+  for (const ComparedSystem& system : comparison.systems) names.push_back(system.name);
+  const std::string& reference = names[comparison.reference];
+  if (names.size() == 2)
+    page.title = names[1 - comparison.reference] + " against " + reference;
+  else
+    page.title = fmt::format("{} against {}",
+                             fmt::join(
+                                 [&] {
+                                   std::vector<std::string> others = names;
+                                   others.erase(others.begin() + static_cast<std::ptrdiff_t>(comparison.reference));
+                                   return others;
+                                 }(),
+                                 ", "),
+                             reference);
+  std::vector<std::string> machines;
+  for (const ComparedSystem& system : comparison.systems)
+    machines.push_back(
+        fmt::format("{}: {}{}{}", system.name, system.hosts, system.devices.empty() ? "" : ", ", system.devices));
+  page.subtitle = fmt::format("{}. {}. {}.", fmt::join(machines, "; "), capitalised(words::workloads(comparison)),
+                              words::dates(comparison));
+  for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
+  for (const FigureComparison& figure : comparison.figures)
+    for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
+      if (s == comparison.reference || page.cards.size() >= 6) continue;
+      const Ratio* ratio = s < figure.overall.size() && figure.overall_reason.empty() ? &figure.overall[s] : nullptr;
+      if (ratio == nullptr || !ratio->value) continue;
+      page.cards.push_back({title_of(figure) + ", " + names[s], significant(*ratio->value, 4) + " x",
+                            ratio->verdict + " " + interval_words(*ratio)});
+    }
+  const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
+  const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
+  page.cards.push_back(
+      {"Comparable", blocking == 0 ? "yes" : "in part, or not", fmt::format("{} blocking, {} noted", blocking, noted)});
+  for (const Difference& d : comparison.differences)
+    if (d.blocking)
+      page.caveats.emplace_back(fmt::format("{}: {} of {}, {} of {}. {}", d.what, d.reference_value, reference,
+                                            d.system_value, names[d.system], d.why),
+                                "bad");
+  for (const ComparedSystem& system : comparison.systems)
+    page.caveats.emplace_back(words::run_rules(system) + ".", system.broken_rules.empty() ? "good" : "bad");
+  if (!comparison.replicates_note.empty())
+    page.caveats.emplace_back(capitalised(comparison.replicates_note) + ".", "note");
+  for (const ComparedSystem& system : comparison.systems)
+    if (system.valid < system.records)
+      page.caveats.emplace_back(fmt::format("{} of {} points of {} do not count.", system.records - system.valid,
+                                            system.records, system.name),
+                                "note");
+  page.sections.push_back(ratios(comparison));
+  page.sections.push_back(comparability(comparison));
+}
+
+}  // namespace tw::page

@@ -1,0 +1,235 @@
+// Points of a report: the table, bars with intervals.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "results/columns.hpp"
+#include "results/export_parts.hpp"
+#include "results/page.hpp"
+#include "results/point_table.hpp"
+#include "results/scopes.hpp"
+#include "results/text.hpp"
+
+namespace tw::page {
+
+using text::si;
+using text::significant;
+
+namespace {
+
+/// Labels begin as ids. What they have in common up to a slash is said once.
+void shorten(const std::vector<HtmlSystem>& systems, Group& group) {
+  std::string common = group.places.front().label;
+  for (const Place& place : group.places) {
+    const auto end = std::ranges::mismatch(common, place.label).in1;
+    common.erase(end, common.end());
+  }
+  const bool all_same = std::ranges::all_of(group.places, [&](const Place& place) { return place.label == common; });
+  if (!all_same || systems.size() == 1)
+    common.resize(common.rfind('/') == std::string::npos ? 0 : common.rfind('/') + 1);
+  if (group.places.size() < 2) common.clear();
+  for (Place& place : group.places) {
+    place.label.erase(0, common.size());
+    if (systems.size() > 1) place.label = systems[place.system].name + (place.label.empty() ? "" : ": ") + place.label;
+  }
+  if (!common.empty()) group.note = all_same ? "All are " + common + "." : "All names begin with " + common;
+}
+
+}  // namespace
+
+std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
+  std::vector<Group> groups;
+  std::vector<std::string> hashes;
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    const std::vector<std::string> ids = unique_ids(systems[s].report.records);
+    for (std::size_t r = 0; r < systems[s].report.records.size(); ++r) {
+      const Record& record = systems[s].report.records[r];
+      auto found = std::ranges::find(hashes, record.workload.hash);
+      if (found == hashes.end()) {
+        hashes.push_back(record.workload.hash);
+        const Workload& w = record.workload;
+        groups.push_back(
+            {w.model + (w.layers ? fmt::format(" cut to {} layer{}", *w.layers, *w.layers == 1 ? "" : "s") : "") +
+                 (w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "") +
+                 (record.target ? ", to the target of " + record.target->task : ""),
+             {},
+             {}});
+        found = hashes.end() - 1;
+      }
+      groups[static_cast<std::size_t>(found - hashes.begin())].places.push_back(
+          {s, &record, systems.size() > 1 ? systems[s].name + ": " + ids[r] : ids[r], ids[r]});
+    }
+  }
+  for (Group& group : groups) shorten(systems, group);
+  return groups;
+}
+
+std::string figure(const Estimate& e, const std::string& unit) {
+  std::string words = si(e.value, unit);
+  if (e.low && e.high) words += " [" + si(*e.low) + ", " + si(*e.high) + "]";
+  return words;
+}
+std::string figure_in_seconds(const Estimate& e) {
+  std::string words = text::duration(e.value);
+  if (e.low && e.high) words += " [" + text::duration(*e.low) + ", " + text::duration(*e.high) + "]";
+  return words;
+}
+
+Words status_words(const Record& record) {
+  const std::string& status = record.verdict.status;
+  if (status == "valid") return {status, record.verdict.flags.empty() ? "good" : "note"};
+  return {status, status == "unsupported" ? "quiet" : "bad"};
+}
+
+std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
+  std::vector<std::string> reasons;
+  for (const HtmlSystem& system : systems)
+    for (const Record& record : system.report.records)
+      if (const std::string& why = record.summary.energy_reason;
+          has_run(record) && !why.empty() && std::ranges::find(reasons, why) == reasons.end())
+        reasons.push_back(why);
+  return reasons.empty() ? "no point has joules" : fmt::format("{}", fmt::join(reasons, "; "));
+}
+
+namespace {
+
+std::string interval_words(const std::optional<double>& low, const std::optional<double>& high,
+                           const std::string& unit) {
+  return low && high ? si(*low) + " to " + si(*high, unit) : "none";
+}
+
+/// A lying bar for each record; where it has no figure, its status in the bar's place.
+Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std::string& title,
+           const std::string& unit, const std::function<std::optional<Estimate>(const Record&)>& of) {
+  Chart chart;
+  chart.kind = "bars", chart.title = title, chart.x_title = unit, chart.note = group.note;
+  chart.table = {title, {"Point", unit, "95 % interval", "Verdict"}, {}, true};
+  chart.sets.push_back({systems.size() > 1 ? "" : unit, 0, "", {}});
+  for (const Place& place : group.places) {
+    const Record& record = *place.record;
+    const std::optional<Estimate> e = of(record);
+    Datum datum;
+    datum.counts = record.verdict.status == "valid";
+    datum.y = static_cast<double>(place.system);
+    std::string said = has_run(record) ? "no figure" : record.verdict.status;
+    if (e) {
+      datum.x = e->value, datum.low = e->low, datum.high = e->high;
+      said = figure(*e, unit) + (datum.counts ? "" : ", does not count: " + record.verdict.status);
+      if (!datum.counts) datum.mark = record.verdict.status;
+    } else {
+      datum.mark = said, datum.counts = false;
+    }
+    datum.text = place.name + ": " + said;
+    chart.categories.push_back(place.label);
+    chart.table.rows.push_back({place.name, e ? Words{si(e->value, unit), "number"} : Words{said, "quiet"},
+                                e ? Words{interval_words(e->low, e->high, unit), "number"} : Words{""},
+                                status_words(record)});
+    chart.sets[0].data.push_back(std::move(datum));
+  }
+  return chart;
+}
+
+}  // namespace
+
+std::optional<Estimate> sample_joules(const Record& record, const std::string& scope) {
+  const auto found = record.summary.samples_per_j.find(scope);
+  if (found == record.summary.samples_per_j.end() || !found->second || !(found->second->value > 0)) return std::nullopt;
+  return joules_per_sample(*found->second);
+}
+std::optional<Estimate> target_joules(const Record& record, const std::string& scope) {
+  if (!record.summary.to_target) return std::nullopt;
+  const auto found = record.summary.to_target->energy_j.find(scope);
+  return found == record.summary.to_target->energy_j.end() ? std::nullopt : found->second;
+}
+
+std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes) {
+  for (const std::string& scope : scopes)
+    for (const Place& place : group.places)
+      if (place.record->verdict.status == "valid" &&
+          (sample_joules(*place.record, scope) || target_joules(*place.record, scope)))
+        return scope;
+  return "";
+}
+
+std::vector<std::string> scopes_that_tell(const Group& group) {
+  std::vector<const Record*> valid;
+  for (const Place& place : group.places)
+    if (place.record->verdict.status == "valid") valid.push_back(place.record);
+  return telling_scopes(valid);
+}
+
+std::string why_none_tells(const Group& group) {
+  std::set<std::string> devices, set;
+  for (const Place& place : group.places) {
+    if (place.record->verdict.status != "valid") continue;
+    devices.insert(place.record->workload.device);
+    for (const auto& [name, setting] : place.record->setting)
+      if (setting.requested) set.insert(name);
+  }
+  return fmt::format("trained on {}{}, of which joules of {} leave out a part; those of {} would tell",
+                     fmt::join(devices, " and "), set.empty() ? "" : fmt::format(" with {} set", fmt::join(set, ", ")),
+                     scope_with_joules(group, {"node", "device", "package"}),
+                     fmt::join(scopes_that_tell(group), " or "));
+}
+
+Section points_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"points", "Points", "In brackets: 95 % intervals over trials; below 3 trials there are none.", {}};
+  for (const HtmlSystem& system : systems) {
+    const std::vector<Record>& records = system.report.records;
+    const std::vector<std::string> ids = unique_ids(records);
+    const std::vector<Column> columns = number_columns(records, Intervals::in_cell, {});
+    Table table{systems.size() > 1 ? system.name : "All points", {"Point", "Verdict"}, {}, systems.size() > 1};
+    for (const Column& column : columns) table.head.push_back(column.title);
+    table.head.emplace_back("Flags, and why it does not count");
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      std::vector<Words> row = {ids[i], status_words(records[i])};
+      for (const Column& column : columns) row.emplace_back(column.cells[i], "number");
+      std::vector<std::string> why = records[i].verdict.flags;
+      why.insert(why.end(), records[i].verdict.reasons.begin(), records[i].verdict.reasons.end());
+      row.emplace_back(fmt::format("{}", fmt::join(why, "; ")));
+      table.rows.push_back(std::move(row));
+    }
+    if (records.empty())
+      section.blocks.emplace_back(
+          Words("No points were run" + (systems.size() > 1 ? " by " + system.name : "") + ".", "quiet"));
+    else
+      section.blocks.emplace_back(std::move(table));
+  }
+  return section;
+}
+
+Section speed_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"speed", "Throughput", "A bar for each point; the whisker is its 95 % interval over trials.", {}};
+  for (const Group& group : workloads(systems))
+    section.blocks.emplace_back(
+        bars(systems, group, group.name, "samples/s", [](const Record& r) { return r.summary.samples_per_s; }));
+  if (section.blocks.empty()) section.blocks.emplace_back(Words("No points were run.", "quiet"));
+  return section;
+}
+
+Section energy_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"energy", "Energy", "Joules of one scope stand in one chart, never two. Less is better.", {}};
+  for (const Group& group : workloads(systems)) {
+    std::vector<Record> records;
+    for (const Place& place : group.places) records.push_back(*place.record);
+    for (const std::string& scope : scopes_of(records)) {
+      const auto draw = [&](const char* what, const char* unit, auto of) {
+        const auto bound = [&](const Record& r) { return of(r, scope); };
+        if (std::ranges::none_of(records, [&](const Record& r) { return bound(r).has_value(); })) return;
+        Chart chart = bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, bound);
+        if (const auto tell = scopes_that_tell(group); std::ranges::find(tell, scope) == tell.end())
+          chart.note = "These joules leave out a part of what the points draw: none is better by them. " + chart.note;
+        section.blocks.emplace_back(std::move(chart));
+      };
+      draw("of a sample", "J/sample", sample_joules);
+      draw("to the target", "J", target_joules);
+    }
+  }
+  if (section.blocks.empty())
+    section.blocks.emplace_back(Words("Joules are absent, never 0: " + why_no_joules(systems) + ".", "note"));
+  return section;
+}
+
+}  // namespace tw::page

@@ -1,0 +1,20 @@
+// A JSON text held against a draft-07 schema.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tw {
+
+struct SchemaViolation {
+  std::string pointer;  ///< JSON pointer of the value that does not fit; empty: the document
+  std::string what;     ///< as the library says it
+};
+
+/// The innermost violations: what fails deep inside is not reported once more at each level above it. Both texts are JSON.
+std::vector<SchemaViolation> schema_violations(const std::string& document, const std::string& schema);
+
+/// The same, a line each: "/records/0/id: …". Comments are allowed in the document.
+std::vector<std::string> schema_faults(const std::string& document, const std::string& schema);
+
+}  // namespace tw

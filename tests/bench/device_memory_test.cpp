@@ -1,0 +1,111 @@
+// A device whose memory is full: the point has failed, with the size that was needed, and the next one runs.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "bench/train/run_point.hpp"
+#include "models/compute/error.hpp"
+#include "models/compute/reference/reference.hpp"
+#include "tests/comm/support.hpp"
+
+namespace tw {
+namespace {
+
+class SmallDevice : public reference::ReferenceDevice {
+ public:
+  explicit SmallDevice(std::size_t bytes) : ReferenceDevice(1), bytes_(bytes) {}
+  void* allocate(std::size_t bytes) override {
+    if (allocated_bytes() + bytes > bytes_)
+      throw Error(Failure::environment, "small: cannot allocate " + std::to_string(bytes) + " bytes");
+    return ReferenceDevice::allocate(bytes);
+  }
+
+ private:
+  std::size_t bytes_;
+};
+
+/// Whose one update fails, as an operator may that takes its workspace when it first runs.
+class FailingDevice : public reference::ReferenceDevice {
+ public:
+  FailingDevice() : ReferenceDevice(1) {}
+  int updates_before = 0;
+  Failure failure = Failure::environment;
+
+ protected:
+  void do_adamw(Stream& stream, const AdamW& args) override {
+    if (updates_before-- == 0) throw Error(failure, "failing: no");
+    ReferenceDevice::do_adamw(stream, args);
+  }
+};
+
+TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
+  Job& job = test_job();
+  if (job.size() > 1) GTEST_SKIP() << "of several ranks the others are in a collective";
+  Request request;
+  request.axes.emplace_back().model = {"gpt2-tiny"};
+  request.axes.front().micro_batch = {1};
+  request.axes.front().seq_len = {8};
+  request.measurement = {.trials = 1, .warmup_steps = 1, .steps = 1, .ceiling_seconds = 0};
+  const RunPlan plan = make_plan(request, job.size(), "reference");
+  FailingDevice device;
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  Progress progress(false, 2, 0);
+  RunContext context{job, device, plan, energy, progress, 25, "none asked for", {}};
+  for (const Failure failure : {Failure::environment, Failure::internal}) {
+    device.failure = failure;
+    for (const int step : {0, 1, 2}) {  // in the warm-up, in the window, where operators are timed
+      device.updates_before = step;
+      const Record failed = run_point(context, plan.points[0]);
+      EXPECT_EQ(failed.verdict.status, "failed") << step;
+      ASSERT_EQ(failed.verdict.reasons.size(), 1u);
+      const std::string& why = failed.verdict.reasons[0];
+      EXPECT_EQ(why.rfind("failing: no", 0), 0u) << why;
+      EXPECT_EQ(why.find(" (the point needs ") != std::string::npos, failure == Failure::environment) << why;
+      EXPECT_TRUE(failed.trials.empty());
+      EXPECT_FALSE(failed.execution);
+      EXPECT_FALSE(device.profiling());
+      EXPECT_EQ(device.allocated_bytes(), 0u);
+    }
+  }
+  const Record runs = run_point(context, plan.points[0]);
+  EXPECT_EQ(runs.trials.size(), 1u);
+  EXPECT_TRUE(runs.execution);
+}
+
+TEST(DeviceMemory, APointThatIsRefusedItHasFailedAndTheNextOneRuns) {
+  Job& job = test_job();
+  Request request;
+  request.axes.emplace_back().model = {"gpt2-tiny"};
+  request.axes.front().micro_batch = {1, 64};
+  request.axes.front().seq_len = {8};
+  request.measurement = {.trials = 1, .warmup_steps = 1, .steps = 1, .ceiling_seconds = 0};
+  const RunPlan plan = make_plan(request, job.size(), "reference");
+  const Point &small = plan.points[plan.points[0].micro_batch == 1 ? 0 : 1],
+              &large = plan.points[plan.points[0].micro_batch == 1 ? 1 : 0];
+  const std::size_t enough =
+      plan_memory({.network = small.network, .micro_batch = 4, .seq_len = 8, .optimizer = {}}, 1).total();
+  SmallDevice device(enough);
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  Progress progress(false, 2, 0);
+  RunContext context{job, device, plan, energy, progress, 25, "none asked for", {}};
+  const Record refused = run_point(context, large);
+  EXPECT_EQ(refused.verdict.status, "failed");
+  ASSERT_EQ(refused.verdict.reasons.size(), 1u);
+  for (const char* words : {"small: cannot allocate ", " bytes (the point needs ", " GiB: ", " activations"})
+    EXPECT_NE(refused.verdict.reasons[0].find(words), std::string::npos)
+        << words << " in " << refused.verdict.reasons[0];
+  EXPECT_FALSE(refused.execution);
+  EXPECT_TRUE(refused.trials.empty());
+  EXPECT_EQ(device.allocated_bytes(), 0u) << "what it had got is free again";
+  const Record runs = run_point(context, small);
+  EXPECT_EQ(runs.trials.size(), 1u) << runs.verdict.reasons.size();
+  EXPECT_GT(runs.summary.peak_device_memory_bytes_per_rank.value_or(0), 0u);
+  EXPECT_LE(runs.summary.peak_device_memory_bytes_per_rank.value_or(0), enough);
+  ASSERT_TRUE(runs.execution);
+  EXPECT_EQ(runs.execution->step_mode, "eager");
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,235 @@
+// What the cuda device asks of cuDNN, on a stand-in that runs graphs on the host. That the numbers are right is what
+// the tests of all devices say, which this program runs too.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "models/compute/cuda/context.hpp"
+#include "models/compute/cuda/cuda_device.hpp"
+#include "models/compute/error.hpp"
+#include "tests/support/cudnn/stand_in.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/simt/runtime.hpp"
+
+namespace tw::test {
+namespace {
+
+constexpr ConvolutionShape wide = {2, 6, 5, 16, 8, 3, 1, 1, DType::bf16};
+constexpr AttentionShape fused = {2, 9, 2, 16, true, DType::bf16};
+
+class DnnPlans : public testing::Test {
+ protected:
+  void SetUp() override {
+    cudnn::state() = {};
+    simt::gpu() = {};
+    open();
+  }
+  void TearDown() override {
+    cudnn::state() = {};
+    simt::gpu() = {};
+  }
+  void open(bool deterministic = true) {
+    DeviceOptions options;
+    options.deterministic = deterministic;
+    device_ = make_cuda_device(options);
+  }
+  /// What plan() says when it throws.
+  template <class Shape>
+  std::string refusal(const Shape& shape) {
+    try {
+      device_->plan(shape);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.failure(), Failure::unsupported);
+      return error.what();
+    }
+    return "no refusal";
+  }
+  static bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(DnnPlans, TheLibraryIsNamed) {
+  const std::vector<std::string> libraries = device_->info().libraries;
+  EXPECT_EQ(std::count(libraries.begin(), libraries.end(), "cuDNN 9.19.0"), 1);
+}
+
+TEST_F(DnnPlans, EnginesThatRoundOrVaryAreNotTaken) {
+  const std::string half = device_->plan(wide)->description();
+  EXPECT_FALSE(has(half, "engine 3")) << half;  // not deterministic
+  EXPECT_FALSE(has(half, "engine 4")) << half;  // rounds its inputs
+  ConvolutionShape s = wide;
+  s.dtype = DType::float32;
+  const std::string full = device_->plan(s)->description();
+  EXPECT_FALSE(has(full, "tensor cores")) << full;
+  EXPECT_TRUE(has(full, "engine 6")) << full;
+  cudnn::state().proposals = {{5, {0}}};
+  EXPECT_TRUE(has(refusal(ConvolutionShape{1, 4, 4, 8, 8, 1, 1, 0}), "engine 5 rounds float32 for tensor cores"));
+  s.math = Math::tf32;
+  EXPECT_TRUE(has(device_->plan(s)->description(), "engine 5, tensor cores"));
+}
+
+TEST_F(DnnPlans, AnEngineThatFailsLeavesTheNext) {
+  cudnn::state().proposals = {{7, {0}, true, 5001}, {8, {0}, false, 0, std::int64_t{1} << 40}, {9, {0}, true}};
+  const std::string description = device_->plan(wide)->description();
+  EXPECT_TRUE(has(description, "forward engine 9, tensor cores, compiled at run time")) << description;
+  cudnn::state().proposals.pop_back();
+  open();
+  const std::string text = refusal(wide);
+  EXPECT_TRUE(has(text, "engine 7 fails: ")) << text;
+  EXPECT_TRUE(has(text, "made-up refusal")) << text;
+  EXPECT_TRUE(has(text, "engine 8 wants 1099511627776 bytes of workspace")) << text;
+}
+
+TEST_F(DnnPlans, GradientsOfWeightsAreNeverRoundedTo16Bits) {
+  ConvolutionShape s = wide;
+  EXPECT_TRUE(has(device_->plan(s)->description(), "added in float32"));
+  s.in_channels = 3;
+  EXPECT_TRUE(has(device_->plan(s)->description(), "widened to float32"));
+  s.dtype = DType::float32;
+  EXPECT_FALSE(has(device_->plan(s)->description(), "float32"));
+}
+
+TEST_F(DnnPlans, OneShapeIsMeasuredOnce) {
+  const auto first = device_->plan(wide);
+  const int questions = cudnn::state().questions;
+  const std::size_t runs = cudnn::state().runs.size();
+  EXPECT_GT(runs, 0u);
+  const auto second = device_->plan(wide);
+  EXPECT_EQ(cudnn::state().questions, questions);
+  EXPECT_EQ(cudnn::state().runs.size(), runs);
+  EXPECT_EQ(first->description(), second->description());
+  ConvolutionShape other = wide;
+  other.stride = 2;
+  device_->plan(other);
+  EXPECT_GT(cudnn::state().questions, questions);
+}
+
+TEST_F(DnnPlans, UntimedTheFirstIsTaken) {
+  device_ = make_cuda_device({.time_algorithms = false});
+  cudnn::state().proposals = {{12, {0}}, {11, {0}}, {10, {0}}};
+  EXPECT_TRUE(has(device_->plan(wide)->description(), "forward engine 12"));
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "forward engine 12"));
+  EXPECT_TRUE(cudnn::state().runs.empty());
+}
+
+TEST_F(DnnPlans, MeasuringLeavesNoMemoryBehind) {
+  device_->plan(wide);
+  EXPECT_EQ(device_->allocated_bytes(), device_->arena_bytes());
+}
+
+TEST_F(DnnPlans, WithoutMemoryToMeasureTheFirstIsTaken) {
+  simt::gpu().memory_bytes = std::size_t{2} << 20;
+  ConvolutionShape s = {64, 32, 32, 16, 16, 1, 1, 0, DType::bf16};  // 2 MiB in, 2 MiB out
+  s.batch = 72;
+  cudnn::state().proposals = {{12, {0}}, {11, {0}}, {10, {0}}};
+  const std::string description = device_->plan(s)->description();
+  EXPECT_TRUE(has(description, "forward engine 12")) << description;
+  EXPECT_TRUE(cudnn::state().runs.empty());
+}
+
+TEST_F(DnnPlans, ThePassesAloneAreThoseOfThePlan) {
+  const auto stream = device_->create_stream();
+  const Dims x{2, 6, 5, 16}, w{8, 3, 3, 16}, y{2, 6, 5, 8};
+  const Buffer xs(*device_, 2 * 6 * 5 * 16 * 2), ws(*device_, 8 * 9 * 16 * 4), ys(*device_, 2 * 6 * 5 * 8 * 2);
+  device_->fill(*stream, {{xs.data(), wide.dtype, x}, 0.5f});
+  device_->fill(*stream, {{ws.data(), wide.dtype, w}, 2.0f});
+  for (const Op pass : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}) {
+    const std::vector<LibraryProduct> products = device_->library_products(wide, pass);
+    ASSERT_EQ(products.size(), 1u);
+    EXPECT_EQ(products[0].bytes[0], xs.bytes());
+    EXPECT_EQ(products[0].bytes[1], pass == Op::convolution_backward_weights ? ws.bytes() : ws.bytes() / 2);
+    EXPECT_EQ(products[0].bytes[2], ys.bytes());
+    EXPECT_TRUE(has(products[0].implementation, "cuDNN: forward engine"));
+    products[0].run(*stream, xs.data(), ws.data(), ys.data());
+  }
+  // In the middle of the image 9 · 16 products of 0.5 · 2 make y; y's gradient, which is y, makes the others from it.
+  EXPECT_EQ(to_float(static_cast<const bf16*>(ys.data())[(1 * 5 + 1) * 8]), 144.0f);
+  EXPECT_EQ(to_float(static_cast<const bf16*>(xs.data())[(2 * 5 + 2) * 16]), 9 * 8 * 2 * 144.0f);
+  EXPECT_GT(static_cast<const float*>(ws.data())[0], 0.0f);
+}
+
+TEST_F(DnnPlans, TheStreamIsTheCallers) {
+  const auto stream = device_->create_stream();
+  const auto plan = device_->plan(fused);
+  const Buffer qkv(*device_, 9 * 2 * 3 * 2 * 16 * 2), out(*device_, 9 * 2 * 2 * 16 * 2), sums(*device_, 2 * 2 * 9 * 4);
+  device_->fill(*stream, {{qkv.data(), fused.dtype, {2, 9, 3, 2, 16}}, 0.5f});
+  plan->forward(*stream, {.qkv = {qkv.data(), fused.dtype, {2, 9, 3, 2, 16}},
+                          .out = {out.data(), fused.dtype, {2, 9, 2, 16}},
+                          .log_sum_exp = {sums.data(), DType::float32, {2, 2, 9}}});
+  EXPECT_EQ(cudnn::state().runs.back().stream, stream->native());
+  EXPECT_EQ(cudnn::state().runs.back().operations, 14u);
+}
+
+TEST_F(DnnPlans, AttentionIsFusedWhereTheLibraryHasIt) {
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused"));
+  struct Refused {
+    AttentionShape shape;
+    const char* reason;
+  };
+  for (const Refused& one : {Refused{{2, 9, 2, 16, true, DType::float32}, "takes bf16 and fp16, not float32"},
+                             Refused{{2, 9, 2, 12, true, DType::bf16}, "a head_dim that 8 divides, not 12"},
+                             Refused{{2, 1, 2, 16, true, DType::bf16}, "no backward for one position"}}) {
+    const std::string description = device_->plan(one.shape)->description();
+    EXPECT_TRUE(has(description, one.reason)) << description;
+  }
+  simt::gpu().architecture = 100;
+  open();
+  EXPECT_TRUE(
+      has(device_->plan(fused)->description(), "deterministic attention is for sm_80 to sm_90, this is sm_100"));
+  open(false);
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused")) << "any order is there on later ones";
+  simt::gpu().architecture = 90;
+  cudnn::state().version = 90800;
+  open();
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN 9.8.0 is too old"));
+}
+
+TEST_F(DnnPlans, WithoutAHandleThereIsAReason) {
+  cudnn::state().create_status = 1001;
+  EXPECT_TRUE(has(refusal(wide), "cudnnCreate"));
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "cudnnCreate"));
+}
+
+TEST_F(DnnPlans, EnginesThatAddInAnyOrderAreForDevicesThatMay) {
+  cudnn::state().proposals = {{3, {0, 4}}};  // one engine, and it is not deterministic
+  EXPECT_TRUE(has(refusal(wide), "is not deterministic")) << refusal(wide);
+  EXPECT_FALSE(has(device_->plan(fused)->description(), "cuDNN, fused"));
+  open(false);
+  EXPECT_TRUE(has(device_->plan(wide)->description(), "engine 3"));
+  EXPECT_TRUE(has(device_->plan(fused)->description(), "cuDNN, fused"));
+}
+
+TEST_F(DnnPlans, AttentionThatAddsInAnyOrderGivesTheSame) {
+  const auto run = [](bool deterministic) -> test::Case {
+    return [deterministic](Lab& lab) {
+      std::unique_ptr<cuda::Context> context;
+      std::unique_ptr<AttentionPlan> plan;
+      if (lab.device.info().kind == DeviceKind::cuda) {
+        std::string why;
+        context = std::make_unique<cuda::Context>(lab.device, 0, true, deterministic);
+        plan = make_dnn_attention(*context, fused, &why);
+        ASSERT_TRUE(plan) << why;
+      } else {
+        plan = lab.device.plan(fused);
+      }
+      const Dims packed{2, 9, 3, 2, 16}, out{2, 9, 2, 16}, rows{2, 2, 9};
+      const Tensor qkv = lab.in(fused.dtype, packed, normal(packed.count(), 1));
+      const Tensor y = lab.out("out", fused.dtype, out, 1), sums = lab.out("log_sum_exp", DType::float32, rows, 0);
+      plan->forward(*lab.stream, {.qkv = qkv, .out = y, .log_sum_exp = sums});
+      plan->backward(*lab.stream, {.d_out = lab.in(fused.dtype, out, normal(out.count(), 2)),
+                                   .qkv = qkv,
+                                   .out = y,
+                                   .log_sum_exp = sums,
+                                   .d_qkv = lab.out("d_qkv", fused.dtype, packed)});
+    };
+  };
+  cudnn::state().proposals = {{5, {0}}};
+  for (const bool deterministic : {true, false}) {
+    compare(*device_, Op::attention_backward, fused.dtype, run(deterministic));
+    EXPECT_EQ(cudnn::state().runs.back().operations, deterministic ? 21u : 22u);
+  }
+}
+
+}  // namespace
+}  // namespace tw::test

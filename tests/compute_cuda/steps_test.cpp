@@ -1,0 +1,50 @@
+// Whole training steps on the cuda device, call by call: they repeat bit by bit and follow the reference's. On a GPU,
+// and without one on stand-ins for its libraries.
+#include <gtest/gtest.h>
+
+#include "models/compute/cuda/cuda_device.hpp"
+#include "tests/models/support.hpp"
+#include "tests/support/require_gpu.hpp"
+
+namespace tw::test {
+namespace {
+
+class Steps : public testing::TestWithParam<Precision> {
+ protected:
+  void SetUp() override {
+    if (count_cuda_devices() == 0) TW_SKIP_WITHOUT_GPU("no CUDA device: " + why_no_cuda_device());
+    DeviceOptions options;
+    options.time_algorithms = false;  // the same ones for every trainer
+    device_ = make_cuda_device(options);
+  }
+  /// Of a loss and a gradient's norm, relative: what float32, or bf16's 8 bits, make of these few small layers.
+  double limit() const { return GetParam() == Precision::float32 ? 1e-4 : 3e-2; }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(Steps, RepeatAndFollowTheReference) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(true)}) {
+    SCOPED_TRACE(network.name);
+    TrainerConfig config = micro_config(network, GetParam());
+    config.accumulate = 2;
+    config.graphs = false;
+    const auto oracle = reference_device();
+    Trainer trainer(*device_, config), again(*device_, config), expected(*oracle, config);
+    for (int step = 0; step < 3; ++step) {
+      const StepResult got = trainer.step({}), repeated = again.step({}), want = expected.step({});
+      EXPECT_EQ(got.loss, repeated.loss) << step;
+      EXPECT_EQ(got.gradient_norm, repeated.gradient_norm) << step;
+      EXPECT_NEAR(got.loss, want.loss, limit() * want.loss) << step;
+      EXPECT_NEAR(got.gradient_norm, want.gradient_norm, limit() * want.gradient_norm) << step;
+    }
+    const double loss = expected.evaluate(1).loss;
+    EXPECT_NEAR(trainer.evaluate(1).loss, loss, limit() * loss);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Steps, testing::Values(Precision::float32, Precision::bf16),
+                         [](const auto& one) { return std::string(to_string(one.param)); });
+
+}  // namespace
+}  // namespace tw::test

@@ -1,0 +1,181 @@
+"""Two real reports of tiny runs held against each other, with prices and rules; and what is no report."""
+import copy
+import csv
+import io
+import json
+import unittest
+
+from support import Case, run, tool
+
+USAGE, NOTHING = 2, 4
+PRICES = {"currency": "EUR", "electricity_per_kwh": 0.3, "pue": 1.2, "carbon_g_per_kwh": 400,
+          "systems": {"one": {"rent_per_month": 100, "electricity_included": True}, "two": {"capex": 9000, "life_years": 5}}}
+
+
+class Compare(Case):
+    """Made once: one and two threads, five trials of a few steps."""
+    @classmethod
+    def setUpClass(cls):
+        cls.texts = None
+
+    def setUp(self):
+        super().setUp()
+        if Compare.texts is None:
+            Compare.texts = []
+            for threads in (1, 2):
+                out = self.folder / f"threads-{threads}"
+                self.assert_ran(run("--model", "gpt2-tiny,resnet-tiny", "--micro-batch", 2, "--steps", 3, "--trials", 5, "--warmup", 1,
+                                    "--threads", threads, "--out", out))
+                Compare.texts.append((out / "report.json").read_text())
+        self.a, self.b = self.folder / "a.json", self.folder / "b.json"
+        self.a.write_text(Compare.texts[0])
+        self.b.write_text(Compare.texts[1])
+
+    def refused(self, code, words, *args):
+        process = tool(*args)
+        self.assert_ran(process, code)
+        ours = [line for line in process.stderr.splitlines() if line.startswith("trainwatt: ")]
+        self.assertEqual(len(ours), 1, process.stderr)
+        for word in words:
+            self.assertIn(str(word), ours[0])
+
+    def write(self, name, value):
+        path = self.folder / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    def test_two_reports(self):
+        process = tool("compare", self.a, self.b, "--width", 80)
+        self.assert_ran(process)
+        for word in ("Answer", "Comparable: nothing blocks", "threads of a rank", "throughput", "b ", "ranking"):
+            self.assertIn(word, process.stdout)
+        self.assertNotIn("\033", process.stdout)
+        compared = json.loads(tool("compare", self.a, self.b, "--json").stdout)
+        throughput = next(f for f in compared["figures"] if f["figure"] == "throughput")
+        self.assertEqual(len(throughput["workloads"]), 2)
+        for row in throughput["workloads"]:
+            a, b = row["systems"]
+            self.assertEqual(a["verdict"], "reference")
+            self.assertIn(b["verdict"], ("better", "worse", "no difference shown"))
+            self.assertTrue(b["is_interval"])
+            self.assertLessEqual(b["low"], b["ratio"])
+            self.assertLessEqual(b["ratio"], b["high"])
+        self.assertEqual(compared["reference"], "a")
+        window = next(d for d in compared["differences"] if d["what"] == "run rule window")
+        self.assertFalse(window["blocking"])
+        self.assertIn("steps_given", window["reference_value"])
+        self.assertFalse([d for d in compared["differences"] if d["what"] in ("flag short", "flag steps_given")], "said by the rule")
+        rows = list(csv.DictReader(io.StringIO(tool("compare", self.a, self.b, "--csv").stdout)))
+        self.assertEqual(len(rows), 3 * 2)
+        markdown = tool("compare", self.a, self.b, "--markdown").stdout
+        self.assertTrue(markdown.startswith("# Comparison against a"))
+
+    def test_names_figures_weights_and_the_reference(self):
+        process = tool("compare", f"old={self.a}", f"new={self.b}", "--reference", "new", "--figure", "throughput", "--weights", "gpt2=3,resnet=1", "--json")
+        self.assert_ran(process)
+        compared = json.loads(process.stdout)
+        self.assertEqual(compared["reference"], "new")
+        self.assertEqual([f["figure"] for f in compared["figures"]], ["throughput"])
+        self.assertEqual(sorted(row["weight"] for row in compared["figures"][0]["workloads"]), [0.25, 0.75])
+
+    def test_another_batch_is_not_compared(self):
+        report = json.loads(self.b.read_text())
+        for record in report["records"]:
+            record["workload"]["global_batch"] *= 2
+        self.b.write_text(json.dumps(report))
+        process = tool("compare", self.a, self.b)
+        self.assert_ran(process, NOTHING)
+        self.assertIn("global batch", process.stdout)
+        self.assertIn("validation", process.stdout, "the figures do not follow from the samples any more")
+        self.assertIn("nothing could be compared", process.stderr)
+
+    def test_rules(self):
+        loose = {"rules": [{"name": "speed", "kind": "variance", "figure": "throughput", "most_below": 0.99}, {"name": "whole", "kind": "failure"}]}
+        process = tool("compare", self.a, self.a, "--baseline", self.write("loose.json", loose))
+        self.assert_ran(process)
+        self.assertIn("0 violated", process.stdout)
+        strict = {"rules": [{"name": "impossible", "kind": "value", "figure": "throughput", "at_least": 1e12}]}
+        process = tool("compare", self.a, self.b, "--baseline", self.write("strict.json", strict))
+        self.assert_ran(process, 1)
+        self.assertIn('rule "impossible" is violated by b in gpt2-tiny', process.stderr)
+        nowhere = {"rules": [{"name": "elsewhere", "kind": "value", "figure": "throughput", "at_least": 1, "points": ["bert"]}]}
+        process = tool("compare", self.a, self.b, "--baseline", self.write("nowhere.json", nowhere))
+        self.assert_ran(process, NOTHING)
+        self.assertIn("elsewhere", process.stderr)
+        self.refused(USAGE, ["code.json", "/rules/0/kind"], "compare", self.a, self.b, "--baseline",
+                     self.write("code.json", {"rules": [{"name": "x", "kind": "lambda x: x > 0"}]}))
+
+    def test_prices(self):
+        prices = self.write("prices.json", PRICES)
+        of = ("--price-of", "a=one", "--price-of", "b=two")
+        process = tool("compare", self.a, self.b, "--prices", prices, *of)
+        self.assert_ran(process)
+        for word in ("Prices of a", "Prices of b", "100 EUR a node and month, electricity included", "basis of cost"):
+            self.assertIn(word, process.stdout)
+        self.refused(USAGE, ["prices.json", "no row is that of a", "--price-of a="], "compare", self.a, self.b, "--prices", prices)
+        self.refused(USAGE, ["three", "one, two"], "compare", self.a, self.b, "--prices", prices, "--price-of", "a=three", "--price-of", "b=two")
+        self.refused(USAGE, ["c=one", "a, b"], "compare", self.a, self.b, "--prices", prices, "--price-of", "c=one")
+        self.refused(USAGE, ["--prices"], "compare", self.a, self.b, "--figure", "cost")
+        cost = tool("cost", self.a, "--prices", prices, "--price-of", "one", "--json")
+        self.assert_ran(cost)
+        costs = json.loads(cost.stdout)
+        self.assertAlmostEqual(costs["records"][0]["cost_per"]["hour"]["total"]["value"], 100 / 730, 9)
+        self.assertEqual(costs["records"][0]["basis"], "complete")
+        text = tool("cost", self.a, "--prices", prices, "--price-of", "two").stdout
+        self.assertIn("at least", text)
+
+    def test_a_facility_meter_gives_the_pue(self):
+        prices = self.write("prices.json", {"currency": "EUR", "systems": {"one": {"rent_per_month": 100}}})
+        facility = self.write("facility.csv", "time,watts\n2020-01-01T00:00:00Z,1300\n2100-01-01T00:00:00Z,1300\n")
+        it = self.write("it.csv", "time,watts\n2020-01-01T00:00:00Z,1000\n2100-01-01T00:00:00Z,1000\n")
+        report = json.loads(self.a.read_text())
+        report["context"]["started_at"], report["context"]["finished_at"] = "2026-03-01T10:00:00Z", "2026-03-01T10:10:00Z"
+        self.a.write_text(json.dumps(report))
+        process = tool("cost", self.a, "--prices", prices, "--facility-csv", facility, "--it-csv", it, "--json")
+        self.assert_ran(process)
+        price = json.loads(process.stdout)["price"]
+        self.assertAlmostEqual(price["pue"], 1.3, 9)
+        self.assertIn("measured: 1300 W", price["pue_source"])
+        self.refused(USAGE, ["PUE below 1"], "cost", self.a, "--prices", prices, "--facility-csv", it, "--it-csv", facility)
+        self.refused(USAGE, ["--it-csv"], "cost", self.a, "--prices", prices, "--facility-csv", facility)
+        short = self.write("short.csv", "time,watts\n2026-03-01T10:05:00Z,1300\n2026-03-01T10:06:00Z,1300\n")
+        self.refused(USAGE, ["short.csv", "begins"], "cost", self.a, "--prices", prices, "--facility-csv", short, "--it-csv", it)
+
+    def test_what_is_no_report(self):
+        truncated = self.write("truncated.json", Compare.texts[0][:500])
+        other = self.write("other.json", {"hello": 1})
+        lines = self.write("records.jsonl", "".join(json.dumps(record) + "\n" for record in json.loads(Compare.texts[0])["records"]))
+        report = json.loads(Compare.texts[0])
+        missing = copy.deepcopy(report)
+        del missing["records"][0]["workload"]["hash"]
+        wrong = copy.deepcopy(report)
+        wrong["records"][0]["trials"] = "many"
+        empty = copy.deepcopy(report)
+        empty["records"] = []
+        for path, words in ((self.folder / "none.json", ["none.json", "No such file"]), (truncated, ["truncated.json", "not JSON"]),
+                            (other, ["other.json", "schema_version"]), (lines, ["records.jsonl", "unfinished run"]),
+                            (self.write("missing.json", missing), ["missing.json", "hash"]),
+                            (self.write("wrong.json", wrong), ["wrong.json", "trials"])):
+            with self.subTest(path=path.name):
+                self.refused(USAGE, words, "compare", path, self.b)
+                self.refused(USAGE, words, "compare", self.b, path)
+        self.refused(USAGE, ["no point"], "compare", self.write("empty.json", empty), self.b)
+        process = tool("compare", self.b, self.folder / "empty.json")
+        self.assert_ran(process, NOTHING)
+        self.refused(USAGE, ["two reports"], "compare", self.a)
+        self.refused(USAGE, ["zzzzzz", "known"], "compare", self.a, self.b, "--figure", "zzzzzz,speed")
+        self.refused(USAGE, ["--reference x", "a, b"], "compare", self.a, self.b, "--reference", "x")
+
+    def test_control_characters_do_not_reach_the_terminal(self):
+        report = json.loads(self.b.read_text())
+        report["context"]["hosts"][0]["cpu"] = "\u001b[31mred\u202e"
+        report["records"][0]["id"] = "\u001b]0;title\u0007"
+        self.b.write_text(json.dumps(report))
+        for form in ((), ("--json",), ("--markdown",), ("--csv",)):
+            process = tool("compare", self.a, self.b, *form)
+            self.assertNotIn("\u001b", process.stdout + process.stderr)
+            self.assertNotIn("\u202e", process.stdout + process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,206 @@
+"""What `validate` faults no other subcommand takes for granted; and flags cannot be taken out of a report."""
+import copy
+import hashlib
+import json
+import unittest
+
+from kit_test import FOLDER, packed, unpacked
+from support import Case, run, tool
+
+NOTHING = 4
+
+
+def scaled(factor):
+    def change(report):
+        for record in report["records"]:
+            summary = record["summary"]
+            summary["model_flops_per_sample"] *= factor
+            for key in ("value", "low", "high"):
+                summary["flops_per_s"][key] *= factor
+            if summary["of_ceiling"]:
+                summary["of_ceiling"] *= factor
+    return change
+
+
+def faster(report):
+    report["records"][0]["summary"]["samples_per_s"]["value"] *= 2
+
+
+def other_network(report):
+    for record in report["records"]:
+        record["workload"]["parameters"] += 1
+
+
+def other_plan(report):
+    report["plan"]["sha256"] = "0" * 64
+
+
+def flag_of_nothing(report):
+    report["records"][0]["verdict"]["flags"].append("throttled")
+
+
+class Forged(Case):
+    report_text = None
+
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.folder / "run"
+        self.assert_ran(run("--model", "gpt2-tiny", "--seq-len", 16, "--micro-batch", 2, "--steps", 3, "--trials", 5, "--warmup", 1, "--threads", 1,
+                            "--out", self.run_folder))
+        self.good = self.run_folder / "report.json"
+        self.reference = self.folder / "reference.json"
+        report = json.loads(self.good.read_text())
+        report["program"]["git_commit"] = "0" * 12
+        report["context"]["launch"] = "another"
+        for record in report["records"]:
+            record["launch"] = "another"
+        self.reference.write_text(json.dumps(report))
+        self.assert_ran(tool("validate", self.reference))
+        self.prices = self.folder / "prices.json"
+        self.prices.write_text(json.dumps({"currency": "EUR", "systems": {"a": {"rent_per_month": 1, "electricity_included": True}}}))
+
+    def readers(self, path, name):
+        """Each subcommand's process but `validate` and `compare`."""
+        yield "html", tool("html", path, "-o", self.folder / f"{name}.html")
+        yield "export", tool("export", path, "--to", "csv", "-o", self.folder / name)
+        yield "cost", tool("cost", path, "--prices", self.prices)
+        yield "show", tool("show", path)
+
+    def assert_found_by_all(self, path, name, words):
+        process = tool("validate", path)
+        self.assert_ran(process, 1)
+        self.assertIn(words, process.stderr)
+        compared = tool("compare", self.reference, path)
+        self.assert_ran(compared, NOTHING)
+        self.assertIn("validation", compared.stdout)
+        difference = next(d for d in json.loads(tool("compare", self.reference, path, "--json").stdout)["differences"] if d["what"] == "validation")
+        self.assertTrue(difference["blocking"])
+        self.assertIn(words, difference["system_value"])
+        for reader, process in self.readers(path, name):
+            with self.subTest(reader=reader):
+                self.assert_ran(process)
+                self.assertIn(f"warning: {difference['system_value'].split(' and ')[0]}"[:60], process.stderr)
+
+    def test_reports(self):
+        for change, words in ((scaled(1.2), "/summary/model_flops_per_sample: is"), (faster, "/records/0/summary/samples_per_s/value"),
+                              (other_network, "/workload/hash: is not"), (other_plan, "/plan/sha256"), (flag_of_nothing, "/records/0/verdict")):
+            with self.subTest(change=words):
+                report = json.loads(self.good.read_text())
+                change(report)
+                path = self.folder / "forged.json"
+                path.write_text(json.dumps(report))
+                self.assert_found_by_all(path, f"f{words.replace('/', '-')[:20]}", words)
+
+    def test_bundles_whose_files_contradict_each_other(self):
+        offer, forged = self.folder / "offer.tar.zst", self.folder / "forged.tar.zst"
+        self.assert_ran(tool("bundle", self.run_folder, "-o", offer))
+        self.assert_ran(tool("compare", self.reference, offer))
+        files = unpacked(offer)
+
+        def number(text):
+            record = json.loads(text.splitlines()[0])
+            record["trials"][0]["step_time_s"][0] *= 0.5
+            return json.dumps(record).encode() + b"\n"
+        cases = {"records.jsonl": number, "environment.json": lambda text: text.replace(b'"hosts"', b'"guests"', 1),
+                 "run.json": lambda text: json.dumps({**json.loads(text), "program": {"name": "x", "version": "9", "git_commit": "y"}}).encode(),
+                 "records": None}
+        for number, (name, change) in enumerate(cases.items()):
+            with self.subTest(file=name):
+                changed = dict(files)
+                if change:
+                    changed[FOLDER + name] = change(changed[FOLDER + name])
+                    self.assertNotEqual(changed[FOLDER + name], files[FOLDER + name])
+                else:
+                    del changed[FOLDER + "records.jsonl"]
+                changed[FOLDER + "SHA256SUMS"] = "".join(
+                    f"{hashlib.sha256(text).hexdigest()}  {file.removeprefix(FOLDER)}\n" for file, text in sorted(changed.items())
+                    if "SHA256SUMS" not in file).encode()
+                packed(forged, sorted(changed.items()))
+                self.assert_found_by_all(forged, f"b{number}", name if change else "records.jsonl: is missing")
+
+    def test_flags_that_were_taken_out_count(self):
+        """Whatever the report says of its program."""
+        for commit in (None, "0" * 12):
+            report = json.loads(self.good.read_text())
+            report["program"]["git_commit"] = commit or report["program"]["git_commit"]
+            for trial in report["records"][0]["trials"]:
+                trial["foreign_share"] = 0.5
+            flags = report["records"][0]["verdict"]["flags"]
+            report["records"][0]["verdict"]["flags"] = [flag for flag in flags if flag == "steps_given"]
+            path = self.folder / "stripped.json"
+            path.write_text(json.dumps(report))
+            process = tool("validate", path)
+            self.assert_ran(process)
+            self.assertIn('the samples give "busy_host", which the report leaves out', process.stderr)
+            compared = json.loads(tool("compare", self.reference, path, "--json").stdout)
+            flag = next(d for d in compared["differences"] if d["what"] == "flag busy_host")
+            self.assertEqual(flag["system_value"], "yes")
+            self.assertIn("note of validation", [d["what"] for d in compared["differences"]])
+            self.assertIn("busy_host", tool("show", path).stdout)
+            for reader, process in self.readers(path, f"s{commit}"):
+                self.assert_ran(process)
+                self.assertIn("which the report leaves out", process.stderr, reader)
+
+    def test_an_unstable_point_blocks_though_its_flag_is_gone(self):
+        report = json.loads(self.good.read_text())
+        plan = json.loads(report["plan"]["canonical_json"])
+        record = copy.deepcopy(report["records"][0])
+        point = copy.deepcopy(plan["points"][0])
+        host = report["context"]["hosts"][0]["name"]
+        record["id"] = point["id"] = record["id"] + "/gpu_clock=900"
+        record["setting"]["gpu_clock_mhz"] = {"requested": 900, "accepted": 900, "observed": 900, "devices": [
+            {"host": host, "domain": "nvml:GPU-1", "accepted": 900, "observed": 900, "reason": ""}]}
+        point["setting"] = {"gpu_clock_mhz": 900}
+        for trial in record["trials"]:
+            trial["loss"] = [1.1 * loss for loss in trial["loss"]]
+        for key in ("loss_first", "loss_last", "loss_slope_per_step"):
+            record["summary"][key] *= 1.1
+        report["records"].append(record)
+        plan["points"].append(point)
+        text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
+        report["plan"].update(canonical_json=text, sha256=hashlib.sha256(text.encode()).hexdigest())
+        report["program"]["git_commit"] = "0" * 12
+        path, same = self.folder / "unstable.json", self.folder / "same.json"
+        path.write_text(json.dumps(report))
+        process = tool("validate", path)
+        self.assert_ran(process)
+        self.assertIn('the samples give "unstable"', process.stderr)
+        report["context"]["launch"] = "third"
+        for record in report["records"]:
+            record["launch"] = "third"
+        same.write_text(json.dumps(report))
+        compared = json.loads(tool("compare", path, same, "--json").stdout)
+        flag = next(d for d in compared["differences"] if d["what"] == "flag unstable")
+        self.assertTrue(flag["blocking"])
+
+    def test_a_newer_minor_and_what_is_no_version(self):
+        report = json.loads(self.good.read_text())
+        path = self.folder / "new.json"
+        report["schema_version"], report["more"] = "1.99", 1
+        path.write_text(json.dumps(report))
+        words = '/schema_version: "1.99" is newer than'
+        self.assertIn(words, tool("validate", path).stderr)
+        compared = tool("compare", self.reference, path)
+        self.assert_ran(compared)
+        self.assertIn(words, compared.stderr)
+        self.assertIn("note of validation", compared.stdout)
+        for reader, process in self.readers(path, "new"):
+            self.assert_ran(process)
+            self.assertIn(words, process.stderr, reader)
+        for text, said in ((self.good.read_text().replace('"schema_version": "1.0"', '"schema_version": 1.0'), '/schema_version: is 1.0, which is no text'),
+                           (self.good.read_text() + "\0", "control character NUL")):
+            path.write_text(text)
+            process = tool("validate", path)
+            self.assert_ran(process, 1)
+            self.assertIn(f"{path}: ", process.stderr)
+            self.assertIn(said, process.stderr)
+            self.assert_ran(tool("show", path), 2)
+
+    def test_a_report_beside_itself_is_noted(self):
+        process = tool("compare", f"a={self.good}", f"b={self.good}")
+        self.assert_ran(process)
+        self.assertIn("run of its own", process.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,130 @@
+// One input for every reader of files that somebody else may have written. The first byte says which; the rest is the
+// file. A reader may refuse by a std::runtime_error, and must do nothing else: not crash, not hang, not throw anything
+// else. What it takes is shown and written in every format, on which a terminal's escapes and markup have no effect.
+#include "tests/fuzz/target.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "bench/plan/abilities.hpp"
+#include "bench/plan/kit.hpp"
+#include "bench/tool/archive.hpp"
+#include "results/bundle.hpp"
+#include "results/export.hpp"
+#include "results/report_io.hpp"
+#include "results/run_rules.hpp"
+#include "results/tables.hpp"
+#include "results/verdict.hpp"
+
+namespace tw::fuzz {
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "broken: %s\n", what);
+  std::abort();
+}
+
+/// Nothing that a terminal would act on.
+void require_printable(const std::string& text) {
+  for (const unsigned char c : text)
+    require(c >= 0x20 ? c != 0x7f : c == '\n' || c == '\r', "a control character is printed");
+}
+
+void use(const Report& report) {
+  TableStyle style;
+  style.width = 100;
+  require_printable(show_report(report, style));
+  require_printable(summary_table(report, style));
+  for (const ExportFormat& format : export_formats()) {
+    const std::string text = format.write(report, {});
+    if (std::string_view(format.name) != "xlsx") require_printable(text);  // which is an archive
+  }
+  for (const RunRuleCheck& check : check_run_rules(report)) finding(check);
+  exit_code(report);
+  const std::string text = to_json(report);
+  require(to_json(report_from_json(text)) == text, "a report that was written does not read back");
+}
+
+void read_report(const std::string& text) { use(report_from_json(text)); }
+
+void read_lines(const std::string& text) {
+  holds_record_lines(text);
+  validate_record_lines(text);
+  TableStyle style;
+  style.width = 80, style.unicode = false;
+  require_printable(show_records(record_lines(text).records, style));
+}
+
+void read_plan(const std::string& text) {
+  const Request request = read_config("plan.json", text);
+  constexpr int ranks = 4;
+  make_plan(request, ranks, "cpu").canonical_json();
+}
+
+void read_files(const BundleFiles& files) {
+  validate_bundle(files);
+  checksum_faults(files);
+}
+
+la_ssize_t append(archive*, void* out, const void* bytes, std::size_t size) {
+  static_cast<std::string*>(out)->append(static_cast<const char*>(bytes), size);
+  return static_cast<la_ssize_t>(size);
+}
+
+/// Any bytes, as a whole zstd stream: mutations would otherwise hardly pass its checksums.
+std::string compressed(const std::string& bytes) {
+  std::string out;
+  archive* a = archive_write_new();
+  archive_write_set_format_raw(a), archive_write_add_filter_zstd(a);
+  archive_write_open(a, &out, nullptr, append, nullptr);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_filetype(entry, AE_IFREG);
+  archive_write_header(a, entry);
+  archive_write_data(a, bytes.data(), bytes.size());
+  archive_entry_free(entry);
+  archive_write_free(a);
+  return out;
+}
+
+}  // namespace
+
+void read_one(char kind, const std::string& text) {
+  try {
+    switch (kind) {
+      case report:
+        return read_report(text);
+      case validated:
+        return void(validate_report(text));
+      case lines:
+        return read_lines(text);
+      case start:
+        return void(to_json(run_start_from_json(text)));
+      case plan:
+        return read_plan(text);
+      case node:
+        return void(abilities_from_json("probe.json", text));
+      case bundled:
+        return read_files(make_bundle({{report_file, text}, {records_file, text}, {run_file, text}}, {}));
+      case packed:
+        return read_files(tool::unpack(text));
+      case tar:
+        return read_files(tool::unpack(compressed(text)));
+      default:
+        return;
+    }
+  } catch (const std::runtime_error&) {
+  }
+}
+
+}  // namespace tw::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  if (size > 0)
+    tw::fuzz::read_one(static_cast<char>(data[0]), std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
+  return 0;
+}

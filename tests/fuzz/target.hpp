@@ -1,0 +1,25 @@
+// The target function of the fuzzers, and what its first byte may be.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tw::fuzz {
+
+enum Kind : char {
+  report = 'r',     ///< report.json, shown and exported
+  validated = 'v',  ///< report.json, validated
+  lines = 'l',      ///< records.jsonl
+  start = 's',      ///< run.json
+  plan = 'k',       ///< a config or a kit
+  node = 'n',       ///< what `probe --json` writes
+  bundled = 'b',    ///< a report inside a bundle, its neighbours too
+  packed = 'z',     ///< an archive
+  tar = 't',        ///< the same before it is compressed
+};
+
+void read_one(char kind, const std::string& text);
+
+}  // namespace tw::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size);

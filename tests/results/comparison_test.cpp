@@ -1,0 +1,496 @@
+// Which reports may be held against each other, what is claimed of them, and what is not.
+#include "results/comparison.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "results/baseline.hpp"
+#include "results/report_io.hpp"
+#include "results/verdict.hpp"
+#include "tests/results/made_reports.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+
+const std::vector<double> slow = {100, 101, 99, 100.5, 99.5}, fast = {110, 111, 109, 110.5, 109.5};
+constexpr const char* id = "gpt2-tiny/bf16/acc4/np2";
+
+std::vector<double> times(std::vector<double> values, double factor) {
+  for (double& v : values) v *= factor;
+  return values;
+}
+const FigureComparison& figure(const Comparison& c, const std::string& name = "throughput") {
+  const auto found = std::ranges::find(c.figures, name, [](const FigureComparison& f) { return f.figure.name; });
+  if (found == c.figures.end()) throw std::runtime_error("no figure " + name);
+  return *found;
+}
+const Ratio& ratio(const Comparison& c, std::size_t system = 1, const std::string& name = "throughput",
+                   std::size_t row = 0) {
+  return figure(c, name).rows.at(row).systems.at(system).ratio;
+}
+const Difference* difference(const Comparison& c, const std::string& what) {
+  const auto found = std::ranges::find(c.differences, what, &Difference::what);
+  return found == c.differences.end() ? nullptr : &*found;
+}
+Comparison of(Record a, Record b, const CompareOptions& options = {}) {
+  return compare({made_system("A", {std::move(a)}), made_system("B", {std::move(b)})}, options);
+}
+
+TEST(Comparison, ADifferenceThatIsThereIsShownWithItsInterval) {
+  const Comparison c = of(made_record(id, slow), made_record(id, fast));
+  const Ratio& r = ratio(c);
+  EXPECT_EQ(r.verdict, "better");
+  EXPECT_NEAR(*r.value, 1.1, 1e-3);
+  EXPECT_LT(*r.low, *r.value);
+  EXPECT_GT(*r.low, 1.08);
+  EXPECT_LT(*r.high, 1.12);
+  EXPECT_FALSE(r.is_range);
+  EXPECT_FALSE(r.needed) << "nothing is left to decide";
+  EXPECT_TRUE(c.compared);
+  EXPECT_EQ(ratio(c, 0).verdict, "reference");
+  EXPECT_EQ(figure(c).ranking[0].system, 1u);
+  EXPECT_NE(c.answer.at(0).find("B is better than A: +10.0 %"), std::string::npos) << c.answer[0];
+  // The other way round the ratio and its interval are the inverse.
+  const Comparison back = of(made_record(id, fast), made_record(id, slow));
+  EXPECT_EQ(ratio(back).verdict, "worse");
+  EXPECT_NEAR(*ratio(back).low, 1 / *r.high, 1e-12);
+}
+
+TEST(Comparison, NoDifferenceShownSaysWhatWouldHaveBeen) {
+  const Comparison c = of(made_record(id, slow), made_record(id, times(slow, 1.001)));
+  const Ratio& r = ratio(c);
+  EXPECT_EQ(r.verdict, "no difference shown");
+  ASSERT_TRUE(r.detectable);
+  EXPECT_GT(*r.detectable, 0.01);
+  EXPECT_LT(*r.detectable, 0.03);
+  ASSERT_TRUE(r.needed);
+  EXPECT_GT(*r.needed, 100);
+  EXPECT_NE(c.answer.at(0).find("no difference shown between B and A"), std::string::npos) << c.answer[0];
+  EXPECT_NE(c.answer[0].find("would decide"), std::string::npos);
+}
+
+TEST(Comparison, AReportAgainstItselfShowsNoDifference) {
+  const Comparison c = of(made_record(id, slow, 200), made_record(id, slow, 200));
+  EXPECT_EQ(ratio(c).verdict, "no difference shown");
+  EXPECT_EQ(ratio(c, 1, "samples-per-joule").verdict, "no difference shown");
+  EXPECT_EQ(figure(c).ranking[0].rank, 1);
+  EXPECT_EQ(figure(c).ranking[1].rank, 1);
+}
+
+TEST(Comparison, FewerThanFiveTrialsGiveARangeAndNoClaim) {
+  for (const std::size_t count : {1u, 2u, 3u, 4u}) {
+    const std::vector<double> few(fast.begin(), fast.begin() + static_cast<std::ptrdiff_t>(count));
+    const Comparison c = of(made_record(id, slow), made_record(id, few));
+    const Ratio& r = ratio(c);
+    EXPECT_EQ(r.verdict, "no claim") << count;
+    EXPECT_TRUE(r.is_range);
+    EXPECT_EQ(r.replicates, static_cast<int>(count));
+    EXPECT_NEAR(*r.low, *std::ranges::min_element(few) / 101, 1e-12);
+    EXPECT_NEAR(*r.high, *std::ranges::max_element(few) / 99, 1e-12);
+    EXPECT_FALSE(r.detectable);
+    EXPECT_GE(*r.needed, least_replicates);
+    EXPECT_NE(c.answer.at(0).find("no claim"), std::string::npos);
+    EXPECT_EQ(figure(c).ranking[0].rank, figure(c).ranking[1].rank) << "no claim, no order";
+  }
+}
+
+/// From reports to verdicts: systems that took turns over blocks that drift, 2,000 times at 5 and 10 blocks.
+TEST(Comparison, PairedIntervalsCoverTheTruth) {
+  std::mt19937_64 bits(42);
+  const auto normal = [&] {  // by Box and Muller: alike with every standard library
+    const auto uniform = [&] { return (static_cast<double>(bits() >> 11) + 0.5) / 9007199254740992.0; };
+    return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform());
+  };
+  for (const int blocks : {5, 10}) {
+    std::vector<SystemInput> systems = {made_system("A", {}), made_system("B", {})};
+    for (SystemInput& system : systems) {
+      system.runs.assign(static_cast<std::size_t>(blocks), made_report({made_record(id, {100, 101, 102, 101, 100})}));
+      for (int block = 0; block < blocks; ++block) {  // A at the hour, B half an hour later
+        const std::string hour = (block < 10 ? "0" : "") + std::to_string(block);
+        const bool is_b = &system == &systems[1];
+        system.runs[static_cast<std::size_t>(block)].context.started_at =
+            "2026-03-01T" + hour + (is_b ? ":30:00Z" : ":00:00Z");
+        system.runs[static_cast<std::size_t>(block)].context.finished_at =
+            "2026-03-01T" + hour + (is_b ? ":50:00Z" : ":20:00Z");
+      }
+    }
+    constexpr double truth = 1.05;
+    constexpr int comparisons = 2000;
+    int held = 0, wrong = 0;
+    for (int i = 0; i < comparisons; ++i) {
+      double drift = 0;
+      for (std::size_t block = 0; block < static_cast<std::size_t>(blocks); ++block) {
+        drift += 0.005 + 0.05 * normal();
+        for (SystemInput& system : systems)
+          for (Trial& trial : system.runs[block].records[0].trials)
+            trial.window_s = 6.4 / std::exp(drift + 0.02 * normal()) / (&system == &systems[1] ? truth : 1);
+      }
+      CompareOptions options;
+      options.figures = {"throughput"};
+      const Comparison c = compare(systems, options);
+      ASSERT_EQ(c.replicates, Replicates::paired_runs);
+      const Ratio& r = ratio(c);
+      held += *r.low <= truth && truth <= *r.high;
+      wrong += r.verdict == "worse";
+    }
+    EXPECT_GE(held, 0.93 * comparisons) << blocks;
+    EXPECT_LE(held, 0.97 * comparisons) << blocks;
+    EXPECT_LE(wrong, 0.005 * comparisons) << "the wrong one of the two";
+  }
+}
+
+TEST(Comparison, RunsThatDidNotTakeTurnsAreIndependent) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) system.runs.assign(5, system.runs[0]);
+  Comparison c = compare(systems, {});
+  EXPECT_EQ(c.replicates, Replicates::runs);
+  EXPECT_EQ(ratio(c).replicates, 5);
+  systems[1].runs.pop_back();
+  c = compare(systems, {});
+  EXPECT_EQ(ratio(c).verdict, "no claim") << "four runs, however many trials each has";
+  EXPECT_EQ(ratio(c).replicates, 4);
+}
+
+TEST(Comparison, ARunCountsOnce) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) {
+    system.runs[0].context.launch = system.name;
+    system.runs.assign(5, system.runs[0]);
+  }
+  const Comparison c = compare(systems, {});
+  ASSERT_NE(difference(c, "runs"), nullptr);
+  EXPECT_EQ(ratio(c).verdict, "not comparable");
+}
+
+TEST(Comparison, AMissingFieldBlocksTheFiguresThatNeedIt) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow, 100)}),
+                                      made_system("B", {made_record(id, fast, 100)})};
+  systems[1].missing_fields = {{"/records/0/trials/0/skew", "1.1", {"samples-per-joule"}}, {"/note", "1.1", {}}};
+  const Comparison c = compare(systems, {});
+  ASSERT_NE(difference(c, "missing field"), nullptr);
+  for (const FigureComparison& figure : c.figures)
+    EXPECT_EQ(figure.rows[0].systems[1].ratio.verdict == "not comparable", figure.figure.name == "samples-per-joule")
+        << figure.figure.name;
+}
+
+TEST(Comparison, ARunBesideItselfIsNoted) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, slow)})};
+  ASSERT_NE(difference(compare(systems, {}), "run of its own"), nullptr);
+  EXPECT_FALSE(difference(compare(systems, {}), "run of its own")->blocking);
+  systems[0].runs[0].context.launch = "one", systems[1].runs[0].context.launch = "two";
+  EXPECT_EQ(difference(compare(systems, {}), "run of its own"), nullptr);
+}
+
+TEST(Comparison, JoulesThatTellNotAllSaySo) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow, 100, "package")}),
+                                      made_system("B", {made_record(id, fast, 100, "package")})};
+  for (SystemInput& system : systems) system.runs[0].records[0].setting["gpu_clock_mhz"].requested = SetPoint(900);
+  const Comparison c = compare(systems, {});
+  const Difference* scope = difference(c, "scope of energy");
+  ASSERT_NE(scope, nullptr);
+  EXPECT_EQ(
+      scope->why,
+      "joules of package do not hold all that training on cpu draws while gpu_clock_mhz was set: only those of the "
+      "scope node would tell");
+}
+
+// What blocks, and what is noted. Each case changes one thing in B.
+struct Case {
+  const char* what;
+  bool blocking;
+  void (*change)(SystemInput&);
+};
+const Case cases[] = {
+    {"global batch", true, [](SystemInput& s) { s.runs[0].records[0].workload.global_batch = 128; }},
+    {"precision", true, [](SystemInput& s) { s.runs[0].records[0].workload.precision = "float32"; }},
+    {"workload", true,
+     [](SystemInput& s) { s.runs[0].records[0].workload.seq_len = 64, s.runs[0].records[0].workload.hash = "other"; }},
+    {"workload hash", true, [](SystemInput& s) { s.runs[0].records[0].workload.hash = "other"; }},
+    {"verdict", true,
+     [](SystemInput& s) {
+       s.runs[0].records[0].verdict = {"invalid", {}, {"throttled: heat"}};
+     }},
+    {"flag debug_build", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("debug_build"); }},
+    {"flag unstable", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("unstable"); }},
+    {"validation", true, [](SystemInput& s) { s.faults = {"/records/0: forged"}; }},
+    {"note of validation", false, [](SystemInput& s) { s.notes = {"/schema_version: newer"}; }},
+    {"flag busy_host", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("busy_host"); }},
+    {"run rule steady", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("drift"); }},
+    {"run rule throttling", false,
+     [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("throttled"); }},
+    {"run rule temperature", false,
+     [](SystemInput& s) {
+       s.runs[0].records[0].start = StartTemperature{std::nan(""), 0};
+     }},
+    {"program", false, [](SystemInput& s) { s.runs[0].program.version = "0.2.0"; }},
+    {"nvidia_driver", false, [](SystemInput& s) { s.runs[0].context.versions["nvidia_driver"] = "580.82"; }},
+    {"CPU", false, [](SystemInput& s) { s.runs[0].context.hosts[0].cpu = "Another CPU"; }},
+    {"CPU governor", false, [](SystemInput& s) { s.runs[0].context.hosts[0].cpu_governor = "powersave"; }},
+    {"hypervisor", false, [](SystemInput& s) { s.runs[0].context.hosts[0].hypervisor = "kvm"; }},
+    {"devices", false, [](SystemInput& s) { s.runs[0].context.devices[0].name = "Another"; }},
+    {"split of the batch", false,
+     [](SystemInput& s) {
+       s.runs[0].records[0].workload.micro_batch = 16, s.runs[0].records[0].workload.accumulate = 2;
+     }},
+    {"threads of a rank", false, [](SystemInput& s) { s.runs[0].records[0].workload.threads_per_rank = 2; }},
+    {"gpu_clock_mhz requested", false,
+     [](SystemInput& s) { s.runs[0].records[0].setting["gpu_clock_mhz"].requested = SetPoint(1305); }},
+    {"environment OMP_NUM_THREADS", false,
+     [](SystemInput& s) { s.runs[0].context.environment["OMP_NUM_THREADS"] = "2"; }},
+    {"plan", false, [](SystemInput& s) { s.runs[0].plan.canonical_json = R"({"points":[],"window_s":5})"; }},
+    {"plan: window_s", false, [](SystemInput& s) { s.runs[0].plan.canonical_json = R"({"points":[],"window_s":5})"; }},
+    {"run", false, [](SystemInput& s) { s.runs[0].context.warnings.emplace_back("interrupted by SIGTERM"); }},
+};
+
+TEST(Comparability, EachDifferenceIsNamedAndBlocksOrIsNoted) {
+  for (const Case& one : cases) {
+    SystemInput b = made_system("B", {made_record(id, fast)});
+    one.change(b);
+    const Comparison c = compare({made_system("A", {made_record(id, slow)}), b}, {});
+    const Difference* found = difference(c, one.what);
+    ASSERT_NE(found, nullptr) << one.what;
+    EXPECT_EQ(found->blocking, one.blocking) << one.what;
+    EXPECT_EQ(found->system, 1u);
+    EXPECT_EQ(ratio(c).verdict, one.blocking ? "not comparable" : "better") << one.what << ": " << ratio(c).reason;
+    EXPECT_EQ(ratio(c).value.has_value(), !one.blocking) << one.what;
+    EXPECT_EQ(c.compared, !one.blocking) << one.what;
+    EXPECT_EQ(figure(c).overall[1].value.has_value(), !one.blocking) << one.what;
+    if (!one.blocking) continue;
+    const std::string named = one.what == std::string("workload hash") ? "workload" : one.what;
+    EXPECT_NE(ratio(c).reason.find(named), std::string::npos) << ratio(c).reason;
+    EXPECT_TRUE(figure(c).rows[0].systems[1].figure) << "the figure is shown, no ratio is claimed";
+  }
+}
+
+TEST(Comparability, RunRulesAreNamedWithTheFlagsThatBreakThem) {
+  Record b = made_record(id, fast);
+  b.verdict.flags.emplace_back("steps_given");
+  Record other = made_record("gpt2-tiny/bf16/other", fast);
+  other.workload.hash = "other";
+  other.verdict.flags.clear();
+  SystemInput a = made_system("A", {made_record(id, slow), other});
+  const Comparison c = compare({a, made_system("B", {b, other})}, {});
+  const Difference* window = difference(c, "run rule window");
+  ASSERT_NE(window, nullptr);
+  EXPECT_EQ(window->reference_value, "broken (short)");
+  EXPECT_EQ(window->system_value, "broken (short, steps_given)");
+  EXPECT_EQ(window->workloads, std::vector<std::size_t>{0}) << "the other point keeps it";
+  EXPECT_NE(window->why.find("60 s"), std::string::npos) << window->why;
+  for (const char* flag : {"flag short", "flag steps_given"})
+    EXPECT_EQ(difference(c, flag), nullptr) << flag << " is said by its rule";
+}
+
+TEST(Comparability, TheReferencesOwnFaultsBlockAll) {
+  SystemInput a = made_system("A", {made_record(id, slow)});
+  a.faults = {"/plan/sha256: is not the SHA-256 of canonical_json", "another"};
+  const Comparison c =
+      compare({a, made_system("B", {made_record(id, fast)}), made_system("C", {made_record(id, fast)})}, {});
+  EXPECT_FALSE(c.compared);
+  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+}
+
+TEST(Comparability, EqualReportsHaveNoDifferenceButTheirFlagsAndRules) {
+  const Comparison c = of(made_record(id, slow), made_record(id, fast));
+  for (const Difference& d : c.differences) {
+    EXPECT_TRUE(d.what.starts_with("flag ") || d.what.starts_with("run rule ")) << d.what;
+    EXPECT_EQ(d.reference_value, d.system_value);
+    EXPECT_TRUE(d.workloads.empty()) << "of all workloads";
+  }
+}
+
+TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
+  const Comparison c = of(made_record(id, slow, 200, "package"), made_record(id, fast, 300, "device"));
+  const Difference* scope = difference(c, "scope of energy");
+  ASSERT_NE(scope, nullptr);
+  EXPECT_TRUE(scope->blocking);
+  EXPECT_EQ(scope->reference_value, "package");
+  EXPECT_EQ(scope->system_value, "device");
+  EXPECT_EQ(ratio(c).verdict, "better") << "the speed has no joules in it";
+  EXPECT_FALSE(ratio(c, 1, "samples-per-joule").value);
+  // GPUs are trained on and CPUs are read.
+  Record a = made_record(id, slow, 200, "package"), b = made_record(id, fast, 200, "package");
+  for (Record* r : {&a, &b}) r->workload.device = "cuda";
+  CompareOptions options;
+  options.scope = "package";
+  const Comparison of_part = of(a, b, options);
+  ASSERT_NE(difference(of_part, "scope of energy"), nullptr);
+  EXPECT_EQ(ratio(of_part, 1, "samples-per-joule").verdict, "not comparable");
+}
+
+TEST(Comparability, MethodsOfEnergyAreNoted) {
+  Record b = made_record(id, fast, 200);
+  for (Trial& trial : b.trials) trial.energy[0].method = "integrated_power";
+  const Comparison c = of(made_record(id, slow, 200), b);
+  ASSERT_NE(difference(c, "method of energy (node)"), nullptr);
+  EXPECT_FALSE(difference(c, "method of energy (node)")->blocking);
+  EXPECT_TRUE(ratio(c, 1, "samples-per-joule").value);
+}
+
+TEST(Comparability, ARuleOfFlopsBlocksFlopsAlone) {
+  Record b = made_record(id, fast, 200);
+  b.summary.flops_rule = "another";
+  CompareOptions options;
+  options.figures = {"throughput", "efficiency"};
+  const Comparison c = of(made_record(id, slow, 200), b, options);
+  EXPECT_EQ(ratio(c).verdict, "better");
+  EXPECT_EQ(ratio(c, 1, "efficiency").verdict, "not comparable");
+}
+
+TEST(Comparability, TargetsHaveToBeTheSame) {
+  const std::vector<double> seconds = {100, 101, 102, 99, 98};
+  Record b = made_target_record(id, times(seconds, 0.5));
+  const Comparison c = of(made_target_record(id, seconds), b);
+  EXPECT_EQ(ratio(c, 1, "time-to-target").verdict, "better") << "less is better";
+  EXPECT_NEAR(*ratio(c, 1, "time-to-target").value, 0.5, 1e-9);
+  b.target->value = 0.2, b.workload.hash = workload_hash(b.workload, b.target);
+  const Comparison other = of(made_target_record(id, seconds), b);
+  ASSERT_NE(difference(other, "target"), nullptr);
+  EXPECT_TRUE(difference(other, "target")->blocking);
+  EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, "not comparable");
+}
+
+TEST(Matching, IsByWorkloadAndNotByName) {
+  const Comparison c = of(made_record("one/name", slow), made_record("another/name", fast));
+  EXPECT_EQ(c.workloads.at(0).id, "one/name");
+  EXPECT_EQ(figure(c).rows.at(0).systems[1].record, "another/name");
+  EXPECT_EQ(ratio(c).verdict, "better");
+}
+
+TEST(Matching, OfSeveralTheOneOfTheSameSplitAndSettingIsTaken) {
+  Record other = made_record("b/split", slow), set = made_record("b/set", slow);
+  other.workload.micro_batch = 16, other.workload.accumulate = 2;
+  set.setting["gpu_clock_mhz"].requested = SetPoint(1305);
+  const Comparison c = compare(
+      {made_system("A", {made_record("a", slow)}), made_system("B", {other, set, made_record("b/same", fast)})}, {});
+  EXPECT_EQ(figure(c).rows.at(0).systems[1].record, "b/same");
+  ASSERT_NE(difference(c, "points"), nullptr) << "what is left out is said";
+  EXPECT_EQ(difference(c, "points")->system_value, "b/split and 1 more");
+}
+
+TEST(Matching, NoneIsChosenAmongSeveral) {
+  Record first = made_record("b/900", slow), second = made_record("b/1305", fast);
+  first.setting["gpu_clock_mhz"].requested = SetPoint(900);
+  second.setting["gpu_clock_mhz"].requested = SetPoint(1305);
+  const std::vector<SystemInput> systems = {made_system("A", {made_record("a", slow)}),
+                                            made_system("B", {first, second})};
+  const Comparison c = compare(systems, {});
+  EXPECT_EQ(ratio(c).verdict, "absent");
+  EXPECT_NE(ratio(c).reason.find("none is chosen"), std::string::npos) << ratio(c).reason;
+}
+
+TEST(Overall, IsTheWeightedGeometricMean) {
+  const auto records = [](double first, double second) {
+    Record a = made_record("one", times(slow, first)), b = made_record("two", times(slow, second));
+    b.workload.seq_len = 64, b.workload.hash = workload_hash(b.workload);
+    return std::vector<Record>{a, b};
+  };
+  const std::vector<SystemInput> systems = {made_system("A", records(1, 1)), made_system("B", records(2, 0.5))};
+  const Comparison even = compare(systems, {});
+  EXPECT_NEAR(*figure(even).overall[1].value, 1, 1e-12);
+  EXPECT_EQ(figure(even).overall[1].verdict, "no difference shown");
+  CompareOptions options;
+  options.weights = {{"one", 3}, {"two", 1}};
+  const Comparison weighted = compare(systems, options);
+  EXPECT_NEAR(*figure(weighted).overall[1].value, std::pow(2, 0.75) * std::pow(0.5, 0.25), 1e-12);
+  EXPECT_EQ(figure(weighted).overall[1].verdict, "better");
+  EXPECT_DOUBLE_EQ(figure(weighted).rows[0].weight, 0.75);
+  options.weights = {{"one", 1}};
+  EXPECT_NEAR(*figure(compare(systems, options)).overall[1].value, 2, 1e-12) << "the others weigh nothing";
+  options.weights = {{"three", 1}};
+  EXPECT_THROW(compare(systems, options), std::invalid_argument) << "a weight of nothing is a mistake";
+  options.weights = {{"one", -1}};
+  EXPECT_THROW(compare(systems, options), std::invalid_argument);
+}
+
+TEST(Overall, APointThatFailsTakesTheMeanAwayAndOneThatIsUnsupportedDoesNot) {
+  const auto second = [](Record r) {
+    r.id = "two", r.workload.precision = "fp8";
+    return r;
+  };
+  Record failed = second(made_record(id, {}));
+  failed.verdict = {"failed", {}, {"out of memory"}};
+  const SystemInput a = made_system("A", {made_record(id, slow), second(made_record(id, slow))});
+  const Comparison gone = compare({a, made_system("B", {made_record(id, fast), failed})}, {});
+  EXPECT_EQ(ratio(gone).verdict, "better");
+  EXPECT_FALSE(figure(gone).overall[1].value) << "a failed run counts as infinite: no mean leaves it out";
+  EXPECT_NE(figure(gone).overall[1].reason.find("out of memory"), std::string::npos);
+  failed.verdict = {"unsupported", {}, {"fp8: this CPU has none"}};
+  const Comparison without = compare({a, made_system("B", {made_record(id, fast), failed})}, {});
+  EXPECT_NEAR(*figure(without).overall[1].value, 1.1, 1e-3);
+  EXPECT_EQ(figure(without).rows[1].weight, 0) << "of all systems";
+  const Comparison missing = compare({a, made_system("B", {made_record(id, fast)})}, {});
+  EXPECT_FALSE(figure(missing).overall[1].value) << "and so for one that was left out";
+}
+
+TEST(Ranking, SystemsThatNoIntervalTellsApartShareARank) {
+  const std::vector<SystemInput> systems = {
+      made_system("A", {made_record(id, slow)}), made_system("B", {made_record(id, times(fast, 1.001))}),
+      made_system("C", {made_record(id, fast)}), made_system("D", {made_record(id, times(slow, 0.5))})};
+  const Comparison c = compare(systems, {});
+  const std::vector<RankedSystem>& ranking = figure(c).ranking;
+  ASSERT_EQ(ranking.size(), 4u);
+  EXPECT_EQ(ranking[0].system, 1u);
+  EXPECT_EQ(ranking[1].system, 2u);
+  EXPECT_EQ(ranking[0].rank, 1);
+  EXPECT_EQ(ranking[1].rank, 1);
+  EXPECT_TRUE(ranking[0].tied && ranking[1].tied);
+  EXPECT_EQ(ranking[2].system, 0u);
+  EXPECT_EQ(ranking[2].rank, 3);
+  EXPECT_EQ(ranking[3].rank, 4);
+  EXPECT_FALSE(ranking[3].tied);
+}
+
+TEST(Comparison, WrongOptionsAreNamed) {
+  const std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                            made_system("B", {made_record(id, slow)})};
+  CompareOptions options;
+  options.figures = {"speed"};
+  EXPECT_THROW(compare(systems, options), std::invalid_argument);
+  options = {}, options.reference = 2;
+  EXPECT_THROW(compare(systems, options), std::invalid_argument);
+  options = {}, options.only = "resnet";
+  EXPECT_THROW(compare(systems, options), std::invalid_argument);
+  EXPECT_THROW(compare({systems[0]}, {}), std::invalid_argument);
+}
+
+TEST(Views, SayTheSameAndNothingOfAReportIsMarkup) {
+  SystemInput b = made_system("<b>|\x1b[31m", {made_record(id, fast, 200)});
+  b.runs[0].context.hosts[0].cpu = "=cmd|`x`\n";
+  b.paths = {"b.json"};
+  const Comparison c = compare({made_system("A", {made_record(id, slow, 210)}), b}, {});
+  const nlohmann::json json = nlohmann::json::parse(comparison_json(c, {}));
+  EXPECT_EQ(json["reference"], "A");
+  EXPECT_EQ(json["figures"][0]["workloads"][0]["systems"][1]["verdict"], "better");
+  EXPECT_NEAR(json["figures"][0]["overall"][1]["ratio"].get<double>(), 1.1, 1e-3);
+  EXPECT_EQ(json["figures"][0]["ranking"][0]["rank"], 1);
+  EXPECT_TRUE(json["figures"][0]["workloads"][0]["systems"][1]["is_interval"]);
+  for (const int width : {80, 120})
+    for (const bool unicode : {false, true}) {
+      TableStyle style;
+      style.width = width, style.unicode = unicode;
+      const std::string text = comparison_text(c, {}, style);
+      EXPECT_EQ(text.find('\x1b'), std::string::npos);
+      EXPECT_NE(text.find("+10.0 %"), std::string::npos) << text;
+      const bool is_ascii = std::ranges::all_of(text, [](char ch) { return static_cast<unsigned char>(ch) < 0x80; });
+      EXPECT_TRUE(unicode || is_ascii) << text;
+    }
+  const std::string markdown = comparison_markdown(c);
+  EXPECT_EQ(markdown.find("<b>"), std::string::npos);
+  EXPECT_NE(markdown.find("\\<b\\>\\|"), std::string::npos) << markdown;
+  const std::string csv = comparison_csv(c);
+  EXPECT_NE(csv.find(",better,"), std::string::npos);
+  const auto columns = [](const std::string& line) { return std::ranges::count(line, ','); };
+  EXPECT_EQ(columns(csv.substr(0, csv.find('\n'))), 21);
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,317 @@
+// Costs and where the cheaper one changes, against arithmetic by hand.
+#include "results/cost.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "results/comparison.hpp"
+#include "results/report_io.hpp"
+#include "tests/results/made_reports.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+
+constexpr const char* id = "gpt2-tiny/bf16/acc4/np2";
+const std::vector<double> hundred(5, 100.0), two_hundred(5, 200.0);
+
+/// 2 + 0.5 + 0.25 + 1 = 3.75 an hour of which half are used: 7.5.
+PriceRow bought() {
+  PriceRow p;
+  p.capex = 87600, p.life_years = 5, p.maintenance_per_year = 4380, p.fixed_opex_per_year = 2190,
+  p.network_storage_capex = 43800;
+  p.utilisation = 0.5, p.electricity_per_kwh = 0.3, p.pue = 1.2, p.carbon_g_per_kwh = 300;
+  return p;
+}
+PriceRow rented(double per_hour, double electricity) {
+  PriceRow p;
+  p.rent_per_month = 730 * per_hour, p.electricity_per_kwh = electricity;
+  return p;
+}
+const CostFigure& figure(const RecordCost& record, const std::string& per) {
+  const auto found = std::ranges::find(record.figures, per, &CostFigure::per);
+  if (found == record.figures.end()) throw std::runtime_error("no " + per);
+  return *found;
+}
+const BreakEven* find(const std::vector<BreakEven>& all, const std::string& input, const std::string& whose = "") {
+  const auto found =
+      std::ranges::find_if(all, [&](const BreakEven& b) { return b.input == input && b.whose == whose; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
+  EXPECT_DOUBLE_EQ(hour_price(bought(), 1), 7.5);
+  EXPECT_DOUBLE_EQ(hour_price(bought(), 3), 22.5);
+  EXPECT_DOUBLE_EQ(hour_price(rented(1, 0), 2), 2);
+  const Report report = made_report({made_record(id, hundred, 1000)});  // 10 J a sample
+  const CostReport costs = cost_of(report, "EUR", bought());
+  const RecordCost& r = costs.records.at(0);
+  EXPECT_EQ(r.nodes, 1);
+  EXPECT_EQ(r.basis, CostBasis::complete);
+  EXPECT_EQ(r.scope, "node");
+  EXPECT_DOUBLE_EQ(r.it_power_w->value, 1000);
+  EXPECT_DOUBLE_EQ(*r.facility_power_w, 1200);
+  EXPECT_NEAR(figure(r, "hour").total->value, 7.5 + 1.2 * 0.3, 1e-9);
+  const CostFigure& million = figure(r, "million_samples");  // 10,000 s
+  const double hours = 10000.0 / 3600;
+  EXPECT_NEAR(million.hours_part, 7.5 * hours, 1e-9);
+  EXPECT_NEAR(*million.kwh, hours * 1.2, 1e-9);
+  EXPECT_NEAR(million.electricity_part, hours * 1.2 * 0.3, 1e-9);
+  EXPECT_NEAR(million.total->value, 7.5 * hours + hours * 1.2 * 0.3, 1e-9);
+  EXPECT_NEAR(*million.co2_kg, hours * 1.2 * 0.3, 1e-9) << "300 g a kWh";
+  EXPECT_NEAR(figure(r, "eflop").total->value, 1000 * million.total->value, 1e-6) << "1e9 FLOP a sample";
+  EXPECT_TRUE(std::ranges::none_of(r.figures, [](const CostFigure& f) { return f.per == "model"; }));
+}
+
+TEST(Cost, OfATrainedModel) {
+  const Report report = made_report({made_target_record(id, std::vector<double>(5, 3600.0), 1000)});
+  const RecordCost r = cost_of(report, "EUR", bought()).records.at(0);
+  EXPECT_NEAR(figure(r, "model").total->value, 7.5 + 0.36, 1e-9) << "an hour";
+  EXPECT_NEAR(*figure(r, "model").kwh, 1.2, 1e-9);
+  EXPECT_EQ(r.of, "model");
+}
+
+TEST(Cost, SwitchesAndStorageDrawTheirShare) {
+  PriceRow p = bought();
+  p.network_storage_power_w = 200;
+  const RecordCost r = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", p).records.at(0);
+  EXPECT_NEAR(figure(r, "hour").electricity_part, 1.2 * 1.2 * 0.3, 1e-9);
+  EXPECT_DOUBLE_EQ(*r.facility_power_w, 1440);
+  EXPECT_DOUBLE_EQ(r.it_power_w->value, 1000) << "as it was measured";
+}
+
+TEST(Cost, JoulesOfAPartAreALowerBoundAndNoneAtAllAreSaid) {
+  const RecordCost part =
+      cost_of(made_report({made_record(id, hundred, 600, "package")}), "EUR", bought()).records.at(0);
+  EXPECT_EQ(part.basis, CostBasis::lower_bound);
+  EXPECT_EQ(part.scope, "package");
+  EXPECT_FALSE(part.facility_power_w) << "facility energy is the node's x PUE alone";
+  EXPECT_NE(part.basis_note.find("lower bound"), std::string::npos);
+  const RecordCost none = cost_of(made_report({made_record(id, hundred)}), "EUR", bought()).records.at(0);
+  EXPECT_EQ(none.basis, CostBasis::hours_only);
+  EXPECT_FALSE(figure(none, "hour").kwh) << "absent, not 0";
+  EXPECT_FALSE(figure(none, "hour").co2_kg);
+  EXPECT_DOUBLE_EQ(figure(none, "hour").total->value, 7.5);
+  PriceRow all_in = rented(1, 0.3);
+  all_in.electricity_included = true;
+  const RecordCost included = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", all_in).records.at(0);
+  EXPECT_EQ(included.basis, CostBasis::complete);
+  EXPECT_DOUBLE_EQ(figure(included, "hour").total->value, 1);
+  EXPECT_NEAR(*figure(included, "hour").kwh, 1, 1e-12) << "what it draws is known all the same";
+}
+
+TEST(Cost, WhatDoesNotCountHasNone) {
+  Record bad = made_record(id, hundred);
+  bad.verdict = {"invalid", {}, {"throttled: heat"}};
+  const RecordCost r = cost_of(made_report({bad}), "EUR", bought()).records.at(0);
+  EXPECT_TRUE(r.figures.empty());
+  EXPECT_EQ(r.reason, "invalid: throttled: heat");
+}
+
+TEST(Cost, IntervalsAreOverTrials) {
+  const RecordCost r = cost_of(made_report({made_record(id, {99, 100, 101}, 1000)}), "EUR", bought()).records.at(0);
+  const Estimate& total = *figure(r, "million_samples").total;
+  EXPECT_EQ(total.count, 3);
+  ASSERT_TRUE(total.low && total.high);
+  EXPECT_LT(*total.low, total.value);
+}
+
+TEST(Cost, SensitivityTurnsOneInputAtATime) {
+  PriceRow p = bought();
+  p.utilisation = 0.9;
+  const CostReport costs = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", p, 0.2);
+  const auto& all = costs.records[0].sensitivity;
+  const auto of = [&](const std::string& input) { return *std::ranges::find(all, input, &Sensitivity::input); };
+  const double base = figure(costs.records[0], "million_samples").total->value;
+  const double hours = 10000.0 / 3600, electricity = hours * 1.2 * 0.3;
+  EXPECT_NEAR(of("electricity_per_kwh").cost_high - base, 0.2 * electricity, 1e-9);
+  EXPECT_NEAR(of("electricity_per_kwh").cost_low - base, -0.2 * electricity, 1e-9);
+  EXPECT_DOUBLE_EQ(of("utilisation").high, 1) << "no more than all hours";
+  EXPECT_NEAR(of("utilisation").cost_high, 3.75 * hours + electricity, 1e-9);
+  EXPECT_DOUBLE_EQ(of("pue").low, 1) << "no less than the IT alone";
+  EXPECT_NEAR(of("samples_per_s").cost_low, base / 0.8, 1e-9);
+  EXPECT_NEAR(of("capex").cost_high - base, 0.2 * 2 / 0.9 * hours, 1e-9);
+  for (std::size_t i = 1; i < all.size(); ++i)
+    EXPECT_GE(std::abs(all[i - 1].cost_high - all[i - 1].cost_low), std::abs(all[i].cost_high - all[i].cost_low))
+        << "most effect first";
+  EXPECT_TRUE(std::ranges::none_of(all, [](const Sensitivity& s) { return s.input == "rent_per_month"; }))
+      << "what is not paid has none";
+}
+
+TEST(BreakEven, ByHand) {
+  // A million samples: A 2.7778 + 2.7778 p; B, 200 samples/s at 1.6 an hour and 3 kW, 2.2222 + 4.1667 p: equal at 0.4.
+  const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 3000);
+  PriceRow of_a = rented(1, 0.1), of_b = rented(1.6, 0.1);
+  const auto all = [&] { return break_evens({"A", &a, &of_a, 1}, {"B", &b, &of_b, 1}, "EUR"); };
+  {
+    const std::vector<BreakEven> found = all();
+    const BreakEven& one = *find(found, "electricity_per_kwh");
+    ASSERT_TRUE(one.at);
+    EXPECT_NEAR(*one.at, 0.4, 1e-12);
+    EXPECT_EQ(one.below, "B");
+    EXPECT_EQ(one.above, "A");
+    EXPECT_EQ(one.text, "B is cheaper below 0.400 EUR/kWh, A above");
+    const BreakEven& rent = *find(found, "rent_per_month", "B");
+    EXPECT_NEAR(*rent.at, 1387, 1e-9);  // (2.7778 + 0.27778 - 0.41667) / 1.38889 x 730
+    EXPECT_EQ(rent.below, "B");
+    EXPECT_EQ(find(found, "utilisation"), nullptr) << "B is cheaper at each";
+  }
+  of_a.electricity_per_kwh = of_b.electricity_per_kwh = 0.6;  // 2.7778/u + 1.6667 and 2.2222/u + 2.5: equal at 2/3
+  const std::vector<BreakEven> found = all();
+  const BreakEven& utilisation = *find(found, "utilisation");
+  EXPECT_NEAR(*utilisation.at, 2.0 / 3, 1e-12);
+  EXPECT_EQ(utilisation.below, "B") << "the cheaper hours";
+  EXPECT_EQ(utilisation.above, "A");
+}
+
+TEST(BreakEven, NowhereIsSaid) {
+  const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 1000);
+  const PriceRow price = rented(1, 0.2);
+  const std::vector<BreakEven> found = break_evens({"A", &a, &price, 1}, {"B", &b, &price, 1}, "EUR");
+  const BreakEven& one = *find(found, "electricity_per_kwh");
+  EXPECT_FALSE(one.at);
+  EXPECT_EQ(one.text, "B is cheaper at any price of electricity");
+  // As many joules, by another rounding: the lines are parallel.
+  const Record c = made_record(id, {99, 100, 101}, 1000), d = made_record(id, {101, 99, 100}, 1000);
+  const PriceRow dear = rented(2, 0.2);
+  const std::vector<BreakEven> same = break_evens({"A", &c, &price, 1}, {"B", &d, &dear, 1}, "EUR");
+  EXPECT_FALSE(find(same, "electricity_per_kwh")->at) << find(same, "electricity_per_kwh")->text;
+}
+
+TEST(BreakEven, NoneOfTwoKindsOfJoules) {
+  const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 500, "package");
+  const PriceRow price = rented(1, 0.2);
+  EXPECT_TRUE(break_evens({"A", &a, &price, 1}, {"B", &b, &price, 1}, "EUR").empty());
+  std::vector<SystemInput> systems = {made_system("A", {a}), made_system("B", {b})};
+  for (SystemInput& system : systems) system.price = price;
+  CompareOptions options;
+  options.currency = "EUR";
+  const Comparison c = compare(systems, options);
+  const auto basis = std::ranges::find(c.differences, "basis of cost", &Difference::what);
+  ASSERT_NE(basis, c.differences.end());
+  EXPECT_TRUE(basis->blocking);
+  EXPECT_TRUE(c.break_even.empty());
+}
+
+TEST(BreakEven, StandsInAComparison) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, hundred, 1000)}),
+                                      made_system("B", {made_record(id, two_hundred, 3000)})};
+  systems[0].price = rented(1, 0.1), systems[1].price = rented(1.6, 0.1);
+  CompareOptions options;
+  options.currency = "EUR";
+  const Comparison c = compare(systems, options);
+  ASSERT_EQ(c.break_even.size(), 1u);
+  const auto cost = std::ranges::find(c.figures, "cost", [](const FigureComparison& f) { return f.figure.name; });
+  ASSERT_NE(cost, c.figures.end());
+  EXPECT_EQ(cost->rows[0].systems[1].ratio.verdict, "better");
+  EXPECT_NEAR(*cost->rows[0].systems[1].ratio.value, (2.2222222222 + 0.41666666667) / (2.7777777778 + 0.27777777778),
+              1e-9);
+  const std::string text = comparison_text(c, {}, {});
+  EXPECT_NE(text.find("B is cheaper below 0.400 EUR/kWh, A above"), std::string::npos) << text;
+  EXPECT_NE(text.find("Prices of B"), std::string::npos) << "every input is echoed";
+}
+
+// ---- the file ----
+constexpr const char* two_rows = R"({
+  // prices of the offer
+  "currency": "EUR", "electricity_per_kwh": 0.3, "pue": 1.3, "carbon_g_per_kwh": 380, "utilisation": 0.8,
+  "systems": {
+    "rented": {"rent_per_month": 135, "electricity_included": true, "hosts": ["gpu*"]},
+    "bought": {"capex": 250000, "life_years": 5, "pue": 1.1, "hosts": ["node1", "node2"]}
+  }})";
+
+TEST(Prices, DefaultsAndRows) {
+  const Prices prices = prices_from_json(two_rows);
+  ASSERT_EQ(prices.rows.size(), 2u);
+  EXPECT_EQ(prices.rows[0].name, "rented") << "in the order of the file";
+  EXPECT_EQ(prices.rows[0].pue, 1.3);
+  EXPECT_EQ(prices.rows[1].pue, 1.1);
+  EXPECT_EQ(prices.rows[1].utilisation, 0.8);
+  EXPECT_EQ(prices.rows[1].carbon_g_per_kwh, 380);
+  EXPECT_EQ(find_price(prices, "bought", {}), &prices.rows[1]);
+  EXPECT_EQ(find_price(prices, "A", {"gpu7", "gpu8"}), &prices.rows[0]);
+  EXPECT_EQ(find_price(prices, "A", {"node1"}), &prices.rows[1]);
+  EXPECT_EQ(find_price(prices, "A", {"node1", "node3"}), nullptr) << "each host of it";
+  EXPECT_EQ(find_price(prices, "A", {}), nullptr);
+}
+
+TEST(Prices, MistakesAreNamedWithTheirPlace) {
+  const auto fault = [](const std::string& text) {
+    try {
+      prices_from_json(text);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  const auto row = [&](const std::string& fields) {
+    return fault(R"({"currency": "EUR", "systems": {"a": {)" + fields + "}}}");
+  };
+  const std::pair<std::string, std::string> wrong[] = {
+      {fault("{"), "not JSON"},
+      {fault("[]"), "is no object"},
+      {fault(R"({"currency": "EUR", "systems": {}})"), "/systems"},
+      {fault(R"({"systems": {"a": {"rent_per_month": 1}}})"), "currency"},
+      {fault(R"({"currency": "EUR", "curency": "EUR", "systems": {"a": {"rent_per_month": 1}}})"), "/curency"},
+      {row(""), "neither rent_per_month nor capex"},
+      {row(R"("rent_per_month": 1, "capex": 1, "life_years": 1)"), "rented or bought"},
+      {row(R"("capex": 1)"), "life_years"},
+      {row(R"("capex": 1, "life_years": 0)"), "/systems/a/life_years"},
+      {row(R"("rent_per_month": -1)"), "/systems/a/rent_per_month"},
+      {row(R"("rent_per_month": "x")"), "/systems/a/rent_per_month"},
+      {row(R"("rent_per_month": 1, "pue": 0.9)"), "/systems/a/pue"},
+      {row(R"("rent_per_month": 1, "utilisation": 0)"), "/systems/a/utilisation"},
+      {row(R"("rent_per_month": 1, "rent_per_month": 2)"), "twice"},
+      {row(R"("rent_per_month": 1e999)"), "not JSON"},
+      {row(R"("rent_per_month": 1e308)"), "/systems/a/rent_per_month"},
+      {row(R"("capex": 1e13, "life_years": 1)"), "/systems/a/capex"},
+      {row(R"("capex": 1, "life_years": 1e-300)"), "/systems/a/life_years"},
+      {row(R"("rent_per_month": 1, "utilisation": 1e-300)"), "/systems/a/utilisation"},
+      {row(R"("rent_per_month": 1, "electricity_per_kwh": 1e300)"), "/systems/a/electricity_per_kwh"},
+      {row(R"("rent_per_month": 1, "network_storage_power_w": 1e300)"), "/systems/a/network_storage_power_w"},
+      {row(R"("rent_per_month": 1, "carbon_g_per_kwh": 1e300)"), "/systems/a/carbon_g_per_kwh"},
+      {row(R"("rent_per_month": 1, "electrcity_per_kwh": 2)"), "known: "},
+  };
+  for (const auto& [said, word] : wrong) EXPECT_NE(said.find(word), std::string::npos) << said << " | " << word;
+}
+
+TEST(Prices, TheExampleCatalogueReads) {
+  std::ifstream file(TRAINWATT_PRICES "/examples-usd.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  const Prices prices = prices_from_json(text.str());
+  EXPECT_EQ(prices.rows.size(), 17u);
+  EXPECT_EQ(prices.currency, "USD");
+  EXPECT_NE(prices.note.find("example"), std::string::npos);
+  EXPECT_EQ(*find_price(prices, "epyc-9454p-256gb", {})->rent_per_month, 270);
+}
+
+TEST(Views, TheNoteOfTheFileIsPrinted) {
+  const Prices prices =
+      prices_from_json(R"({"currency": "EUR", "note": "of March 2026", "systems": {"a": {"rent_per_month": 1}}})");
+  const CostReport costs = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", prices.rows[0]);
+  EXPECT_NE(cost_text(costs, {}).find("of March 2026"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(cost_json(costs))["price"]["note_of_prices"], "of March 2026");
+}
+
+TEST(Views, OfACostEchoEveryInput) {
+  const CostReport costs = cost_of(made_report({made_record(id, hundred, 1000)}), "EUR", bought());
+  TableStyle style;
+  style.width = 80;
+  const std::string text = cost_text(costs, style);
+  for (const char* word : {"87600", "5 years", "4380", "2190", "43800", "50 %", "0.3 EUR/kWh", "1.2 (input)", "300 g"})
+    EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
+  const nlohmann::json json = nlohmann::json::parse(cost_json(costs));
+  EXPECT_EQ(json["price"]["capex"], 87600);
+  EXPECT_TRUE(json["price"]["rent_per_month"].is_null());
+  EXPECT_NEAR(json["records"][0]["cost_per"]["hour"]["total"]["value"].get<double>(), 7.86, 1e-9);
+}
+
+}  // namespace
+}  // namespace tw

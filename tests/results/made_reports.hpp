@@ -1,0 +1,24 @@
+// Reports whose figures are known by hand, for comparisons and costs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/comparison.hpp"
+#include "results/record.hpp"
+
+namespace tw::testing {
+
+/// One trial for each of `samples_per_s`, 64 samples a step, 10 steps. `watts`: of one counted meter of `scope`;
+/// absent: no meter.
+Record made_record(const std::string& id, const std::vector<double>& samples_per_s, std::optional<double> watts = {},
+                   const std::string& scope = "node");
+/// Of one host "node1" with two ranks.
+Report made_report(std::vector<Record> records);
+/// A run to a target for each pair of seconds and steps.
+Record made_target_record(const std::string& id, const std::vector<double>& seconds, std::optional<double> watts = {});
+
+SystemInput made_system(const std::string& name, std::vector<Record> records);
+
+}  // namespace tw::testing

@@ -1,0 +1,308 @@
+// What the page holds against each other: energy that tells, costs of one basis, systems with what to keep in mind,
+// ranks with what is projected.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "results/comparison_words.hpp"
+#include "results/html.hpp"
+#include "results/page.hpp"
+#include "results/pareto.hpp"
+#include "tests/results/made_reports.hpp"
+#include "tests/results/samples.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+
+const page::Section& section(const page::Page& page, const std::string& id) {
+  return *std::ranges::find(page.sections, id, &page::Section::id);
+}
+template <class Kind>
+std::vector<Kind> blocks(const page::Section& section) {
+  std::vector<Kind> all;
+  for (const page::Block& block : section.blocks)
+    if (const auto* one = std::get_if<Kind>(&block)) all.push_back(*one);
+  return all;
+}
+std::string words(const std::vector<page::Words>& lines) {
+  std::string all;
+  for (const page::Words& one : lines) all += one.text + "\n";
+  return all;
+}
+const page::Datum* marked(const page::Chart& chart, const std::string& mark) {
+  for (const page::DataSet& set : chart.sets)
+    for (const page::Datum& datum : set.data)
+      if (datum.mark.find(mark) != std::string::npos) return &datum;
+  return nullptr;
+}
+
+std::vector<double> around(double speed) { return {0.99 * speed, speed, 1.01 * speed, speed, speed}; }
+PriceRow rented(double per_hour) {
+  PriceRow row;
+  row.name = "r", row.rent_per_month = 730 * per_hour, row.electricity_per_kwh = 0.25, row.carbon_g_per_kwh = 400;
+  row.pue = 1.2;
+  return row;
+}
+HtmlSystem priced(const std::string& name, std::vector<Record> records, double per_hour) {
+  HtmlSystem system{name, made_report(std::move(records))};
+  system.cost = cost_of(system.report, "EUR", rented(per_hour));
+  return system;
+}
+
+TEST(TradeOff, KeepsWhatNoneReachesInBothAndFindsTheKnee) {
+  const TradeOff found = trade_off({{50, 5}, {100, 1}, {60, 4}, {95, 3.5}, {100, 0.5}});
+  EXPECT_EQ(found.front, (std::vector<std::size_t>{1, 3, 2, 0}));
+  EXPECT_EQ(found.knee, std::optional<std::size_t>(1));
+  EXPECT_EQ(trade_off({{1, 1}}).front.size(), 1u);
+  EXPECT_FALSE(trade_off({{2, 1}, {1, 2}}).knee);
+  EXPECT_TRUE(trade_off({}).front.empty());
+}
+
+TEST(PageFronts, CostsHaveAFrontWithItsKneeAndTheCheapest) {
+  // At 100 an hour the electricity is nothing to speak of unless the watts are absurd: these are, so that slow is
+  // cheap.
+  const page::Page page = page::build({priced("A",
+                                              {made_record("a", around(100), 4e6), made_record("b", around(90), 1.5e6),
+                                               made_record("c", around(60), 0.8e6), made_record("d", around(50), 2e6)},
+                                              1)},
+                                      nullptr);
+  std::vector<page::Chart> charts = blocks<page::Chart>(section(page, "pareto"));
+  ASSERT_EQ(charts.size(), 2u) << "energy, and cost";
+  const page::Chart& cost = charts[1];
+  EXPECT_NE(cost.title.find("speed against cost"), std::string::npos);
+  EXPECT_EQ(cost.title.find("lower bound"), std::string::npos);
+  EXPECT_EQ(cost.y_title, "EUR a million samples");
+  ASSERT_EQ(cost.sets.size(), 2u);
+  EXPECT_EQ(cost.sets[0].data.size(), 3u) << "d is beaten in both";
+  EXPECT_EQ(cost.sets[1].data.size(), 4u);
+  ASSERT_NE(marked(cost, "knee"), nullptr);
+  EXPECT_NE(marked(cost, "knee")->text.find("b:"), std::string::npos);
+  ASSERT_NE(marked(cost, "cheapest"), nullptr);
+  EXPECT_NE(marked(cost, "cheapest")->text.find("c:"), std::string::npos);
+}
+
+TEST(PageFronts, ARecommendedSettingIsMarkedInCosts) {
+  HtmlSystem system = priced("A", {made_record("a", around(100), 500), made_record("b", around(90), 400)}, 1);
+  SearchOutcome outcome;
+  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = "cost", outcome.scope = "node";
+  system.report.search = {outcome};
+  const auto charts = blocks<page::Chart>(section(page::build({system}, nullptr), "pareto"));
+  ASSERT_EQ(charts.size(), 2u);
+  for (const page::Chart& chart : charts) {
+    ASSERT_NE(marked(chart, "recommended"), nullptr) << chart.title;
+    EXPECT_NE(marked(chart, "recommended")->text.find("b:"), std::string::npos);
+  }
+}
+
+TEST(PageFronts, CostsOfDifferentPartsStandInChartsOfTheirOwn) {
+  Record of_gpu = made_record("x", around(90), 200, "device");
+  of_gpu.workload.device = "cuda";
+  const page::Page page =
+      page::build({priced("A", {made_record("x", around(100), 300, "package")}, 1), priced("B", {of_gpu}, 1),
+                   priced("C", {made_record("x", around(80), 500)}, 1), priced("D", {made_record("x", around(70))}, 1)},
+                  nullptr);
+  std::vector<std::string> bases;
+  for (const page::Chart& chart : blocks<page::Chart>(section(page, "pareto"))) {
+    if (chart.title.find("cost") == std::string::npos) continue;
+    ASSERT_EQ(chart.sets.size(), 1u) << chart.title;
+    EXPECT_EQ(chart.sets[0].data.size(), 1u) << chart.title;
+    bases.push_back(chart.sets[0].label + chart.title.substr(chart.title.find(" against ")) + "|" + chart.y_title);
+  }
+  std::ranges::sort(bases);
+  EXPECT_EQ(bases, (std::vector<std::string>{
+                       "A against cost, lower bounds, with package joules alone|EUR a million samples, at least",
+                       "B against cost, lower bounds, with device joules alone|EUR a million samples, at least",
+                       "C against cost|EUR a million samples",
+                       "D against cost, lower bounds, of hours alone|EUR a million samples, at least"}));
+}
+
+TEST(PageFronts, RunsToATargetStandByTimeAndCost) {
+  const auto run = [](const std::string& id, double seconds, double watts) {
+    return made_target_record(id, {seconds, 1.01 * seconds, 0.99 * seconds, seconds, seconds}, watts);
+  };
+  const page::Page page =
+      page::build({priced("A", {run("fast", 100, 9e6), run("lean", 150, 1e6), run("bad", 200, 9e6)}, 1)}, nullptr);
+  const auto charts = blocks<page::Chart>(section(page, "pareto"));
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[0].y_title, "J to the target (node)");
+  EXPECT_EQ(charts[1].y_title, "EUR a trained model");
+  for (const page::Chart& chart : charts) {
+    EXPECT_EQ(chart.x_title, "s to the target");
+    EXPECT_NE(chart.note.find("To the left is faster"), std::string::npos);
+    ASSERT_EQ(chart.sets.size(), 2u);
+    EXPECT_EQ(chart.sets[0].data.size(), 2u) << "bad is beaten";
+    EXPECT_EQ(chart.sets[1].data.size(), 3u);
+    EXPECT_NEAR(chart.sets[1].data[0].x, 100, 1e-6);
+  }
+}
+
+TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
+  Report report =
+      made_report({made_record("a", around(100), 300, "device"), made_record("b", around(90), 200, "device")});
+  for (Record& record : report.records) record.workload.device = "cpu";
+  report.records[1].setting["gpu_clock_mhz"].requested = 990;
+  const page::Page page = page::build({{"A", report}}, nullptr);
+  const std::string answer = words(page.answer);
+  EXPECT_EQ(answer.find("Least"), std::string::npos) << answer;
+  EXPECT_NE(
+      answer.find(
+          "no answer on energy: trained on cpu with gpu_clock_mhz set, of which joules of device leave out a part; "
+          "those of node would tell."),
+      std::string::npos)
+      << answer;
+  for (const page::Card& card : page.cards) EXPECT_EQ(card.label.find("energy"), std::string::npos) << card.label;
+  EXPECT_NE(words(blocks<page::Words>(section(page, "pareto"))).find("leave out a part"), std::string::npos);
+  for (const page::Chart& chart : blocks<page::Chart>(section(page, "energy")))
+    EXPECT_TRUE(chart.note.starts_with("These joules leave out a part")) << chart.note;
+  // Of the GPU that trains they do.
+  for (Record& record : report.records) record.workload.device = "cuda";
+  EXPECT_NE(words(page::build({{"A", report}}, nullptr).answer).find("Least device energy a sample: b"),
+            std::string::npos);
+  Report target = made_report({made_target_record("t", {100, 101, 102}, 300)});
+  target.records[0].workload.device = "cpu";
+  auto& joules = target.records[0].summary.to_target->energy_j;
+  joules["device"] = joules["node"], joules.erase("node");
+  EXPECT_EQ(words(page::build({{"A", target}}, nullptr).answer).find("Least"), std::string::npos);
+}
+
+TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
+  const page::Page page = page::build({priced("A", {made_record("a", around(100), 1000)}, 1)}, nullptr);
+  const std::vector<page::Table> tables = blocks<page::Table>(section(page, "cost"));
+  ASSERT_EQ(tables.size(), 4u);
+  const page::Table& cost = tables[0];
+  EXPECT_EQ(cost.head, (std::vector<std::string>{"Point", "Per", "Cost", "Of it hours", "Of it electricity", "kWh",
+                                                 "kg CO2e", "What it holds"}));
+  const auto hour = std::ranges::find_if(cost.rows, [](const auto& row) { return row[1].text == "an hour"; });
+  ASSERT_NE(hour, cost.rows.end());
+  EXPECT_TRUE((*hour)[2].text.starts_with("1.30")) << (*hour)[2].text;
+  EXPECT_EQ((*hour)[5].text, "1.20") << "1 kW of IT with a PUE of 1.2";
+  EXPECT_EQ((*hour)[6].text, "0.480");
+  EXPECT_EQ((*hour)[7].text, "complete");
+  EXPECT_EQ(tables[1].rows.at(0)[4].text, "1.20 kW");
+  std::vector<std::string> inputs;
+  for (const auto& row : tables[2].rows) inputs.push_back(row[2].text);
+  EXPECT_NE(std::ranges::find(inputs, "electricity_per_kwh"), inputs.end());
+  EXPECT_EQ(tables[3].caption, "Prices, as given");
+  Record failed = made_record("f", around(100), 1000);
+  failed.verdict.status = "failed";
+  const page::Page without = page::build({priced("A", {failed}, 1)}, nullptr);
+  EXPECT_TRUE(blocks<page::Table>(section(without, "cost"))[0].rows.at(0)[2].text.starts_with("no cost: "));
+}
+
+/// Two workloads of which one is better, the other worse by as much.
+Comparison split() {
+  const std::vector<SystemInput> systems = {
+      made_system("A", {made_record("m1", around(100)), made_record("m2", around(100))}),
+      made_system("B", {made_record("m1", around(200)), made_record("m2", around(50))})};
+  std::vector<SystemInput> told_apart = systems;
+  for (SystemInput& system : told_apart)
+    for (Record& record : system.runs[0].records) record.workload.hash = record.workload.model = record.id;
+  return compare(told_apart, {});
+}
+
+TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
+  Comparison c = split();
+  EXPECT_NE(c.answer.at(0).find("better in 1, worse in 1 of 2 workloads"), std::string::npos) << c.answer[0];
+  c.systems[0].broken_rules = {"window", "trials"}, c.systems[1].broken_rules.clear();
+  page::Page page;
+  page::add_comparison(page, c);
+  const std::string caveats = words(page.caveats);
+  for (const char* said : {"A: Run rules broken: window, trials. Good for a look, not for publication.",
+                           "B: No run rule is broken that its report can show.", "Each system was run once: "})
+    EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
+  for (const char* said : {"Workloads: m1, m2.", "A started 20", "B started 20"})
+    EXPECT_NE(page.subtitle.find(said), std::string::npos) << said << " in " << page.subtitle;
+  EXPECT_NE(words(page.answer).find("better in 1, worse in 1 of 2 workloads"), std::string::npos);
+  const std::string text = comparison_text(c, {}, {}), markdown = comparison_markdown(c);
+  for (const char* said : {"workloads: m1, m2", "A: Run rules broken: window, trials", "each system was run once"}) {
+    EXPECT_NE(text.find(said), std::string::npos) << said;
+    EXPECT_NE(markdown.find(said), std::string::npos) << said;
+  }
+}
+
+TEST(PageComparison, RunRulesAreThoseOfItsReports) {
+  const Comparison c = compare({{"A", {}, {sample_report()}, {}, {}}, {"B", {}, {sample_report()}, {}, {}}}, {});
+  for (const ComparedSystem& one : c.systems)
+    for (const char* rule : {"window", "trials"})
+      EXPECT_NE(std::ranges::find(one.broken_rules, rule), one.broken_rules.end()) << rule;
+}
+
+TEST(PageComparison, RatiosLieOnALogarithmicAxisAndDifferencesSayWhere) {
+  Comparison c = split();
+  c.differences.push_back({"global batch", 1, "64", "32", true, "why", {1}, {}});
+  page::Page page;
+  page::add_comparison(page, c);
+  const auto charts = blocks<page::Chart>(section(page, "ratios"));
+  ASSERT_FALSE(charts.empty());
+  for (const page::Chart& chart : charts) EXPECT_TRUE(chart.logarithmic) << chart.title;
+  const page::Table table = blocks<page::Table>(section(page, "comparability")).at(0);
+  const auto where = std::ranges::find(table.head, "Where") - table.head.begin();
+  EXPECT_EQ(table.rows.back()[static_cast<std::size_t>(where)].text, "in m2");
+}
+
+TEST(PageComparison, MeansThatTheRatioDoesNotFollowAreNamed) {
+  const auto of = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return compare({made_system("A", {made_record("m1", a)}), made_system("B", {made_record("m1", b)})}, {});
+  };
+  const Comparison skew = of(around(100), {100, 100, 100, 100, 20});
+  const std::string note = words::means(skew.figures.at(0), skew);
+  EXPECT_NE(note.find("B in m1 -16.0 % by the means, -27.5 % by the ratio"), std::string::npos) << note;
+  EXPECT_NE(comparison_text(skew, {}, {}).find("arithmetic means"), std::string::npos);
+  page::Page page;
+  page::add_comparison(page, skew);
+  EXPECT_NE(words(blocks<page::Words>(section(page, "ratios"))).find("-27.5 % by the ratio"), std::string::npos);
+  EXPECT_EQ(words::means(of(around(100), around(120)).figures.at(0), skew), "");
+}
+
+/// Speeds by ranks, of one global batch.
+page::Section scaling(const std::vector<std::pair<int, double>>& speeds) {
+  std::vector<Record> records;
+  for (const auto& [ranks, speed] : speeds) {
+    Record record = made_record("m/np" + std::to_string(ranks), around(speed));
+    record.workload.ranks = ranks, record.workload.micro_batch = 64 / ranks, record.workload.accumulate = 1;
+    for (Trial& trial : record.trials) trial.phase_s = {{"forward", 0.1}, {"communication", 0.001 * ranks}};
+    records.push_back(record);
+  }
+  return section(page::build({{"A", made_report(records)}}, nullptr), "scaling");
+}
+
+TEST(PageScaling, IsProjectedToTwiceTheRanksAndSaidNotToBeMeasured) {
+  const auto speed = [](int n) { return 1 / (0.002 + 0.02 / n); };  // fixed and shared seconds a sample
+  const page::Section found = scaling({{1, speed(1)}, {2, speed(2)}, {4, speed(4)}});
+  const auto charts = blocks<page::Chart>(found);
+  ASSERT_EQ(charts.size(), 3u);
+  const page::Chart& chart = charts[0];
+  ASSERT_EQ(chart.sets.size(), 3u);
+  const page::DataSet& line = chart.sets[2];
+  EXPECT_EQ(line.style, "projected");
+  EXPECT_NE(line.label.find("projected, not measured"), std::string::npos);
+  EXPECT_EQ(line.data.front().x, 4);
+  EXPECT_EQ(line.data.back().x, 8);
+  EXPECT_NEAR(line.data.back().y, speed(8), 1e-2 * speed(8));
+  EXPECT_EQ(chart.table.rows.back()[4].text, "projected, not measured");
+  const std::string formula = words(blocks<page::Words>(found));
+  EXPECT_NE(formula.find("time a sample = 2.00 ms + 20.0 ms / ranks"), std::string::npos) << formula;
+  EXPECT_EQ(charts[1].y_title, "% of ideal");
+  EXPECT_NEAR(charts[1].sets[0].data[2].y, 100 * speed(4) / (4 * speed(1)), 0.1);
+  const page::Chart& communication = charts[2];
+  EXPECT_EQ(communication.y_title, "ms a step");
+  ASSERT_EQ(communication.sets.at(0).data.size(), 3u);
+  EXPECT_NEAR(communication.sets[0].data[2].y, 4, 1e-9);
+  EXPECT_EQ(communication.table.rows.size(), 3u);
+}
+
+TEST(PageScaling, SaysWhyNothingIsProjected) {
+  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}, {2, 250}}))).find("the speed grows more than the ranks do"),
+            std::string::npos);
+  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}, {2, 80}}))).find("more ranks bring no speed"),
+            std::string::npos);
+  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}, {2, 180}}))).find("nothing tests it"), std::string::npos);
+  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}}))).find("Nothing is projected"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tw

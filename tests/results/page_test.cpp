@@ -1,0 +1,227 @@
+// The HTML page before a browser sees it: what is drawn, what is said to be absent, and that nothing of a report is
+// markup.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "results/html.hpp"
+#include "results/page.hpp"
+#include "results/report_io.hpp"
+#include "results/run_rules.hpp"
+#include "results/verdict.hpp"
+#include "tests/results/samples.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+using nlohmann::json;
+
+const page::Section& section(const page::Page& page, const std::string& id) {
+  const auto found = std::ranges::find(page.sections, id, &page::Section::id);
+  EXPECT_NE(found, page.sections.end()) << id;
+  return *found;
+}
+std::vector<page::Chart> charts(const page::Section& section) {
+  std::vector<page::Chart> all;
+  for (const page::Block& block : section.blocks)
+    if (const auto* chart = std::get_if<page::Chart>(&block)) all.push_back(*chart);
+  return all;
+}
+std::string words(const page::Section& section) {
+  std::string all;
+  for (const page::Block& block : section.blocks)
+    if (const auto* one = std::get_if<page::Words>(&block)) all += one->text + "\n";
+  return all;
+}
+page::Page built(const Report& report) { return page::build({{"A", report}}, nullptr); }
+
+TEST(Page, ABarAndARowForEachRecord) {
+  for (const Report& report : {sample_report(), sample_energy_report(), sample_target_report()}) {
+    const page::Page page = built(report);
+    EXPECT_EQ(page.records, report.records.size());
+    std::size_t bars = 0, rows = 0;
+    for (const page::Chart& chart : charts(section(page, "speed"))) {
+      ASSERT_EQ(chart.sets.size(), 1u);
+      EXPECT_EQ(chart.sets[0].data.size(), chart.categories.size());
+      EXPECT_EQ(chart.table.rows.size(), chart.categories.size()) << "the same to read";
+      bars += chart.categories.size();
+    }
+    EXPECT_EQ(bars, report.records.size());
+    for (const page::Block& block : section(page, "points").blocks) rows += std::get<page::Table>(block).rows.size();
+    EXPECT_EQ(rows, report.records.size());
+  }
+}
+
+TEST(Page, WhatDidNotRunIsDrawnAsThat) {
+  std::vector<std::string> marks;
+  for (const page::Chart& chart : charts(section(built(sample_report()), "speed")))
+    for (const page::Datum& datum : chart.sets[0].data)
+      if (!datum.counts) {
+        marks.push_back(datum.mark);
+        EXPECT_EQ(datum.x, 0);
+      }
+  EXPECT_EQ(marks, (std::vector<std::string>{"unsupported", "failed"}));
+}
+
+TEST(Page, WhatIsAbsentIsASentenceWithItsReason) {
+  const page::Page page = built(sample_report());
+  for (const page::Section& one : page.sections) EXPECT_FALSE(one.blocks.empty()) << one.id;
+  EXPECT_NE(words(section(page, "energy")).find("absent, never 0: no_energy_meter: rapl: no_driver"),
+            std::string::npos);
+  EXPECT_NE(words(section(page, "pareto")).find("no_energy_meter: rapl: no_driver"), std::string::npos);
+  EXPECT_NE(words(section(page, "scaling")).find("Nothing is projected"), std::string::npos);
+  const page::Page empty = built(Report{});
+  for (const page::Section& one : empty.sections) EXPECT_FALSE(one.blocks.empty()) << one.id;
+  EXPECT_EQ(empty.answer.at(0).text, "No points were run.");
+}
+
+TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
+  const page::Page page = built(sample_report());
+  EXPECT_NE(page.answer.at(0).text.find("trains fastest as gpt2-tiny/bf16/acc4/np2: 41.9 samples/s [40.8, 43.0]"),
+            std::string::npos)
+      << page.answer.at(0).text;
+  std::string caveats;
+  for (const page::Words& one : page.caveats) caveats += one.text + "\n";
+  for (const char* said : {"1 point is failed.", "1 point is unsupported.", "Run rules broken: complete, window, trials.",
+                           "No energy: no_energy_meter"})
+    EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
+  Report none = sample_report();
+  for (Record& record : none.records) record.verdict.status = "invalid";
+  EXPECT_NE(built(none).answer.at(0).text.find("No point of this report counts"), std::string::npos);
+  EXPECT_NE(page::build({{"A", sample_report(), {"/records/0: is odd"}}}, nullptr)
+                .caveats.at(0)
+                .text.find("/records/0: is odd"),
+            std::string::npos);
+}
+
+/// Points of one workload at several settings.
+Report sweep(const std::vector<std::pair<double, double>>& speeds_and_joules) {
+  Report report = sample_energy_report();
+  const Record base = report.records[0];
+  report.records.clear();
+  for (const auto& [speed, joules] : speeds_and_joules) {
+    Record record = base;
+    record.id += "/" + std::to_string(report.records.size());
+    record.summary.samples_per_s->value = speed;
+    record.summary.samples_per_j["package"]->value = 1 / joules;
+    report.records.push_back(record);
+  }
+  return report;
+}
+
+TEST(Page, TheFrontHasItsKnee) {
+  const page::Page page = built(sweep({{100, 10}, {95, 6}, {60, 5}, {50, 9}}));
+  const std::vector<page::Chart> all = charts(section(page, "pareto"));
+  ASSERT_EQ(all.size(), 1u);
+  ASSERT_EQ(all[0].sets.size(), 2u);
+  EXPECT_EQ(all[0].sets[0].data.size(), 3u) << "the line leaves the beaten one out";
+  ASSERT_EQ(all[0].sets[1].data.size(), 4u);
+  EXPECT_EQ(all[0].sets[1].data[1].mark, "knee");
+  EXPECT_NEAR(all[0].sets[1].data[1].y, 6, 1e-12);
+  EXPECT_EQ(all[0].table.rows.size(), 4u);
+}
+
+TEST(Page, ScalingOnlyBetweenNumbersOfRanks) {
+  Report report = sweep({{100, 10}, {180, 10}});
+  for (Record& record : report.records) record.setting.clear();
+  report.records[1].workload.ranks = 4;
+  const std::vector<page::Chart> all = charts(section(built(report), "scaling"));
+  ASSERT_EQ(all.size(), 6u) << "strong, since the global batch is the same; and weak, since a rank's is";
+  EXPECT_EQ(all[0].sets[0].data.size(), 2u);
+  EXPECT_NEAR(all[0].sets[1].data[1].y, 200, 1e-9);
+  EXPECT_EQ(all[0].table.rows[1][3].text, "90.0 %");
+}
+
+TEST(Page, LongSeriesAreThinnedAndDoNotLeadOverWhatWasNotMeasured) {
+  Report report = sample_energy_report();
+  for (Trial& trial : report.records[0].trials) {
+    SeriesRow& row = trial.series[0];
+    row = {row.host, row.domain, row.quantity, {}, {}, {}, {}};
+    for (int i = 0; i < 1000; ++i)
+      row.time_s.push_back(0.06 * i), row.minimum.push_back(99), row.mean.push_back(i == 501 ? 300 : 100),
+          row.maximum.push_back(301);
+  }
+  const page::Section telemetry = section(built(report), "telemetry");
+  const page::Chart chart = std::get<page::Choice>(telemetry.blocks.at(0)).options.at(0).second.at(0);
+  ASSERT_EQ(chart.sets.size(), 1u);
+  std::size_t gaps = 0, dots = 0;
+  for (const page::Datum& datum : chart.sets[0].data) ++(std::isfinite(datum.y) ? dots : gaps);
+  EXPECT_EQ(gaps, 2u);
+  EXPECT_GT(dots, 100u);
+  EXPECT_EQ(std::ranges::count(chart.sets[0].data, 300.0, &page::Datum::y), 3) << "no peak is lost";
+  EXPECT_LE(dots, 240u);
+  ASSERT_EQ(chart.table.rows.size(), 1u);
+  EXPECT_EQ(chart.table.rows[0][1].text, "3000");
+  EXPECT_EQ(chart.table.rows[0][5].text, "300.0") << "of all, not of those drawn";
+}
+
+std::string data_of(const std::string& html) {
+  const std::string begin = "id=\"data\">";
+  const std::size_t from = html.find(begin) + begin.size();
+  return html.substr(from, html.find("</script>", from) - from);
+}
+
+TEST(Html, NothingInAReportIsMarkup) {
+  const std::string evil = "</script><script>x</script><!-- \xe2\x80\xa8 @DATA@ @SCRIPT@ & \" '";
+  Report report = sample_energy_report();
+  report.plan.suite = report.records[0].id = report.records[0].workload.model = evil;
+  report.records[0].verdict.flags = {evil};
+  report.context.hosts[0].name = evil;
+  const std::string html = to_html({{evil, report}});
+  const std::string data = data_of(html);
+  for (const char* forbidden : {"<", ">", "&", "\xe2\x80\xa8"})
+    EXPECT_EQ(data.find(forbidden), std::string::npos) << forbidden;
+  const json read = json::parse(data);
+  EXPECT_NE(read["title"].get<std::string>().find("</script><script>x"), std::string::npos) << "as it was";
+  std::size_t scripts = 0;
+  for (std::size_t at = 0; (at = html.find("<script", at)) != std::string::npos; ++at) ++scripts;
+  EXPECT_EQ(scripts, 3u);
+  EXPECT_EQ(html.substr(0, html.find("</title>")).find("<script"), std::string::npos);
+}
+
+TEST(Html, IsOneFileThatLoadsNothing) {
+  const std::string html = to_html({{"A", sample_report()}});
+  EXPECT_NE(html.find("default-src 'none'; script-src 'sha256-"), std::string::npos);
+  EXPECT_EQ(html.find("unsafe-"), std::string::npos);
+  for (const char* name :
+       {"@TITLE@", "@STYLE@", "@SCRIPT@", "@DATA@", "@CHART_LIBRARY@", "@SCRIPT_HASHES@", "@STYLE_HASH@"})
+    EXPECT_EQ(html.find(name), std::string::npos) << name;
+  for (const char* loads : {" src=", "<link", "@import", "url("}) {
+    std::string own = html;
+    own.erase(own.find("<script type=\"application/json\""));  // before the data and the library
+    EXPECT_EQ(own.find(loads), std::string::npos) << loads;
+  }
+}
+
+TEST(Html, NumbersThatAreNoneAreNull) {
+  Report report = sample_energy_report();
+  report.records[0].trials[0].series[0].mean[0] = HUGE_VAL;
+  report.records[0].summary.samples_per_s->value = std::nan("");
+  EXPECT_NO_THROW(json::parse(data_of(to_html({{"A", report}}))));
+}
+
+TEST(Page, RunRulesStandWithWhatWasFound) {
+  const Report report = sample_report();
+  const page::Section section = page::rules_section({{"A", report}});
+  ASSERT_EQ(section.blocks.size(), 1u);
+  const auto& table = std::get<page::Table>(section.blocks[0]);
+  ASSERT_EQ(table.rows.size(), run_rules().size());
+  const auto row = [&](const std::string& id) {
+    return *std::ranges::find_if(table.rows, [&](const auto& one) { return one[0].text == id; });
+  };
+  EXPECT_EQ(row("window")[1].text, "broken");
+  EXPECT_EQ(row("window")[1].look, "bad");
+  EXPECT_TRUE(row("window")[2].text.starts_with("Windows take 60 s")) << row("window")[2].text;
+  EXPECT_NE(row("window")[3].text.find(": a window is short, the shortest takes "), std::string::npos);
+  EXPECT_EQ(row("seeds")[1].look, "quiet");
+  EXPECT_EQ(row("energy")[1].text, "not checkable");
+  EXPECT_EQ(row("energy")[3].text, "No meter answered.");
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,345 @@
+#include "tests/support/cudnn/machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "models/compute/dtype.hpp"
+
+namespace tw::cudnn {
+namespace {
+
+using cuda::dnn::Pointwise;
+using cuda::dnn::Reduction;
+using Numbers = std::vector<double>;
+
+double rounded(DataType type, double value) {
+  const auto single = static_cast<float>(value);
+  switch (type) {
+    case DataType::bf16:
+      return to_float(to_bf16(single));
+    case DataType::fp16:
+      return to_float(to_fp16(single));
+    case DataType::boolean:
+      return value != 0;
+    case DataType::int32:
+      return std::trunc(value);
+    default:
+      return single;
+  }
+}
+
+double load(DataType type, const void* data, std::int64_t at) {
+  switch (type) {
+    case DataType::bf16:
+      return to_float(static_cast<const bf16*>(data)[at]);
+    case DataType::fp16:
+      return to_float(static_cast<const fp16*>(data)[at]);
+    default:
+      return static_cast<const float*>(data)[at];
+  }
+}
+
+void store(DataType type, void* data, std::int64_t at, double value) {
+  const auto single = static_cast<float>(value);
+  switch (type) {
+    case DataType::bf16:
+      static_cast<bf16*>(data)[at] = to_bf16(single);
+      return;
+    case DataType::fp16:
+      static_cast<fp16*>(data)[at] = to_fp16(single);
+      return;
+    default:
+      static_cast<float*>(data)[at] = single;
+  }
+}
+
+// ---- running a graph ----
+
+class Machine {
+ public:
+  Machine(const Proposal& proposal, std::map<std::int64_t, void*> memory)
+      : proposal_(proposal), memory_(std::move(memory)) {}
+
+  void run(const Node& operation) {
+    switch (operation.kind) {
+      case Kind::operation_convolution_forward:
+      case Kind::operation_convolution_backward_data:
+      case Kind::operation_convolution_backward_filter:
+        return convolution(operation);
+      case Kind::operation_pointwise:
+        return pointwise(operation);
+      case Kind::operation_reduction:
+        return reduction(operation);
+      case Kind::operation_matmul:
+        return matmul(operation);
+      case Kind::operation_reshape:
+        return reshape(operation);
+      default:
+        throw Refusal(bad_parameter, "no such operation");
+    }
+  }
+  /// All tensors in memory that the operations named.
+  const std::set<std::int64_t>& used() const { return used_; }
+
+ private:
+  bool notes(int note) const { return std::count(proposal_.notes.begin(), proposal_.notes.end(), note) != 0; }
+  static Tensor tensor(const Node& operation, Attribute attribute) { return Tensor(*operation.node(attribute)); }
+
+  void* address(const Tensor& t) {
+    const auto found = memory_.find(t.uid);
+    if (found == memory_.end()) throw Refusal(bad_parameter, "no address for tensor " + std::to_string(t.uid));
+    require(
+        t.by_value || reinterpret_cast<std::uintptr_t>(found->second) % static_cast<std::uintptr_t>(t.alignment) == 0,
+        "a misaligned address");
+    used_.insert(t.uid);
+    return found->second;
+  }
+  Numbers read(const Tensor& t) {
+    if (t.is_virtual) {
+      const auto found = between_.find(t.uid);
+      require(found != between_.end(), "a tensor is read before it is written");
+      return found->second;
+    }
+    const void* const data = address(t);
+    Numbers numbers;
+    for (const std::int64_t offset : t.offsets()) numbers.push_back(load(t.type, data, offset));
+    return numbers;
+  }
+  void write(const Tensor& t, const Numbers& numbers) {
+    require(static_cast<std::int64_t>(numbers.size()) == t.count(), "a result of another size");
+    if (t.is_virtual) {
+      Numbers& kept = between_[t.uid];
+      kept.clear();
+      for (const double number : numbers) kept.push_back(rounded(t.type, number));
+      return;
+    }
+    void* const data = address(t);
+    const std::vector<std::int64_t> offsets = t.offsets();
+    require(std::set<std::int64_t>(offsets.begin(), offsets.end()).size() == offsets.size(), "strides overlap");
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const double noise = notes(4) ? 1.01 : 1.0;
+      store(t.type, data, offsets[i], numbers[i] * noise);
+    }
+  }
+  /// As the engine's multipliers see them.
+  Numbers factors(const Tensor& t) {
+    Numbers numbers = read(t);
+    for (double& number : numbers) {
+      if (notes(1)) number /= 2;
+      if (!notes(0) || t.type != DataType::float32) continue;
+      int exponent = 0;
+      const double fraction = std::frexp(number, &exponent);  // 11 significant bits
+      number = std::ldexp(std::nearbyint(fraction * 2048) / 2048, exponent);
+    }
+    return numbers;
+  }
+
+  void convolution(const Node& operation) {
+    const bool forward = operation.kind == Kind::operation_convolution_forward,
+               data = operation.kind == Kind::operation_convolution_backward_data;
+    using A = Attribute;
+    const Tensor x = tensor(operation, forward ? A::forward_x
+                                       : data  ? A::backward_data_dx
+                                               : A::backward_filter_x),
+                 w = tensor(operation, forward ? A::forward_w
+                                       : data  ? A::backward_data_w
+                                               : A::backward_filter_dw),
+                 y = tensor(operation, forward ? A::forward_y
+                                       : data  ? A::backward_data_dy
+                                               : A::backward_filter_dy);
+    const Node& what = *operation.node(forward ? A::forward_convolution
+                                       : data  ? A::backward_data_convolution
+                                               : A::backward_filter_convolution);
+    require(what.one<int>(A::convolution_mode) == 1 &&
+                what.one<DataType>(A::convolution_math_type) == DataType::float32 &&
+                what.one<std::int64_t>(A::convolution_spatial_dims) == 2 &&
+                what.all<std::int64_t>(A::convolution_dilations) == Extents{1, 1},
+            "a cross-correlation in float32 is wanted");
+    const std::int64_t stride = what.all<std::int64_t>(A::convolution_strides)[0],
+                       padding = what.all<std::int64_t>(A::convolution_pre_padding)[0];
+    require(padding == what.all<std::int64_t>(A::convolution_post_padding)[0], "equal padding");
+    require(operation.one<float>(forward ? A::forward_alpha
+                                 : data  ? A::backward_data_alpha
+                                         : A::backward_filter_alpha) == 1,
+            "alpha is 1");
+    const float beta = operation.one<float>(forward ? A::forward_beta
+                                            : data  ? A::backward_data_beta
+                                                    : A::backward_filter_beta);
+    const std::int64_t n = x.extents[0], c = x.extents[1], h = x.extents[2], width = x.extents[3], k = w.extents[0],
+                       r = w.extents[2], oh = y.extents[2], ow = y.extents[3];
+    require(w.extents[1] == c && w.extents[3] == r && y.extents[0] == n && y.extents[1] == k &&
+                oh == (h + 2 * padding - r) / stride + 1 && ow == (width + 2 * padding - r) / stride + 1,
+            "extents that fit");
+    const Tensor& result = forward ? y : data ? x : w;
+    Numbers sums(static_cast<std::size_t>(result.count()), 0.0);
+    if (beta != 0) {
+      sums = read(result);
+      for (double& sum : sums) sum *= beta;
+    }
+    const Numbers xs = data ? Numbers() : factors(x), ws = forward || data ? factors(w) : Numbers(),
+                  ys = forward ? Numbers() : factors(y);
+    for (std::int64_t image = 0; image < n; ++image)
+      for (std::int64_t out = 0; out < k; ++out)
+        for (std::int64_t i = 0; i < oh; ++i)
+          for (std::int64_t j = 0; j < ow; ++j)
+            for (std::int64_t in = 0; in < c; ++in)
+              for (std::int64_t a = 0; a < r; ++a)
+                for (std::int64_t b = 0; b < r; ++b) {
+                  const std::int64_t row = i * stride - padding + a, column = j * stride - padding + b;
+                  if (row < 0 || row >= h || column < 0 || column >= width) continue;
+                  const auto at_x = static_cast<std::size_t>(((image * c + in) * h + row) * width + column),
+                             at_w = static_cast<std::size_t>(((out * c + in) * r + a) * r + b),
+                             at_y = static_cast<std::size_t>(((image * k + out) * oh + i) * ow + j);
+                  if (forward)
+                    sums[at_y] += xs[at_x] * ws[at_w];
+                  else if (data)
+                    sums[at_x] += ys[at_y] * ws[at_w];
+                  else
+                    sums[at_w] += xs[at_x] * ys[at_y];
+                }
+    write(result, sums);
+  }
+
+  /// Position in `from`, whose extents are those of `to` or 1, of the row-major position `at` in `to`.
+  static std::size_t broadcast(const Tensor& from, const Tensor& to, std::size_t at) {
+    require(from.extents.size() == to.extents.size(), "equal ranks");
+    std::size_t position = 0, step = 1;
+    for (std::size_t axis = to.extents.size(); axis-- > 0;) {
+      const auto extent = static_cast<std::size_t>(to.extents[axis]);
+      require(from.extents[axis] == 1 || from.extents[axis] == to.extents[axis], "extents that broadcast");
+      if (from.extents[axis] != 1) position += at % extent * step;
+      step *= static_cast<std::size_t>(from.extents[axis]);
+      at /= extent;
+    }
+    return position;
+  }
+
+  void pointwise(const Node& operation) {
+    const Node& what = *operation.node(Attribute::operation_pointwise_descriptor);
+    const auto mode = what.one<Pointwise>(Attribute::pointwise_mode);
+    const Tensor x = tensor(operation, Attribute::operation_pointwise_x),
+                 y = tensor(operation, Attribute::operation_pointwise_y);
+    const Numbers xs = read(x);
+    Numbers results(static_cast<std::size_t>(y.count()));
+    const bool unary =
+        mode == Pointwise::exp || mode == Pointwise::log || mode == Pointwise::identity || mode == Pointwise::gen_index;
+    const Tensor b = unary ? x : tensor(operation, Attribute::operation_pointwise_b);
+    const Numbers bs = unary ? xs : read(b);
+    const Tensor t = mode == Pointwise::select ? tensor(operation, Attribute::operation_pointwise_t) : x;
+    const Numbers ts = mode == Pointwise::select ? read(t) : Numbers();
+    const auto axis = static_cast<std::size_t>(
+        what.has(Attribute::pointwise_axis) ? what.one<std::int64_t>(Attribute::pointwise_axis) : 0);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const double left = xs[broadcast(x, y, i)], right = bs[broadcast(b, y, i)];
+      switch (mode) {
+        case Pointwise::add:
+          results[i] = left + right;
+          break;
+        case Pointwise::mul:
+          results[i] = left * right;
+          break;
+        case Pointwise::div:
+          results[i] = left / right;
+          break;
+        case Pointwise::sub:
+          results[i] = left - right;
+          break;
+        case Pointwise::exp:
+          results[i] = std::exp(left);
+          break;
+        case Pointwise::log:
+          results[i] = std::log(left);
+          break;
+        case Pointwise::identity:
+          results[i] = left;
+          break;
+        case Pointwise::greater_or_equal:
+          results[i] = left >= right;
+          break;
+        case Pointwise::select:
+          results[i] = ts[broadcast(t, y, i)] != 0 ? left : right;
+          break;
+        case Pointwise::gen_index: {
+          std::size_t step = 1;
+          for (std::size_t behind = axis + 1; behind < y.extents.size(); ++behind)
+            step *= static_cast<std::size_t>(y.extents[behind]);
+          results[i] = static_cast<double>(i / step % static_cast<std::size_t>(y.extents[axis]));
+          break;
+        }
+        default:
+          throw Refusal(bad_parameter, "no such pointwise operation");
+      }
+    }
+    write(y, results);
+  }
+
+  void reduction(const Node& operation) {
+    const Tensor x = tensor(operation, Attribute::operation_reduction_x),
+                 y = tensor(operation, Attribute::operation_reduction_y);
+    const auto mode =
+        operation.node(Attribute::operation_reduction_descriptor)->one<Reduction>(Attribute::reduction_operator);
+    const Numbers xs = read(x);
+    Numbers results(static_cast<std::size_t>(y.count()),
+                    mode == Reduction::max ? -std::numeric_limits<double>::infinity() : 0.0);
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      double& result = results[broadcast(y, x, i)];
+      result = mode == Reduction::max ? std::max(result, xs[i]) : result + xs[i];
+    }
+    write(y, results);
+  }
+
+  void matmul(const Node& operation) {
+    const Tensor a = tensor(operation, Attribute::operation_matmul_a),
+                 b = tensor(operation, Attribute::operation_matmul_b),
+                 c = tensor(operation, Attribute::operation_matmul_c);
+    require(operation.node(Attribute::operation_matmul_descriptor)->one<DataType>(Attribute::matmul_math_type) ==
+                DataType::float32,
+            "sums in float32");
+    const std::int64_t m = a.extents[2], k = a.extents[3], n = b.extents[3], batch = a.extents[0] * a.extents[1];
+    require(b.extents[2] == k && b.extents[0] * b.extents[1] == batch &&
+                c.extents == Extents({a.extents[0], a.extents[1], m, n}),
+            "extents that fit");
+    const Numbers as = factors(a), bs = factors(b);
+    Numbers cs(static_cast<std::size_t>(c.count()), 0.0);
+    for (std::int64_t one = 0; one < batch; ++one)
+      for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t l = 0; l < k; ++l)
+          for (std::int64_t j = 0; j < n; ++j)
+            cs[static_cast<std::size_t>((one * m + i) * n + j)] += as[static_cast<std::size_t>((one * m + i) * k + l)] *
+                                                                   bs[static_cast<std::size_t>((one * k + l) * n + j)];
+    write(c, cs);
+  }
+
+  /// The same memory seen with other extents and strides.
+  void reshape(const Node& operation) {
+    const Tensor x = tensor(operation, Attribute::operation_reshape_x),
+                 y = tensor(operation, Attribute::operation_reshape_y);
+    const Numbers xs = read(x);
+    std::map<std::int64_t, double> memory;
+    const std::vector<std::int64_t> from = x.offsets(), to = y.offsets();
+    for (std::size_t i = 0; i < from.size(); ++i) memory[from[i]] = xs[i];
+    Numbers results;
+    for (const std::int64_t offset : to) {
+      require(memory.count(offset) != 0, "a reshape reads beside its input");
+      results.push_back(memory[offset]);
+    }
+    write(y, results);
+  }
+
+  const Proposal& proposal_;
+  std::map<std::int64_t, void*> memory_;
+  std::map<std::int64_t, Numbers> between_;
+  std::set<std::int64_t> used_;
+};
+
+}  // namespace
+
+std::set<std::int64_t> run_graph(const Proposal& proposal, const std::vector<NodePointer>& operations,
+                                 const std::map<std::int64_t, void*>& memory) {
+  Machine machine(proposal, memory);
+  for (const NodePointer& operation : operations) machine.run(*operation);
+  return machine.used();
+}
+
+}  // namespace tw::cudnn

@@ -1,0 +1,42 @@
+// A made-up cuDNN that runs graphs on the host in float64, and what a test may ask of it. A program that is linked with
+// it opens it under the library's own name. What the real one would read wrongly or refuse ends in an error status:
+// operands that are missing, foreign or misaligned, extents that do not fit. Its workspace is filled with NaN in each
+// run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tw::cudnn {
+
+/// An engine that the heuristics propose. One with the note "tensor cores" rounds float32 inputs of convolutions to
+/// TF32, one that is "not deterministic" adds noise, and one that "rounds its inputs" halves them: no test passes with
+/// them.
+struct Proposal {
+  std::int64_t engine = 0;
+  std::vector<int> notes;  ///< CUDNN_NUMERICAL_NOTE_…
+  bool compiled = false;
+  int status = 0;  ///< of its plan
+  std::int64_t workspace_bytes = 1000;
+};
+
+struct Run {
+  std::int64_t engine = 0;
+  std::size_t operations = 0;
+  std::vector<std::int64_t> uids;
+  void* stream = nullptr;
+};
+
+struct State {
+  std::size_t version = 91900;
+  int create_status = 0;  ///< of cudnnCreate
+  std::vector<Proposal> proposals = {{3, {0, 4}}, {4, {0, 1}}, {5, {0}}, {6, {}}};
+  int questions = 0;  ///< to the heuristics
+  std::vector<Run> runs;
+  std::string refusal;  ///< the last error in words
+};
+__attribute__((visibility("default"))) State& state();
+
+}  // namespace tw::cudnn

@@ -1,0 +1,19 @@
+// In place of models/compute/registry.cpp: the cuda device on stand-ins for its libraries is the device under test, and
+// the reference is its oracle.
+#include "models/compute/cuda/cuda_device.hpp"
+#include "models/compute/reference/reference_device.hpp"
+#include "models/compute/registry.hpp"
+
+namespace tw {
+
+const std::vector<Backend>& backends() {
+  static const std::vector<Backend> list = {
+      {DeviceKind::cuda, "stand_in", make_cuda_device, count_cuda_devices, why_no_cuda_device}};
+  return list;
+}
+
+std::unique_ptr<Device> create_device(const std::string& name, const DeviceOptions& options) {
+  return name == "reference" ? make_reference_device(options) : make_cuda_device(options);
+}
+
+}  // namespace tw

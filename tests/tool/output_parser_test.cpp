@@ -1,0 +1,123 @@
+// What a metered command says it has trained, and what is no number.
+#include "bench/tool/output_parser.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tw {
+namespace {
+
+TEST(OutputParser, PlainLines) {
+  tool::OutputParser parser;
+  for (const char* piece : {"noise\nsam", "ples=1 sec", "onds=2\nxsamples=7\n", "epoch 2, samples=512.5 seconds=4"})
+    parser.feed(piece);
+  EXPECT_EQ(parser.samples(), 1) << "the last line has no end yet";
+  parser.finish();
+  EXPECT_EQ(parser.samples(), 512.5);
+  EXPECT_EQ(parser.seconds(), 4);
+  parser.feed("samples=600\n");
+  EXPECT_EQ(parser.seconds(), std::nullopt) << "those were of another line";
+}
+
+TEST(OutputParser, MlLogLines) {
+  tool::OutputParser parser;
+  parser.feed(
+      ":::MLLOG {\"key\": \"epoch_stop\", \"value\": null, \"metadata\": {\"samples_count\": 1024}}\n"
+      ":::MLLOG {\"key\": \"samples_count\", \"value\": 512}\n:::MLLOG not json\n:::MLLOG [1]\n");
+  parser.finish();
+  EXPECT_EQ(parser.samples(), 1024);
+}
+
+tool::OutputParser parsed(const std::string& text) {
+  tool::OutputParser parser;
+  parser.feed(text);
+  parser.finish();
+  return parser;
+}
+
+// The beginning of a word would be a thousandth of what is meant.
+TEST(OutputParser, TheBeginningOfAWordIsNoNumber) {
+  for (const char* word :
+       {"64,000", "1.5k", "1_000", "0x10", "1e5abc", "64%", "12;5", "5/s", "1.2.3", "abc", "-4", ""}) {
+    const tool::OutputParser parser = parsed("epoch 1 samples=" + std::string(word) + "\n");
+    EXPECT_FALSE(parser.samples()) << word;
+    ASSERT_EQ(parser.warnings().size(), 2u) << word;
+    EXPECT_EQ(
+        parser.warnings()[0].find("the command's output: \"samples=" + std::string(word) + "\" is not understood"), 0u)
+        << parser.warnings()[0];
+  }
+  for (const char* end : {"", "\n", "\r\n", " seconds=2", "\tx", ", seconds=2", ",seconds=2", ";", "; next"}) {
+    const tool::OutputParser parser = parsed("samples=6.4e4" + std::string(end));
+    EXPECT_EQ(parser.samples(), 64000) << end;
+    EXPECT_TRUE(parser.warnings().empty()) << end;
+    EXPECT_EQ(parser.seconds(),
+              std::string(end).find("seconds") != std::string::npos ? std::optional(2.0) : std::nullopt);
+  }
+  const tool::OutputParser mixed = parsed("samples=64,000\nsamples=1k\nsamples=7 seconds=1m\n");
+  EXPECT_EQ(mixed.samples(), 7);
+  EXPECT_EQ(mixed.seconds(), std::nullopt);
+  ASSERT_EQ(mixed.warnings().size(), 1u);
+  EXPECT_NE(mixed.warnings()[0].find("\"samples=64,000\" and 2 more like it"), std::string::npos)
+      << mixed.warnings()[0];
+}
+
+// As a progress bar writes them: the last state of a line is none but its end's.
+TEST(OutputParser, ACarriageReturnEndsALine) {
+  const tool::OutputParser parser = parsed("samples=100 seconds=1\rsamples=200 seconds=2\rdone\n");
+  EXPECT_EQ(parser.samples(), 200);
+  EXPECT_EQ(parser.seconds(), 2);
+}
+
+TEST(OutputParser, WhatIsLeftOutIsSaid) {
+  const auto expect = [](const std::string& text, const std::string& warning) {
+    const std::vector<std::string> warnings = parsed(text).warnings();
+    EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [&](const std::string& line) {
+      return line.find(warning) != std::string::npos;
+    })) << warning;
+  };
+  expect(std::string(70'000, 'x') + " samples=5\n", "has a line over 64 KiB");
+  expect(std::string(70'000, 'x') + "\n" + std::string(70'000, 'y') + "\nsamples=5\n", "has 2 lines over 64 KiB");
+  EXPECT_TRUE(parsed(std::string(65'536, 'x') + "\nsamples=5\n").warnings().empty());
+  expect(":::MLLOG {\"key\": \"samples_count\", \"value\": \"1024\"}\n",
+         "\"samples_count \"1024\"\" is not understood");
+  expect("samples=5 seconds=0\n", "\"seconds=0\" is not understood");
+  expect("none\n", "standard output (standard error is not searched)");
+}
+
+TEST(OutputParser, WhichOfSeveralWasTakenIsSaid) {
+  EXPECT_TRUE(parsed("samples=1\n").warnings().empty());
+  const tool::OutputParser totals = parsed("samples=100\nsamples=200\nsamples=300\n");
+  EXPECT_EQ(totals.samples(), 300);
+  ASSERT_EQ(totals.warnings().size(), 1u);
+  EXPECT_EQ(totals.warnings()[0],
+            "the command's output has 3 lines with samples=: the last one, samples=300, is taken for all that the "
+            "command did");
+  const tool::OutputParser parts = parsed("samples=100\nsamples=100\n");
+  EXPECT_EQ(parts.samples(), 100);
+  ASSERT_EQ(parts.warnings().size(), 1u);
+  EXPECT_NE(parts.warnings()[0].find("they do not grow"), std::string::npos) << parts.warnings()[0];
+  const tool::OutputParser both = parsed("samples=5\n:::MLLOG {\"key\": \"samples_count\", \"value\": 512}\n");
+  EXPECT_EQ(both.samples(), 5);
+  ASSERT_EQ(both.warnings().size(), 1u);
+  EXPECT_NE(both.warnings()[0].find("samples=5 is taken, not their samples_count of 512"), std::string::npos);
+}
+
+TEST(OutputParser, WhatIsNoNumber) {
+  for (const char* line : {"samples=", "samples=x", "samples=nan", "samples=-4", "samples = 4", ""}) {
+    tool::OutputParser parser;
+    parser.feed(line);
+    parser.finish();
+    EXPECT_FALSE(parser.samples()) << line;
+  }
+  tool::OutputParser parser;
+  parser.feed(std::string(1 << 20, 'x'));
+  parser.feed("\nsamples=3\n");
+  EXPECT_EQ(parser.samples(), 3);
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,238 @@
+"""The HTML page in a browser: all records are drawn, nothing is asked of the network, no error, readable by keyboard. The
+pictures stay in $TRAINWATT_SCREENSHOTS."""
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import browser
+
+TOOL = os.environ["TRAINWATT_TOOL"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests" / "results" / "fixtures"
+PICTURES = pathlib.Path(os.environ.get("TRAINWATT_SCREENSHOTS", tempfile.gettempdir()))
+EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 2'> \u2028 ${evil} @DATA@ <!--"
+
+
+def skip(why):
+    print(f"\nskip: {why}", flush=True)
+    os._exit(77)
+
+
+def load(name):
+    return json.loads((FIXTURES / name).read_text())
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        program = browser.find()
+        if program is None:
+            skip("no Chromium is installed (chromium)")
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        cls.offers = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-offers-"))
+        cls.addClassCleanup(shutil.rmtree, cls.offers, ignore_errors=True)
+        subprocess.run([os.environ["TRAINWATT_WRITE_OFFERS"], str(cls.offers)], check=True, timeout=30)
+        cls.browser = browser.Browser(program)
+        cls.addClassCleanup(cls.browser.close)
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-page-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def make(self, *reports, options=()):
+        paths = []
+        for i, report in enumerate(reports):
+            path = self.folder / f"{i}.json"
+            path.write_text(report.read_text() if isinstance(report, pathlib.Path) else json.dumps(report))
+            paths.append(str(path) if len(reports) == 1 else f"Offer {i + 1}={path}")
+        page = self.folder / "page.html"
+        page.unlink(missing_ok=True)
+        done = subprocess.run([TOOL, "html", *paths, "-o", str(page), *options], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return page
+
+    def prices(self):
+        path = self.folder / "prices.json"
+        path.write_text(json.dumps({"currency": "EUR", "electricity_per_kwh": 0.25, "pue": 1.3, "systems": {
+            "Offer 1": {"rent_per_month": 2000}, "Offer 2": {"rent_per_month": 2600}}}))
+        return path
+
+    def look(self, page, records, picture=None, sizes=((1280, False), (1280, True), (390, False), (390, True))):
+        for width, dark in sizes:
+            self.browser.open(page, width, dark)
+            state = self.browser.state()
+            self.assertEqual(state.get("ready"), "yes", self.browser.complaints())
+            self.assertEqual(state["errors"], "0")
+            self.assertEqual(int(state["records"]), records)
+            if int(state["charts"]) > 0:
+                self.assertEqual(int(state["drawn"]), records, "one bar for each record")
+            self.assertEqual(self.browser.requests(), [])
+            self.assertEqual(self.browser.complaints(), [])
+            wide = self.browser.evaluate("document.documentElement.scrollWidth - innerWidth")
+            self.assertLessEqual(wide, 0, f"scrolls sideways at {width}")
+            if picture:
+                self.browser.screenshot(PICTURES / f"{picture}-{width}-{'dark' if dark else 'light'}.png")
+        return state
+
+    def test_reports_as_they_are(self):
+        for name, path in (("plain", FIXTURES / "good.json"), ("target", FIXTURES / "good_target.json"),
+                           ("reference", ROOT / "results/reference/cpu-2core-amx/gpt2-124m-bf16.json")):
+            with self.subTest(name=name):
+                self.look(self.make(path), len(json.loads(path.read_text())["records"]), picture=name)
+
+    def test_a_sweep_with_energy(self):
+        page = self.make(self.offers / "offer1.json")
+        self.look(page, 5, picture="sweep")
+        # What a screen reader and a keyboard have: names, tables with as many rows, arrow keys.
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('canvas')].filter(c => !c.getAttribute('aria-label') || c.tabIndex !== 0).length"), 0)
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('#speed tbody tr').length"), 5)
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('#points tbody tr').length"), 5)
+        self.assertEqual(int(self.browser.evaluate("document.querySelector('#pareto canvas').dataset.drawn")), 5)
+        self.browser.evaluate("document.querySelector('#pareto canvas').focus()")
+        self.browser.press("ArrowRight")
+        first = self.browser.evaluate("document.querySelector('#pareto .said').textContent")
+        self.browser.press("ArrowRight")
+        second = self.browser.evaluate("document.querySelector('#pareto .said').textContent")
+        self.assertRegex(first, r"gpu_clock=810: .*samples/s.*J/sample")
+        self.assertRegex(second, "gpu_clock=1110")
+        # Another point's series.
+        self.browser.evaluate("(s => { s.value = '4'; s.dispatchEvent(new Event('change')); })(document.querySelector('#telemetry select'))")
+        self.assertIn("power_w", self.browser.evaluate("document.querySelector('#telemetry table').textContent"))
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('#telemetry canvas').length"), 3)
+        self.assertEqual(self.browser.state()["errors"], "0")
+
+    def test_a_comparison(self):
+        page = self.make(self.offers / "offer1.json", self.offers / "offer2.json", options=("--prices", str(self.prices())))
+        self.look(page, 10, picture="comparison")
+        self.assertIn("Offer 2 is better", self.browser.evaluate("document.querySelector('.answer').textContent"))
+        self.assertIn("Offer 2 against Offer 1", self.browser.evaluate("document.title"))
+        caveats = self.browser.evaluate("document.querySelector('.caveats').textContent")
+        for said in ("Offer 1: ", "Offer 2: ", "un rule", "Each system was run once"):
+            self.assertIn(said, caveats)
+        self.assertIn("Offer 1 started ", self.browser.evaluate("document.querySelector('.subtitle').textContent"))
+        for section in ("ratios", "comparability", "cost", "pareto", "speed", "provenance"):
+            self.assertTrue(self.browser.evaluate(f"document.getElementById('{section}') !== null"), section)
+
+    def test_nothing_in_a_report_is_markup(self):
+        def spoil(value, key=""):
+            if isinstance(value, dict):
+                return {name: spoil(one, name) for name, one in value.items()}
+            if isinstance(value, list):
+                return [spoil(one, key) for one in value]
+            free = {"id", "model", "suite", "name", "cpu", "host", "domain", "reason", "reasons", "flags", "warnings", "detail", "argv",
+                    "started_at", "git_commit", "os", "kernel", "energy_reason", "of_ceiling_reason", "optimizer", "launcher"}
+            return EVIL if key in free and isinstance(value, str) else value
+        report = spoil(load("good_energy.json"))
+        page = self.make(report)
+        text = page.read_text()
+        self.assertEqual(len(re.findall("<script", text)), 3, "ours")
+        self.assertNotIn("<img", text.split('id="data">')[1].split("</script>")[0])
+        self.look(page, 1, sizes=((390, False),))
+        self.assertIsNone(self.browser.evaluate("window.evil"))
+        self.assertIn("window.evil", self.browser.evaluate("document.querySelector('#points').textContent"), "as text")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('img, iframe, object, link, script[src]').length"), 0)
+
+    def test_a_script_that_gets_in_all_the_same_does_not_run(self):
+        page = self.make(FIXTURES / "good.json")
+        page.write_text(page.read_text().replace("<div id=\"page\">", "<script>window.evil = 1</script><div id=\"page\">"))
+        self.browser.open(page)
+        self.assertIsNone(self.browser.evaluate("window.evil"))
+
+    # What of the tables lies beyond the page, or beyond what its own box shows.
+    HIDDEN = """(() => {
+      const page = document.querySelector("main").getBoundingClientRect(), found = [];
+      for (const table of document.querySelectorAll("table")) {
+        const box = table.parentElement;
+        if (box.scrollWidth > box.clientWidth + 1) found.push("scrolls: " + box.getAttribute("aria-label"));
+        for (const cell of table.querySelectorAll("tbody th, tbody td")) {
+          const at = cell.getBoundingClientRect();
+          if (at.width > 0 && (at.right > Math.min(innerWidth, page.right) + 1 || at.left < 0 || cell.scrollWidth > cell.clientWidth + 1))
+            found.push(cell.dataset.head + " of " + box.getAttribute("aria-label"));
+        }
+      }
+      return found;
+    })()"""
+
+    def pages_with_many_tables(self):
+        """A comparison with its costs, and a report of many columns."""
+        yield self.make(self.offers / "offer1.json", self.offers / "offer2.json", options=("--prices", str(self.prices())))
+        yield self.make(ROOT / "results/reference/cpu-2core-amx/gpt2-124m-bf16.json")
+
+    def test_no_column_is_out_of_sight_on_a_phone(self):
+        for page in self.pages_with_many_tables():
+            self.browser.open(page, 390)
+            self.browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            self.assertEqual(self.browser.evaluate(self.HIDDEN), [])
+            # The last cell of each row that says anything is in sight, with its heading's name.
+            self.assertEqual(self.browser.evaluate("""[...document.querySelectorAll('tbody tr')].filter(row => {
+              const cells = [...row.children].filter(cell => cell.textContent), last = cells[cells.length - 1];
+              const at = last.getBoundingClientRect(), head = getComputedStyle(last, '::before').content;
+              return at.width === 0 || at.right > innerWidth || (cells.length > 1 && head !== JSON.stringify(last.dataset.head));
+            }).map(row => row.textContent)"""), [])
+        self.assertTrue(self.browser.evaluate("[...document.querySelectorAll('td')].every(td => td.getAttribute('role') === 'cell')"))
+
+    def test_on_paper(self):
+        for page in self.pages_with_many_tables():
+            # A4 lying, as the page asks for; and standing, as a reader may ask for all the same.
+            for width in (1032, 703):
+                self.browser.open(page, width, dark=True)
+                self.browser.call("Emulation.setEmulatedMedia", media="print")
+                self.browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+                self.assertEqual(self.browser.evaluate(self.HIDDEN), [], width)
+                self.browser.call("Emulation.setEmulatedMedia", media="")
+            self.browser.open(page, dark=True)
+            pdf = base64.b64decode(self.browser.call("Page.printToPDF", preferCSSPageSize=True)["data"])
+            (PICTURES / "paper.pdf").write_bytes(pdf)
+            self.assertGreater(len(pdf), 20000)
+            sheets = {tuple(round(float(one)) for one in box.split()) for box in re.findall(rb"/MediaBox \[([^]]*)\]", pdf)}
+            self.assertEqual(sheets, {(0, 0, 842, 595)}, "A4, lying")
+            self.assertEqual(self.browser.state()["errors"], "0")
+
+    def test_no_axis_shows_what_cannot_be(self):
+        page = self.make(self.offers / "offer1.json", self.offers / "offer2.json", options=("--prices", str(self.prices())))
+        for width in (1280, 390):
+            self.browser.open(page, width)
+            axes = self.browser.evaluate("""[...document.querySelectorAll('#ratios canvas')].map(canvas => {
+              const axis = Chart.getChart(canvas).scales.x;
+              return { type: axis.type, least: axis.min, ticks: axis.ticks.map(tick => tick.value) };
+            })""")
+            self.assertGreaterEqual(len(axes), 3)
+            for axis in axes:
+                self.assertEqual(axis["type"], "logarithmic")
+                self.assertGreater(axis["least"], 0)
+                self.assertGreaterEqual(len(axis["ticks"]), 2)
+            least = self.browser.evaluate("""[...document.querySelectorAll('#pareto canvas')].map(canvas =>
+              Math.min(Chart.getChart(canvas).scales.x.min, Chart.getChart(canvas).scales.y.min))""")
+            self.assertGreaterEqual(len(least), 2)
+            self.assertGreaterEqual(min(least), 0)
+
+    def test_one_report_with_its_costs(self):
+        page = self.make(self.offers / "offer1.json", options=("--prices", str(self.prices()), "--price-of", "Offer 2"))
+        self.look(page, 5, picture="costs", sizes=((1280, False), (390, False)))
+        text = self.browser.evaluate("document.getElementById('cost').textContent")
+        for said in ("a million samples", "kWh", "electricity_per_kwh", "2600 EUR a node and month"):
+            self.assertIn(said, text)
+        self.assertIn("against cost", self.browser.evaluate("document.getElementById('pareto').textContent"))
+
+    def test_empty_and_unfinished(self):
+        report = load("good.json")
+        records = report["records"]
+        report["records"] = []
+        self.look(self.make(report), 0, sizes=((1280, False),))
+        page = self.folder / "unfinished.html"
+        lines = self.folder / "records.jsonl"
+        lines.write_text("".join(json.dumps(record) + "\n" for record in records))
+        done = subprocess.run([TOOL, "html", str(lines), "-o", str(page)], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.look(page, len(records), sizes=((390, True),))
+        self.assertIn("unfinished", self.browser.evaluate("document.querySelector('.caveats').textContent"))
+
+
+if __name__ == "__main__":
+    unittest.main()
