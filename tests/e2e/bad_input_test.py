@@ -5,10 +5,9 @@ import pathlib
 import resource
 import signal
 import subprocess
-import time
 import unittest
 
-from support import BIN, Case, environment, mpirun, ranks_of, run, tool
+from support import BIN, HANG, Case, environment, eventually, mpirun, ranks_of, run, tool
 
 USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
 
@@ -57,9 +56,9 @@ class BadInput(Case):
         self.refused(USAGE, ["layers"], "--model", "gpt2-tiny", "--layers", 99)
 
     def test_more_memory_than_the_node_has(self):
-        started = time.monotonic()
         self.refused(ENVIRONMENT, ["GiB", "available"], "--model", "gpt2-1558m", "--micro-batch", 100000)
-        self.assertLess(time.monotonic() - started, 30, "said before anything is allocated")
+        peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.assertLess(peak_kib, 2 << 20, "said before anything is allocated: the weights alone are 6 GiB")
 
     def test_values_that_are_none(self):
         for option, value, words in (("--estimate-watts", "abc", ["must be a number"]), ("--estimate-watts", "nan", ["above 0 W"]),
@@ -156,7 +155,7 @@ class BadInput(Case):
                            (["3"], ["3", "--estimate-watts", "50"])):
             with self.subTest(one=one, other=other):
                 command = [*mpirun(1), *program, *one, ":", "-np", "1", *program, *other]
-                process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+                process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
                 self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
 
     def test_ranks_started_with_different_options_are_refused(self):
@@ -166,7 +165,7 @@ class BadInput(Case):
                        ["--force"], ["--threads", "1"]):
             with self.subTest(option[0]):
                 command = [*mpirun(1), *program, *option, ":", "-np", "1", *program]
-                process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+                process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
                 self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
 
     def test_ranks_that_a_foreign_launcher_leaves_alone_are_refused(self):
@@ -178,12 +177,12 @@ class BadInput(Case):
     def test_an_option_that_one_rank_does_not_know_ends_all(self):
         program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out)]
         command = [*mpirun(1), *program, "--steps", "3", ":", "-np", "1", *program, "--stepps", "3"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_one_line_error(process, USAGE, "--stepps", "--steps")
 
     def test_a_config_that_only_the_first_rank_can_read_serves_all(self):
         command = [*mpirun(2), str(BIN / "trainwatt-train"), "--config", "/dev/stdin", "--out", str(self.out)]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment(),
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment(),
                                  input='{"model": "gpt2-tiny", "steps": 2}')
         self.assert_ran(process)
         self.assertEqual(self.report()["records"][0]["workload"]["ranks"], 2)
@@ -192,20 +191,15 @@ class BadInput(Case):
 class Output(Case):
     """What a log and a full disk look like."""
 
-    def limited(self, *args):
+    def limited(self, *args, file_bytes=resource.RLIM_INFINITY):
         """A rank alone, in which a file that grows too large is an error and no signal: as a full disk is."""
-        return subprocess.Popen([str(BIN / "trainwatt-train"), *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env=environment(), preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
-
-    def wait_for(self, condition, process):
-        for _ in range(3000):
-            if condition():
-                return
-            if process.poll() is not None:
-                break
-            time.sleep(0.01)
-        process.kill()
-        self.fail(process.communicate())
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
+        process = subprocess.Popen([str(BIN / "trainwatt-train"), *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=environment(), preexec_fn=limit)
+        self.addCleanup(self.end, process)
+        return process
 
     def test_a_log_has_no_colours(self):
         process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, ranks=2)
@@ -214,10 +208,10 @@ class Output(Case):
 
     def test_a_full_disk_leaves_the_finished_points_on_the_screen(self):
         process = self.limited("--model", "gpt2-tiny", "--window", 1, "--trials", 1, "--accumulate", "1,2", "--out", self.out)
-        records = self.out / "records.jsonl"
-        self.wait_for(lambda: records.exists() and records.read_text().endswith("\n"), process)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (records.stat().st_size + 10, resource.RLIM_INFINITY))
-        stdout, stderr = process.communicate(timeout=50)
+        self.wait_for_records(process)
+        most = (self.out / "records.jsonl").stat().st_size + 10
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+        stdout, stderr = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, ENVIRONMENT, stderr)
         self.assertIn("gpt2-tiny/float32/mb8/t128/acc1/np1", stdout)
         self.assertIn("gpt2-tiny/float32/mb8/t128/acc2/np1", stdout)
@@ -269,15 +263,14 @@ class Output(Case):
     def test_a_run_that_fills_the_disk_says_how_to_go_on(self):
         out = self.small_disk(256) / "a run"
         process = self.limited("--model", "gpt2-tiny", "--window", 1, "--trials", 1, "--accumulate", "1,2", "--out", out)
-        records = out / "records.jsonl"
-        self.wait_for(lambda: records.exists() and records.read_text().endswith("\n"), process)
+        self.wait_for_records(process, out=out)
         with open(out.parent / "filler", "wb", buffering=0) as filler:
             try:
                 while filler.write(b"x" * 4096):
                     filler.flush()
             except OSError:
                 pass
-        stdout, stderr = process.communicate(timeout=50)
+        stdout, stderr = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, ENVIRONMENT, stderr)
         self.assertIn(f"--resume '{out}'", stderr)
         self.assertIn("No space left", stderr)
@@ -288,18 +281,18 @@ class Output(Case):
 
     def test_an_export_that_fails_leaves_nothing(self):
         step = self.folder / "step"
-        process = self.limited("--model", "gpt2-124m", "--layers", 1, "--micro-batch", 1, "--seq-len", 16, "--export-step", step)
-        self.wait_for(lambda: (self.folder / "step.partial").exists(), process)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
-        stdout, stderr = process.communicate(timeout=50)
+        # Of the weights more than 150 MB; what MPI makes for itself is smaller.
+        process = self.limited("--model", "gpt2-124m", "--layers", 1, "--micro-batch", 1, "--seq-len", 16, "--export-step", step,
+                               file_bytes=64 << 20)
+        stdout, stderr = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, ENVIRONMENT, stdout + stderr)
         self.assertIn("step", stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
 
 
 class LostRanks(Case):
-    def start_ranks(self, *args):
-        return self.start(*args, command=mpirun(2))
+    def start_ranks(self, *args, **env):
+        return self.start(*args, command=mpirun(2), **env)
 
     def test_a_killed_rank_ends_the_job_and_keeps_finished_points(self):
         process = self.start_ranks("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
@@ -307,27 +300,29 @@ class LostRanks(Case):
         ranks = ranks_of(process)
         self.assertEqual(len(ranks), 2)
         os.kill(ranks[0], signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG)
         self.assertNotEqual(process.returncode, 0)
         first = json.loads((self.out / "records.jsonl").read_text().splitlines()[0])
         self.assertEqual(first["verdict"]["status"], "valid")
         self.assertFalse((self.out / "report.json").exists(), "no report is better than half of one")
 
     def test_sigterm_keeps_finished_points_in_a_report(self):
-        process = self.start_ranks("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 2, "--trials", 1, "--out", self.out)
+        # After so many seconds mpirun passes the signal on, and after as many more it kills: by itself after one, in which a
+        # slow, busy machine may not have written a report. The second point takes longer than the first of these.
+        process = self.start_ranks("--model", "gpt2-tiny", "--accumulate", "1,2", "--window", 6, "--trials", 1, "--out", self.out,
+                                   OMPI_MCA_odls_base_sigkill_timeout=5)
         self.wait_for_records(process)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG)
         self.assertNotEqual(process.returncode, 0)
         self.assertEqual(len(self.report()["records"]), 1)
         self.assertEqual(tool("validate", self.out / "report.json").returncode, 0)
 
     def test_sigint_alone_is_exit_5(self):
-        process = subprocess.Popen([str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--window", "50", "--out", str(self.out)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
-        time.sleep(4)
+        process = self.start("--model", "gpt2-tiny", "--window", 600, "--out", self.out)
+        self.assertTrue(eventually(lambda: (self.out / "run.json").exists() or process.poll() is not None))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, INTERRUPTED, out + err)
         self.assertIn("interrupted", err)
         self.assertEqual(self.report()["records"], [], "nothing was complete, but it can be resumed")
@@ -338,17 +333,17 @@ class LostRanks(Case):
         arguments = ["--model", "gpt2-124m", "--micro-batch", "1", "--seq-len", "64", "--steps", "2", "--out", str(self.out)]
         limited = ["bash", "-c", 'ulimit -v 1500000; exec "$0" "$@"', train]
         command = mpirun(1) + limited + arguments + [":", "-np", "1", train] + arguments
-        process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assertIn(process.returncode, (ENVIRONMENT, 4), process.stdout + process.stderr)
         self.assertIn("rank 0", process.stdout + process.stderr)
 
     def test_a_failure_in_a_step_ends_all_ranks(self):
         """One rank fails in the middle of a step while the other waits for it: the job ends, and says where."""
-        train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--window", "50", "--trials", "1"]
+        train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--window", "600", "--trials", "1"]
         train += ["--out", str(self.out)]
         failing = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_FAILING_REDUCTION']}"]
         command = mpirun(1) + train + [":", "-np", "1"] + failing + train
-        process = subprocess.run(command, capture_output=True, text=True, timeout=40, env=environment())
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assertNotEqual(process.returncode, 0, process.stdout + process.stderr)
         said = [line for line in process.stderr.splitlines() if "trainwatt-train: error: rank 1 on " in line]
         self.assertEqual(len(said), 1, process.stderr)

@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from support import Case, run, tool
+from support import HANG, Case, run, tool
 
 
 class Converge(Case):
@@ -14,7 +14,7 @@ class Converge(Case):
 
     def reach(self, *args):
         """Trains the CNN to its own target."""
-        process = run("--model", "resnet-tiny", "--target", "default", "--seeds", 1, *args, "--out", self.out, ranks=2, timeout=58)
+        process = run("--model", "resnet-tiny", "--target", "default", "--seeds", 1, *args, "--out", self.out, ranks=2)
         self.assert_ran(process)
         record = self.record(self.out)
         self.assertEqual(record["verdict"]["status"], "valid", record["verdict"])
@@ -61,7 +61,7 @@ class Converge(Case):
         process = self.start(*args)
         self.wait_for_records(process)
         os.kill(process.pid, signal.SIGUSR1)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 5, out + err)
         before = (self.out / "records.jsonl").read_text().splitlines()
         self.assertEqual(len(before), 1)

@@ -9,7 +9,7 @@ import unittest
 import zipfile
 
 from fake_node import FakeNode
-from support import BIN, Case, FakeGpus, environment, run, tool
+from support import BIN, HANG, Case, FakeGpus, environment, run, tool
 
 TRIALS = 5
 SUITE = ("--model", "gpt2-tiny,resnet-tiny", "--precision", "float32", "--micro-batch", 2, "--trials", TRIALS, "--window", 0.2)
@@ -26,7 +26,7 @@ class Decision(Case):
         with FakeNode(folder / "powercap", {"package-0": watts, "dram": watts / 5}) as node:
             node.or_skip()
             process = subprocess.run([*node.command(), str(BIN / "trainwatt-train"), *map(str, SUITE), "--threads", "1", "--device", "cpu",
-                                      "--gpu-clock", str(mhz), "--out", str(out)], capture_output=True, text=True, timeout=55,
+                                      "--gpu-clock", str(mhz), "--out", str(out)], capture_output=True, text=True, timeout=HANG,
                                      env=environment(**gpus.environment, TRAINWATT_RUN_DIR=folder / "run"))
         self.assert_ran(process)
         return out / "report.json"

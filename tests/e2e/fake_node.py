@@ -5,7 +5,7 @@ import subprocess
 import threading
 import time
 
-from support import skip_program
+from support import HANG, skip_program
 
 RANGE_UJ = 262_143_328_850
 WIDTH = 32
@@ -37,7 +37,7 @@ class Under:
     def or_skip(self):
         """Ends the test program as skipped where this cannot be: for CTest entries of one class."""
         try:
-            done = subprocess.run([*self.command(), "true"], capture_output=True, timeout=20)
+            done = subprocess.run([*self.command(), "true"], capture_output=True, timeout=HANG)
             why = "bubblewrap may not mount here (a chroot or container without mount rights)" if done.returncode else ""
         except FileNotFoundError:
             why = "bubblewrap (bwrap) is not installed"

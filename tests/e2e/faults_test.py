@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from support import (BIN, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, only_root, ranks_of, run,
+from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, only_root, ranks_of, run,
                      tool)
 
 # Points of about a second; only the first is to be finished.
@@ -46,7 +46,7 @@ class Faults(Case):
     def ended_by(self, number):
         process = self.start_sweep()
         os.kill(process.pid, number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 5, out + err)
         self.assertEqual(self.gpus.all("lock_mhz"), [0], "before it has ended")
         self.assertFalse(self.journal_is_there())
@@ -68,7 +68,7 @@ class Faults(Case):
                 self.out = self.folder / f"out{number}"
                 process = self.start_sweep()
                 os.kill(process.pid, number)
-                process.communicate(timeout=30)
+                process.communicate(timeout=HANG)
                 self.assert_put_back()
                 self.assert_first_point_is_kept()
 
@@ -76,7 +76,7 @@ class Faults(Case):
         """One rank is gone: the launcher ends the others."""
         process = self.start_sweep(command=mpirun(2))
         os.kill(max(ranks_of(process)), signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG)
         self.assertNotEqual(process.returncode, 0)
         self.assert_put_back()
         self.assert_first_point_is_kept()
@@ -87,11 +87,11 @@ class Faults(Case):
         for rank in (0, 1):
             with self.subTest(rank=rank):
                 train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
-                         "--window", "50", "--trials", "1", "--out", str(self.folder / f"out{rank}")]
+                         "--window", "600", "--trials", "1", "--out", str(self.folder / f"out{rank}")]
                 resets = self.gpus.all("resets")[0]
                 command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", *(failing if rank == 0 else []),
                            *train, ":", "-np", "1", *(failing if rank == 1 else []), *train]
-                process = subprocess.run(command, capture_output=True, text=True, timeout=40,
+                process = subprocess.run(command, capture_output=True, text=True, timeout=HANG,
                                          env=environment(**self.env))
                 self.assertNotEqual(process.returncode, 0)
                 # What the program says before it calls MPI_Abort; mpirun's own words on that do not always arrive whole.
@@ -102,15 +102,14 @@ class Faults(Case):
     def test_the_job_ends_while_its_guardian_is_still_at_work(self):
         """What started the job, and whoever reads its output, waits for the ranks alone."""
         site = SiteTool(self.folder / "site", "gpu_clock_mhz", 1980, minimum=210, maximum=1980)
-        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 50, "--trials", 1,
+        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 600, "--trials", 1,
                              "--site", site.file, "--out", self.out, command=mpirun(2), **self.env)
         self.assertTrue(eventually(lambda: site.value.read_text() == "990\n"))
         site.hold.touch()
         ranks = ranks_of(process)
         guardians = [guardian for rank in ranks for guardian in children_of(rank, "trainwatt-train")]
-        for rank in ranks:
-            os.kill(rank, signal.SIGKILL)
-        process.communicate(timeout=40)
+        self.kill_together(process, ranks)
+        process.communicate(timeout=HANG)
         self.assertEqual(len(guardians), 1)
         os.kill(guardians[0], 0)  # lives
         self.assertTrue(self.journal_is_there())
@@ -122,9 +121,8 @@ class Faults(Case):
         process = self.start_sweep()
         guardians = children_of(process.pid, "trainwatt-train")
         self.assertEqual(len(guardians), 1)
-        os.kill(guardians[0], signal.SIGKILL)
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        self.kill_together(process, [*guardians, process.pid])
+        process.communicate(timeout=HANG)
         self.assertEqual(self.gpus.all("lock_mhz"), [990], "nobody is left")
         self.assertTrue(self.journal_is_there())
         self.assert_first_point_is_kept()
@@ -136,9 +134,8 @@ class Faults(Case):
     def leave_settings(self):
         """Of a run that is killed together with its guardian."""
         process = self.start_sweep()
-        os.kill(children_of(process.pid, "trainwatt-train")[0], signal.SIGKILL)
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        self.kill_together(process, [*children_of(process.pid, "trainwatt-train"), process.pid])
+        process.communicate(timeout=HANG)
         self.assertEqual(self.gpus.all("lock_mhz"), [990], "nobody is left")
         return process
 
@@ -242,7 +239,7 @@ class Faults(Case):
         named = os.path.join(os.fsencode(self.folder), b"s\xe9te.json")
         os.rename(site.file, named)
         process = subprocess.run([str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
-                                  "--steps", "2", "--site", named, "--out", str(self.out)], capture_output=True, timeout=55,
+                                  "--steps", "2", "--site", named, "--out", str(self.out)], capture_output=True, timeout=HANG,
                                  env=environment(**self.env))
         self.assertNotIn(b"json.exception", process.stderr)
         self.assertTrue((self.out / "report.json").exists(), process.stderr)
@@ -260,7 +257,7 @@ class Faults(Case):
         self.assert_ran(run(*args, **self.env))  # which turns nothing
 
     def test_a_run_beside_one_that_holds_settings_says_so(self):
-        first = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 40, "--trials", 1,
+        first = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 600, "--trials", 1,
                            "--out", self.out, **self.env)
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
         whose = (f"process {first.pid} of user {os.geteuid()}, which still runs", "gpu_clock_mhz 990 of nvml:")
@@ -276,13 +273,13 @@ class Faults(Case):
             self.assertIn(word, " ".join(probed.stdout.split()))
         self.assertEqual(self.gpus.all("lock_mhz"), [990])
         first.send_signal(signal.SIGTERM)
-        first.communicate(timeout=30)
+        first.communicate(timeout=HANG)
         self.assert_put_back()
 
     def test_a_clock_that_cannot_be_put_back(self):
         process = self.start_sweep()
         self.gpus.set("deny_set", 1)
-        out, err = process.communicate(timeout=40)
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 3, out + err)
         self.assertIn("not put back: ", err)
         report = self.report()
@@ -300,7 +297,7 @@ class Faults(Case):
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
         self.gpus.set("lock_mhz", 1305)  # somebody else's: the point is not_applied
         self.gpus.set("deny_set", 1)
-        out, err = process.communicate(timeout=40)
+        out, err = process.communicate(timeout=HANG)
         [record] = self.report()["records"]
         self.assertNotEqual(record["verdict"]["status"], "valid")
         self.assertEqual(process.returncode, 3, out + err)
@@ -314,7 +311,7 @@ class Faults(Case):
         process = self.start_sweep()
         self.gpus.set("deny_set", 1)
         os.kill(process.pid, signal.SIGUSR1)
-        out, err = process.communicate(timeout=40)
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 3, out + err)
         self.assertIn("settings could not be put back", err)
         self.assertTrue(self.journal_is_there())
@@ -324,10 +321,11 @@ class Faults(Case):
 
     def test_two_runs_that_want_to_set(self):
         first = self.start_sweep()
-        second = run(*SWEEP, "--out", self.folder / "second", **self.env)
+        with self.held(first, self.gpus):
+            second = run(*SWEEP, "--out", self.folder / "second", **self.env)
         self.assertEqual(second.returncode, 3, second.stderr)
         self.assert_said_by_the_second(second, first)
-        out, err = first.communicate(timeout=40)
+        out, err = first.communicate(timeout=HANG)
         self.assertEqual(first.returncode, 0, out + err)
         self.assertEqual([record["verdict"]["status"] for record in self.report()["records"]], ["valid", "valid"])
         self.assert_put_back()
@@ -343,16 +341,17 @@ class Faults(Case):
         process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,
                              "--out", self.out, **self.env)
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
-        refused = tool("restore", **self.env)
-        self.assertEqual(refused.returncode, 3)
-        self.assertIn(f"process {process.pid} of user", refused.stderr)
-        self.assertIn("it puts them back at its end", refused.stderr)
-        self.assertEqual(self.gpus.all("lock_mhz"), [990])
-        overruled = tool("restore", "--all", **self.env)
-        self.assert_ran(overruled)
-        self.assertIn("which still runs", overruled.stdout)
-        self.assertEqual(self.gpus.all("lock_mhz"), [0])
-        out, err = process.communicate(timeout=40)
+        with self.held(process, self.gpus):
+            refused = tool("restore", **self.env)
+            self.assertEqual(refused.returncode, 3)
+            self.assertIn(f"process {process.pid} of user", refused.stderr)
+            self.assertIn("it puts them back at its end", refused.stderr)
+            self.assertEqual(self.gpus.all("lock_mhz"), [990])
+            overruled = tool("restore", "--all", **self.env)
+            self.assert_ran(overruled)
+            self.assertIn("which still runs", overruled.stdout)
+            self.assertEqual(self.gpus.all("lock_mhz"), [0])
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 4, out + err)
         [record] = self.report()["records"]
         self.assertIn("not_applied", record["verdict"]["flags"])
@@ -376,7 +375,7 @@ class Faults(Case):
     def test_ctrl_c_of_mpirun(self):
         process = self.start_sweep(command=mpirun(2))
         os.kill(process.pid, signal.SIGINT)
-        process.communicate(timeout=40)
+        process.communicate(timeout=HANG)
         self.assertNotEqual(process.returncode, 0)
         self.assert_put_back()
         self.assert_first_point_is_kept()

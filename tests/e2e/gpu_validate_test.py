@@ -35,7 +35,7 @@ class GpuValidate(unittest.TestCase):
 
     def validate(self, *args, build=support.BIN.parent, script=SCRIPT, **env):
         return subprocess.run([sys.executable, str(script), "--out", str(self.out), "--build", str(build), *args],
-                              capture_output=True, text=True, timeout=100, env=support.environment(**env), check=False)
+                              capture_output=True, text=True, timeout=support.HANG, env=support.environment(**env), check=False)
 
     def test_a_rehearsal_leaves_a_table_and_an_archive(self):
         done = self.validate("--rehearse", "--only", "facts,tests,memory,steps,precisions,ops")

@@ -7,7 +7,7 @@ import resource
 import subprocess
 import unittest
 
-from support import BIN, Case, environment, tool
+from support import BIN, HANG, Case, environment, tool
 
 GOOD = pathlib.Path(__file__).parent.parent / "results" / "fixtures" / "good.json"
 MEMORY = 2 << 30
@@ -17,7 +17,7 @@ SANITIZED = bool(os.environ.get("TRAINWATT_SANITIZE"))
 def bounded(*args, **kwargs):
     """The tool with 2 GiB of address space, which no sanitizer can live in."""
     limit = None if SANITIZED else lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    return subprocess.run([str(BIN / "trainwatt"), *map(str, args)], capture_output=True, timeout=50, env=environment(), preexec_fn=limit, **kwargs)
+    return subprocess.run([str(BIN / "trainwatt"), *map(str, args)], capture_output=True, timeout=HANG, env=environment(), preexec_fn=limit, **kwargs)
 
 
 class Hostile(Case):
@@ -63,7 +63,7 @@ class Hostile(Case):
             self.assertIn(words.encode(), process.stderr)
         process = bounded("validate", "/dev/stdin", input=b"\0" * 1000)
         self.assertEqual(process.returncode, 1, process.stderr)
-        process = subprocess.run(["bash", "-c", '"$0" validate <(yes)', str(BIN / "trainwatt")], capture_output=True, timeout=50)
+        process = subprocess.run(["bash", "-c", '"$0" validate <(yes)', str(BIN / "trainwatt")], capture_output=True, timeout=HANG)
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertIn(b"larger than 256 MiB", process.stderr)
         os.mkfifo(self.folder / "report.json")
@@ -78,7 +78,7 @@ class Hostile(Case):
         command = [str(BIN / "trainwatt"), "validate", str(self.file)]
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=50)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG)
         if process.returncode == 127 or "setpriv" in process.stderr:
             self.skipTest("setpriv does not work here")
         self.assert_ran(process, 2)

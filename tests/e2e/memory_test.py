@@ -3,7 +3,7 @@ import subprocess
 import unittest
 
 from fake_node import Under
-from support import BIN, Case, environment, tool
+from support import BIN, HANG, Case, environment, tool
 
 
 class Memory(Case):
@@ -16,7 +16,7 @@ class Memory(Case):
         network = ["--model", "gpt2-124m", "--layers", "1", "--recompute", "--micro-batch", "32", "--seq-len", "64"]
         process = subprocess.run([*node.command(), str(BIN / "trainwatt-train"), *network, "--steps", "1", "--warmup", "0",
                                   "--out", str(self.out)],
-                                 capture_output=True, text=True, timeout=58, env=environment(OMP_NUM_THREADS=2))
+                                 capture_output=True, text=True, timeout=HANG, env=environment(OMP_NUM_THREADS=2))
         self.assert_ran(process)
         self.assert_ran(tool("validate", self.out / "report.json"))
         [record] = self.report()["records"]

@@ -9,7 +9,7 @@ import subprocess
 import termios
 import unittest
 
-from support import BIN, Case, environment, run, tool
+from support import BIN, HANG, Case, environment, run, tool
 
 USAGE = 2
 
@@ -40,7 +40,7 @@ class Plan(Case):
                 break
             text += part
         os.close(ours)
-        self.assertEqual(process.wait(timeout=30), 0, text)
+        self.assertEqual(process.wait(timeout=HANG), 0, text)
         return text.decode().replace("\r\n", "\n").splitlines()
 
     def test_more_points_than_anybody_runs_are_refused_before_they_are_made(self):

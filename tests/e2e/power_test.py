@@ -9,14 +9,14 @@ import unittest.mock
 import uuid
 
 from fake_node import FakeAmdNode, FakeNode
-from support import BIN, Case, FakeGpus, children_of, environment, eventually, mpirun, run, tool
+from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, run, tool
 
 
 class Power(Case):
     def test_one_process_of_a_node_meters_until_all_have_ended(self):
         command = [*mpirun(3), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sh", "-c",
                    "sleep 0.$OMPI_COMM_WORLD_RANK; exit 0"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_ran(process)
         reports = list(self.out.rglob("report.json"))
         self.assertEqual(len(reports), 1, process.stderr)
@@ -34,7 +34,7 @@ class Power(Case):
             command += [":"] if rank else []
             command += ["-np", "1", "env", *given, str(BIN / "trainwatt"), "meter", "--parse", "--out", str(self.out),
                         "--", "sh", "-c", "sleep 0.5; echo samples=6400"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=50,
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG,
                                  env=environment(**gpus.environment))
         self.assert_ran(process)
         [report] = self.out.rglob("report.json")
@@ -72,7 +72,7 @@ class Power(Case):
     def test_a_command_that_fails_under_a_launcher_fails_it(self):
         command = [*mpirun(2), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sh", "-c",
                    "exit $((3 * OMPI_COMM_WORLD_RANK))"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assertEqual(process.returncode, 3, process.stderr)
 
     def test_a_knob_that_is_not_there_is_said_for_each_point(self):
@@ -126,7 +126,7 @@ class OneNode(Case):
             node.or_skip()
             command = [*node.command(), *mpirun(4), str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1",
                        "--window", "0.5", "--trials", "2", "--out", str(self.out)]
-            process = subprocess.run(command, capture_output=True, text=True, timeout=55, env=environment())
+            process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_ran(process)
         report = self.report()
         rapl = [meter["domain"] for meter in report["context"]["meters"] if meter["domain"].startswith("rapl:")]
@@ -158,7 +158,7 @@ class TwoMachines(Case):
                 command += [":"] if number else []
                 command += ["-np", "1", *node.command(), str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1",
                             "--window", "0.5", "--trials", "2", "--out", str(self.out)]
-            process = subprocess.run(command, capture_output=True, text=True, timeout=55, env=environment())
+            process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_ran(process)
         self.assert_ran(tool("validate", self.out / "report.json"))
         report = self.report()
@@ -209,7 +209,7 @@ class Wraps(Case):
               FakeNode(self.folder / "powercap", {"package-0": watts}) as node):
             node.or_skip()
             command = [*node.command(), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sleep", "2.5"]
-            process = subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment())
+            process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_ran(process)
         self.assert_ran(tool("validate", self.out / "report.json"))
         [record] = self.report()["records"]
@@ -226,7 +226,7 @@ class Amd(Case):
         (self.folder / "amd/hwmon/hwmon2/in1_input").write_text("700\n")  # the northbridge's voltage: an APU
         node.or_skip()
         process = subprocess.run([*node.command(), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sleep", "2"],
-                                 capture_output=True, text=True, timeout=50, env=environment(ROCR_VISIBLE_DEVICES=0))
+                                 capture_output=True, text=True, timeout=HANG, env=environment(ROCR_VISIBLE_DEVICES=0))
         self.assert_ran(process)
         record = self.report()["records"][0]
         rows = {row["domain"]: row for row in record["trials"][0]["energy"]}

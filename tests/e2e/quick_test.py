@@ -4,7 +4,7 @@ import subprocess
 import unittest
 
 from fake_node import FakeNode
-from support import BIN, Case, environment, mpirun, tool
+from support import BIN, HANG, Case, environment, mpirun, tool
 
 WATTS = {"package-0": 100, "dram": 20, "core": 60}
 
@@ -15,7 +15,7 @@ class Quick(Case):
             node.or_skip()
             command = [*node.command(), *mpirun(2), str(BIN / "trainwatt-train"), "--suite", "quick", "--window", "0.3",
                        "--out", str(self.out)]
-            process = subprocess.run(command, capture_output=True, text=True, timeout=58, env=environment())
+            process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_ran(process)
         self.assert_ran(tool("validate", self.out / "report.json"))
         report = self.report()

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import unittest
 
-from support import BIN, Case, environment, eventually, mpirun, ranks_of, run, tool
+from support import BIN, HANG, Case, environment, eventually, mpirun, ranks_of, run, tool
 
 USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
 
@@ -30,7 +30,7 @@ class Resume(Case):
         self.wait_for_records(process, finished)
         ranks = ranks_of(process) if command else [process.pid]
         os.kill(ranks[0], number)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG)
         self.assertEqual(process.returncode != 0, True)
         lines = self.lines()
         self.assertEqual(len(lines), finished)
@@ -113,7 +113,7 @@ class Resume(Case):
         process = self.start(*sweep(2), "--out", self.out)
         self.wait_for_records(process)
         os.kill(process.pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, INTERRUPTED, out + err)
         before = self.lines()
         self.assertEqual(len(before), 1, "a point that was not finished is none")
@@ -152,7 +152,7 @@ class Resume(Case):
         process = self.start(*sweep(3), "--resume", self.out)
         self.wait_for_records(process, 2)
         os.kill(process.pid, signal.SIGUSR1)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, INTERRUPTED)
         (self.out / "report.json").unlink()
         lost = json.loads(self.lines()[0])["id"]
@@ -204,7 +204,7 @@ class Resume(Case):
             self.assertEqual(self.records.read_text(), text, "and is left for its owner to look at")
 
     def test_one_process_writes_at_a_time(self):
-        process = self.start("--model", "gpt2-tiny", "--window", 50, "--out", self.out)
+        process = self.start("--model", "gpt2-tiny", "--window", 600, "--out", self.out)
         self.assertTrue(eventually(lambda: (self.out / "run.json").exists() or process.poll() is not None))
         self.assert_refused(self.resumed(), ENVIRONMENT, f"process {process.pid} on ", "wait")
         self.assert_refused(run(*sweep(1), "--out", self.out), USAGE, "exists already", "--resume")
@@ -216,7 +216,7 @@ class Resume(Case):
                                    or process.poll() is not None))
         self.assertIsNone(process.poll(), "a lock whose holder is gone keeps nobody out")
         os.kill(process.pid, signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, INTERRUPTED)
         self.assertFalse((self.out / "run.lock").exists())
         self.assertEqual([part["points"] for part in self.report()["parts"]], [[], []], "in its first point, both times")
@@ -226,7 +226,7 @@ class Resume(Case):
         process = self.start(*args, "--out", self.out)
         self.assertTrue(eventually(lambda: (self.out / "run.json").exists() or process.poll() is not None))
         os.kill(process.pid, signal.SIGUSR1)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, INTERRUPTED, out + err)
         self.assertIn(f"--resume {self.out} goes on", err)
         report = self.report()
@@ -252,14 +252,13 @@ class Resume(Case):
                                    text=True, env=environment(), start_new_session=True)
         self.addCleanup(self.end, process)
         self.wait_for_records(process)
-        for rank in ranks_of(process):
-            os.kill(rank, signal.SIGKILL)
-        process.communicate(timeout=30)
+        self.kill_together(process, ranks_of(process))
+        process.communicate(timeout=HANG)
         before = self.lines()
         self.assertEqual(len(before), 1)
-        changed = subprocess.run(self.ranks_of_two_machines(True, *args), capture_output=True, text=True, timeout=40, env=environment())
+        changed = subprocess.run(self.ranks_of_two_machines(True, *args), capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_refused(changed, ENVIRONMENT, "glibc ", ", now 9.99")
-        self.assert_ran(subprocess.run(self.ranks_of_two_machines(False, *args), capture_output=True, text=True, timeout=50,
+        self.assert_ran(subprocess.run(self.ranks_of_two_machines(False, *args), capture_output=True, text=True, timeout=HANG,
                                        env=environment()))
         self.assert_resumed(before, 2, [1, 1])
 

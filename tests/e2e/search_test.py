@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from fake_node import FakeNode
-from support import BIN, Case, FakeGpus, SiteTool, environment, only_root, run, tool
+from support import BIN, HANG, Case, FakeGpus, SiteTool, environment, only_root, run, tool
 
 SEARCH = ["--model", "resnet-tiny", "--threads", 1, "--window", 0.3, "--trials", 3, "--search", "energy", "--max-slowdown", "90%"]
 LIMITS = ["--cpu-power-limit", "50:90:10"]
@@ -32,7 +32,7 @@ class Search(Case):
 
     def search(self, node, *args):
         command = [*node.command(), str(BIN / "trainwatt-train"), *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment(**self.env))
+        return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment(**self.env))
 
     def test_the_best_setting_is_claimed_with_evidence_and_a_run_cut_short_goes_on(self):
         node = FakeNode(self.folder / "tree", {"package-0": self.watts})

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from support import environment, eventually, only_root, skip_program
+from support import HANG, environment, eventually, only_root, skip_program
 
 NODES = ("node1", "node2")
 INSIDE = "TRAINWATT_TEST_INSIDE"
@@ -70,7 +70,7 @@ def enter():
 
 
 def command(*args, check=True, **kwargs):
-    done = subprocess.run([*map(str, args)], capture_output=True, text=True, timeout=30, **kwargs)
+    done = subprocess.run([*map(str, args)], capture_output=True, text=True, timeout=HANG, **kwargs)
     if check and done.returncode != 0:
         raise RuntimeError(f"{args}: {done.stdout}{done.stderr}")
     return done
@@ -152,7 +152,7 @@ class Cluster:
         if not eventually((self.folder / "munge.socket").exists):
             raise RuntimeError("munged does not start:\n" + self.logs())
         self.start("slurmctld", "slurmctld", "-D")
-        if not eventually(lambda: self.states() == ["idle"] * len(NODES), 30):
+        if not eventually(lambda: self.states() == ["idle"] * len(NODES)):
             raise RuntimeError(f"the nodes are {self.states()}\n" + self.logs())
 
     def start(self, name, *args, stdin=subprocess.DEVNULL):
@@ -190,7 +190,7 @@ class Cluster:
     def state(self, number):
         return self.job(number)["JobState"]
 
-    def wait(self, number, *states, seconds=50):
+    def wait(self, number, *states, seconds=HANG):
         """The job, as soon as it is in one of these states."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -204,7 +204,7 @@ class Cluster:
         """A job that was queued again would wait for two minutes. Slurm needs that for a launch that is still ending:
         until its last process is gone, and in the second in which it was revoked, the next would fail."""
         self.wait(number, "PENDING")
-        if not eventually(lambda: not processes("slurmstepd"), 30):
+        if not eventually(lambda: not processes("slurmstepd")):
             raise AssertionError(f"the launch before does not end\n{self.logs()}")
         self.run("scontrol", "update", f"JobId={number}", "StartTime=now+2")
 

@@ -64,7 +64,7 @@ class Slurm(Case):
 
     def signal_after_a_point(self, job):
         """SIGUSR1 to the batch shell alone, as --signal=B:USR1@120 sends it when the time is nearly over."""
-        self.assertTrue(eventually(lambda: self.lines() or self.cluster.state(job) in ENDED, 40), self.log())
+        self.assertTrue(eventually(lambda: self.lines() or self.cluster.state(job) in ENDED), self.log())
         self.cluster.run("scancel", "--signal=USR1", "--batch", job)
 
     def assert_valid(self):
@@ -170,7 +170,7 @@ class Sweep(Slurm):
 
     def test_a_launch_that_finished_no_point_is_not_queued_again(self):
         job = self.submit(SCRIPTS / "sweep.sbatch", *TINY, "--window", 50, "--out", "out/r1")
-        self.assertTrue(eventually((self.out / "run.json").exists, 40), self.log())
+        self.assertTrue(eventually((self.out / "run.json").exists), self.log())
         self.cluster.run("scancel", "--signal=USR1", "--batch", job)
         ended = self.end(job, "FAILED")
         self.assertEqual((ended["ExitCode"], ended["Restarts"]), ("5:0", "0"))
@@ -179,7 +179,7 @@ class Sweep(Slurm):
 
     def test_a_cancelled_sweep_is_not_queued_again(self):
         job = self.submit(SCRIPTS / "sweep.sbatch", *SWEEP, "--out", "out/r1")
-        self.assertTrue(eventually(self.lines, 40), self.log())
+        self.assertTrue(eventually(self.lines), self.log())
         self.cluster.run("scancel", job)
         self.assertEqual(self.end(job, "CANCELLED")["Restarts"], "0")
         self.assertTrue(eventually(lambda: not slurm_cluster.processes("trainwatt-train")))

@@ -1,19 +1,20 @@
 """Runs the built programs as a user would, and reads what they leave behind."""
+import contextlib
 import fcntl
 import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 import unittest
 
 BIN = pathlib.Path(os.environ.get("TRAINWATT_BIN", "build/bin")).resolve()
-
-
 STAND_IN = BIN.parent / "tests" / "nvml"
+HANG = 300  # seconds, after which a program that has not ended hangs: many times what a slow, busy machine needs
 
 
 def environment(**extra):
@@ -27,14 +28,14 @@ def mpirun(ranks):
     return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
 
 
-def run(*args, ranks=None, timeout=55, **env):
+def run(*args, ranks=None, **env):
     """trainwatt-train ARGS, under mpirun where `ranks` is given. Returns the finished process with text output."""
     command = (mpirun(ranks) if ranks else []) + [str(BIN / "trainwatt-train"), *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(**env))
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment(**env))
 
 
 def tool(*args, **env):
-    return subprocess.run([str(BIN / "trainwatt"), *map(str, args)], capture_output=True, text=True, timeout=30,
+    return subprocess.run([str(BIN / "trainwatt"), *map(str, args)], capture_output=True, text=True, timeout=HANG,
                           env=environment(**env))
 
 
@@ -52,10 +53,16 @@ class FakeGpus:
     def environment(self):
         return {"LD_LIBRARY_PATH": STAND_IN, "TRAINWATT_STANDIN_NVML": self.folder}
 
-    def set(self, key, value):
-        """For each GPU, once anything has written the whole state."""
+    @contextlib.contextmanager
+    def locked(self):
+        """The file of the state, while no process is at it."""
         with open(self.folder / "state", "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+    def set(self, key, value):
+        """For each GPU, once anything has written the whole state."""
+        with self.locked() as file:
             text, count = re.subn(rf"^{key} = .*$", f"{key} = {value}", file.read(), flags=re.MULTILINE)
             assert count == len(self.uuids), key
             file.seek(0)
@@ -65,8 +72,7 @@ class FakeGpus:
 
     def all(self, key):
         """What stands there for each GPU; read by rename-free writers under a lock."""
-        with open(self.folder / "state") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with self.locked() as file:
             text = file.read()
         values = []
         for gpu in text.split("[gpu]\n")[1:]:
@@ -115,7 +121,16 @@ def children_of(parent, name=None):
     return found
 
 
-def eventually(condition, seconds=20):
+def states_of(process):
+    """The state of each of its threads, as /proc has it."""
+    for stat in pathlib.Path("/proc", str(process), "task").glob("*/stat"):
+        try:
+            yield stat.read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:  # it has ended
+            continue
+
+
+def eventually(condition, seconds=HANG):
     """Waits for what another process does; false only where it hangs."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -161,9 +176,28 @@ class Case(unittest.TestCase):
     def wait_for_records(self, process, count=1, out=None):
         records = (out or self.out) / "records.jsonl"
         if not eventually(lambda: process.poll() is not None or (
-                records.exists() and records.read_text().count("\n") >= count), 40) or process.poll() is not None:
+                records.exists() and records.read_text().count("\n") >= count)) or process.poll() is not None:
             process.kill()
             self.fail(process.communicate())
+
+    @contextlib.contextmanager
+    def held(self, process, gpus=None):
+        """Stands still meanwhile, in the state that it was met in; in no call of the driver of these GPUs, for which others
+        would wait."""
+        with gpus.locked() if gpus else contextlib.nullcontext():
+            os.kill(process.pid, signal.SIGSTOP)
+            stands = eventually(lambda: set(states_of(process.pid)) <= set("TZ"))
+        try:
+            self.assertTrue(stands)
+            yield
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+
+    def kill_together(self, launcher, victims):
+        """Before the launcher can end the others because one is gone."""
+        with self.held(launcher):
+            for victim in victims:
+                os.kill(victim, signal.SIGKILL)
 
     def report(self, out=None):
         return json.loads(((out or self.out) / "report.json").read_text())
