@@ -112,11 +112,11 @@ class GpuValidate(unittest.TestCase):
         program.chmod(0o755)
         with unittest.mock.patch.dict(os.environ, support.environment()):
             validation = module.Validation(argparse.Namespace(out=str(self.out), build=str(build), rehearse=True, budget=60))
-        bad = validation.measure([module.Launch("gpt2-tiny", ["bf16", "float32"], 8, 64, 0.3, 3, 2)])
+        bad = validation.measure([module.Launch("gpt2-tiny", ["bf16", "float32"], 8, 64, 0.3, 3, 8)])
         self.assertEqual(bad, ["gpt2-tiny float32"])
         done, ended = validation.summary["points"]
         self.assertEqual(done["samples_per_s"], 5.0)
-        self.assertEqual(ended["reason"], "ended after 2 s")
+        self.assertEqual(ended["reason"], "ended after 8 s")
 
     def test_the_tests_of_the_label_gpu_are_those_that_run(self):
         texts = [path.read_text() for path in (SCRIPT.parents[1] / "tests").rglob("CMakeLists.txt")]

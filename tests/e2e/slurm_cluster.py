@@ -35,7 +35,9 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
-KillWait=5
+MessageTimeout=100
+BatchStartTimeout=300
+KillWait=30
 {more}
 NodeName=node1 NodeAddr=10.77.0.11 CPUs={cpus} State=UNKNOWN
 NodeName=node2 NodeAddr=10.77.0.12 CPUs={cpus} State=UNKNOWN
