@@ -33,6 +33,7 @@ Json as_json(const std::optional<Estimate>& e) {
 Json as_json(const PriceRow& p) {
   return {{"name", p.name},
           {"note", words(text::printable(p.note))},
+          {"file", words(text::printable(p.file))},
           {"note_of_prices", words(text::printable(p.file_note))},
           {"rent_per_month", number(p.rent_per_month)},
           {"electricity_included", p.electricity_included},
@@ -46,7 +47,9 @@ Json as_json(const PriceRow& p) {
           {"electricity_per_kwh", number(p.electricity_per_kwh)},
           {"pue", number(p.pue)},
           {"pue_source", text::printable(p.pue_source)},
-          {"carbon_g_per_kwh", number(p.carbon_g_per_kwh)}};
+          {"carbon_g_per_kwh", number(p.carbon_g_per_kwh)},
+          {"for_all_systems", p.for_all},
+          {"not_given", p.not_given}};
 }
 
 Json as_json(const CostReport& report) {

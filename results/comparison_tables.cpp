@@ -80,9 +80,10 @@ std::string comparison_markdown(const Comparison& c) {
   for (const FigureComparison& f : c.figures) out += figure_table(f, c);
   for (const ComparedSystem& s : c.systems)
     if (s.cost) {
-      out += fmt::format("\n## Prices of {}\n\n", cells::markdown(s.name)) + line_of({"input", "value"}) +
-             line_of({"---", "---"});
-      for (const auto& [name, value] : words::inputs_of(*s.cost)) out += line_of({name, cells::markdown(value)});
+      out += fmt::format("\n## Prices of {}\n\n", cells::markdown(s.name)) + line_of({"input", "value", "source"}) +
+             line_of({"---", "---", "---"});
+      for (const CostInput& one : words::inputs_of(*s.cost))
+        out += line_of({one.name, cells::markdown(one.value()), cells::markdown(one.source)});
     }
   if (!c.break_even.empty()) out += "\n## Where the cheaper one changes, all else as it is\n\n";
   for (const WorkloadBreakEven& one : c.break_even)

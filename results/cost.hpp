@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,11 @@ struct PriceRow {
   std::optional<double> carbon_g_per_kwh;
   std::string pue_source = "input";  ///< or how it was measured
   std::string note;
+  std::string file;       ///< that the row was read from; empty: none
   std::string file_note;  ///< of the whole file: where its prices are from
+  /// Keys of the file that stand beside its systems, for all of them, and those that nobody gave: a default. All others
+  /// are the row's own.
+  std::set<std::string> for_all, not_given;
 };
 struct Prices {
   std::string currency;  ///< "EUR"

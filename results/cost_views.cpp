@@ -10,32 +10,62 @@
 #include "results/text.hpp"
 
 namespace tw {
-namespace words {
 
 using namespace text;
 
-std::vector<std::pair<std::string, std::string>> inputs_of(const CostReport& report) {
+std::string CostInput::value() const {
+  return number ? fmt::format("{:.6g}{}{}", *number, unit.empty() ? "" : " ", unit) : text;
+}
+
+namespace words {
+
+const char* per(const std::string& name) {
+  return name == "hour"    ? "an hour"
+         : name == "eflop" ? "an EFLOP"
+         : name == "model" ? "a trained model"
+                           : "a million samples";
+}
+
+std::vector<CostInput> inputs_of(const CostReport& report) {
   const PriceRow& p = report.price;
   const std::string& currency = report.currency;
-  const auto digits = [](double v) { return fmt::format("{:.6g}", v); };
-  std::vector<std::pair<std::string, std::string>> all = {{"row", printable(p.name)}};
-  const auto add = [&](const std::string& name, const std::string& value) { all.emplace_back(name, value); };
-  if (!p.note.empty()) add("note", printable(p.note));
-  if (!p.file_note.empty()) add("note of the prices", printable(p.file_note));
+  const std::string file = p.file.empty() ? "the prices" : printable(p.file), name = printable(p.name);
+  std::vector<CostInput> all;
+  const auto source = [&](const std::string& key) {
+    return p.not_given.contains(key) ? "default, since none is given"
+           : p.for_all.contains(key) ? file + ", for all systems"
+           : p.name.empty()          ? file
+                                     : file + ", row " + name;
+  };
+  const auto number = [&](const char* what, const char* key, double value, const std::string& unit) {
+    all.push_back({what, value, unit, "", source(key), p.not_given.contains(key)});
+  };
+  const auto say = [&](const char* what, const std::string& value, const std::string& from) {
+    all.push_back({what, std::nullopt, "", value, from});
+  };
+  say("row", name, file);
+  say("currency", currency, file);
+  if (!p.note.empty()) say("note", printable(p.note), source("note"));
+  if (!p.file_note.empty()) say("note of the prices", printable(p.file_note), file);
   if (p.rent_per_month)
-    add("rent", digits(*p.rent_per_month) + " " + currency + " a node and month" +
-                    (p.electricity_included ? ", electricity included" : ""));
-  if (p.capex)
-    add("capex", digits(*p.capex) + " " + currency + " a node over " + digits(p.life_years.value_or(0)) + " years");
-  add("maintenance", digits(p.maintenance_per_year) + " " + currency + " a node and year");
-  add("fixed opex", digits(p.fixed_opex_per_year) + " " + currency + " a node and year");
-  add("network and storage", fmt::format("{} {} and {} W a node", digits(p.network_storage_capex), currency,
-                                         digits(p.network_storage_power_w)));
-  add("utilisation", digits(100 * p.utilisation) + " % of the hours paid for");
-  add("electricity", digits(p.electricity_per_kwh) + " " + currency + "/kWh");
-  add("PUE", digits(p.pue) + " (" + printable(p.pue_source) + ")");
-  add("carbon intensity",
-      p.carbon_g_per_kwh ? digits(*p.carbon_g_per_kwh) + " g CO2e/kWh" : "not given: CO2 is absent");
+    number("rent", "rent_per_month", *p.rent_per_month,
+           currency + " a node and month" + (p.electricity_included ? ", electricity included" : ""));
+  if (p.capex) {
+    number("capex", "capex", *p.capex, currency + " a node");
+    number("life", "life_years", p.life_years.value_or(0), "years");
+  }
+  number("maintenance", "maintenance_per_year", p.maintenance_per_year, currency + " a node and year");
+  number("fixed opex", "fixed_opex_per_year", p.fixed_opex_per_year, currency + " a node and year");
+  number("network and storage, capex", "network_storage_capex", p.network_storage_capex, currency + " a node");
+  number("network and storage, power", "network_storage_power_w", p.network_storage_power_w, "W a node");
+  number("utilisation", "utilisation", 100 * p.utilisation, "% of the hours paid for");
+  number("electricity", "electricity_per_kwh", p.electricity_per_kwh, currency + "/kWh");
+  number("PUE", "pue", p.pue, "");
+  if (p.pue_source != PriceRow().pue_source) all.back().source = printable(p.pue_source);  // measured
+  if (p.carbon_g_per_kwh)
+    number("carbon intensity", "carbon_g_per_kwh", *p.carbon_g_per_kwh, "g CO2e/kWh");
+  else
+    say("carbon intensity", "not given: CO2 is absent", file);
   return all;
 }
 
@@ -43,24 +73,20 @@ std::string price_inputs(const CostReport& report, const TableStyle& style) {
   std::string out;
   std::size_t width = 0;
   const auto inputs = inputs_of(report);
-  for (const auto& [name, value] : inputs) width = std::max(width, columns(name));
-  for (const auto& [name, value] : inputs)
-    out += "  " + pad_right(name, width) + "  " + wrap(value, static_cast<std::size_t>(style.width), width + 4) + "\n";
+  for (const CostInput& one : inputs) width = std::max(width, columns(one.name));
+  for (const CostInput& one : inputs) {
+    const std::string from = one.is_default      ? " (not given)"
+                             : one.name == "PUE" ? " (" + printable(report.price.pue_source) + ")"
+                                                 : "";
+    out += "  " + pad_right(one.name, width) + "  " +
+           wrap(one.value() + from, static_cast<std::size_t>(style.width), width + 4) + "\n";
+  }
   return out;
 }
 
 }  // namespace words
 
 namespace {
-
-using namespace text;
-
-const char* unit_of(const std::string& per) {
-  return per == "hour"    ? "an hour"
-         : per == "eflop" ? "an EFLOP"
-         : per == "model" ? "a trained model"
-                          : "a million samples";
-}
 
 std::string with_interval(const Estimate& e) {
   std::string text = significant(e.value);
@@ -94,7 +120,7 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
              paint.yellow(wrap(r.basis_note, static_cast<std::size_t>(style.width), 20)) + "\n";
     for (const CostFigure& f : r.figures) {
       if (!f.total) {
-        line(unit_of(f.per), "absent: " + f.reason);
+        line(words::per(f.per), "absent: " + f.reason);
         continue;
       }
       std::string text = (bound ? "at least " : "") + with_interval(*f.total) + " " + report.currency;
@@ -102,12 +128,12 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
                           r.basis == CostBasis::hours_only ? "left out" : significant(f.electricity_part));
       if (f.kwh) text += ", " + significant(*f.kwh) + " kWh";
       if (f.co2_kg) text += ", " + significant(*f.co2_kg) + " kg CO2e";
-      line(unit_of(f.per), text);
+      line(words::per(f.per), text);
     }
     if (r.sensitivity.empty()) continue;
     out += "  " +
            paint.dim(wrap(fmt::format("what {} costs where one input is {:.3g} % less or more, most effect first:",
-                                      unit_of(r.of), 100 * report.sensitivity_share),
+                                      words::per(r.of), 100 * report.sensitivity_share),
                           static_cast<std::size_t>(style.width), 2)) +
            "\n";
     std::size_t names = 0;

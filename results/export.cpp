@@ -6,7 +6,7 @@ namespace tw {
 namespace {
 
 constexpr ExportFormat formats[] = {
-#define TRAINWATT_EXPORT(name, file, write) {name, file, write},
+#define TRAINWATT_EXPORT(name, file, takes_cost, write) {name, file, takes_cost, write},
 #include "results/exports.def"
 #undef TRAINWATT_EXPORT
 };

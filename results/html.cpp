@@ -149,7 +149,9 @@ std::string csp_hash(const std::string& element) {
 CostReport printable(CostReport cost, const Report& report) {
   using text::printable;
   cost.currency = printable(cost.currency);
-  for (std::string* text : {&cost.price.name, &cost.price.note, &cost.price.pue_source}) *text = printable(*text);
+  for (std::string* text :
+       {&cost.price.name, &cost.price.note, &cost.price.file, &cost.price.file_note, &cost.price.pue_source})
+    *text = printable(*text);
   for (std::size_t r = 0; r < cost.records.size(); ++r) {
     RecordCost& one = cost.records[r];
     if (r < report.records.size()) one.id = report.records[r].id;

@@ -54,6 +54,15 @@ void take_common(const Json& object, PriceRow& row) {
   take(object, "utilisation", row.utilisation);
 }
 
+/// Which of the row's keys stand beside the systems, and which nowhere.
+void tell_sources(const Json& file, const Json& system, const Json& schema, PriceRow& row) {
+  for (const auto& [key, ignored] : schema["definitions"]["system"]["properties"].items()) {
+    if (system.contains(key)) continue;
+    const bool is_common = key != "note" && schema["properties"].contains(key);  // the file's note is another
+    (is_common && file.contains(key) ? row.for_all : row.not_given).insert(key);
+  }
+}
+
 /// Known keys, and rent or purchase: oneOf would say no more than that none fits.
 void check_prices(const Json& json, const Json& schema) {
   const auto known = [](const Json& object, const Json& properties, const std::string& where) {
@@ -119,7 +128,8 @@ std::map<std::string, double> weights_from_json(const std::string& text) {
 
 Prices prices_from_json(const std::string& text) {
   const Json json = read(text);
-  check_prices(json, Json::parse(prices_schema_json));
+  const Json schema = Json::parse(prices_schema_json);
+  check_prices(json, schema);
   hold_against(text, prices_schema_json, "prices.schema.json");
   Prices prices;
   take(json, "currency", prices.currency);
@@ -132,6 +142,7 @@ Prices prices_from_json(const std::string& text) {
     take(object, "hosts", row.hosts);
     take(object, "note", row.note);
     row.file_note = prices.note;
+    tell_sources(json, object, schema, row);
     take(object, "rent_per_month", row.rent_per_month);
     take(object, "electricity_included", row.electricity_included);
     take(object, "capex", row.capex);

@@ -13,13 +13,6 @@ namespace {
 using text::si;
 using text::significant;
 
-const char* per_words(const std::string& per) {
-  return per == "hour"    ? "an hour"
-         : per == "eflop" ? "an EFLOP"
-         : per == "model" ? "a trained model"
-                          : "a million samples";
-}
-
 /// "0.637 [0.613, 0.661]"
 std::string amount(const Estimate& e) {
   const std::string words = significant(e.value);
@@ -44,7 +37,7 @@ void add_record(Tables& tables, const RecordCost& record, const std::string& nam
     return Words(value ? significant(*value) : "", "number");
   };
   for (const CostFigure& figure : record.figures)
-    row(tables.costs, {per_words(figure.per),
+    row(tables.costs, {words::per(figure.per),
                        figure.total ? Words{(complete ? "" : "at least ") + amount(*figure.total), "number"}
                                     : Words{"absent: " + figure.reason, "quiet"},
                        figure.total ? number(figure.hours_part) : Words{""},
@@ -63,7 +56,7 @@ void add_record(Tables& tables, const RecordCost& record, const std::string& nam
                                              : Words{"absent: takes joules of the node", "quiet"}});
   for (const Sensitivity& one : record.sensitivity)
     row(tables.sensitivity,
-        {per_words(record.of),
+        {words::per(record.of),
          one.input,
          {fmt::format("{} to {}", significant(one.low), significant(one.high)), "number"},
          {significant(one.cost_low), "number"},
@@ -96,7 +89,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
                         {"Point", "Per", "Input", "From … to", "Cost at the first", "Cost at the last", "Between them"},
                         {},
                         false};
-  Table inputs{"Prices, as given", {"What", "Value"}, {}, false};
+  Table inputs{"Prices, as given", {"What", "Value", "Source"}, {}, false};
   if (several) inputs.head.insert(inputs.head.begin(), "System");
   std::vector<std::string> notes;
   const auto note = [&](const std::string& words) {
@@ -105,8 +98,8 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   for (const HtmlSystem& system : systems) {
     if (!system.cost) continue;
     const std::string whose = several ? system.name + ": " : "";
-    for (const auto& [what, value] : words::inputs_of(*system.cost)) {
-      inputs.rows.push_back({what, value});
+    for (const CostInput& one : words::inputs_of(*system.cost)) {
+      inputs.rows.push_back({one.name, one.value(), one.source});
       if (several) inputs.rows.back().insert(inputs.rows.back().begin(), Words(system.name));
     }
     for (const RecordCost& record : system.cost->records) {

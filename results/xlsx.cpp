@@ -1,19 +1,12 @@
 // `trainwatt export --to xlsx`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <stdlib.h>
-#include <xlsxwriter.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
-#include <stdexcept>
-#include <system_error>
-#include <variant>
 
+#include "results/cost_words.hpp"
 #include "results/export.hpp"
 #include "results/export_parts.hpp"
 #include "results/flag_notes.hpp"
@@ -22,178 +15,10 @@
 #include "results/run_rules.hpp"
 #include "results/text.hpp"
 #include "results/trials.hpp"
+#include "results/workbook.hpp"
 
 namespace tw {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::size_t longest_text = 32'767;  // characters of a cell, by the format
-constexpr std::size_t most_property = 255;    // the library refuses longer ones
-constexpr std::size_t most_rows = 1'048'576;
-constexpr double exact_integers = 9'007'199'254'740'992;  // a cell's number is a double
-
-/// The library writes to a path only.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "trainwatt-xlsx-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path file() const { return path_ / "report.xlsx"; }
-
- private:
-  fs::path path_;
-};
-
-/// Two code points that no XML may hold (XML 1.0, 2.2) become the one for what cannot be shown.
-std::string for_xml(std::string text) {
-  for (std::size_t at = 0; (at = text.find("\xef\xbf", at)) != std::string::npos; ++at)
-    if (at + 2 < text.size() && (text[at + 2] == '\xbe' || text[at + 2] == '\xbf')) text[at + 2] = '\xbd';
-  return text;
-}
-
-const char* number_format(const std::string& unit) {
-  if (unit == "share") return "0.0%";
-  if (unit == "FLOP/s" || unit == "FLOP/J" || unit == "FLOP/sample") return "0.000E+00";
-  if (unit == "s" || unit == "1/step" || unit == "J/sample") return "[<0.001]0.000E+00;[<1]0.000000;#,##0.000";
-  if (unit == "°C") return "0.0";
-  if (unit == "bytes" || unit == "MHz" || unit == "samples" || unit == "tokens") return "#,##0";
-  return unit.empty() ? "General" : "#,##0.00";
-}
-
-/// How a column is headed and shown.
-struct Heading {
-  std::string title, unit;
-  double width = 14;
-};
-struct XlsxCell {
-  Cell value;
-  std::string comment = {};  ///< why it is empty
-};
-
-class Workbook {
- public:
-  Workbook() {
-    // Not in memory row by row: a report of many trials has many rows, and the order of ours is by row anyway.
-    book_ = workbook_new(folder_.file().c_str());
-    if (book_ == nullptr) throw std::runtime_error("xlsx: no memory for a workbook");
-    head_ = workbook_add_format(book_);
-    format_set_bold(head_);
-    format_set_text_wrap(head_);
-    format_set_align(head_, LXW_ALIGN_VERTICAL_TOP);
-    format_set_bottom(head_, LXW_BORDER_THIN);
-    format_set_bg_color(head_, 0xE8EEF4);
-  }
-  Workbook(const Workbook&) = delete;
-  Workbook& operator=(const Workbook&) = delete;
-  ~Workbook() {
-    if (book_ != nullptr)
-      workbook_close(book_);  // an exception is under way; frees it, and its file goes with the folder
-  }
-
-  void properties(const Report& report) {
-    std::string title = for_xml("trainwatt: " + report.plan.suite).substr(0, most_property);
-    std::string comment =
-        for_xml("report of " + report.program.name + " " + report.program.version).substr(0, most_property);
-    lxw_doc_properties properties{};
-    properties.title = title.data(), properties.comments = comment.data();
-    // The report's own time, so that the same report gives the same file.
-    properties.created = static_cast<time_t>(unix_seconds(report.context.started_at).value_or(0));
-    workbook_set_properties(book_, &properties);
-  }
-
-  void begin(const char* name, const std::vector<Heading>& headings) {
-    sheet_ = workbook_add_worksheet(book_, name);
-    if (sheet_ == nullptr) throw std::runtime_error(std::string("xlsx: no sheet ") + name);
-    headings_ = headings;
-    row_ = 0;
-    for (std::size_t i = 0; i < headings.size(); ++i) {
-      const Heading& heading = headings[i];
-      text(i, heading.title + (heading.unit.empty() ? "" : "\n[" + heading.unit + "]"), head_);
-      worksheet_set_column(sheet_, column(i), column(i), heading.width, nullptr);
-    }
-    worksheet_set_row(sheet_, 0, 48, nullptr);
-    worksheet_freeze_panes(sheet_, 1, 1);
-    row_ = 1;
-  }
-  /// `muted`: figures that do not count.
-  void row(const std::vector<XlsxCell>& cells, bool muted = false) {
-    if (row_ + 1 >= most_rows) {
-      if (row_ + 1 == most_rows) text(0, "more rows than a sheet can have: see report.json", format("", true)), ++row_;
-      return;
-    }
-    for (std::size_t i = 0; i < cells.size() && i < headings_.size(); ++i) {
-      const XlsxCell& cell = cells[i];
-      lxw_format* shown = format(headings_[i].unit, muted);
-      if (const auto* number = std::get_if<double>(&cell.value))
-        worksheet_write_number(sheet_, row_, column(i), *number, shown);
-      else if (const auto* whole = std::get_if<std::int64_t>(&cell.value))
-        whole_number(i, *whole, shown);
-      else if (const auto* words = std::get_if<std::string>(&cell.value))
-        text(i, text::printable(*words), shown);
-      else if (!cell.comment.empty())
-        worksheet_write_comment(sheet_, row_, column(i), for_xml(text::printable(cell.comment)).c_str());
-    }
-    ++row_;
-  }
-  void end() {
-    if (row_ > 1) worksheet_autofilter(sheet_, 0, 0, row_ - 1, static_cast<lxw_col_t>(headings_.size() - 1));
-  }
-
-  std::string bytes() {
-    lxw_workbook* book = std::exchange(book_, nullptr);
-    if (const lxw_error error = workbook_close(book); error != LXW_NO_ERROR)
-      throw std::runtime_error(std::string("xlsx: ") + lxw_strerror(error));
-    std::ifstream file(folder_.file(), std::ios::binary);
-    std::ostringstream all;
-    all << file.rdbuf();
-    if (!file || all.str().empty()) throw std::runtime_error("xlsx: cannot read back " + folder_.file().string());
-    return all.str();
-  }
-
- private:
-  static lxw_col_t column(std::size_t i) { return static_cast<lxw_col_t>(i); }
-  /// Always as a string: what looks like a formula or an address stays text.
-  void text(std::size_t i, const std::string& raw, lxw_format* shown) {
-    const std::string words = for_xml(raw);
-    std::string part = words.substr(0, longest_text);
-    while (!part.empty() && part.size() < words.size() && (words[part.size()] & 0xc0) == 0x80) part.pop_back();
-    const lxw_error error = worksheet_write_string(sheet_, row_, column(i), part.c_str(), shown);
-    if (error != LXW_NO_ERROR) throw std::runtime_error(std::string("xlsx: ") + lxw_strerror(error));
-  }
-  void whole_number(std::size_t i, std::int64_t value, lxw_format* shown) {
-    if (std::abs(static_cast<double>(value)) > exact_integers)
-      text(i, std::to_string(value), shown);
-    else
-      worksheet_write_number(sheet_, row_, column(i), static_cast<double>(value), shown);
-  }
-  lxw_format* format(const std::string& unit, bool muted) {
-    lxw_format*& found = formats_[{number_format(unit), muted}];
-    if (found == nullptr) {
-      found = workbook_add_format(book_);
-      format_set_num_format(found, number_format(unit));
-      format_set_align(found, LXW_ALIGN_VERTICAL_TOP);
-      if (muted) format_set_italic(found), format_set_font_color(found, 0x6B6B6B);
-    }
-    return found;
-  }
-
-  Folder folder_;
-  lxw_workbook* book_ = nullptr;
-  lxw_worksheet* sheet_ = nullptr;
-  lxw_format* head_ = nullptr;
-  std::map<std::pair<std::string, bool>, lxw_format*> formats_;
-  std::vector<Heading> headings_;
-  lxw_row_t row_ = 0;
-};
 
 XlsxCell figure(const std::optional<double>& value, const std::string& why = {}) {
   if (value && std::isfinite(*value)) return {Cell(*value)};
@@ -395,11 +220,88 @@ void energy_sheet(Workbook& book, const std::vector<Record>& records) {
   book.end();
 }
 
-void inputs_sheet(Workbook& book, const Report& report) {
-  book.begin("Inputs", {{"What", "", 28}, {"Which", "", 28}, {"Value", "", 100}});
+void cost_sheet(Workbook& book, const CostReport& cost) {
+  const std::string& currency = cost.currency;
+  book.begin("Cost", {{"Point", "", 36},
+                      {"Per", "", 18},
+                      {"Cost", currency, 14, true},
+                      {"Cost, low end of 95 %", currency, 14, true},
+                      {"Cost, high end of 95 %", currency, 14, true},
+                      {"Of it hours", currency, 14, true},
+                      {"Of it electricity", currency, 14, true},
+                      {"Energy", "kWh", 14, true},
+                      {"CO2e", "kg", 14, true},
+                      {"Holds", "", 14},
+                      {"Nodes", "", 8},
+                      {"Mean power of the IT", "W"},
+                      {"By joules of", "", 10},
+                      {"Mean power of the facility", "W"},
+                      {"Why it is absent or a lower bound", "", 60}});
+  for (const RecordCost& record : cost.records) {
+    if (!record.reason.empty()) {
+      std::vector<XlsxCell> cells(15);
+      cells[0] = words(record.id), cells[2].comment = record.reason, cells[14] = words("no cost: " + record.reason);
+      book.row(cells, true);
+      continue;
+    }
+    const bool is_complete = record.basis == CostBasis::complete;
+    const std::string no_joules = record.scope.empty() ? record.basis_note : "";
+    for (const CostFigure& one : record.figures) {
+      const bool has_parts = one.total.has_value();
+      const std::string few = has_parts ? "fewer than 3 trials: no interval" : one.reason;
+      book.row({words(record.id), words(words::per(one.per)),
+                figure(has_parts ? std::optional(one.total->value) : std::nullopt, one.reason),
+                figure(has_parts ? one.total->low : std::nullopt, few),
+                figure(has_parts ? one.total->high : std::nullopt, few),
+                figure(has_parts ? std::optional(one.hours_part) : std::nullopt, one.reason),
+                figure(has_parts && record.basis != CostBasis::hours_only ? std::optional(one.electricity_part)
+                                                                          : std::nullopt,
+                       has_parts ? "left out: " + record.basis_note : one.reason),
+                figure(one.kwh, no_joules.empty() ? "not known" : no_joules),
+                figure(one.co2_kg, one.kwh ? "the prices have no carbon intensity" : no_joules),
+                words(is_complete                             ? "all of it"
+                      : record.basis == CostBasis::hours_only ? "at least: hours alone"
+                                                              : "at least"),
+                whole(record.nodes),
+                figure(record.it_power_w ? std::optional(record.it_power_w->value) : std::nullopt, no_joules),
+                words(record.scope), figure(record.facility_power_w, "takes joules of the node"),
+                words(has_parts ? record.basis_note : "absent: " + one.reason)});
+    }
+  }
+  book.end();
+}
+
+void sensitivity_sheet(Workbook& book, const CostReport& cost) {
+  book.begin("Sensitivity", {{"Point", "", 36},
+                             {"Cost of", "", 18},
+                             {"Input, turned alone", "", 28},
+                             {"Input, as given", "", 14, true},
+                             {"From", "", 14, true},
+                             {"To", "", 14, true},
+                             {"Cost at the first", cost.currency, 14, true},
+                             {"Cost at the last", cost.currency, 14, true}});
+  for (const RecordCost& record : cost.records)
+    for (const Sensitivity& one : record.sensitivity)
+      book.row({words(record.id), words(words::per(record.of)), words(one.input), figure(one.base), figure(one.low),
+                figure(one.high), figure(one.cost_low), figure(one.cost_high)});
+  book.end();
+}
+
+void inputs_sheet(Workbook& book, const Report& report, const std::optional<CostReport>& cost) {
+  book.begin("Inputs", {{"What", "", 28}, {"Which", "", 28}, {"Value", "", 100}, {"Unit", "", 28}, {"Source", "", 48}});
   const auto line = [&](const std::string& what, const std::string& which, const std::string& value) {
-    if (!value.empty()) book.row({words(what), words(which), words(value)});
+    if (!value.empty()) book.row({words(what), words(which), words(value), words(""), words("report")});
   };
+  if (cost) {
+    for (const CostInput& one : words::inputs_of(*cost))
+      book.row({words("price"), words(one.name), one.number ? XlsxCell{Cell(*one.number)} : words(one.text),
+                words(one.unit), words(one.source)});
+    book.row({words("sensitivity"),
+              words("each input is turned by"),
+              {Cell(100 * cost->sensitivity_share)},
+              words("% less and more"),
+              words("--sensitivity")});
+  }
   const Context& c = report.context;
   line("program", report.program.name, report.program.version + " (" + report.program.git_commit + ")");
   line("suite", "", report.plan.suite);
@@ -428,15 +330,20 @@ void inputs_sheet(Workbook& book, const Report& report) {
   for (const std::string& warning : c.warnings) line("warning", "", warning);
   const std::string& plan = report.plan.canonical_json;
   for (std::size_t at = 0, part = 1; at < plan.size();
-       at += longest_text, ++part)  // JSON in ASCII, cut where a cell ends
-    line("plan", fmt::format("part {}", part), plan.substr(at, longest_text));
+       at += Workbook::longest_text, ++part)  // JSON in ASCII, cut where a cell ends
+    line("plan", fmt::format("part {}", part), plan.substr(at, Workbook::longest_text));
   book.end();
 }
 
-void notes_sheet(Workbook& book, const Report& report) {
+void notes_sheet(Workbook& book, const Report& report, bool has_cost) {
   book.begin("Notes", {{"Kind", "", 12}, {"Name", "", 34}, {"State", "", 14}, {"Meaning", "", 110}});
   book.row({words("interval"), words("95 %"), words(""),
             words("over trials: Student's t for 3 to 9, a bootstrap around the olympic mean from 10; none below 3")});
+  if (has_cost)
+    book.row(
+        {words("cost"), words("time"), words(""),
+         words("a month is 730 h, a year 8760 h; kWh are the facility's (node, network and storage x PUE) where a cost "
+               "holds all of it, else of what was read x PUE")});
   for (const std::string& flag : flags_of(report.records))
     book.row({words("flag"), words(flag), words(""), words(std::string(note_of(flag)))});
   for (const RunRuleCheck& check : check_run_rules(report))
@@ -453,11 +360,12 @@ std::string to_xlsx(const Report& raw, const ExportOptions& options) {
   Workbook book;
   book.properties(report);
   summary_sheet(book, report.records);
+  if (options.cost) cost_sheet(book, *options.cost), sensitivity_sheet(book, *options.cost);
   points_sheet(book, report.records);
   trials_sheet(book, report.records);
   energy_sheet(book, report.records);
-  inputs_sheet(book, report);
-  notes_sheet(book, report);
+  inputs_sheet(book, report, options.cost);
+  notes_sheet(book, report, options.cost.has_value());
   return book.bytes();
 }
 

@@ -60,21 +60,22 @@ struct ShowOptions {
 };
 int show(const ShowOptions& options);
 
+/// What a system costs, by a file of prices.
+struct PriceOptions {
+  std::string prices;                       ///< file; empty: no costs
+  std::vector<std::string> price_of;        ///< "NAME=ROW"; of one report "ROW"
+  std::vector<std::string> facility_csv, it_csv;    ///< "NAME=FILE"; of one report "FILE"
+  double sensitivity_percent = 20;
+};
+
 struct ExportCommand {
   std::string path, out;             ///< out: folder, made where it is not there
   std::vector<std::string> formats;  ///< names of results/exports.def
   SortOptions sort;
+  PriceOptions prices;               ///< for the formats that take costs
 };
 /// Writes a report in other formats, each file whole or not at all. None is written over one that is there.
 int export_report(const ExportCommand& options);
-
-/// What a system costs, by a file of prices.
-struct PriceOptions {
-  std::string prices;                       ///< file; empty: no costs
-  std::vector<std::string> price_of;        ///< "NAME=ROW"; of `cost` "ROW"
-  std::vector<std::string> facility_csv, it_csv;    ///< "NAME=FILE"; of `cost` "FILE"
-  double sensitivity_percent = 20;
-};
 
 enum class OutputForm { text, json, markdown, csv };
 struct CompareCommand {

@@ -8,22 +8,15 @@
 #include "bench/tool/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "results/cost.hpp"
-#include "results/text.hpp"
 
 namespace tw::tool {
 
 int cost(const CostCommand& command) {
   if (command.prices.prices.empty())
     throw UsageError("cost needs --prices FILE; results/schema/prices.schema.json explains its fields");
-  const std::optional<Prices> prices = read_prices(command.prices);
   const LoadedReport loaded = load_report(command.path);
-  if (loaded.is_unfinished)
-    throw UsageError(command.path +
-                     ": is of an unfinished run, which does not say how many nodes it has: give its report.json");
   say_findings(command.path, loaded.validation);
-  const PriceRow row = price_of(*prices, command.prices, "", loaded.report);
-  const CostReport report =
-      cost_of(loaded.report, text::printable(prices->currency), row, command.prices.sensitivity_percent / 100);
+  const CostReport report = *cost_of_one(command.prices, command.path, loaded.report);
   fmt::print("{}", command.json ? cost_json(report) : cost_text(report, terminal_style(command.width, command.ascii)));
   const bool any = std::ranges::any_of(report.records, [](const RecordCost& r) {
     return std::ranges::any_of(r.figures, [](const CostFigure& f) { return f.total.has_value(); });

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "bench/tool/commands.hpp"
+#include "bench/tool/pricing.hpp"
 #include "bench/tool/report_file.hpp"
 #include "models/catalog/nearest.hpp"
 #include "results/export.hpp"
@@ -40,6 +41,9 @@ int export_report(const ExportCommand& options) {
   const Report& report = loaded.report;
   ExportOptions wanted;
   wanted.order = parse_order(options.sort, report.records);
+  wanted.cost = cost_of_one(options.prices, options.path, report);
+  if (wanted.cost && std::ranges::none_of(formats, &ExportFormat::takes_cost))
+    throw UsageError("--prices: costs go into xlsx alone: add it to --to, or see trainwatt cost and trainwatt html");
 
   std::error_code code;
   const fs::path folder = options.out;

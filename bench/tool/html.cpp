@@ -31,22 +31,6 @@ Comparison comparison_of(std::vector<SystemInput>& systems, const HtmlCommand& c
   }
 }
 
-/// The cost of a page's only report; its options may do without the report's name, as those of `trainwatt cost`.
-std::optional<CostReport> cost_of_one(const SystemInput& system, const PriceOptions& options) {
-  const std::optional<Prices> prices = read_prices(options);
-  if (!prices) return std::nullopt;
-  const Report& report = system.runs.front();
-  if (report.program.name.empty())
-    throw UsageError(system.paths.front() +
-                     ": is of an unfinished run, which does not say how many nodes it has: give its report.json");
-  bool has_values = false, names_it = false;
-  for (const auto* values : {&options.price_of, &options.facility_csv, &options.it_csv})
-    for (const std::string& value : *values)
-      has_values = true, names_it = names_it || value.starts_with(system.name + "=");
-  const PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : system.name, report);
-  return cost_of(report, prices->currency, row, options.sensitivity_percent / 100);
-}
-
 }  // namespace
 
 int html(const HtmlCommand& command) {
@@ -73,7 +57,7 @@ int html(const HtmlCommand& command) {
   if (inputs.size() > 1)
     comparison = comparison_of(inputs, command);
   else
-    cost = cost_of_one(inputs.front(), command.prices);
+    cost = cost_of_one(command.prices, inputs.front().paths.front(), inputs.front().runs.front(), inputs.front().name);
   std::vector<HtmlSystem> systems;
   for (SystemInput& input : inputs) {
     const std::size_t runs = input.runs.size();

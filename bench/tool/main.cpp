@@ -109,6 +109,19 @@ int main(int argc, char** argv) {
   };
   add_sort(show, show_options.sort);
 
+  const auto add_prices = [](CLI::App* command, tool::PriceOptions& prices, const std::string& whose) {
+    const std::string of_one = whose.empty() ? "" : " of " + whose.substr(0, whose.size() - 1);
+    const auto list = [&](const char* name, std::vector<std::string>& into, const std::string& what) {
+      command->add_option(name, into, what)->allow_extra_args(false)->group("Costs");
+    };
+    command->add_option("--prices", prices.prices, "JSON of prices (results/schema/prices.schema.json)")->group("Costs");
+    list("--price-of", prices.price_of, whose + "ROW of that file; else by name or hosts");
+    list("--facility-csv", prices.facility_csv, whose + "FILE of the facility's meter, time,watts: its PUE is measured" + of_one);
+    list("--it-csv", prices.it_csv, whose + "FILE of the meter of the IT that this feeds");
+    command->add_option("--sensitivity", prices.sensitivity_percent, "per cent that each input is turned by (20)")
+        ->check(CLI::Range(0.1, 99.0))->group("Costs");
+  };
+
   tool::ExportCommand export_options;
   CLI::App* export_command =
       app.add_subcommand("export", "Write a report in other formats, each into a file of its own");
@@ -125,19 +138,7 @@ int main(int argc, char** argv) {
       ->add_option("-o,--out", export_options.out, "folder; a file that is there already is never overwritten")
       ->required();
   add_sort(export_command, export_options.sort);
-
-  const auto add_prices = [](CLI::App* command, tool::PriceOptions& prices, const std::string& whose) {
-    const std::string of_one = whose.empty() ? "" : " of " + whose.substr(0, whose.size() - 1);
-    const auto list = [&](const char* name, std::vector<std::string>& into, const std::string& what) {
-      command->add_option(name, into, what)->allow_extra_args(false)->group("Costs");
-    };
-    command->add_option("--prices", prices.prices, "JSON of prices (results/schema/prices.schema.json)")->group("Costs");
-    list("--price-of", prices.price_of, whose + "ROW of that file; else by name or hosts");
-    list("--facility-csv", prices.facility_csv, whose + "FILE of the facility's meter, time,watts: its PUE is measured" + of_one);
-    list("--it-csv", prices.it_csv, whose + "FILE of the meter of the IT that this feeds");
-    command->add_option("--sensitivity", prices.sensitivity_percent, "per cent that each input is turned by (20)")
-        ->check(CLI::Range(0.1, 99.0))->group("Costs");
-  };
+  add_prices(export_command, export_options.prices, "");
 
   tool::CompareCommand compare_command;
   CLI::App* compare = app.add_subcommand("compare", "Hold reports against each other: whether they may be, ratios with intervals, ranking, costs");

@@ -8,6 +8,7 @@
 
 #include "bench/tool/report_file.hpp"
 #include "power/external/series.hpp"
+#include "results/text.hpp"
 #include "results/trials.hpp"
 
 namespace tw::tool {
@@ -105,7 +106,9 @@ std::optional<Prices> read_prices(const PriceOptions& options) {
   }
   if (options.facility_csv.empty() && !options.it_csv.empty())
     throw UsageError("--it-csv is what --facility-csv is divided by: give both");
-  return with_text_of(options.prices, [](const std::string& text) { return prices_from_json(text); });
+  Prices prices = with_text_of(options.prices, [](const std::string& text) { return prices_from_json(text); });
+  for (PriceRow& row : prices.rows) row.file = options.prices;
+  return prices;
 }
 
 void check_names(const PriceOptions& options, const std::vector<std::string>& names) {
@@ -136,8 +139,24 @@ PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::
   if (const auto facility = value_of(options.facility_csv, name)) {
     const Measured measured = measured_pue(report, *facility, value_of(options.it_csv, name));
     row.pue = measured.pue, row.pue_source = measured.source;
+    row.for_all.erase("pue"), row.not_given.erase("pue");
   }
   return row;
+}
+
+std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::string& path, const Report& report,
+                                      const std::string& name) {
+  const std::optional<Prices> prices = read_prices(options);
+  if (!prices) return std::nullopt;
+  if (report.program.name.empty())
+    throw UsageError(path +
+                     ": is of an unfinished run, which does not say how many nodes it has: give its report.json");
+  bool has_values = false, names_it = false;
+  for (const auto* values : {&options.price_of, &options.facility_csv, &options.it_csv})
+    for (const std::string& value : *values)
+      has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
+  const PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, report);
+  return cost_of(report, text::printable(prices->currency), row, options.sensitivity_percent / 100);
 }
 
 }  // namespace tw::tool

@@ -17,6 +17,11 @@ std::optional<Prices> read_prices(const PriceOptions& options);
 /// --facility-csv says how. `name`: empty where there is but one report, and the options name none. Throws UsageError.
 PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name, const Report& report);
 
+/// The cost of a report that stands alone, whose `name` the options may do without; nullopt without --prices. Throws
+/// UsageError, also for an unfinished run, which names its `path`.
+std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::string& path, const Report& report,
+                                      const std::string& name = "");
+
 /// Every NAME of NAME=… must be one of these. Throws UsageError.
 void check_names(const PriceOptions& options, const std::vector<std::string>& names);
 

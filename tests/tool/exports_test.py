@@ -42,12 +42,12 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-exports-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def export(self, report, format, file):
+    def export(self, report, format, file, *options):
         if isinstance(report, dict):
             (self.folder / "spoilt.json").write_text(json.dumps(report))
             report = self.folder / "spoilt.json"
         out = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-        done = subprocess.run([TOOL, "export", str(report), "--to", format, "-o", str(out)], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([TOOL, "export", str(report), "--to", format, "-o", str(out), *map(str, options)], capture_output=True, text=True, timeout=30)
         self.assertEqual(done.returncode, 0, done.stderr)
         return out / file
 
@@ -129,6 +129,88 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
         self.assertEqual(first.read_bytes(), second.read_bytes())
         with zipfile.ZipFile(first) as file:
             self.assertIsNone(file.testzip())
+
+
+    PRICES = {"currency": "EUR", "note": "list prices of March", "electricity_per_kwh": 0.3, "carbon_g_per_kwh": 380, "systems": {
+        "offer-1": {"rent_per_month": 730, "maintenance_per_year": 8760, "pue": 1.25, "note": "three years"}, "offer-2": {"rent_per_month": 1}}}
+
+    def with_prices(self, report, prices=PRICES, *options):
+        path = self.folder / "prices.json"
+        path.write_text(json.dumps(prices))
+        options = ("--prices", path, "--price-of", "offer-1", *options)
+        book = self.read(self.export(report, "xlsx", "report.xlsx", *options))
+        done = subprocess.run([TOOL, "cost", str(report), "--json", *map(str, options)], capture_output=True, text=True, timeout=30)
+        return book, json.loads(done.stdout), path
+
+    def test_costs(self):
+        for path, report in self.reports():
+            book, cost, _ = self.with_prices(path)
+            self.assertEqual(list(book), ["Summary", "Cost", "Sensitivity", "Points", "Trials", "Energy", "Inputs", "Notes"])
+            sheet = book["Cost"]
+            self.assertEqual(sheet["frozen"], "B2")
+            at = {cell["value"].split("\n")[0]: i for i, cell in enumerate(sheet["rows"][0])}
+            units = {cell["value"].split("\n")[0]: cell["value"].split("\n")[1] for cell in sheet["rows"][0] if "\n" in cell["value"]}
+            self.assertEqual((units["Cost"], units["Energy"], units["CO2e"]), ("[EUR]", "[kWh]", "[kg]"))
+            rows = iter(sheet["rows"][1:])
+            for record in cost["records"]:
+                if record["reason"]:
+                    row = next(rows)
+                    self.assertEqual(row[0]["value"], record["id"])
+                    self.assertIsNone(row[at["Cost"]]["value"])
+                    self.assertIn(record["reason"], row[at["Cost"]]["comment"])
+                for figure in record["cost_per"].values():
+                    row = next(rows)
+                    self.assertEqual(row[0]["value"], record["id"])
+                    for title, value in (("Cost", figure["total"] and figure["total"]["value"]), ("Energy", figure["energy_kwh"]), ("CO2e", figure["co2_kg"]),
+                                         ("Cost, low end of 95 %", figure["total"] and figure["total"]["low"]),
+                                         ("Nodes", record["nodes"]), ("Mean power of the facility", record["facility_power_w"])):
+                        cell = row[at[title]]
+                        if value is None:
+                            self.assertIsNone(cell["value"], title)
+                            self.assertTrue(cell["comment"], f"why {title} is empty")
+                        else:
+                            self.assertEqual(cell["type"], "n", title)
+                            self.assertAlmostEqual(cell["value"] / value, 1, delta=1e-12, msg=title)
+                    held = row[at["Holds"]]["value"]
+                    self.assertEqual(held == "all of it", record["basis"] == "complete", held)
+            self.assertIsNone(next(rows, None))
+            turned = [(r["id"], s["input"]) for r in cost["records"] for s in r["sensitivity"]]
+            self.assertEqual([(row[0]["value"], row[2]["value"]) for row in book["Sensitivity"]["rows"][1:]], turned)
+
+    def test_every_price_is_echoed_with_its_unit_and_source(self):
+        book, cost, path = self.with_prices(FIXTURES / "good_energy.json")
+        sheet = book["Inputs"]["rows"]
+        self.assertEqual([cell["value"] for cell in sheet[0]], ["What", "Which", "Value", "Unit", "Source"])
+        prices = {row[1]["value"]: [cell["value"] for cell in row[2:5]] for row in sheet[1:] if row[0]["value"] == "price"}
+        row, every, none = f"{path}, row offer-1", f"{path}, for all systems", "default, since none is given"
+        self.assertEqual(prices, {
+            "row": ["offer-1", None, str(path)], "currency": ["EUR", None, str(path)], "note": ["three years", None, row],
+            "note of the prices": ["list prices of March", None, str(path)], "rent": [730, "EUR a node and month", row],
+            "maintenance": [8760, "EUR a node and year", row], "fixed opex": [0, "EUR a node and year", none],
+            "network and storage, capex": [0, "EUR a node", none], "network and storage, power": [0, "W a node", none],
+            "utilisation": [100, "% of the hours paid for", none], "electricity": [0.3, "EUR/kWh", every],
+            "PUE": [1.25, None, row], "carbon intensity": [380, "g CO2e/kWh", every]})
+        self.assertIn(["sensitivity", "each input is turned by", 20, "% less and more", "--sensitivity"], [[cell["value"] for cell in row] for row in sheet])
+        self.assertEqual(cost["price"]["file"], str(path))
+        self.assertIn("utilisation", cost["price"]["not_given"])
+        self.assertEqual(cost["price"]["for_all_systems"], ["carbon_g_per_kwh", "electricity_per_kwh"])
+        bought = {**self.PRICES, "currency": "=EUR", "note": EVIL, "systems": {"offer-1": {"capex": 9e4, "life_years": 5}}}
+        book, _, _ = self.with_prices(FIXTURES / "good_energy.json", bought)
+        prices = {row[1]["value"]: [cell["value"] for cell in row[2:4]] for row in book["Inputs"]["rows"] if row[0]["value"] == "price"}
+        self.assertEqual((prices["capex"], prices["life"]), ([90000, "=EUR a node"], [5, "years"]))
+        self.assertEqual(prices["note of the prices"], [EVIL, None])
+        for sheet in book.values():
+            self.assertFalse([cell for row in sheet["rows"] for cell in row if cell["type"] == "f" or cell["link"]])
+
+    def test_prices_are_for_the_workbook_alone(self):
+        path = self.folder / "prices.json"
+        path.write_text(json.dumps(self.PRICES))
+        for format, code, words in (("csv", 2, "costs go into xlsx alone"), ("xlsx", 2, "--price-of"), ("csv,xlsx", 0, "")):
+            options = ("--price-of", "offer-2") if code == 0 or format == "csv" else ()
+            done = subprocess.run([TOOL, "export", str(FIXTURES / "good.json"), "--to", format, "-o", str(self.folder / format), "--prices", str(path), *options],
+                                  capture_output=True, text=True, timeout=30)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(words, done.stderr)
 
 
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*"'
