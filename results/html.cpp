@@ -180,6 +180,7 @@ std::string to_html(const std::vector<HtmlSystem>& raw, const Comparison* compar
         comparison != nullptr && place < comparison->systems.size() ? comparison->systems[place].cost : system.cost;
     if (cost) systems.back().cost = page::printable(*cost, systems.back().report);
     for (const std::string& fault : system.faults) systems.back().faults.push_back(text::printable(fault));
+    for (const std::string& note : system.notes) systems.back().notes.push_back(text::printable(note));
   }
   const page::Page page = page::build(systems, comparison);
   const std::string scripts[] = {html_chart_library(), html_script()};

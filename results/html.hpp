@@ -18,6 +18,7 @@ struct HtmlSystem {
   std::vector<std::string> faults = {};  ///< what `trainwatt validate` says of it
   std::size_t runs = 1;                  ///< of the system; the report is the first of them
   std::optional<CostReport> cost = {};   ///< of the report; of a comparison its own is taken
+  std::vector<std::string> notes = {};   ///< what `trainwatt validate` says besides, of good reports too
 };
 
 /// An HTML page of one report, or of a comparison of several (`comparison` is then of the same systems, in the same

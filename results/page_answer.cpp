@@ -207,6 +207,13 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   else
     add_comparison(page, *comparison);
   for (const HtmlSystem& system : systems)
+    if (!system.notes.empty())
+      page.caveats.emplace_back(
+          fmt::format(
+              "{}trainwatt validate notes: {}{}.", systems.size() > 1 ? system.name + ": " : "", system.notes.front(),
+              system.notes.size() > 1 ? fmt::format("; {} more under Provenance", system.notes.size() - 1) : ""),
+          "note");
+  for (const HtmlSystem& system : systems)
     if (system.runs > 1)
       page.caveats.emplace_back(
           fmt::format("{} has {}: ratios rest on all of them, charts and tables of points show the first.", system.name,

@@ -186,6 +186,8 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
            fmt::format("{}, {}: {}{}", d.host, d.kind, d.name, d.uuid.empty() ? "" : ", " + d.uuid));
     if (report.parts && report.parts->size() > 1) line("resumed", fmt::format("in {} parts", report.parts->size()));
     for (const std::string& warning : c.warnings) line("warning", warning);
+    for (const std::string& fault : systems[s].faults) line("fault, by trainwatt validate", fault);
+    for (const std::string& note : systems[s].notes) line("note of trainwatt validate", note);
     Table more{with_system(systems, s, "Versions and environment"), {"What", "Value"}, {}, true};
     for (const auto& [name, version] : c.versions) more.rows.push_back({name, version});
     for (const auto& [name, value] : c.environment) more.rows.push_back({name, value});

@@ -61,7 +61,8 @@ int html(const HtmlCommand& command) {
   std::vector<HtmlSystem> systems;
   for (SystemInput& input : inputs) {
     const std::size_t runs = input.runs.size();
-    systems.push_back({input.name, std::move(input.runs.front()), std::move(input.faults), runs, cost});
+    systems.push_back(
+        {input.name, std::move(input.runs.front()), std::move(input.faults), runs, cost, std::move(input.notes)});
   }
   const std::string text = to_html(systems, comparison ? &*comparison : nullptr);
   const fs::path folder = page.parent_path();

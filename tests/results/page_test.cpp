@@ -38,6 +38,14 @@ std::string words(const page::Section& section) {
     if (const auto* one = std::get_if<page::Words>(&block)) all += one->text + "\n";
   return all;
 }
+std::string cells(const page::Section& section) {
+  std::string all;
+  for (const page::Block& block : section.blocks)
+    if (const auto* table = std::get_if<page::Table>(&block))
+      for (const auto& row : table->rows)
+        for (const page::Words& cell : row) all += cell.text + "\n";
+  return all;
+}
 page::Page built(const Report& report) { return page::build({{"A", report}}, nullptr); }
 
 TEST(Page, ABarAndARowForEachRecord) {
@@ -87,8 +95,8 @@ TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
       << page.answer.at(0).text;
   std::string caveats;
   for (const page::Words& one : page.caveats) caveats += one.text + "\n";
-  for (const char* said : {"1 point is failed.", "1 point is unsupported.", "Run rules broken: complete, window, trials.",
-                           "No energy: no_energy_meter"})
+  for (const char* said : {"1 point is failed.", "1 point is unsupported.",
+                           "Run rules broken: complete, window, trials.", "No energy: no_energy_meter"})
     EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
   Report none = sample_report();
   for (Record& record : none.records) record.verdict.status = "invalid";
@@ -97,6 +105,28 @@ TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
                 .caveats.at(0)
                 .text.find("/records/0: is odd"),
             std::string::npos);
+}
+
+TEST(Page, WhatValidateNotesIsOnThePageItself) {
+  HtmlSystem a{"A", sample_report()}, b{"B", sample_report()};
+  a.notes = {"/schema_version: \"1.9\" is newer", "another"}, a.faults = {"/records/0: is odd"};
+  const auto caveats = [](const page::Page& page) {
+    std::string all;
+    for (const page::Words& one : page.caveats) all += one.text + "\n";
+    return all;
+  };
+  const page::Page one = page::build({a}, nullptr);
+  EXPECT_NE(
+      caveats(one).find("\ntrainwatt validate notes: /schema_version: \"1.9\" is newer; 1 more under Provenance.\n"),
+      std::string::npos)
+      << caveats(one);
+  for (const char* said : {"/schema_version: \"1.9\" is newer", "another", "/records/0: is odd"})
+    EXPECT_NE(cells(section(one, "provenance")).find(said), std::string::npos) << said;
+  const Comparison comparison =
+      compare({{"A", {}, {a.report}, a.faults, {}, a.notes}, {"B", {}, {b.report}, {}, {}}}, {});
+  EXPECT_NE(caveats(page::build({a, b}, &comparison)).find("A: trainwatt validate notes: /schema_version"),
+            std::string::npos);
+  EXPECT_EQ(caveats(page::build({b}, nullptr)).find("notes:"), std::string::npos);
 }
 
 /// Points of one workload at several settings.

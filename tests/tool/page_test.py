@@ -60,8 +60,16 @@ class Page(unittest.TestCase):
     def prices(self):
         path = self.folder / "prices.json"
         path.write_text(json.dumps({"currency": "EUR", "electricity_per_kwh": 0.25, "pue": 1.3, "systems": {
-            "Offer 1": {"rent_per_month": 2000}, "Offer 2": {"rent_per_month": 2600}}}))
+            "Offer 1": {"rent_per_month": 2000}, "Offer 2": {"rent_per_month": 2600, "note": "of three years"}},
+            "note": "list prices of March"}))
         return path
+
+    def rows(self, caption):
+        """Of the table with that caption: each row's cells behind the first, by it."""
+        return self.browser.evaluate(f"""Object.fromEntries([...document.querySelectorAll('table')]
+            .filter(table => table.parentElement.getAttribute('aria-label') === {json.dumps(caption)})
+            .flatMap(table => [...table.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.textContent)))
+            .map(([first, ...others]) => [first, others]))""")
 
     def look(self, page, records, picture=None, sizes=((1280, False), (1280, True), (390, False), (390, True))):
         for width, dark in sizes:
@@ -216,9 +224,26 @@ class Page(unittest.TestCase):
         page = self.make(self.offers / "offer1.json", options=("--prices", str(self.prices()), "--price-of", "Offer 2"))
         self.look(page, 5, picture="costs", sizes=((1280, False), (390, False)))
         text = self.browser.evaluate("document.getElementById('cost').textContent")
-        for said in ("a million samples", "kWh", "electricity_per_kwh", "2600 EUR a node and month"):
+        for said in ("a million samples", "kWh", "electricity_per_kwh"):
             self.assertIn(said, text)
+        inputs = self.rows("Prices, as given")
+        path = str(self.prices())
+        self.assertEqual(inputs["note of the prices"], ["list prices of March", path])
+        self.assertEqual(inputs["note"], ["of three years", f"{path}, row Offer 2"])
+        self.assertEqual(inputs["rent"], ["2600 EUR a node and month", f"{path}, row Offer 2"])
+        self.assertEqual(inputs["PUE"], ["1.3", f"{path}, for all systems"])
+        self.assertEqual(inputs["utilisation"], ["100 % of the hours paid for", "default, since none is given"])
         self.assertIn("against cost", self.browser.evaluate("document.getElementById('pareto').textContent"))
+
+    def test_a_report_of_a_newer_minor_version_says_so(self):
+        report = load("good.json")
+        report["schema_version"], report["more"] = "1.99", EVIL
+        said = '/schema_version: "1.99" is newer than 1.0, which this program knows: what it does not know was not looked at'
+        self.look(self.make(report), len(report["records"]), picture="newer", sizes=((1280, False), (390, False)))
+        self.assertIn(f"trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
+        self.assertEqual(self.rows("Where the numbers are from")["note of trainwatt validate"], [said])
+        self.look(self.make(load("good_energy.json"), report), 1 + len(report["records"]), sizes=((390, False),))
+        self.assertIn(f"Offer 2: trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
 
     def test_empty_and_unfinished(self):
         report = load("good.json")
