@@ -52,7 +52,41 @@ std::string difference(const Json& reference, const Target& target, const Worklo
   return {};
 }
 
+std::string band(const ConvergenceReference& r) {
+  return fmt::format("{:.4g} to {:.4g} steps ({}, {} seeds)", r.steps_low, r.steps_high, r.source, r.seeds);
+}
+
+/// Text rounding and the compiler's order of operations, nothing more.
+bool is_same(const ConvergenceReference& a, const ConvergenceReference& b) {
+  const auto close = [](double x, double y) { return std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y)); };
+  return a.source == b.source && a.seeds == b.seeds && close(a.steps_mean, b.steps_mean) &&
+         close(a.steps_sd, b.steps_sd) && close(a.steps_low, b.steps_low) && close(a.steps_high, b.steps_high);
+}
+
 }  // namespace
+
+ReferenceFinding check_reference(const Record& record) {
+  return record.target ? check_reference(record, convergence_json(record.target->task)) : ReferenceFinding();
+}
+
+ReferenceFinding check_reference(const Record& record, const std::string& curves) {
+  if (!record.target || record.trials.empty()) return {};
+  const std::optional<ConvergenceReference>& its = record.target->reference;
+  Target own = *record.target;
+  find_reference(own, record.workload, static_cast<int>(record.trials.size()), curves);
+  if (!own.reference && !its) return {};
+  if (!own.reference)
+    return {"", fmt::format("is {}, which was not checked: this version has none for it: {}", band(*its),
+                            own.reference_reason)};
+  if (its && is_same(*its, *own.reference)) return {};
+  const auto& reached = record.summary.to_target;
+  const std::optional<Estimate> steps = reached ? reached->steps : std::nullopt;  // none: the target was missed
+  const bool is_off = steps && (steps->value < own.reference->steps_low || steps->value > own.reference->steps_high);
+  std::string found = fmt::format("is {}, that of this version is {}", its ? band(*its) : "null", band(*own.reference));
+  if (steps)
+    found += fmt::format(": the {:.4g} steps of these runs lie {} it", steps->value, is_off ? "outside" : "within");
+  return its || is_off ? ReferenceFinding{found, ""} : ReferenceFinding{"", found};
+}
 
 void find_reference(Target& target, const Workload& workload, int runs) {
   find_reference(target, workload, runs, convergence_json(target.task));

@@ -19,6 +19,17 @@ void find_reference(Target& target, const Workload& workload, int runs);
 /// The same with the text of a task's file; empty: there is none.
 void find_reference(Target& target, const Workload& workload, int runs, const std::string& curves);
 
+/// What a reader finds of the reference that a record brings along, whichever program it names: a band may be anything
+/// there, and a wide one would hide that the run was `off_reference`.
+struct ReferenceFinding {
+  std::string fault;  ///< it is another than this version's; or it is none, and the runs lie outside this version's
+  std::string note;   ///< this version has none to hold it against; or it is none, and the runs lie inside
+};
+/// Both empty where the record's is this version's, where neither has one, or where nothing was run.
+ReferenceFinding check_reference(const Record& record);
+/// The same with the text of a task's file.
+ReferenceFinding check_reference(const Record& record, const std::string& curves);
+
 /// The file of a task as text; empty: there is none.
 std::string convergence_json(const std::string& task);
 

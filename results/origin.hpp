@@ -8,8 +8,8 @@
 
 namespace tw {
 
-/// Each record is of the launch that its part was, names no host that this did not run on, and where that was this very
-/// program, its reference is the one that this program has. One line each, with a JSON pointer.
+/// Each record is of the launch that its part was, and names no host that this did not run on. One line each, with a
+/// JSON pointer.
 std::vector<std::string> origin_faults(const Report& report);
 
 }  // namespace tw

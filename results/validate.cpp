@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "results/conditions.hpp"
+#include "results/convergence.hpp"
 #include "results/later_fields.hpp"
 #include "results/origin.hpp"
 #include "results/report_io.hpp"
@@ -280,7 +281,7 @@ class Invariants {
       check_trial(record.trials[t], w, at + "/trials/" + std::to_string(t));
       check_target_run(record.target, record.trials[t], at + "/trials/" + std::to_string(t) + "/target_run");
     }
-    check_reference(record.target, at + "/target");
+    check_band(record, at + "/target");
 
     const Summary& s = record.summary;
     if (s.of_ceiling && s.flops_per_s && s.ceiling_flops_per_s)
@@ -356,8 +357,12 @@ class Invariants {
     }
   }
 
-  void check_reference(const std::optional<Target>& target, const std::string& at) {
+  void check_band(const Record& record, const std::string& at) {
+    const std::optional<Target>& target = record.target;
     if (!target) return;
+    const ReferenceFinding found = check_reference(record);
+    if (!found.fault.empty()) broken(at + "/reference", found.fault);
+    if (!found.note.empty()) found_.warnings.push_back(at + "/reference: " + found.note);
     if (target->reference.has_value() == !target->reference_reason.empty())
       broken(at + "/reference", target->reference ? "stands beside a reason for its absence" : "is null without reference_reason");
     if (!target->reference) return;

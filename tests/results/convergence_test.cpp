@@ -115,6 +115,41 @@ TEST(Reference, OtherRunsAreNotHeldAgainstIt) {
   EXPECT_EQ(run.target.reference_reason, "no reference for this task");
 }
 
+TEST(Reference, OneThatARecordBringsAlongIsHeldAgainstThatOfThisVersion) {
+  Record record;
+  Judged run;
+  record.workload = run.workload, record.target = run.target;
+  record.trials.resize(3);
+  record.summary.to_target.emplace().steps = Estimate{};
+  const auto judge = [&](double steps, auto change) {
+    record.summary.to_target->steps->value = steps;
+    find_reference(*record.target, record.workload, 3, curves());
+    change(*record.target);
+    return check_reference(record, curves());
+  };
+  const auto is_good = [](const ReferenceFinding& found) { return found.fault.empty() && found.note.empty(); };
+  const auto none = [](Target& t) { t.reference.reset(), t.reference_reason = "none here"; };
+  EXPECT_TRUE(is_good(judge(120, [](Target&) {})));
+  EXPECT_TRUE(is_good(judge(1e4, [](Target&) {}))) << "that the run is off is judge_target's to say";
+  EXPECT_TRUE(is_good(judge(120, [](Target& t) { t.reference->steps_high *= 1 + 1e-12; }))) << "as text rounds";
+  for (const auto& change :
+       {+[](Target& t) { t.reference->steps_high = 1e9; }, +[](Target& t) { t.reference->steps_low = 0; },
+        +[](Target& t) { t.reference->seeds = 9; }, +[](Target& t) { t.reference->source = "mine"; },
+        +[](Target& t) { t.reference->steps_mean += 1; }, +[](Target& t) { t.reference->steps_sd += 1; }})
+    EXPECT_NE(judge(120, change).fault.find("the 120 steps of these runs lie within it"), std::string::npos);
+  EXPECT_NE(judge(1000, none).fault.find("the 1000 steps of these runs lie outside it"), std::string::npos);
+  EXPECT_EQ(judge(120, none).fault, "");
+  EXPECT_TRUE(judge(120, none).note.starts_with("is null, that of this version is "));
+  find_reference(*record.target, record.workload, 3, curves());
+  EXPECT_NE(check_reference(record, "")
+                .note.find("was not checked: this version has none for it: no reference for this task"),
+            std::string::npos);
+  none(*record.target);
+  EXPECT_TRUE(is_good(check_reference(record, ""))) << "neither has one";
+  record.trials.clear();
+  EXPECT_TRUE(is_good(check_reference(record, curves()))) << "nothing was run";
+}
+
 TEST(Reference, AFileThatLacksAKeyIsNone) {
   std::string text = curves();
   const std::string key = R"("parameters": 132186, )";

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "results/convergence.hpp"
 #include "results/later_fields.hpp"
 #include "results/report_io.hpp"
 #include "results/schema_check.hpp"
@@ -25,13 +26,18 @@ std::string all(const Validation& found) {
   return text;
 }
 
+/// The sample's runs to a target are evaluated in other intervals than any curve of this version.
+constexpr const char* band_not_checked =
+    "warning: /records/0/target/reference: is 17 to 35 steps (JAX 0, float32, 8 seeds), which was not checked: this version has "
+    "none for it: the reference has evaluation_interval 25, not 10\n";
+
 TEST(Validate, GoldenReports) {
   expect_golden("good.json", to_json(sample_report()));
   expect_golden("good_energy.json", to_json(sample_energy_report()));
   expect_golden("good_target.json", to_json(sample_target_report()));
   EXPECT_EQ(all(validate_report(fixture("good.json"))), "");
   EXPECT_EQ(all(validate_report(fixture("good_energy.json"))), "");
-  EXPECT_EQ(all(validate_report(fixture("good_target.json"))), "");
+  EXPECT_EQ(all(validate_report(fixture("good_target.json"))), band_not_checked);
 }
 
 /// Each line of broken.txt changes one thing in a good report and names what must be said about it.
@@ -199,16 +205,80 @@ TEST(Validate, ARecordIsOfItsLaunchAndOfItsHosts) {
             "/records/0/setting/cpu_frequency_mhz/devices/0/host: \"node2\" is none of its part\n");
 }
 
-// A band that a record brings along is believed only where another version wrote it, which may have had other curves.
-TEST(Validate, TheReferenceIsThatOfThisVersion) {
+/// The record of the sample with the recipe of this version's task, its runs reaching the target after these steps.
+Report markov_report(std::int64_t intervals) {
   Report report = sample_target_report();
-  report.records[0].target->reference->steps_high = 1e9;
-  for (Record& record : report.records) summarise(record);
-  EXPECT_EQ(all(validate_report(to_json(report))), "");
-  report.program = program_info("trainwatt-train");
-  const std::string said = all(validate_report(to_json(report)));
-  EXPECT_NE(said.find("/records/0/target/reference: is not that of this version, which is "), std::string::npos)
-      << said;
+  report.records.resize(1);
+  Record& r = report.records[0];
+  r.target->evaluation_interval = 25, r.target->most_steps = 1200;
+  for (Trial& trial : r.trials) {
+    std::vector<Evaluation> evaluations;
+    for (std::int64_t i = 1; i <= intervals; ++i)
+      evaluations.push_back({25 * i, 0.5 * static_cast<double>(25 * i), r.target->floor + (i < intervals ? 0.2 : 0.09),
+                             std::nullopt});
+    trial.target_run->evaluations = evaluations;
+    const auto steps = static_cast<std::size_t>(25 * intervals);
+    trial.step_time_s.assign(steps, 0.475), trial.loss.assign(steps, 2), trial.gradient_norm.assign(steps, 1);
+    trial.window_s = 0.5 * static_cast<double>(steps) + 0.01;
+    for (EnergyRow& row : trial.energy) {
+      row.window_s = trial.window_s;
+      if (row.energy_j) *row.energy_j = 40 * trial.window_s;
+    }
+  }
+  r.workload.hash = workload_hash(r.workload, r.target);
+  for (const auto& [from, to] :
+       {std::pair<std::string, std::string>{R"("evaluation_interval":10,"floor":1.2)", R"("evaluation_interval":25,"floor":1.2)"},
+        {R"("most_steps":60)", R"("most_steps":1200)"}}) {
+    std::string& plan = report.plan.canonical_json;
+    plan.replace(plan.find(from), from.size(), to);
+  }
+  std::string& plan = report.plan.canonical_json;
+  const std::size_t second = plan.find(R"(,{"accumulate":4,"id":"resnet)");
+  plan.erase(second, plan.find("}]", plan.find(R"("task":"gratings")", second)) + 1 - second);
+  find_reference(*r.target, r.workload, static_cast<int>(r.trials.size()));
+  summarise(r);
+  return report;
+}
+
+// Whichever program and commit a report names: the band that it brings along is this version's, or is not believed.
+TEST(Validate, TheReferenceIsThatOfThisVersion) {
+  for (const std::string commit : {"", "000000000000"}) {
+    const auto said = [&](Report report) {
+      report.program = program_info("trainwatt-train");
+      if (!commit.empty()) report.program.git_commit = commit, report.program.version = "0.9.0";
+      for (RunPart& part : *report.parts) part.program = report.program;
+      for (Record& record : report.records) summarise(record);
+      return all(validate_report(to_json(report)));
+    };
+    const Report inside = markov_report(21), slow = markov_report(40);  // 525 steps; 1000
+    ASSERT_TRUE(inside.records[0].target->reference) << inside.records[0].target->reference_reason;
+    EXPECT_EQ(inside.records[0].verdict.status, "valid");
+    EXPECT_EQ(slow.records[0].verdict.status, "invalid") << "off_reference";
+    EXPECT_EQ(said(inside), "");
+    EXPECT_EQ(said(slow), "") << "which the report says itself";
+
+    Report forged = slow;  // a wider band hides it
+    forged.records[0].target->reference->steps_high = 1e4;
+    summarise(forged.records[0]);
+    ASSERT_EQ(forged.records[0].verdict.status, "valid");
+    EXPECT_TRUE(said(forged).starts_with("/records/0/target/reference: is ")) << said(forged);
+    EXPECT_NE(said(forged).find(": the 1000 steps of these runs lie outside it\n"), std::string::npos) << said(forged);
+    forged = inside;
+    forged.records[0].target->reference->steps_sd += 1;
+    EXPECT_NE(said(forged).find(": the 525 steps of these runs lie within it\n"), std::string::npos)
+        << "harmless, but not what this version says: " << said(forged);
+
+    Report without = slow;  // as if nobody knew a band
+    without.records[0].target->reference.reset(), without.records[0].target->reference_reason = "no reference for this task";
+    EXPECT_TRUE(said(without).starts_with("/records/0/target/reference: is null, that of this version is ")) << said(without);
+    without = inside;
+    without.records[0].target->reference.reset(), without.records[0].target->reference_reason = "no reference for this task";
+    EXPECT_TRUE(said(without).starts_with("warning: /records/0/target/reference: is null, that of this version is "))
+        << "a version that had no curves yet: " << said(without);
+
+    Report unknown = sample_target_report();  // evaluated in other intervals than any curve here
+    EXPECT_EQ(said(unknown), band_not_checked);
+  }
 }
 
 TEST(Validate, EachRecordIsOfOnePart) {
