@@ -163,7 +163,9 @@ class Comparer {
       }
     }
     if (s == options_.reference) return;
-    for (Difference& difference : report_differences(reference(), system)) add(s, std::move(difference));
+    const bool has_copies = find_copies(s);
+    for (Difference& difference : report_differences(reference(), system))
+      if (!has_copies || difference.what != own_run) add(s, std::move(difference));
     for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
       std::set<std::string> named;
       for (const auto& run : pairs_[s]) {
@@ -174,6 +176,33 @@ class Comparer {
       for (Difference& difference : rule_differences(judged_records(options_.reference, w), judged_records(s, w)))
         add(s, std::move(difference), w);
     }
+  }
+  /// A measurement is of one system: of the reference, else of the first that has it. Whether there are others.
+  bool find_copies(std::size_t s) {
+    bool any = false;
+    for (std::size_t other = 0; other < in_.size(); ++other) {
+      if (other == s || (other > s && other != options_.reference)) continue;
+      for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
+        const auto is_copy = [&](const auto& mine) {
+          return mine[w].system != nullptr && std::ranges::any_of(pairs_[other], [&](const auto& its) {
+                   return its[w].system != nullptr && same_measurement(*its[w].system, *mine[w].system);
+                 });
+        };
+        if (!std::ranges::any_of(pairs_[s], is_copy)) continue;
+        any = true;
+        add(s,
+            {"measurement of its own",
+             0,
+             "",
+             "no: it is that of " + (other == options_.reference ? "the reference" : printable(in_[other].name)),
+             true,
+             "a measurement held against itself says nothing of two systems",
+             {},
+             {}},
+            w);
+      }
+    }
+    return any;
   }
   std::vector<JudgedRecord> judged_records(std::size_t s, std::size_t w) const {
     std::vector<JudgedRecord> all;

@@ -91,7 +91,7 @@ class Compare(Case):
 
     def test_rules(self):
         loose = {"rules": [{"name": "speed", "kind": "variance", "figure": "throughput", "most_below": 0.99}, {"name": "whole", "kind": "failure"}]}
-        process = tool("compare", self.a, self.a, "--baseline", self.write("loose.json", loose))
+        process = tool("compare", self.a, self.b, "--baseline", self.write("loose.json", loose))
         self.assert_ran(process)
         self.assertIn("0 violated", process.stdout)
         strict = {"rules": [{"name": "impossible", "kind": "value", "figure": "throughput", "at_least": 1e12}]}

@@ -196,10 +196,14 @@ class Forged(Case):
             self.assertIn(said, process.stderr)
             self.assert_ran(tool("show", path), 2)
 
-    def test_a_report_beside_itself_is_noted(self):
-        process = tool("compare", f"a={self.good}", f"b={self.good}")
-        self.assert_ran(process)
-        self.assertIn("run of its own", process.stdout)
+    def test_a_report_beside_itself_is_no_second_system(self):
+        copy = self.folder / "copy.json"
+        copy.write_text(self.good.read_text())
+        for other in (self.good, copy):
+            process = tool("compare", f"a={self.good}", f"b={other}")
+            self.assert_ran(process, NOTHING)
+            self.assertIn("measurement of its own", process.stdout)
+            self.assertIn("nothing could be compared", process.stderr)
 
 
 if __name__ == "__main__":

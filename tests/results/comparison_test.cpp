@@ -181,13 +181,77 @@ TEST(Comparison, AMissingFieldBlocksTheFiguresThatNeedIt) {
         << figure.figure.name;
 }
 
-TEST(Comparison, ARunBesideItselfIsNoted) {
+/// As the program of that launch wrote it.
+void launched(SystemInput& system, const std::string& launch) {
+  for (Report& run : system.runs) {
+    run.context.launch = launch;
+    for (Record& record : run.records) record.launch = launch;
+  }
+}
+
+TEST(Comparison, AMeasurementBesideItselfIsBlocked) {
   std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
                                       made_system("B", {made_record(id, slow)})};
-  ASSERT_NE(difference(compare(systems, {}), "run of its own"), nullptr);
-  EXPECT_FALSE(difference(compare(systems, {}), "run of its own")->blocking);
-  systems[0].runs[0].context.launch = "one", systems[1].runs[0].context.launch = "two";
-  EXPECT_EQ(difference(compare(systems, {}), "run of its own"), nullptr);
+  const auto is_blocked = [&] {
+    const Comparison c = compare(systems, {});
+    const Difference* copy = difference(c, "measurement of its own");
+    EXPECT_EQ(c.compared, copy == nullptr);
+    EXPECT_EQ(ratio(c).verdict == "not comparable", copy != nullptr) << ratio(c).reason;
+    if (copy != nullptr) {
+      EXPECT_TRUE(copy->blocking);
+      EXPECT_EQ(copy->system_value, "no: it is that of the reference");
+      EXPECT_EQ(difference(c, "run of its own"), nullptr) << "once is enough";
+    }
+    return copy != nullptr;
+  };
+  EXPECT_TRUE(is_blocked()) << "the very same samples, of a program that named no launch";
+  launched(systems[0], "one"), launched(systems[1], "one");
+  EXPECT_TRUE(is_blocked());
+  systems[1].runs[0].records[0].trials[0].window_s *= 1.01, summarise(systems[1].runs[0].records[0]);
+  EXPECT_TRUE(is_blocked()) << "a copy that somebody changed is no second measurement";
+  launched(systems[1], "two");
+  EXPECT_FALSE(is_blocked()) << "two launches";
+}
+
+TEST(Comparison, TwoPointsOfARunAreComparedAndTheRunIsNoted) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record("gpt2-tiny/bf16/acc2/np2", fast)})};
+  Record& other = systems[1].runs[0].records[0];
+  other.workload.micro_batch = 16, other.workload.accumulate = 2;
+  launched(systems[0], "one"), launched(systems[1], "one");
+  const Comparison c = compare(systems, {});
+  EXPECT_EQ(ratio(c).verdict, "better") << ratio(c).reason;
+  ASSERT_NE(difference(c, "run of its own"), nullptr);
+  EXPECT_FALSE(difference(c, "run of its own")->blocking);
+  EXPECT_EQ(difference(c, "measurement of its own"), nullptr);
+}
+
+TEST(Comparison, OfTwoCopiesBesideAReferenceOneIsASystem) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)}),
+                                      made_system("C", {made_record(id, fast)})};
+  launched(systems[0], "one"), launched(systems[1], "two"), launched(systems[2], "two");
+  const Comparison c = compare(systems, {});
+  EXPECT_EQ(ratio(c, 1).verdict, "better");
+  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+  EXPECT_EQ(difference(c, "measurement of its own")->system, 2u);
+  EXPECT_EQ(difference(c, "measurement of its own")->system_value, "no: it is that of B");
+  EXPECT_EQ(figure(c).ranking.size(), 2u);
+}
+
+TEST(Comparison, ARunThatTwoSystemsShareIsFoundAmongSeveral) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) {
+    for (int run = 1; run < 5; ++run) system.runs.push_back(system.runs[0]);
+    for (std::size_t run = 0; run < 5; ++run) {
+      system.runs[run].context.launch = system.name + std::to_string(run);
+      system.runs[run].records[0].launch = system.runs[run].context.launch;
+    }
+  }
+  EXPECT_EQ(ratio(compare(systems, {})).verdict, "better");
+  systems[1].runs[3] = systems[0].runs[1];
+  EXPECT_EQ(ratio(compare(systems, {})).verdict, "not comparable");
 }
 
 TEST(Comparison, JoulesThatTellNotAllSaySo) {
