@@ -1,4 +1,4 @@
-"""The fault table of the README, over the stand-in driver: what a user sees, what is kept, and that clocks are as found."""
+"""The fault table of power/README.md, over the stand-in driver: what a user sees, what is kept, and that clocks are as found."""
 import fcntl
 import json
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# check_flags.sh ROOT: every flag that a program sets has a note (results/flag_notes.cpp) and a row in the README's table.
+# check_flags.sh ROOT: every flag that a program sets has a note (results/flag_notes.cpp) and a row in the table
+# of results/README.md.
 set -euo pipefail
 cd "$1"
 set_flags=$(
@@ -15,6 +16,6 @@ set_flags=$(
 status=0
 for flag in $set_flags; do
   grep -qF "{\"$flag\"," results/flag_notes.cpp || { echo "results/flag_notes.cpp: no note of $flag" && status=1; }
-  grep -qF "| \`$flag\` |" README.md || { echo "README.md: no row for the flag $flag" && status=1; }
+  grep -qF "| \`$flag\` |" results/README.md || { echo "results/README.md: no row for the flag $flag" && status=1; }
 done
 exit $status

@@ -116,9 +116,10 @@ printf '#pragma once\nstd::string lost();\n' >"$work/tree/power/alone.hpp"
 echo '[]' >"$work/compile_commands.json"
 mkdir -p "$work/tree/results" "$work/tree/bench/inventory"
 cp "$root/results/"*.cpp "$work/tree/results/" && cp "$root/bench/inventory/"*.cpp "$work/tree/bench/inventory/"
-cp "$root/README.md" "$work/tree/"
+cp "$root/results/README.md" "$work/tree/results/"
 printf 'void f() { flag("never_heard_of"); }\n' >"$work/tree/results/new.cpp"
 expect 1 'no note of never_heard_of' "$here/check_flags.sh" "$work/tree"
+expect 1 'results/README.md: no row for the flag never_heard_of' "$here/check_flags.sh" "$work/tree"
 expect 1 'alone.hpp' "$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}"
 
 mkdir -p "$work/kernels/models/compute/cuda" "$work/launched"
@@ -144,8 +145,8 @@ touch "$work/program"
 # shellcheck disable=SC2086
 expect 1 'no run was recorded' $kernels
 
-mkdir -p "$work/faults/tests/e2e"
-printf '%s\n' '| fault | what |' '|---|---|' '| heat | a |' '| rust | b |' >"$work/faults/README.md"
+mkdir -p "$work/faults/tests/e2e" "$work/faults/power"
+printf '%s\n' '| fault | what |' '|---|---|' '| heat | a |' '| rust | b |' >"$work/faults/power/README.md"
 printf '%s\n' 'heat | Some.Test one_test.One.test_it' 'frost | Other.Test' >"$work/faults/tests/faults.txt"
 printf 'class One(Case):\n' >"$work/faults/tests/e2e/one_test.py"
 printf 'TEST(Other, Test) {}\n' >"$work/faults/tests/other.cpp"
@@ -153,6 +154,22 @@ for wrong in 'the fault "rust" has no test' 'no fault "frost"' 'there is no test
   expect 1 "$wrong" "$here/check_faults.sh" "$work/faults"
 done
 if grep -q Other.Test "$work/output"; then echo "check_faults.sh blames a test that is there"; failures=$((failures + 1)); fi
+
+mkdir -p "$work/links/power"
+# shellcheck disable=SC2016  # Markdown
+printf '%s\n' '# A page: with `code`, and more' '# Twice' '# Twice' '```' '# no heading' '[no link](lost.md)' '```' \
+  'See [itself](#a-page-with-code-and-more), [the second](#twice-1), [a room](power#joules), [a site](https://example.org/x#y),' \
+  '`[code](lost.md)`, [a](gone.md), [b](power/README.md#watts "title") and [c](#no-heading).' >"$work/links/README.md"
+printf '%s\n' '# Joules' '[up](../README.md#twice) [down](../../README.md)' >"$work/links/power/README.md"
+for wrong in 'README.md:9: links to gone.md, which is not there' 'README.md:9: power/README.md has no heading #watts' \
+  'README.md:9: README.md has no heading #no-heading' 'power/README.md:2: links to ../README.md, which is not there'; do
+  expect 1 "$wrong" "$here/check_links.sh" "$work/links"
+done
+if [ "$(wc -l <"$work/output")" != 4 ]; then
+  echo "check_links.sh blames a link that leads somewhere"
+  cat "$work/output"
+  failures=$((failures + 1))
+fi
 
 # ---- the report of scripts/test ----
 report() { awk -v list="$1" -v environment=fixture -f "$root/tests/skips/report.awk" "${@:2}"; }

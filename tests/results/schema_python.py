@@ -1,4 +1,4 @@
-"""Python's jsonschema takes the good fixtures, the examples of prices and the README's rules, and of the faults in
+"""Python's jsonschema takes the good fixtures, the examples of prices and the manual's rules, and of the faults in
 broken.txt it finds exactly those marked "schema"; each example without a key that its schema requires is refused."""
 import json
 import pathlib
@@ -58,11 +58,11 @@ for line in (fixtures / "broken.txt").read_text().splitlines():
 prices = sorted((root / "results" / "prices").glob("*.json"))
 for path in prices:
     check_example(validator_of("prices"), path.name, path.read_text())
-rules = [block for block in re.findall(r"^```json\n(.*?)^```", (root / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+rules = [block for block in re.findall(r"^```json\n(.*?)^```", (root / "results" / "README.md").read_text(), re.DOTALL | re.MULTILINE)
          if '"rules"' in block]
 for number, block in enumerate(rules, 1):
-    check_example(validator_of("baseline"), f"README.md, rules {number}", block)
-for what, count in (("faults", checked), ("files of prices", len(prices)), ("rules in the README", len(rules))):
+    check_example(validator_of("baseline"), f"results/README.md, rules {number}", block)
+for what, count in (("faults", checked), ("files of prices", len(prices)), ("rules in results/README.md", len(rules))):
     if count == 0:
         wrong.append(f"no {what} found to check")
 print("\n".join(wrong) or f"{checked} faults as expected, {len(prices)} files of prices and {len(rules)} of rules are good")
