@@ -24,7 +24,7 @@ TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
     EXPECT_NEAR(setting.observed.value().number, mhz, 0.03 * mhz);
     ASSERT_TRUE(record.summary.samples_per_j.at("device"));
     const double per_step = static_cast<double>(record.workload.global_batch) / record.summary.samples_per_j.at("device")->value;
-    EXPECT_NEAR(per_step, expected_joules_per_step(gpus_.gpu(0), mhz), 0.1 * per_step) << "sleeps are never exact";
+    EXPECT_NEAR(per_step, expected_joules_per_step(gpus_.gpu(0), mhz), 0.1 * per_step) << "the counter has its steps";
     EXPECT_TRUE(record.summary.flops_per_w.at("device"));
     EXPECT_FALSE(has(record, "not_applied"));
     joules.push_back(per_step);

@@ -33,19 +33,20 @@ namespace fs = std::filesystem;
 inline constexpr double fixed_seconds = 0.002, clocked_seconds = 0.008, full_mhz = 1980;
 
 /// A step of a + b/f seconds at the clock that the stand-in runs at. The clock that times it and the GPU's own, with it
-/// its joules, go on by exactly that much where it is `paced`, whatever the sleep came to.
+/// its joules, go on by exactly that much, whatever the sleep came to.
 class ClockedSteps : public StepSource {
   using Clock = std::chrono::steady_clock;
 
  public:
-  ClockedSteps(standin::StandIn& gpus, std::function<void(int)> during, bool paced = false)
-      : gpus_(gpus), during_(std::move(during)), paced_(paced) {
-    if (!paced) return;
-    gpus_.edit_all([](standin::State& state) {
-      if (!state.frozen) state.frozen_ns = state.now_ns();
-      state.frozen = 1;
-    });
+  ClockedSteps(standin::StandIn& gpus, std::function<void(int)> during) : gpus_(gpus), during_(std::move(during)) {
+    gpus_.edit_all([](standin::State& state) { state.frozen_ns = state.now_ns(), state.frozen = 1; });
   }
+  /// The GPU's clock goes on as others do, which are ahead of it: no sleep is too short.
+  ~ClockedSteps() override {
+    gpus_.edit_all([](standin::State& state) { state.frozen = 0; });
+  }
+  ClockedSteps(const ClockedSteps&) = delete;
+  ClockedSteps& operator=(const ClockedSteps&) = delete;
   StepResult step(const GradientSync&) override {
     const double mhz = static_cast<double>(gpus_.effective_clock_mhz(0));
     if (during_) during_(steps_);
@@ -54,18 +55,15 @@ class ClockedSteps : public StepSource {
     next_ = std::max(next_, Clock::now()) + nanoseconds;
     std::this_thread::sleep_until(next_);
     now_ += nanoseconds;
-    if (paced_)
-      gpus_.edit_all(
-          [&](standin::State& state) { state.frozen_ns += static_cast<standin::Count>(nanoseconds.count()); });
+    gpus_.edit_all([&](standin::State& state) { state.frozen_ns += static_cast<standin::Count>(nanoseconds.count()); });
     return StepResult{4 - 1e-3 * ++steps_, 1};
   }
   std::uint64_t planned_bytes() const override { return 0; }
-  Clock::time_point now() const override { return paced_ ? now_ : Clock::now(); }
+  Clock::time_point now() const override { return now_; }
 
  private:
   standin::StandIn& gpus_;
   std::function<void(int)> during_;
-  const bool paced_;
   Clock::time_point next_, now_ = Clock::now();
   int steps_ = 0;
 };
@@ -165,7 +163,7 @@ class Sweep : public testing::Test {
         &settings,
         {},
         machines.visible_anywhere(),
-        [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_, true); }};
+        [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
     Report report;
     report.plan.canonical_json = plan.canonical_json();
     report.search = run_search(job(), plan, [&](const Point& point) -> const Record& {

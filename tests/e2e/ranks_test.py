@@ -58,7 +58,11 @@ class HowStepsAreRun(Steps):
         self.assertEqual(half["execution"]["recomputed_layers"], 1)
         self.assertEqual(half["execution"]["communicator"], "mpi")
         self.assertIs(half["execution"]["deterministic"], False)
-        self.assertEqual(half["trials"][0]["loss"], again, "of one layer or of both: the same bits")
+        # Of one layer or of both: the same bits, where both runs choose the same ways for their products (tests/models holds that
+        # of one process). They choose by time.
+        self.assertEqual(len(half["trials"][0]["loss"]), len(again))
+        for a, b in zip(again, half["trials"][0]["loss"]):
+            self.assertLess(abs(a - b) / abs(a), 2e-5)
         added = [one["hardware_flops_per_sample"] - one["model_flops_per_sample"] for one in (half["summary"], summary)]
         self.assertAlmostEqual(added[0], added[1] / 2)
         self.assertLess(half["summary"]["peak_device_memory_bytes_per_rank"], kept)

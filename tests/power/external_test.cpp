@@ -312,10 +312,10 @@ TEST_F(ExternalMeter, PointsThatComeLateAreTheWindowsPeriod) {
   tree.append("meter.csv", "time,watts\n");
   const double start = wall_now() - 20;
   for (int i = 0; i < 60; ++i)
-    if (i != 21) add(start + i, 100);  // two seconds without a point, one of them in the window
+    if (i != 30) add(start + i, 100);  // two seconds without a point, in the window
   EnergyReader reader(external::find_meters_in(tree.at("meter.csv"), 0));
   EnergySnapshot begin = reader.snapshot(), end = reader.snapshot();
-  end.readings[0].sample->time += std::chrono::seconds(4);
+  end.readings[0].sample->time += std::chrono::seconds(20);
   const LedgerRow row = make_ledger(reader.findings(), begin, end)[0];
   ASSERT_TRUE(row.uncertainty_joules);
   EXPECT_NEAR(*row.uncertainty_joules, 2 * 100 * 2.0, 1);

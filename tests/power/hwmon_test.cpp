@@ -113,7 +113,8 @@ TEST(Hwmon, APowerThatIsSeldomRefreshedIsNoBetterKnown) {
   tree.write("hwmon0/power1_input", "100000000");
   std::atomic<bool> stop{false};
   std::thread ticker([&] {
-    for (long value = 100'000'000; !stop; std::this_thread::sleep_for(std::chrono::milliseconds(300)))
+    // By far more than is asked for below: one change that is seen late makes the time to the next one shorter.
+    for (long value = 100'000'000; !stop; std::this_thread::sleep_for(std::chrono::milliseconds(450)))
       tree.write("hwmon0/power1_input", std::to_string(value += 10));
   });
   const auto found = by_domain(hwmon::find_meters_in(tree.root()));

@@ -1,6 +1,7 @@
 // NVIDIA energy meters over the stand-in library, whose joules are exact.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <system_error>
 
@@ -59,11 +60,13 @@ TEST(NvmlMeter, IntegratesPowerAsACrossCheckThatIsNotCounted) {
   EnergyReader reader(nvml_find_meters({}));
   ASSERT_EQ(reader.findings().size(), 2u);
   const MeterFinding& check = reader.findings()[1];
-  const EnergySnapshot begin = reader.snapshot(), end = reader.snapshot();
+  EnergySnapshot begin = reader.snapshot();
+  const EnergySnapshot end = reader.snapshot();
   const EnergySample from = begin.readings[1].sample.value(), to = end.readings[1].sample.value();
   const double seconds = std::chrono::duration<double>(to.time - from.time).count();
   EXPECT_NEAR(check.meter->joules_between(from, to), 620 * seconds, 1e-6);
   EXPECT_TRUE(has(check.detail, "nvml:" + first));
+  begin.readings[1].sample->time = to.time - std::chrono::microseconds(1);  // however long this process was held up
   const LedgerRow row = make_ledger(reader.findings(), begin, end)[1];
   EXPECT_EQ(row.domain, "nvml-power:" + first);
   EXPECT_EQ(row.method, "integrated_power");

@@ -26,7 +26,7 @@ namespace tw {
 
 /// Waits for what another process does; false only where it hangs.
 inline bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 30'000; ++i) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -11,6 +11,9 @@ import tempfile
 import time
 
 
+HANG = 300  # seconds, after which a program that does not answer hangs
+
+
 def find():
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -39,6 +42,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(domain + ".enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method, **params):
         self.next_id += 1
@@ -47,7 +51,7 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self.write_end, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self.message(40)
+            answer = self.message(HANG)
             if answer.get("id") == self.next_id:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
@@ -79,12 +83,13 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url=pathlib.Path(page).resolve().as_uri())
-        for _ in range(400):
-            if self.evaluate("document.readyState") == "complete" and self.evaluate("location.href") != "about:blank":
-                return
-            time.sleep(0.05)
-        raise TimeoutError(f"{page} does not load")
+        its = self.call("Page.navigate", url=pathlib.Path(page).resolve().as_uri())["loaderId"]
+        # Not the document's own word, which may still be that of the page before.
+        def is_there(event):
+            told = event.get("params", {})
+            return event.get("method") == "Page.lifecycleEvent" and (told["loaderId"], told["name"]) == (its, "load")
+        while not any(map(is_there, self.events)):
+            self.events.append(self.message(HANG))
 
     def state(self):
         """What the page says of itself."""

@@ -16,6 +16,7 @@ TOOL = os.environ["TRAINWATT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "results" / "fixtures"
 REPORTS = ("good.json", "good_energy.json", "good_target.json")
+HANG = 300  # seconds, after which a program that has not ended hangs
 EVIL = '=HYPERLINK("http://x")'
 
 # Of node_exporter 1.5 and of dcgm-exporter's default counters: what the dashboard may ask for besides ours.
@@ -47,7 +48,7 @@ class Case(unittest.TestCase):
             (self.folder / "spoilt.json").write_text(json.dumps(report))
             report = self.folder / "spoilt.json"
         out = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-        done = subprocess.run([TOOL, "export", str(report), "--to", format, "-o", str(out), *map(str, options)], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([TOOL, "export", str(report), "--to", format, "-o", str(out), *map(str, options)], capture_output=True, text=True, timeout=HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
         return out / file
 
@@ -73,7 +74,7 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
             skip("Python's openpyxl is not installed (python3-openpyxl)")
 
     def read(self, path):
-        done = subprocess.run([self.python, "-c", self.READ, str(path)], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([self.python, "-c", self.READ, str(path)], capture_output=True, text=True, timeout=HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
@@ -292,7 +293,7 @@ class Promtool(Case):
             skip("promtool is not installed (prometheus)")
         for path, _ in self.reports():
             with open(self.export(path, "prometheus", "report.prom")) as file:
-                done = subprocess.run(["promtool", "check", "metrics"], stdin=file, capture_output=True, text=True, timeout=30)
+                done = subprocess.run(["promtool", "check", "metrics"], stdin=file, capture_output=True, text=True, timeout=HANG)
             self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
 
@@ -365,7 +366,7 @@ class BenchmarkJson(Case):
         if not tool.exists() or python is None:
             self.skipTest("Google Benchmark's compare.py or scipy is not installed (libbenchmark-tools, python3-scipy)")
         files = [str(self.export(FIXTURES / name, "benchmark-json", "benchmark.json")) for name in ("good.json", "good_energy.json")]
-        done = subprocess.run([python, str(tool), "--no-color", "benchmarks", *files], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([python, str(tool), "--no-color", "benchmarks", *files], capture_output=True, text=True, timeout=HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("gpt2-tiny/bf16/acc4/np2", done.stdout)
 

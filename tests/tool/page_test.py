@@ -12,6 +12,7 @@ import unittest
 
 import browser
 
+HANG = browser.HANG
 TOOL = os.environ["TRAINWATT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "results" / "fixtures"
@@ -37,7 +38,7 @@ class Page(unittest.TestCase):
         PICTURES.mkdir(parents=True, exist_ok=True)
         cls.offers = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-offers-"))
         cls.addClassCleanup(shutil.rmtree, cls.offers, ignore_errors=True)
-        subprocess.run([os.environ["TRAINWATT_WRITE_OFFERS"], str(cls.offers)], check=True, timeout=30)
+        subprocess.run([os.environ["TRAINWATT_WRITE_OFFERS"], str(cls.offers)], check=True, timeout=HANG)
         cls.browser = browser.Browser(program)
         cls.addClassCleanup(cls.browser.close)
 
@@ -53,7 +54,7 @@ class Page(unittest.TestCase):
             paths.append(str(path) if len(reports) == 1 else f"Offer {i + 1}={path}")
         page = self.folder / "page.html"
         page.unlink(missing_ok=True)
-        done = subprocess.run([TOOL, "html", *paths, "-o", str(page), *options], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([TOOL, "html", *paths, "-o", str(page), *options], capture_output=True, text=True, timeout=HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
         return page
 
@@ -253,7 +254,7 @@ class Page(unittest.TestCase):
         page = self.folder / "unfinished.html"
         lines = self.folder / "records.jsonl"
         lines.write_text("".join(json.dumps(record) + "\n" for record in records))
-        done = subprocess.run([TOOL, "html", str(lines), "-o", str(page)], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([TOOL, "html", str(lines), "-o", str(page)], capture_output=True, text=True, timeout=HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.look(page, len(records), sizes=((390, True),))
         self.assertIn("unfinished", self.browser.evaluate("document.querySelector('.caveats').textContent"))
