@@ -266,7 +266,7 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   const Estimate joules = record.summary.energy_j.at("device").value();
   const EnergyRow& row = *std::find_if(record.trials[0].energy.begin(), record.trials[0].energy.end(),
                                        [](const EnergyRow& one) { return one.counted; });
-  EXPECT_NE(done.err.find(" J ± "), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("J ± "), std::string::npos) << done.err;
   // Between a reading and its time, or the command's, this machine's others may run for a moment.
   EXPECT_NEAR(row.window_s.value(), window, 1) << "the command's, not an idle second's";
   EXPECT_NEAR(joules.value, watts * row.window_s.value(), row.uncertainty_j.value() + 0.1 * joules.value);
