@@ -55,10 +55,9 @@ std::vector<Use> uses_of(const Record& record, Unit unit) {
       use.sensor = uncertainty_of(*trial, scope) / *use.joules;
     }
     if (unit == Unit::model) {
-      const auto passage =
-          record.target && trial->target_run ? first_passage(*record.target, *trial->target_run) : std::nullopt;
-      if (!passage) return {};
-      use.seconds = trial->target_run->evaluations[*passage].time_s;
+      const Evaluation* passage = passage_of(record, *trial);
+      if (passage == nullptr) return {};
+      use.seconds = passage->time_s;
     } else {
       const double units = unit == Unit::sample ? samples_of(record, *trial) : trial->window_s;
       if (use.joules) *use.joules /= units;
@@ -292,6 +291,10 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     one.scope = cost_scope(record), one.basis = cost_basis(record, price);
     one.basis_note = basis_note(one.basis, one.scope);
     const std::vector<Use> seconds = uses_of(record, Unit::second);
+    if (seconds.empty()) {
+      one.reason = "its trials have no seconds or no joules that a cost can be had of";
+      continue;
+    }
     double power_w = 0;
     if (!one.scope.empty()) {
       std::vector<double> watts;

@@ -30,7 +30,7 @@ FigureValues of_target(const Record& record, const std::string& figure, const st
                        const std::vector<const Trial*>& trials) {
   FigureValues result;
   const auto& reached = record.summary.to_target;
-  if (!reached || !reached->steps) {
+  if (!record.target || !reached || !reached->steps) {
     result.reason = reached ? reached->reason : "not trained to a target";
     return result;
   }
@@ -41,10 +41,11 @@ FigureValues of_target(const Record& record, const std::string& figure, const st
     return result;
   }
   for (const Trial* trial : trials) {
-    const Evaluation& first = trial->target_run->evaluations[*first_passage(*record.target, *trial->target_run)];
+    const Evaluation* first = passage_of(record, *trial);
+    if (first == nullptr) return {{}, 0, "a trial did not reach the target"};
     result.values.push_back(joules                       ? joules_of(*trial, scope)
-                            : figure == "time-to-target" ? first.time_s
-                                                         : static_cast<double>(first.step));
+                            : figure == "time-to-target" ? first->time_s
+                                                         : static_cast<double>(first->step));
   }
   result.common =
       std::hypot(joules ? sensor_share(trials, scope) : 0, passage_uncertainty(*record.target, reached->steps->value));

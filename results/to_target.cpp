@@ -29,11 +29,6 @@ std::string why_missed(const Target& target, const TargetRun& run) {
          (std::isfinite(metric) ? " (" + fmt::format("{:.4g}", metric) + " at the end)" : ": its loss is not finite");
 }
 
-/// Of a trial of a record with this target.
-std::optional<std::size_t> passage_of(const Target& target, const Trial& trial) {
-  return trial.target_run ? first_passage(target, *trial.target_run) : std::nullopt;
-}
-
 Estimate widened(Estimate estimate, double relative_half_width) {
   widen(estimate, relative_half_width);
   return of_positive(estimate);
@@ -47,7 +42,8 @@ std::string cost_scope_of(const Record& record) {
   return {};
 }
 
-/// Of the time and joules that are in `result` already; `resolution` as these have it.
+/// Of the time and joules that are in `result` already, so that all trials reached the target; `resolution` as these
+/// have it.
 void add_cost(const Record& record, double resolution, ToTarget& result) {
   if (!record.prices) {
     result.cost_reason = "no prices were given (--hour-price, --kwh-price)";
@@ -63,7 +59,7 @@ void add_cost(const Record& record, double resolution, ToTarget& result) {
   std::vector<double> costs;
   double sensor = 0;  // the mean share of a cost that the sensor's own uncertainty is
   for (const Trial* trial : valid_trials(record)) {
-    const Evaluation& first = trial->target_run->evaluations[*passage_of(*record.target, *trial)];
+    const Evaluation& first = *passage_of(record, *trial);
     const double of_joules = scope.empty() ? 0 : prices.kwh_price * joules_of(*trial, scope) / joules_per_kwh;
     const double cost = prices.hour_price * first.time_s / seconds_per_hour + of_joules;
     if (of_joules > 0) sensor += uncertainty_of(*trial, scope) / joules_of(*trial, scope) * of_joules / cost;
@@ -99,12 +95,18 @@ std::optional<std::size_t> first_passage(const Target& target, const TargetRun& 
   return static_cast<std::size_t>(found - run.evaluations.begin());
 }
 
+const Evaluation* passage_of(const Record& record, const Trial& trial) {
+  if (!record.target || !trial.target_run) return nullptr;
+  const auto place = first_passage(*record.target, *trial.target_run);
+  return place ? &trial.target_run->evaluations[*place] : nullptr;
+}
+
 void summarise_target(Record& record) {
   record.summary.to_target.reset();
   if (!record.target) return;
   ToTarget& result = record.summary.to_target.emplace();
   const auto missed =
-      std::ranges::find_if(record.trials, [&](const Trial& trial) { return !passage_of(*record.target, trial); });
+      std::ranges::find_if(record.trials, [&](const Trial& trial) { return passage_of(record, trial) == nullptr; });
   if (missed != record.trials.end()) {
     result.reason =
         missed->target_run ? why_missed(*record.target, *missed->target_run) : "a trial without evaluations";
@@ -113,7 +115,7 @@ void summarise_target(Record& record) {
   }
   std::vector<double> seconds, steps, samples;
   for (const Trial* trial : valid_trials(record)) {
-    const Evaluation& first = trial->target_run->evaluations[*passage_of(*record.target, *trial)];
+    const Evaluation& first = *passage_of(record, *trial);
     seconds.push_back(first.time_s);
     steps.push_back(static_cast<double>(first.step));
     samples.push_back(static_cast<double>(first.step) * static_cast<double>(record.workload.global_batch));
@@ -140,7 +142,7 @@ void judge_target(Record& record) {
   const Target& target = *record.target;
   const ToTarget& result = *record.summary.to_target;
   if (!target.reference) verdict.flags.emplace_back("no_reference");
-  const auto arrives = [&](const Trial& trial) { return passage_of(target, trial).has_value(); };
+  const auto arrives = [&](const Trial& trial) { return passage_of(record, trial) != nullptr; };
   if (!result.steps && !record.trials.empty() && std::ranges::all_of(record.trials, arrives)) return;  // none is valid
   if (!result.steps) {
     verdict.flags.emplace_back("target_missed");

@@ -14,6 +14,8 @@ double metric_of(const Target& target, const Evaluation& evaluation);
 bool reaches(const Target& target, const Evaluation& evaluation);
 /// The first evaluation at or under the target. Later ones count for nothing: a metric may cross the target again.
 std::optional<std::size_t> first_passage(const Target& target, const TargetRun& run);
+/// The evaluation at which a trial of the record reached its target; null where it did not, or the record has none.
+const Evaluation* passage_of(const Record& record, const Trial& trial);
 
 /// Half width, 95 %, as a share of so many steps, of what is known of when a target was reached: to an evaluation interval.
 double passage_uncertainty(const Target& target, double steps);

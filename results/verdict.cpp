@@ -355,6 +355,11 @@ void summarise(Record& record) {
   judge(record, losses);
 }
 
+void summarise(Report& report) {
+  for (Record& record : report.records) summarise(record);
+  flag_unstable(report);
+}
+
 int exit_code(const Report& report) {
   bool tried = false;
   for (const Record& record : report.records) {

@@ -32,6 +32,9 @@ namespace tw {
 /// A scope has joules only where every host that reads a machine's meters counts one of that scope in it, or has GPUs
 /// there that are not the job's: the samples are those of all hosts. The reason names the hosts without.
 void summarise(Record& record);
+/// All records, and what follows from several together (flag_unstable). Whoever reads a report that somebody else may
+/// have written takes nothing that it states of its samples for granted.
+void summarise(Report& report);
 
 /// Exit code of a whole run (DESIGN §9): 0 good, 1 where a target was missed, a reference left or a run to a target
 /// failed, 4 where no record is valid although one was tried.

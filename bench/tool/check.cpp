@@ -9,6 +9,7 @@
 #include "bench/tool/archive.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
+#include "results/verdict.hpp"
 
 namespace tw::tool {
 namespace {
@@ -70,7 +71,10 @@ void take(CheckedReport& checked, Read read) {
   add_left_out_flags(checked.report->records, checked.found);
   const std::string file = checked.bundle ? std::string(report_file) + ": " : "";
   const auto is_of_report = [&](const std::string& line) { return line.starts_with(file); };
-  if (std::ranges::any_of(checked.found.violations, is_of_report)) return;  // its fields may be anything
+  if (std::ranges::any_of(checked.found.violations, is_of_report)) {  // its fields may be anything
+    summarise(*checked.report);
+    return;
+  }
   Validation more;
   check_networks(checked.report->records, more);
   for (const std::string& line : more.violations) checked.found.violations.push_back(file + line);

@@ -12,7 +12,8 @@
 namespace tw::tool {
 
 struct CheckedReport {
-  /// Of an unfinished run the records alone; with the flags that its samples give. Absent where it cannot be read.
+  /// Of an unfinished run the records alone; with the flags that its samples give, and where something is wrong with it
+  /// with the summaries and verdicts that its samples give, whatever it states. Absent where it cannot be read.
   std::optional<Report> report;
   std::string why_unreadable;  ///< empty where there is a report
   bool is_unfinished = false;  ///< the records.jsonl of a run without report

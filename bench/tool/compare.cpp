@@ -79,12 +79,7 @@ int compare_reports(const CompareCommand& command) {
   if (systems.size() < 2) throw UsageError("compare takes two reports or more: trainwatt compare A.json B.json");
   options.reference = reference_of(systems, command.reference);
   if (prices) add_prices(systems, options, *prices, command.prices);
-  Comparison comparison;
-  try {
-    comparison = compare(systems, options);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  const Comparison comparison = with_named_errors(files_of(systems), [&] { return compare(systems, options); });
   const std::vector<RuleCheck> checks = rules ? check_baseline(*rules, systems, comparison) : std::vector<RuleCheck>();
   switch (command.form) {
     case OutputForm::text:

@@ -56,7 +56,7 @@ int export_report(const ExportCommand& options) {
     fs::create_directories(folder);
     for (const ExportFormat* format : formats) {
       const fs::path file = folder / format->file;
-      write_atomically(file, format->write(report, wanted));
+      write_atomically(file, with_named_errors(options.path, [&] { return format->write(report, wanted); }));
       fmt::print("{}\n", text::printable(file.string()));
     }
   } catch (const std::system_error& error) {

@@ -24,11 +24,7 @@ Comparison comparison_of(std::vector<SystemInput>& systems, const HtmlCommand& c
   options.reference = reference_of(systems, command.reference);
   if (const std::optional<Prices> prices = read_prices(command.prices))
     add_prices(systems, options, *prices, command.prices);
-  try {
-    return compare(systems, options);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  return compare(systems, options);
 }
 
 }  // namespace
@@ -54,8 +50,9 @@ int html(const HtmlCommand& command) {
                  input.faults.size() > 1 ? fmt::format(", and {} more", input.faults.size() - 1) : "");
   std::optional<Comparison> comparison;
   std::optional<CostReport> cost;
+  const std::string files = files_of(inputs);
   if (inputs.size() > 1)
-    comparison = comparison_of(inputs, command);
+    comparison = with_named_errors(files, [&] { return comparison_of(inputs, command); });
   else
     cost = cost_of_one(command.prices, inputs.front().paths.front(), inputs.front().runs.front(), inputs.front().name);
   std::vector<HtmlSystem> systems;
@@ -64,7 +61,8 @@ int html(const HtmlCommand& command) {
     systems.push_back(
         {input.name, std::move(input.runs.front()), std::move(input.faults), runs, cost, std::move(input.notes)});
   }
-  const std::string text = to_html(systems, comparison ? &*comparison : nullptr);
+  const std::string text =
+      with_named_errors(files, [&] { return to_html(systems, comparison ? &*comparison : nullptr); });
   const fs::path folder = page.parent_path();
   if (std::error_code code; !folder.empty() && (fs::create_directories(folder, code), code))
     throw std::system_error(code, folder.string());

@@ -156,7 +156,9 @@ std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::st
     for (const std::string& value : *values)
       has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
   const PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, report);
-  return cost_of(report, text::printable(prices->currency), row, options.sensitivity_percent / 100);
+  return with_named_errors(path, [&] {
+    return cost_of(report, text::printable(prices->currency), row, options.sensitivity_percent / 100);
+  });
 }
 
 }  // namespace tw::tool

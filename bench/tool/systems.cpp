@@ -83,6 +83,12 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
   return systems;
 }
 
+std::string files_of(const std::vector<SystemInput>& systems) {
+  std::vector<std::string> paths;
+  for (const SystemInput& system : systems) paths.insert(paths.end(), system.paths.begin(), system.paths.end());
+  return fmt::format("{}", fmt::join(paths, ", "));
+}
+
 std::map<std::string, double> read_weights(const std::vector<std::string>& words) {
   if (words.size() == 1 && (exists(words[0]) || words[0].find('=') == std::string::npos))
     return with_text_of(words[0], [](const std::string& text) { return weights_from_json(text); });

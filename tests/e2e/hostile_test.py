@@ -9,7 +9,32 @@ import unittest
 
 from support import BIN, HANG, Case, environment, tool
 
-GOOD = pathlib.Path(__file__).parent.parent / "results" / "fixtures" / "good.json"
+FIXTURES = pathlib.Path(__file__).parent.parent / "results" / "fixtures"
+GOOD, TARGET = FIXTURES / "good.json", FIXTURES / "good_target.json"
+PRICES = {"currency": "EUR", "electricity_per_kwh": 0.3, "carbon_g_per_kwh": 300, "systems": {"a": {"rent_per_month": 260}}}
+
+
+def places_of(report):
+    """The way to each value, of lists to the first alone."""
+    places = []
+
+    def walk(value, path):
+        places.append(path)
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ():
+            walk(item, path + [key])
+    walk(report, [])
+    return places
+
+
+def with_value(report, path, value):
+    report = copy.deepcopy(report)
+    place = report
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return report
+
+
 MEMORY = 2 << 30
 SANITIZED = bool(os.environ.get("TRAINWATT_SANITIZE"))
 
@@ -105,25 +130,55 @@ class Hostile(Case):
 
     def test_every_type_everywhere(self):
         """Each value of the report in turn as something else: refused or taken, never a crash."""
-        places = []
-
-        def walk(value, path):
-            places.append(path)
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ():
-                walk(item, path + [key])
-        walk(self.good, [])
         files = []
-        for number, path in enumerate(places[1::3]):
-            report = copy.deepcopy(self.good)
-            place = report
-            for key in path[:-1]:
-                place = place[key]
-            place[path[-1]] = (None, -1, "\x1b[31m", [], {}, True, 1e300, 2**63)[number % 8]
+        for number, path in enumerate(places_of(self.good)[1::3]):
             files.append(self.folder / f"{number}.json")
-            files[-1].write_text(json.dumps(report))
+            files[-1].write_text(json.dumps(with_value(self.good, path, (None, -1, "\x1b[31m", [], {}, True, 1e300, 2**63)[number % 8])))
         process = bounded("validate", *files)
         self.assertIn(process.returncode, (1, 2))
         self.assertNotIn(b"\x1b", process.stderr + process.stdout)
+
+    def assert_read_by_all(self, number, good):
+        """By every subcommand that makes figures of a report: no crash, and what is refused is refused by the name of the file."""
+        prices = self.folder / "prices.json"
+        prices.write_text(json.dumps(PRICES))
+        for command in (["compare", good, self.file, "--json", "--prices", prices], ["cost", self.file, "--prices", prices],
+                        ["html", good, self.file, "-o", self.folder / f"{number}c.html", "--prices", prices],
+                        ["html", self.file, "-o", self.folder / f"{number}.html", "--prices", prices]):
+            process = bounded(*command)
+            self.assertIn(process.returncode, (0, 2, 4), f"{command}: {process.stderr[-500:]}")
+            self.assertNotIn(b"\x1b", process.stderr + process.stdout)
+            if process.returncode == 2:
+                self.assertIn(self.file.name.encode(), process.stderr)
+
+    def test_every_type_everywhere_in_figures(self):
+        """The same in reports that are held against others, priced and drawn."""
+        for good in (GOOD, TARGET):
+            report = json.loads(good.read_text())
+            for number, path in enumerate([path for path in places_of(report) if len(path) > 2][::9]):
+                self.file.write_text(json.dumps(with_value(report, path, (None, -1, "\x1b[31m", [], {}, 0, 1e300, 2**62)[number % 8])))
+                with self.subTest(report=good.name, path=path):
+                    self.assert_read_by_all(f"{good.stem}{number}", good)
+
+    def test_samples_that_contradict_the_summary(self):
+        """The summary says that a target was reached, and of the samples one does not: figures are taken of these alone."""
+        report = json.loads(TARGET.read_text())
+        target = ["records", 0, "target"]
+        floor_gone, stricter = with_value(report, [*target, "floor"], 0), with_value(report, [*target, "value"], report["records"][0]["target"]["value"] / 1000)
+        for number, changed in enumerate((floor_gone, stricter, with_value(report, target, None), with_value(report, ["records", 0, "trials", 0, "target_run"], None),
+                                          with_value(report, ["records", 0, "trials"], []))):
+            self.file.write_text(json.dumps(changed))
+            with self.subTest(number=number):
+                self.assertEqual(bounded("validate", self.file).returncode, 1)
+                self.assert_read_by_all(number, TARGET)
+                compared = json.loads(bounded("compare", TARGET, self.file, "--json").stdout)
+                self.assertTrue(next(d for d in compared["differences"] if d["what"] == "validation")["blocking"])
+                ratios = [row["systems"][1]["ratio"] for figure in compared["figures"] for row in figure["workloads"]]
+                self.assertEqual(set(ratios), {None})
+                if number < 2 or number == 4:
+                    shown = bounded("show", self.file)
+                    self.assertEqual(shown.returncode, 0, shown.stderr)
+                    self.assertIn(b"did not reach" if number < 2 else b"no_trials", shown.stdout)
 
     def test_a_newer_minor_version_is_read(self):
         def change(report):

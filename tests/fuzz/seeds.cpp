@@ -74,6 +74,16 @@ std::vector<std::string> seeds(const std::vector<std::string>& files) {
       R"({"model": ["gpt2-tiny"], "search": "cost", "hour_price": 2, "max_slowdown": "5%", "gpu_clock": "600:900:30", "seed": 3})");
   add(plan,
       R"({"grids": [{"model": "gpt2-tiny", "global_batch": [64], "layers": 1}], "target": 0.2, "seeds": [1, 2], "ranks": [1, 2]})");
+  add(prices,
+      R"({"currency": "EUR", "note": "n", "electricity_per_kwh": 0.3, "pue": 1.3, "carbon_g_per_kwh": 380, "systems": {
+    "a": {"rent_per_month": 135, "electricity_included": true, "hosts": ["gpu*"], "network_storage_power_w": 50},
+    "b": {"capex": 250000, "life_years": 5, "maintenance_per_year": 1, "utilisation": 0.8, "hosts": ["node1"]}}})");
+  add(rules,
+      R"({"note": "n", "rules": [
+    {"name": "a", "kind": "variance", "figure": "throughput", "most_below": 0.05, "surely": true, "points": ["bf16"]},
+    {"name": "b", "kind": "value", "figure": "efficiency", "scope": "node", "at_least": 1, "at_most": 2},
+    {"name": "c", "kind": "failure", "at_most": 1, "flags": ["throttled"]}]})");
+  add(weights, R"({"gpt2": 3, "resnet": 1})");
   add(node,
       R"({"host": "n", "memory": {"total_bytes": 1000}, "cpu": {"bf16": true}, "knobs": [{"kind": "gpu_clock_mhz", "domain": "d",
     "available": true, "writable": true, "reason": "", "detail": "", "minimum": 1, "maximum": 2, "values": [1, 2]}],

@@ -13,8 +13,12 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/kit.hpp"
 #include "bench/tool/archive.hpp"
+#include "results/baseline.hpp"
 #include "results/bundle.hpp"
+#include "results/comparison.hpp"
+#include "results/cost.hpp"
 #include "results/export.hpp"
+#include "results/html.hpp"
 #include "results/report_io.hpp"
 #include "results/run_rules.hpp"
 #include "results/tables.hpp"
@@ -35,9 +39,63 @@ void require_printable(const std::string& text) {
     require(c >= 0x20 ? c != 0x7f : c == '\n' || c == '\r', "a control character is printed");
 }
 
+PriceRow rented() {
+  PriceRow row;
+  row.name = "rented", row.rent_per_month = 730, row.electricity_per_kwh = 0.3, row.carbon_g_per_kwh = 300;
+  return row;
+}
+PriceRow bought() {
+  PriceRow row;
+  row.name = "bought", row.capex = 1e5, row.life_years = 5, row.utilisation = 0.8, row.electricity_per_kwh = 0.2;
+  row.pue = 1.3, row.network_storage_power_w = 50;
+  return row;
+}
+/// Each kind, of figures that reports may have.
+BaselineRules some_rules() {
+  return baseline_from_json(R"({"rules": [
+    {"name": "a", "kind": "variance", "figure": "time-to-target", "most_above": 0.05},
+    {"name": "b", "kind": "variance", "figure": "step-time-p99", "most_above": 0.05},
+    {"name": "c", "kind": "value", "figure": "efficiency", "scope": "package", "at_least": 1},
+    {"name": "d", "kind": "failure", "flags": ["throttled"]}]})");
+}
+
+/// Against the same measured once more, a little slower, and against several such runs.
+void compare_all(const Report& report, const TableStyle& style) {
+  if (report.records.empty()) return;  // which the comparison says
+  Report slower = report;
+  double factor = 1.1;
+  for (Record& record : slower.records)
+    for (Trial& trial : record.trials) trial.window_s *= factor += 1e-3;
+  std::vector<SystemInput> systems = {{"A", {"a.json"}, {report}, {}, rented()},
+                                      {"B", {"b.json"}, {slower}, {}, bought()}};
+  CompareOptions options;
+  options.currency = "EUR", options.also = {"time-to-target"};
+  const Comparison once = compare(systems, options);
+  const std::vector<RuleCheck> checks = check_baseline(some_rules(), systems, once);
+  require_printable(comparison_text(once, checks, style));
+  require_printable(comparison_markdown(once));
+  require_printable(comparison_csv(once));
+  require_printable(comparison_json(once, checks));
+  to_html({{"A", report}, {"B", slower}}, &once);
+  systems[1].runs.push_back(report);
+  check_baseline(some_rules(), systems, compare(systems, options));
+}
+
+void price_all(const Report& report, const TableStyle& style) {
+  const CostReport costs = cost_of(report, "EUR", bought());
+  require_printable(cost_text(costs, style));
+  require_printable(cost_json(costs));
+  HtmlSystem system{"A", report};
+  system.cost = costs;
+  to_html({system});
+}
+
 void use(const Report& report) {
   TableStyle style;
   style.width = 100;
+  Report summarised = report;  // as `trainwatt` takes one in which something is wrong
+  summarise(summarised);
+  for (const Report* one : {&report, static_cast<const Report*>(&summarised)}) compare_all(*one, style), price_all(*one, style);
   require_printable(show_report(report, style));
   require_printable(summary_table(report, style));
   for (const ExportFormat& format : export_formats()) {
@@ -48,6 +106,13 @@ void use(const Report& report) {
   exit_code(report);
   const std::string text = to_json(report);
   require(to_json(report_from_json(text)) == text, "a report that was written does not read back");
+}
+
+void use(const Prices& prices) {
+  find_price(prices, "A", {"node1"});
+  TableStyle style;
+  style.width = 80;
+  for (const PriceRow& row : prices.rows) require_printable(cost_text(cost_of({}, prices.currency, row), style));
 }
 
 void read_report(const std::string& text) { use(report_from_json(text)); }
@@ -106,6 +171,12 @@ void read_one(char kind, const std::string& text) {
         return void(to_json(run_start_from_json(text)));
       case plan:
         return read_plan(text);
+      case prices:
+        return use(prices_from_json(text));
+      case rules:
+        return void(baseline_from_json(text));
+      case weights:
+        return void(weights_from_json(text));
       case node:
         return void(abilities_from_json("probe.json", text));
       case bundled:

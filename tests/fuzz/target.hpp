@@ -7,12 +7,15 @@
 namespace tw::fuzz {
 
 enum Kind : char {
-  report = 'r',     ///< report.json, shown and exported
+  report = 'r',     ///< report.json, shown, exported, and held against another
   validated = 'v',  ///< report.json, validated
   lines = 'l',      ///< records.jsonl
   start = 's',      ///< run.json
   plan = 'k',       ///< a config or a kit
   node = 'n',       ///< what `probe --json` writes
+  prices = 'p',     ///< a file of --prices
+  rules = 'e',      ///< a file of --baseline
+  weights = 'w',    ///< a file of --weights
   bundled = 'b',    ///< a report inside a bundle, its neighbours too
   packed = 'z',     ///< an archive
   tar = 't',        ///< the same before it is compressed

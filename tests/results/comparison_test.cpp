@@ -422,6 +422,31 @@ TEST(Comparability, TargetsHaveToBeTheSame) {
   EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, "not comparable");
 }
 
+TEST(Comparison, AStatedSummaryIsBelievedInNothing) {
+  const std::vector<double> seconds = {100, 101, 102, 99, 98};
+  const Record good = made_target_record(id, seconds, 200);
+  const auto of_changed = [&](void (*change)(Record&)) {
+    Record forged = good;  // its summary says that the target was reached
+    change(forged);
+    SystemInput b = made_system("B", {forged});
+    b.price = PriceRow{};
+    b.price->rent_per_month = 730, b.price->electricity_per_kwh = 0.3;
+    EXPECT_NO_THROW(cost_of(b.runs[0], "EUR", *b.price));
+    SystemInput a = made_system("A", {made_target_record(id, times(seconds, 2), 200)});
+    a.price = b.price;
+    const Comparison c = compare({a, b}, {});
+    for (const FigureComparison& f : c.figures) {
+      if (f.figure.name == "throughput") continue;  // which has no target in it
+      for (const ComparedRow& row : f.rows) EXPECT_FALSE(row.systems[1].ratio.value) << f.figure.name;
+    }
+  };
+  of_changed([](Record& r) { r.target->value /= 1000; });
+  of_changed([](Record& r) { r.target->floor = 0; });
+  of_changed([](Record& r) { r.target.reset(); });
+  of_changed([](Record& r) { r.trials[0].target_run.reset(); });
+  of_changed([](Record& r) { r.trials.clear(); });
+}
+
 TEST(Matching, IsByWorkloadAndNotByName) {
   const Comparison c = of(made_record("one/name", slow), made_record("another/name", fast));
   EXPECT_EQ(c.workloads.at(0).id, "one/name");
