@@ -75,6 +75,10 @@ Json as_json(const CostReport& report) {
                        {"basis", r.reason.empty() ? Json(to_string(r.basis)) : Json()},
                        {"basis_note", words(r.basis_note)},
                        {"energy_scope", words(r.scope)},
+                       {"energy_basis", !r.reason.empty() || r.scope.empty() ? Json()
+                                        : r.energy_is_whole                  ? Json("complete")
+                                                                             : Json("lower_bound")},
+                       {"energy_note", words(r.energy_note)},
                        {"it_power_w", as_json(r.it_power_w)},
                        {"facility_power_w", number(r.facility_power_w)},
                        {"cost_per", std::move(figures)},

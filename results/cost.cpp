@@ -198,6 +198,12 @@ std::string basis_note(CostBasis basis, const std::string& scope) {
   return {};
 }
 
+std::string energy_note(const std::string& scope) {
+  if (scope.empty() || scope == "node") return {};
+  return "kWh and CO2 are lower bounds: the joules are those of the scope " + scope +
+         ", the rest of the node draws more";
+}
+
 /// Of a line a + b x through two others.
 struct Line {
   double at_zero, slope;
@@ -290,6 +296,7 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     }
     one.scope = cost_scope(record), one.basis = cost_basis(record, price);
     one.basis_note = basis_note(one.basis, one.scope);
+    one.energy_is_whole = one.scope == "node", one.energy_note = energy_note(one.scope);
     const std::vector<Use> seconds = uses_of(record, Unit::second);
     if (seconds.empty()) {
       one.reason = "its trials have no seconds or no joules that a cost can be had of";

@@ -50,7 +50,8 @@ Prices prices_from_json(const std::string& text);
 /// apart.
 const PriceRow* find_price(const Prices& prices, const std::string& name, const std::vector<std::string>& hosts);
 
-/// Whether a cost holds everything.
+/// Whether a cost in money holds everything. Its kWh and CO2 have a basis of their own (RecordCost::energy_is_whole):
+/// electricity that the rent includes makes the money complete, and no meter.
 enum class CostBasis {
   complete,     ///< joules of the node (× PUE), or electricity that the rent includes
   lower_bound,  ///< joules of a part of the node: device or package; the whole draws more
@@ -63,8 +64,7 @@ struct CostFigure {
   std::string per;                              ///< "hour", "eflop", "million_samples", "model"
   std::optional<Estimate> total;                ///< in the currency, with its interval; absent with a reason
   double hours_part = 0, electricity_part = 0;  ///< add up to the total's value
-  std::optional<double>
-      kwh;  ///< facility's where the basis says complete, else of the scope × PUE; absent without joules
+  std::optional<double> kwh;     ///< facility's where energy_is_whole, else of the scope × PUE; absent without joules
   std::optional<double> co2_kg;  ///< kwh × carbon intensity; absent where that or the joules are not given
   std::string reason;            ///< why total is absent; empty otherwise
 };
@@ -80,6 +80,8 @@ struct RecordCost {
   CostBasis basis = CostBasis::hours_only;
   std::string scope;                       ///< of the joules; empty: none
   std::string basis_note;                  ///< why it is not complete; empty where it is
+  bool energy_is_whole = false;            ///< kWh and CO2 are of the node's joules; else lower bounds, where any
+  std::string energy_note;                 ///< why they are lower bounds; empty where they are not, or are absent
   std::optional<Estimate> it_power_w;      ///< mean, of that scope, of all nodes, without network and storage
   std::optional<double> facility_power_w;  ///< (it_power_w + network and storage) × PUE; of the scope node alone
   std::vector<CostFigure> figures;         ///< those that the record can have, in the order above

@@ -118,6 +118,10 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
     if (bound)
       out += "  " + pad_right("basis", 19) +
              paint.yellow(wrap(r.basis_note, static_cast<std::size_t>(style.width), 20)) + "\n";
+    if (!bound && !r.energy_note.empty())  // which else says the same
+      out += "  " + pad_right("energy", 19) +
+             paint.yellow(wrap(r.energy_note, static_cast<std::size_t>(style.width), 20)) + "\n";
+    const std::string least = r.energy_is_whole ? ", " : ", at least ";
     for (const CostFigure& f : r.figures) {
       if (!f.total) {
         line(words::per(f.per), "absent: " + f.reason);
@@ -126,8 +130,8 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
       std::string text = (bound ? "at least " : "") + with_interval(*f.total) + " " + report.currency;
       text += fmt::format(" (hours {}, electricity {})", significant(f.hours_part),
                           r.basis == CostBasis::hours_only ? "left out" : significant(f.electricity_part));
-      if (f.kwh) text += ", " + significant(*f.kwh) + " kWh";
-      if (f.co2_kg) text += ", " + significant(*f.co2_kg) + " kg CO2e";
+      if (f.kwh) text += least + significant(*f.kwh) + " kWh";
+      if (f.co2_kg) text += least + significant(*f.co2_kg) + " kg CO2e";
       line(words::per(f.per), text);
     }
     if (r.sensitivity.empty()) continue;

@@ -155,7 +155,7 @@ CostReport printable(CostReport cost, const Report& report) {
   for (std::size_t r = 0; r < cost.records.size(); ++r) {
     RecordCost& one = cost.records[r];
     if (r < report.records.size()) one.id = report.records[r].id;
-    one.basis_note = printable(one.basis_note), one.reason = printable(one.reason);
+    for (std::string* text : {&one.basis_note, &one.energy_note, &one.reason}) *text = printable(*text);
     for (CostFigure& figure : one.figures) figure.reason = printable(figure.reason);
   }
   return cost;

@@ -36,6 +36,9 @@ void add_record(Tables& tables, const RecordCost& record, const std::string& nam
   const auto number = [](const std::optional<double>& value) {
     return Words(value ? significant(*value) : "", "number");
   };
+  const auto energy = [&](const std::optional<double>& value) {
+    return Words(value ? (record.energy_is_whole ? "" : "at least ") + significant(*value) : "", "number");
+  };
   for (const CostFigure& figure : record.figures)
     row(tables.costs, {words::per(figure.per),
                        figure.total ? Words{(complete ? "" : "at least ") + amount(*figure.total), "number"}
@@ -44,8 +47,10 @@ void add_record(Tables& tables, const RecordCost& record, const std::string& nam
                        !figure.total                           ? Words{""}
                        : record.basis == CostBasis::hours_only ? Words{"left out", "quiet"}
                                                                : number(figure.electricity_part),
-                       number(figure.kwh), number(figure.co2_kg),
-                       complete ? Words{"complete", "good"}
+                       energy(figure.kwh), energy(figure.co2_kg),
+                       complete && !record.energy_note.empty()
+                           ? Words{"cost complete; kWh: " + record.scope + " joules alone", "note"}
+                       : complete ? Words{"complete", "good"}
                                 : Words{record.scope.empty() ? "lower bound: hours alone"
                                                              : "lower bound: " + record.scope + " joules",
                                         "note"}});
@@ -105,13 +110,16 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     for (const RecordCost& record : system.cost->records) {
       add_record(tables, record, whose + record.id);
       if (!record.basis_note.empty()) note(fmt::format("{}{}.", whose, record.basis_note));
+      if (record.basis == CostBasis::complete && !record.energy_note.empty())
+        note(fmt::format("{}{}.", whose, record.energy_note));
     }
     if (!system.cost->price.carbon_g_per_kwh)
       note(whose + "the prices have no carbon intensity, so that CO2 is absent.");
   }
   tables.sensitivity.folded = tables.sensitivity.rows.size() > 16;
   section.lead =
-      "kWh are the facility's (node, network and storage × PUE) where a cost is complete, else of what was read × PUE.";
+      "kWh are the facility's (node, network and storage × PUE) where the whole node was read, else of what was read × "
+      "PUE: at least so many.";
   for (const std::string& one : notes) section.blocks.emplace_back(Words(one, "note"));
   section.blocks.emplace_back(std::move(tables.costs));
   if (!tables.power.rows.empty()) section.blocks.emplace_back(std::move(tables.power));

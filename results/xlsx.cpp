@@ -231,7 +231,8 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                       {"Of it electricity", currency, 14, true},
                       {"Energy", "kWh", 14, true},
                       {"CO2e", "kg", 14, true},
-                      {"Holds", "", 14},
+                      {"Cost holds", "", 14},
+                      {"Energy and CO2e hold", "", 20},
                       {"Nodes", "", 8},
                       {"Mean power of the IT", "W"},
                       {"By joules of", "", 10},
@@ -239,8 +240,8 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                       {"Why it is absent or a lower bound", "", 60}});
   for (const RecordCost& record : cost.records) {
     if (!record.reason.empty()) {
-      std::vector<XlsxCell> cells(15);
-      cells[0] = words(record.id), cells[2].comment = record.reason, cells[14] = words("no cost: " + record.reason);
+      std::vector<XlsxCell> cells(16);
+      cells[0] = words(record.id), cells[2].comment = record.reason, cells[15] = words("no cost: " + record.reason);
       book.row(cells, true);
       continue;
     }
@@ -262,10 +263,15 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                 words(is_complete                             ? "all of it"
                       : record.basis == CostBasis::hours_only ? "at least: hours alone"
                                                               : "at least"),
+                words(!one.kwh                 ? ""
+                      : record.energy_is_whole ? "all of it"
+                                               : "at least: " + record.scope + " joules"),
                 whole(record.nodes),
                 figure(record.it_power_w ? std::optional(record.it_power_w->value) : std::nullopt, no_joules),
                 words(record.scope), figure(record.facility_power_w, "takes joules of the node"),
-                words(has_parts ? record.basis_note : "absent: " + one.reason)});
+                words(!has_parts                   ? "absent: " + one.reason
+                      : record.basis_note.empty() ? record.energy_note
+                                                  : record.basis_note)});
     }
   }
   book.end();

@@ -106,6 +106,25 @@ TEST(Cost, JoulesOfAPartAreALowerBoundAndNoneAtAllAreSaid) {
   EXPECT_NEAR(*figure(included, "hour").kwh, 1, 1e-12) << "what it draws is known all the same";
 }
 
+TEST(Cost, ARentThatIncludesElectricityMakesNoMeterWhole) {
+  PriceRow all_in = rented(1, 0.3);
+  all_in.electricity_included = true, all_in.carbon_g_per_kwh = 300;
+  for (const char* scope : {"device", "package", "node"}) {
+    Record record = made_record(id, hundred, 1000, scope);
+    const CostReport costs = cost_of(made_report({record}), "EUR", all_in);
+    const RecordCost& r = costs.records.at(0);
+    const bool is_whole = scope == std::string("node");
+    EXPECT_EQ(r.basis, CostBasis::complete) << "the money is";
+    EXPECT_EQ(r.energy_is_whole, is_whole) << scope;
+    EXPECT_EQ(r.energy_note.find(scope) != std::string::npos, !is_whole) << r.energy_note;
+    const std::string text = cost_text(costs, {});
+    EXPECT_EQ(text.find("at least 1.00 kWh, at least 0.300 kg CO2e") != std::string::npos, !is_whole) << text;
+    const auto json = nlohmann::json::parse(cost_json(costs))["records"][0];
+    EXPECT_EQ(json["basis"], "complete");
+    EXPECT_EQ(json["energy_basis"], is_whole ? "complete" : "lower_bound");
+  }
+}
+
 TEST(Cost, WhatDoesNotCountHasNone) {
   Record bad = made_record(id, hundred);
   bad.verdict = {"invalid", {}, {"throttled: heat"}};
