@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "results/break_even.hpp"
 #include "results/comparison_words.hpp"
 #include "results/differences.hpp"
 #include "results/figures.hpp"
@@ -486,12 +487,20 @@ class Comparer {
         const RecordPair& pair = pairs_[s][0][w];
         if (pair.system == nullptr || blocking(s, w, pair.reference->target ? "cost-to-target" : "cost") != nullptr)
           continue;
-        WorkloadBreakEven one{w, s, {}};
-        one.inputs = break_evens(
-            {out_.systems[options_.reference].name, pair.reference, &*reference().price,
-             nodes_of(reference().runs[0], *pair.reference)},
-            {out_.systems[s].name, pair.system, &*in_[s].price, nodes_of(in_[s].runs[0], *pair.system)}, out_.currency);
-        if (!one.inputs.empty()) out_.break_even.push_back(std::move(one));
+        const auto subject = [&](std::size_t system) {
+          CostSubject of{out_.systems[system].name, {}, &*in_[system].price};
+          for (std::size_t run = 0; run < pairs_[system].size(); ++run)
+            if (const Record* record = pairs_[system][run][w].system)
+              of.runs.push_back({record, nodes_of(in_[system].runs[run], *record)});
+          return of;
+        };
+        const CostSubject of_reference = subject(options_.reference), of_system = subject(s);
+        if (of_reference.runs.size() < in_[options_.reference].runs.size() ||
+            of_system.runs.size() < in_[s].runs.size())
+          continue;  // a run lacks the point, which its cell says
+        BreakEvens found = break_evens(of_reference, of_system, out_.replicates, out_.currency);
+        if (!found.inputs.empty() || !found.reason.empty())
+          out_.break_even.push_back({w, s, std::move(found.inputs), std::move(found.reason)});
       }
     }
   }

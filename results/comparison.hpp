@@ -136,6 +136,7 @@ struct ComparedSystem {
 struct WorkloadBreakEven {
   std::size_t workload = 0, system = 0;  ///< system against the reference
   std::vector<BreakEven> inputs;
+  std::string reason;  ///< why there are none
 };
 struct Comparison {
   std::vector<ComparedSystem> systems;

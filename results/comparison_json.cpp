@@ -177,16 +177,23 @@ Json as_json(const Comparison& c) {
                                    {"figures", d.figures.empty() ? Json("all") : Json(d.figures)}});
   }
   for (const FigureComparison& f : c.figures) json["figures"].push_back(as_json(f, c));
-  for (const WorkloadBreakEven& one : c.break_even)
-    for (const BreakEven& b : one.inputs)
+  for (const WorkloadBreakEven& one : c.break_even) {
+    const auto add = [&](const BreakEven& b, const std::string& reason) {
       json["break_even"].push_back({{"workload", c.workloads[one.workload].id},
                                     {"system", c.systems[one.system].name},
-                                    {"input", b.input},
+                                    {"input", words(b.input)},
                                     {"price_of", words(b.whose)},
                                     {"at", number(b.at)},
+                                    {"low", number(b.low)},
+                                    {"high", number(b.high)},
                                     {"cheaper_below", words(b.below)},
                                     {"cheaper_above", words(b.above)},
-                                    {"text", b.text}});
+                                    {"text", words(b.text)},
+                                    {"reason", words(reason)}});
+    };
+    for (const BreakEven& b : one.inputs) add(b, "");
+    if (!one.reason.empty()) add({}, one.reason);
+  }
   return json;
 }
 

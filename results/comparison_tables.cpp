@@ -86,9 +86,13 @@ std::string comparison_markdown(const Comparison& c) {
         out += line_of({one.name, cells::markdown(one.value()), cells::markdown(one.source)});
     }
   if (!c.break_even.empty()) out += "\n## Where the cheaper one changes, all else as it is\n\n";
-  for (const WorkloadBreakEven& one : c.break_even)
-    for (const BreakEven& input : one.inputs)
-      out += fmt::format("- {}: {}\n", cells::markdown(c.workloads[one.workload].id), cells::markdown(input.text));
+  for (const WorkloadBreakEven& one : c.break_even) {
+    const auto line = [&](const std::string& text) {
+      out += fmt::format("- {}: {}\n", cells::markdown(c.workloads[one.workload].id), cells::markdown(text));
+    };
+    for (const BreakEven& input : one.inputs) line(input.text);
+    if (!one.reason.empty()) line(one.reason);
+  }
   return out;
 }
 

@@ -229,6 +229,7 @@ class Writer {
     for (const WorkloadBreakEven& one : c_.break_even) {
       out_ += "  " + c_.workloads[one.workload].id + "\n";
       for (const BreakEven& input : one.inputs) out_ += "    " + wrapped(input.text, 6) + "\n";
+      if (!one.reason.empty()) out_ += "    " + wrapped(one.reason, 6) + "\n";
     }
   }
 

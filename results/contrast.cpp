@@ -9,7 +9,6 @@
 namespace tw {
 namespace {
 
-constexpr std::size_t trimmed_from = 10;           // DESIGN §8.2
 constexpr double confidence = 0.975, power = 0.8;  // two-sided 95 %; seen in 8 of 10
 constexpr double normal_975 = 1.959963984540054;
 

@@ -117,23 +117,17 @@ struct TrialCosts {
 };
 TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes);
 
-/// Where the cheaper of two changes along one input, all else as it is, from the means over trials.
+/// Where the cheaper of two changes along one input, all else as it is (results/break_even.hpp).
 struct BreakEven {
   std::string input;         ///< "electricity_per_kwh", "utilisation", "rent_per_month", "capex"
   std::string whose;         ///< the system whose price it is; empty: one value for both
-  std::optional<double> at;  ///< absent: nowhere within what is possible
-  std::string below, above;  ///< who is cheaper under it and over it; the same name where `at` is absent
-  std::string text;          ///< "B is cheaper above 0.210 EUR/kWh, A below"
+  std::optional<double> at;  ///< by the means over trials; absent: nowhere within what is possible
+  /// Between them no difference is shown, at 95 %. Absent where nobody is shown to be cheaper on that side, and where
+  /// the same one is everywhere.
+  std::optional<double> low{}, high{};
+  std::string below{}, above{};  ///< who is shown to be cheaper under `low` and over `high`; empty: nobody
+  std::string text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230; no difference is shown between them"
 };
-struct CostSubject {
-  std::string name;
-  const Record* record = nullptr;
-  const PriceRow* price = nullptr;
-  int nodes = 1;
-};
-/// Of the cost of a million samples, or of a model. Empty where one of the two has no cost, or they rest on different
-/// joules.
-std::vector<BreakEven> break_evens(const CostSubject& a, const CostSubject& b, const std::string& currency);
 
 /// For a terminal; JSON with units in its keys.
 std::string cost_text(const CostReport& report, const TableStyle& style);

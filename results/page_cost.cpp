@@ -126,9 +126,11 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   if (!tables.sensitivity.rows.empty()) section.blocks.emplace_back(std::move(tables.sensitivity));
   Table turning{"Where the cheaper one changes, all else as it is", {"Workload", "Changes"}, {}, false};
   if (comparison != nullptr)
-    for (const WorkloadBreakEven& one : comparison->break_even)
-      for (const BreakEven& input : one.inputs)
-        turning.rows.push_back({comparison->workloads[one.workload].id, input.text});
+    for (const WorkloadBreakEven& one : comparison->break_even) {
+      const std::string& workload = comparison->workloads[one.workload].id;
+      for (const BreakEven& input : one.inputs) turning.rows.push_back({workload, input.text});
+      if (!one.reason.empty()) turning.rows.push_back({workload, {one.reason, "quiet"}});
+    }
   if (!turning.rows.empty()) section.blocks.emplace_back(std::move(turning));
   section.blocks.emplace_back(std::move(inputs));
   return section;

@@ -97,7 +97,7 @@ Estimate estimated(std::span<const double> values, std::uint64_t bootstrap_seed,
     result.statistic = values.size() == 1 ? "single" : "mean";
     return result;
   }
-  if (values.size() < 10) {
+  if (values.size() < trimmed_from) {
     result.value = mean(values);
     result.statistic = "mean";
     double squares = 0;

@@ -11,6 +11,8 @@
 
 namespace tw {
 
+/// From so many values on the best and the worst are left out (DESIGN §8.2).
+inline constexpr std::size_t trimmed_from = 10;
 /// < 3 values: the mean, no interval. 3–9: mean with Student's t 95 % interval. ≥ 10: olympic mean (best and worst dropped)
 /// with a seeded bootstrap interval. Empty input throws std::invalid_argument.
 Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed = 1);

@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "results/break_even.hpp"
 #include "results/comparison.hpp"
 #include "results/report_io.hpp"
+#include "results/verdict.hpp"
 #include "tests/results/made_reports.hpp"
 
 namespace tw {
@@ -43,6 +45,10 @@ const BreakEven* find(const std::vector<BreakEven>& all, const std::string& inpu
   const auto found =
       std::ranges::find_if(all, [&](const BreakEven& b) { return b.input == input && b.whose == whose; });
   return found == all.end() ? nullptr : &*found;
+}
+
+BreakEvens evens(const Record& a, const PriceRow& of_a, const Record& b, const PriceRow& of_b) {
+  return break_evens({"A", {{&a, 1}}, &of_a}, {"B", {{&b, 1}}, &of_b}, Replicates::trials, "EUR");
 }
 
 TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
@@ -141,6 +147,33 @@ TEST(Cost, IntervalsAreOverTrials) {
   EXPECT_LT(*total.low, total.value);
 }
 
+/// From ten trials on the cheapest and the dearest are left out, of the total and of all its parts.
+TEST(Cost, PartsAreOfTheTrialsThatTheTotalIsOf) {
+  Record record = made_record(id, {100, 101, 102, 99, 98, 100, 101, 99, 100, 40, 100, 300}, 1000);
+  record.trials[3].energy[0].energy_j = *record.trials[3].energy[0].energy_j * 30;  // the dearest, by its joules
+  summarise(record);
+  const RecordCost r = cost_of(made_report({record}), "EUR", bought()).records.at(0);
+  for (const CostFigure& f : r.figures) {
+    ASSERT_EQ(f.total->statistic, "olympic_mean") << f.per;
+    EXPECT_NEAR(f.hours_part + f.electricity_part, f.total->value, 1e-12 * f.total->value) << f.per;
+    EXPECT_NEAR(f.electricity_part, *f.kwh * 0.3, 1e-12 * f.electricity_part) << f.per;
+    EXPECT_NEAR(*f.co2_kg, *f.kwh * 0.3, 1e-12) << f.per;
+  }
+  EXPECT_NEAR(figure(r, "hour").hours_part, 7.5, 1e-9) << "an hour is an hour";
+  PriceRow included = bought();
+  included.electricity_included = true;
+  for (const CostFigure& f : cost_of(made_report({record}), "EUR", included).records.at(0).figures)
+    EXPECT_EQ(f.electricity_part, 0) << "and no remainder of a rounding";
+}
+
+TEST(Cost, AnHourDoesNotKnowWhenATargetWasReached) {
+  const Record record = made_target_record(id, std::vector<double>(5, 3600.0), 1000);
+  const RecordCost r = cost_of(made_report({record}), "EUR", bought()).records.at(0);
+  const Estimate &hour = *figure(r, "hour").total, &model = *figure(r, "model").total;
+  EXPECT_NEAR(*hour.high - *hour.low, 0, 1e-12);
+  EXPECT_GT(*model.high - *model.low, 0.01);
+}
+
 TEST(Cost, SensitivityTurnsOneInputAtATime) {
   PriceRow p = bought();
   p.utilisation = 0.9;
@@ -167,7 +200,7 @@ TEST(BreakEven, ByHand) {
   // A million samples: A 2.7778 + 2.7778 p; B, 200 samples/s at 1.6 an hour and 3 kW, 2.2222 + 4.1667 p: equal at 0.4.
   const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 3000);
   PriceRow of_a = rented(1, 0.1), of_b = rented(1.6, 0.1);
-  const auto all = [&] { return break_evens({"A", &a, &of_a, 1}, {"B", &b, &of_b, 1}, "EUR"); };
+  const auto all = [&] { return evens(a, of_a, b, of_b).inputs; };
   {
     const std::vector<BreakEven> found = all();
     const BreakEven& one = *find(found, "electricity_per_kwh");
@@ -192,21 +225,21 @@ TEST(BreakEven, ByHand) {
 TEST(BreakEven, NowhereIsSaid) {
   const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 1000);
   const PriceRow price = rented(1, 0.2);
-  const std::vector<BreakEven> found = break_evens({"A", &a, &price, 1}, {"B", &b, &price, 1}, "EUR");
+  const std::vector<BreakEven> found = evens(a, price, b, price).inputs;
   const BreakEven& one = *find(found, "electricity_per_kwh");
   EXPECT_FALSE(one.at);
   EXPECT_EQ(one.text, "B is cheaper at any price of electricity");
   // As many joules, by another rounding: the lines are parallel.
-  const Record c = made_record(id, {99, 100, 101}, 1000), d = made_record(id, {101, 99, 100}, 1000);
+  const Record c = made_record(id, {98, 99, 100, 101, 102}, 1000), d = made_record(id, {101, 99, 102, 98, 100}, 1000);
   const PriceRow dear = rented(2, 0.2);
-  const std::vector<BreakEven> same = break_evens({"A", &c, &price, 1}, {"B", &d, &dear, 1}, "EUR");
+  const std::vector<BreakEven> same = evens(c, price, d, dear).inputs;
   EXPECT_FALSE(find(same, "electricity_per_kwh")->at) << find(same, "electricity_per_kwh")->text;
 }
 
 TEST(BreakEven, NoneOfTwoKindsOfJoules) {
   const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 500, "package");
   const PriceRow price = rented(1, 0.2);
-  EXPECT_TRUE(break_evens({"A", &a, &price, 1}, {"B", &b, &price, 1}, "EUR").empty());
+  EXPECT_TRUE(evens(a, price, b, price).inputs.empty());
   std::vector<SystemInput> systems = {made_system("A", {a}), made_system("B", {b})};
   for (SystemInput& system : systems) system.price = price;
   CompareOptions options;
@@ -216,6 +249,74 @@ TEST(BreakEven, NoneOfTwoKindsOfJoules) {
   ASSERT_NE(basis, c.differences.end());
   EXPECT_TRUE(basis->blocking);
   EXPECT_TRUE(c.break_even.empty());
+}
+
+/// Whoever is named is so by the ratio that the comparison has at that price, and nobody is where it has none.
+TEST(BreakEven, ClaimsNoMoreThanTheRatio) {
+  const Record a = made_record(id, {97, 99, 100, 101, 103}, 1000), b = made_record(id, {194, 199, 201, 200, 206}, 3000);
+  const auto verdict_at = [&](double electricity, double rent_of_b) {
+    std::vector<SystemInput> systems = {made_system("A", {a}), made_system("B", {b})};
+    systems[0].price = rented(1, electricity), systems[1].price = rented(rent_of_b, electricity);
+    CompareOptions options;
+    options.figures = {"cost"}, options.currency = "EUR";
+    return compare(systems, options).figures.at(0).rows.at(0).systems.at(1).ratio.verdict;
+  };
+  const std::vector<BreakEven> found = evens(a, rented(1, 0.1), b, rented(1.6, 0.1)).inputs;
+  const BreakEven& electricity = *find(found, "electricity_per_kwh");
+  ASSERT_TRUE(electricity.at && electricity.low && electricity.high);
+  EXPECT_LT(*electricity.low, *electricity.at);
+  EXPECT_GT(*electricity.high, *electricity.at);
+  EXPECT_EQ(electricity.below, "B");
+  EXPECT_EQ(electricity.above, "A");
+  EXPECT_EQ(verdict_at(0.999 * *electricity.low, 1.6), "better");
+  EXPECT_EQ(verdict_at(1.001 * *electricity.low, 1.6), "no difference shown");
+  EXPECT_EQ(verdict_at(*electricity.at, 1.6), "no difference shown");
+  EXPECT_EQ(verdict_at(0.999 * *electricity.high, 1.6), "no difference shown");
+  EXPECT_EQ(verdict_at(1.001 * *electricity.high, 1.6), "worse");
+  EXPECT_NE(electricity.text.find("no difference is shown"), std::string::npos) << electricity.text;
+  const BreakEven& rent = *find(found, "rent_per_month", "B");
+  ASSERT_TRUE(rent.low && rent.high);
+  EXPECT_EQ(verdict_at(0.1, 0.999 * *rent.low / 730), "better");
+  EXPECT_EQ(verdict_at(0.1, 1.001 * *rent.low / 730), "no difference shown");
+  EXPECT_EQ(verdict_at(0.1, 1.001 * *rent.high / 730), "worse");
+  // As dear as each other but for noise, whatever electricity costs.
+  const Record same = made_record(id, {103, 100, 98, 99, 101.5}, 1000);
+  const BreakEven nowhere = *find(evens(a, rented(1, 0.1), same, rented(1, 0.1)).inputs, "electricity_per_kwh");
+  EXPECT_FALSE(nowhere.at || nowhere.low || nowhere.high);
+  EXPECT_TRUE(nowhere.below.empty() && nowhere.above.empty());
+  EXPECT_EQ(nowhere.text, "no difference is shown at any price of electricity");
+  // Fewer hours for the more joules: below some price nothing is shown, or above.
+  const BreakEven one_side = *find(evens(a, rented(1, 0.1), made_record(id, {98, 101, 100, 99, 102}, 2000),
+                                         rented(1, 0.1)).inputs, "electricity_per_kwh");
+  EXPECT_EQ(one_side.below, "");
+  EXPECT_EQ(one_side.above, "A");
+  EXPECT_NE(one_side.text.find("below no difference is shown"), std::string::npos) << one_side.text;
+}
+
+TEST(BreakEven, IsWithheldWhereNothingIsClaimed) {
+  const PriceRow price = rented(1, 0.1), dear = rented(1.6, 0.1);
+  const auto reason = [&](const Record& a, const Record& b) {
+    const BreakEvens found = evens(a, price, b, dear);
+    EXPECT_TRUE(found.inputs.empty());
+    std::vector<SystemInput> systems = {made_system("A", {a}), made_system("B", {b})};
+    systems[0].price = price, systems[1].price = dear;
+    CompareOptions options;
+    options.currency = "EUR";
+    const Comparison c = compare(systems, options);
+    EXPECT_EQ(c.break_even.at(0).reason, found.reason);
+    EXPECT_NE(comparison_markdown(c).find("no price is named at which"), std::string::npos);
+    const auto json = nlohmann::json::parse(comparison_json(c, {}))["break_even"][0];
+    EXPECT_EQ(json["reason"], found.reason);
+    EXPECT_TRUE(json["input"].is_null() && json["text"].is_null());
+    return found.reason;
+  };
+  EXPECT_NE(reason(made_record(id, hundred, 1000, "package"), made_record(id, two_hundred, 3000, "package"))
+                .find("lower bounds"),
+            std::string::npos);
+  EXPECT_NE(reason(made_record(id, hundred), made_record(id, two_hundred)).find("lower bounds"), std::string::npos);
+  EXPECT_NE(reason(made_record(id, {100, 101, 99}, 1000), made_record(id, {200, 201, 199}, 3000))
+                .find("a claim takes 5 trials"),
+            std::string::npos);
 }
 
 TEST(BreakEven, StandsInAComparison) {

@@ -1,0 +1,103 @@
+#include "results/cost_parts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "results/statistics.hpp"
+#include "results/to_target.hpp"
+#include "results/trials.hpp"
+
+namespace tw {
+
+namespace {
+constexpr double hours_per_year = 8760, hours_per_month = hours_per_year / 12;
+constexpr double usual_life_years = 5;  // of switches and storage beside rented nodes
+}  // namespace
+
+double hour_price(const PriceRow& price, int nodes) {
+  const double life = price.life_years.value_or(usual_life_years);
+  const double yearly = price.capex.value_or(0) / life + price.network_storage_capex / life +
+                        price.maintenance_per_year + price.fixed_opex_per_year;
+  return nodes * (price.rent_per_month.value_or(0) / hours_per_month + yearly / hours_per_year) / price.utilisation;
+}
+
+namespace costs {
+
+std::vector<Use> uses_of(const Record& record, Unit unit) {
+  const std::string scope = cost_scope(record);
+  std::vector<Use> uses;
+  for (const Trial* trial : valid_trials(record)) {
+    Use use;
+    if (!scope.empty()) {
+      use.joules = joules_of(*trial, scope);
+      use.sensor = uncertainty_of(*trial, scope) / *use.joules;
+    }
+    if (unit == Unit::model) {
+      const Evaluation* passage = passage_of(record, *trial);
+      if (passage == nullptr) return {};
+      use.seconds = passage->time_s;
+    } else {
+      const double units = unit == Unit::sample ? samples_of(record, *trial) : trial->window_s;
+      if (use.joules) *use.joules /= units;
+      use.seconds = unit == Unit::sample ? 1 / throughput_of(record, *trial) : 1;
+    }
+    if (!std::isfinite(use.seconds) || (use.joules && !std::isfinite(*use.joules))) return {};
+    uses.push_back(use);
+  }
+  return uses;
+}
+
+Use mean_of(const std::vector<Use>& uses) {
+  Use mean;
+  const auto count = static_cast<double>(uses.size());
+  for (const Use& use : uses) {
+    mean.seconds += use.seconds / count;
+    if (use.joules) mean.joules = mean.joules.value_or(0) + *use.joules / count;
+    mean.sensor += use.sensor / count;
+  }
+  return mean;
+}
+
+Use counted_mean(const Record& record, std::vector<Use> uses, const PriceRow& price, int nodes) {
+  if (record.target || uses.size() < trimmed_from) return mean_of(uses);
+  std::ranges::sort(uses, {}, [&](const Use& use) {  // among equal costs by joules: of paid hours all cost the same
+    return std::pair(cost(use, price, nodes), use.joules.value_or(0));
+  });
+  uses.pop_back(), uses.erase(uses.begin());
+  return mean_of(uses);
+}
+
+double kwh_of(const Use& use, const PriceRow& price, int nodes) {
+  return (use.joules.value_or(0) + price.network_storage_power_w * nodes * use.seconds) * price.pue / joules_per_kwh;
+}
+
+double hours_cost(const Use& use, const PriceRow& price, int nodes) {
+  return hour_price(price, nodes) * use.seconds / 3600;
+}
+
+double electricity_cost(const Use& use, const PriceRow& price, int nodes) {
+  return use.joules && !price.electricity_included ? kwh_of(use, price, nodes) * price.electricity_per_kwh : 0;
+}
+
+double cost(const Use& use, const PriceRow& price, int nodes) {
+  return hours_cost(use, price, nodes) + electricity_cost(use, price, nodes);
+}
+
+double passage_share(const Record& record, Unit unit) {
+  const auto& reached = record.summary.to_target;
+  return unit == Unit::model && record.target && reached && reached->steps
+             ? passage_uncertainty(*record.target, reached->steps->value)
+             : 0;
+}
+
+double common_share(const Record& record, Unit unit, const Use& mean, const PriceRow& price, int nodes) {
+  const double total = cost(mean, price, nodes);
+  const double of_joules = mean.joules && total > 0 && !price.electricity_included
+                               ? *mean.joules * price.pue / joules_per_kwh * price.electricity_per_kwh / total
+                               : 0;
+  return std::hypot(of_joules * mean.sensor, passage_share(record, unit));
+}
+
+}  // namespace costs
+}  // namespace tw
