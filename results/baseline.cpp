@@ -55,11 +55,13 @@ class Checker {
       for (std::size_t s = 0; s < systems_.size(); ++s) {
         if (s == comparison_.reference) continue;
         const std::size_t before = checks_.size();
-        if (rule.kind == RuleKind::failure)
+        if (const std::string fault = fault_of(rule, s); !fault.empty())
+          add(rule, s, "", "not checked", fault);
+        else if (rule.kind == RuleKind::failure)
           check_failures(rule, s);
         else
           for (std::size_t w = 0; w < comparison_.workloads.size(); ++w)
-            if (concerns(rule, comparison_.workloads[w].id)) check_point(rule, s, w);
+            if (concerns(rule, comparison_.workloads[w].id) && !is_unsupported(rule, s, w)) check_point(rule, s, w);
         if (checks_.size() == before) add(rule, s, "", "not checked", "the baseline has no such point");
       }
     return std::move(checks_);
@@ -76,9 +78,38 @@ class Checker {
     checks_.push_back({printable(rule.name), system, point, status, text});
   }
 
-  const Record* record_of(std::size_t s, std::size_t w) const {
-    const std::string& id = comparison_.workloads[w].records[s];
-    return id.empty() ? nullptr : find(systems_[s].runs[0], id);
+  /// What `trainwatt validate` says of the report, or of the baseline where the rule is about that, too.
+  std::string fault_of(const BaselineRule& rule, std::size_t s) const {
+    const auto of = [&](std::size_t system) {
+      const std::vector<std::string>& faults = systems_[system].faults;
+      return faults.empty() ? "" : "validation: " + printable(faults.front());
+    };
+    if (const std::string own = of(s); !own.empty() || rule.kind == RuleKind::value) return own;
+    const std::string baseline = of(comparison_.reference);
+    return baseline.empty() ? "" : "the baseline: " + baseline;
+  }
+
+  /// Of each run of the system; null: it has none.
+  std::vector<const Record*> records_of(std::size_t s, std::size_t w) const {
+    std::vector<const Record*> records;
+    const std::vector<std::string>& ids = comparison_.workloads[w].run_records[s];
+    for (std::size_t run = 0; run < systems_[s].runs.size(); ++run)
+      records.push_back(ids[run].empty() ? nullptr : find(systems_[s].runs[run], ids[run]));
+    return records;
+  }
+  /// "run 2: " of several.
+  std::string run_name(std::size_t s, std::size_t run) const {
+    return systems_[s].runs.size() > 1 ? fmt::format("run {}: ", run + 1) : "";
+  }
+
+  /// A point that the baseline's device cannot do has nothing to be held against; a value, where neither can.
+  bool is_unsupported(const BaselineRule& rule, std::size_t s, std::size_t w) const {
+    const auto all = [&](std::size_t system) {
+      return std::ranges::all_of(records_of(system, w), [](const Record* record) {
+        return record != nullptr && record->verdict.status == "unsupported";
+      });
+    };
+    return all(comparison_.reference) && (rule.kind != RuleKind::value || all(s));
   }
 
   void check_point(const BaselineRule& rule, std::size_t s, std::size_t w) {
@@ -119,12 +150,17 @@ class Checker {
   }
 
   void check_plain(const BaselineRule& rule, std::size_t s, std::size_t w) {
-    const Record *before = find(systems_[comparison_.reference].runs[0], comparison_.workloads[w].id),
-                 *now = record_of(s, w);
-    const auto of = [&](const Record* r) {
-      return r != nullptr && r->verdict.status == "valid" ? plain_value(*r, rule.figure, "") : std::nullopt;
+    const auto mean_of = [&](std::size_t system) -> std::optional<double> {  // over the runs
+      const std::vector<const Record*> records = records_of(system, w);
+      double sum = 0;
+      for (const Record* record : records) {
+        const auto value = value_of(record, rule.figure, "");
+        if (!value) return std::nullopt;
+        sum += *value / static_cast<double>(records.size());
+      }
+      return sum;
     };
-    const std::optional<double> a = of(before), b = of(now);
+    const std::optional<double> a = mean_of(comparison_.reference), b = mean_of(s);
     const std::string& id = comparison_.workloads[w].id;
     if (!a || !b || !(*a != 0))
       return add(rule, s, id, "not checked", "no " + rule.figure + (a ? "" : " in the baseline"));
@@ -134,16 +170,36 @@ class Checker {
   }
 
   void check_value(const BaselineRule& rule, std::size_t s, std::size_t w) {
-    const Record* now = record_of(s, w);
     const std::string& id = comparison_.workloads[w].id;
-    const auto value =
-        now != nullptr && now->verdict.status == "valid" ? plain_value(*now, rule.figure, rule.scope) : std::nullopt;
-    if (!value || !std::isfinite(*value)) return add(rule, s, id, "not checked", "no " + rule.figure);
-    const bool kept = *value >= rule.at_least.value_or(-INFINITY) && *value <= rule.at_most.value_or(INFINITY);
-    std::string text = text::significant(*value, 4);
+    const std::vector<const Record*> records = records_of(s, w);
+    bool kept = true;
+    std::string text;  // of the first run that is outside; else of the first
+    for (std::size_t run = 0; run < records.size(); ++run) {
+      const auto value = value_of(records[run], rule.figure, rule.scope);
+      if (!value) return add(rule, s, id, "not checked", run_name(s, run) + "no " + rule.figure);
+      const bool inside = *value >= rule.at_least.value_or(-INFINITY) && *value <= rule.at_most.value_or(INFINITY);
+      if (text.empty() || (kept && !inside)) text = run_name(s, run) + text::significant(*value, 4);
+      kept = kept && inside;
+    }
     if (rule.at_least) text += fmt::format(" (at least {})", text::significant(*rule.at_least, 4));
     if (rule.at_most) text += fmt::format(" (at most {})", text::significant(*rule.at_most, 4));
     add(rule, s, id, kept ? "kept" : "violated", text);
+  }
+
+  static std::optional<double> value_of(const Record* record, const std::string& figure, const std::string& scope) {
+    if (record == nullptr || record->verdict.status != "valid") return std::nullopt;
+    const std::optional<double> value = plain_value(*record, figure, scope);
+    return value && std::isfinite(*value) ? value : std::nullopt;
+  }
+
+  /// "missing", "failed", "flagged throttled"; empty: none of these.
+  static std::string failure(const BaselineRule& rule, const Record* record) {
+    if (record == nullptr) return "missing";
+    const Verdict& verdict = record->verdict;
+    if (verdict.status == "failed" || verdict.status == "invalid") return verdict.status;
+    for (const std::string& flag : rule.flags)
+      if (std::ranges::find(verdict.flags, flag) != verdict.flags.end()) return "flagged " + printable(flag);
+    return {};
   }
 
   /// Of the baseline's points that count.
@@ -152,21 +208,15 @@ class Checker {
     std::size_t looked_at = 0;
     for (std::size_t w = 0; w < comparison_.workloads.size(); ++w) {
       const std::string& id = comparison_.workloads[w].id;
-      const Record* before = find(systems_[comparison_.reference].runs[0], id);
+      const Record* before = records_of(comparison_.reference, w)[0];
       if (!concerns(rule, id) || before == nullptr || before->verdict.status != "valid") continue;
       ++looked_at;
-      const Record* now = record_of(s, w);
-      if (now == nullptr) {
-        failed.push_back(id + " is missing");
-      } else if (now->verdict.status == "failed" || now->verdict.status == "invalid") {
-        failed.push_back(id + " is " + now->verdict.status);
-      } else {
-        for (const std::string& flag : rule.flags)
-          if (std::ranges::find(now->verdict.flags, flag) != now->verdict.flags.end()) {
-            failed.push_back(id + " is flagged " + printable(flag));
-            break;
-          }
-      }
+      const std::vector<const Record*> records = records_of(s, w);
+      for (std::size_t run = 0; run < records.size(); ++run)
+        if (const std::string what = failure(rule, records[run]); !what.empty()) {
+          failed.push_back(run_name(s, run) + id + " is " + what);
+          break;  // a point counts once
+        }
     }
     if (looked_at == 0) return;
     const bool violated = static_cast<double>(failed.size()) > rule.at_most.value_or(0);

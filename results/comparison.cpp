@@ -105,6 +105,7 @@ class Comparer {
                                 printable(w.precision),
                                 w.global_batch,
                                 record->target.has_value(),
+                                {},
                                 {}});
     }
     pairs_.resize(in_.size()), rules_.resize(in_.size());
@@ -114,9 +115,12 @@ class Comparer {
         rules_[s].push_back(check_run_rules(run));
       }
     for (std::size_t s = 0; s < in_.size(); ++s) {
-      for (std::size_t w = 0; w < wanted.size(); ++w)
-        out_.workloads[w].records.push_back(pairs_[s][0][w].system == nullptr ? ""
-                                                                              : printable(pairs_[s][0][w].system->id));
+      for (std::size_t w = 0; w < wanted.size(); ++w) {
+        std::vector<std::string>& ids = out_.workloads[w].run_records.emplace_back();
+        for (const auto& run : pairs_[s])
+          ids.push_back(run[w].system == nullptr ? "" : printable(run[w].system->id));
+        out_.workloads[w].records.push_back(ids[0]);
+      }
       std::set<const Record*> taken;
       for (const RecordPair& pair : pairs_[s][0]) taken.insert(pair.system);
       std::vector<std::string> left;

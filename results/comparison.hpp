@@ -120,6 +120,7 @@ struct ComparedWorkload {
   std::int64_t global_batch = 0;
   bool to_target = false;
   std::vector<std::string> records;  ///< id of each system's record, as Comparison::systems; empty: it has none
+  std::vector<std::vector<std::string>> run_records{};  ///< the same of each of its runs
 };
 struct ComparedSystem {
   std::string name;

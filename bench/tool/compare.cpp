@@ -39,24 +39,18 @@ std::vector<std::string> figures_of(const BaselineRules& rules) {
   return names;
 }
 
-/// 1: a rule is violated; 4: one could not be checked on any point.
+/// 1: a rule is violated; 4: none is, and one could not be checked on some point.
 int code_of(const std::vector<RuleCheck>& checks, const Comparison& comparison) {
-  int code = 0;
-  std::map<std::pair<std::string, std::size_t>, bool> checked;
+  bool violated = false, unchecked = false;
   for (const RuleCheck& check : checks) {
-    checked[{check.rule, check.system}] |= check.status != "not checked";
-    if (check.status != "violated") continue;
-    code = 1;
-    fmt::print(stderr, "trainwatt: rule \"{}\" is violated by {}{}: {}\n", check.rule,
-               comparison.systems[check.system].name, check.point.empty() ? "" : " in " + check.point, check.text);
+    if (check.status == "kept") continue;
+    const bool is_violated = check.status == "violated";
+    (is_violated ? violated : unchecked) = true;
+    fmt::print(stderr, "trainwatt: rule \"{}\" {} {}{}: {}\n", check.rule,
+               is_violated ? "is violated by" : "could not be checked on", comparison.systems[check.system].name,
+               check.point.empty() ? "" : " in " + check.point, check.text);
   }
-  for (const auto& [rule, any] : checked)
-    if (!any) {
-      fmt::print(stderr, "trainwatt: rule \"{}\" could not be checked on any point of {}\n", rule.first,
-                 comparison.systems[rule.second].name);
-      code = code == 1 ? 1 : 4;
-    }
-  return code;
+  return violated ? 1 : unchecked ? 4 : 0;
 }
 
 }  // namespace

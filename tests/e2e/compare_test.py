@@ -98,6 +98,19 @@ class Compare(Case):
         process = tool("compare", self.a, self.b, "--baseline", self.write("strict.json", strict))
         self.assert_ran(process, 1)
         self.assertIn('rule "impossible" is violated by b in gpt2-tiny', process.stderr)
+        report = json.loads(self.b.read_text())
+        report["records"][0]["verdict"] = {"status": "failed", "flags": [], "reasons": ["out of memory"]}
+        report["records"][0]["trials"] = []
+        part = self.write("part.json", report)
+        process = tool("compare", self.a, part, "--baseline", self.write("loose.json", loose))
+        self.assertIn(process.returncode, (1, NOTHING), "one of two points is not checked")
+        self.assertIn("could not be checked", process.stderr)
+        forged = json.loads(self.b.read_text())
+        forged["records"][0]["summary"]["samples_per_s"]["value"] *= 3
+        floor = {"rules": [{"name": "floor", "kind": "value", "figure": "throughput", "at_least": 1e-9}, {"name": "whole", "kind": "failure"}]}
+        process = tool("compare", self.a, self.write("forged.json", forged), "--baseline", self.write("floor.json", floor))
+        self.assert_ran(process, NOTHING)
+        self.assertIn('rule "floor" could not be checked on forged: validation: /records/0', process.stderr)
         nowhere = {"rules": [{"name": "elsewhere", "kind": "value", "figure": "throughput", "at_least": 1, "points": ["bert"]}]}
         process = tool("compare", self.a, self.b, "--baseline", self.write("nowhere.json", nowhere))
         self.assert_ran(process, NOTHING)

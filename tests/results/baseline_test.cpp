@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/results/made_reports.hpp"
 
 namespace tw {
@@ -25,7 +27,7 @@ std::vector<double> times(double factor) {
 
 /// Of a new report whose two points run at these shares of the baseline's speed.
 std::vector<RuleCheck> check(const std::string& rule, double first, double other,
-                             void (*change)(SystemInput&) = nullptr) {
+                             const std::function<void(SystemInput&)>& change = nullptr) {
   std::vector<SystemInput> systems = {
       made_system("base", {made_record(one, before), second(made_record(two, before))}),
       made_system("new", {made_record(one, times(first)), second(made_record(two, times(other)))})};
@@ -103,6 +105,73 @@ TEST(Baseline, WhatIsNotComparableIsNotChecked) {
       check(R"("kind": "variance", "figure": "throughput", "most_below": 0.05)", 0.5, 1, other);
   EXPECT_EQ(statuses(checks), "not checked, kept");
   EXPECT_NE(checks[0].text.find("global batch"), std::string::npos);
+}
+
+const std::string speed_rule = R"("kind": "variance", "figure": "throughput", "most_below": 0.05)",
+                  value_rule = R"("kind": "value", "figure": "throughput", "at_least": 80)",
+                  plain_rule = R"("kind": "variance", "figure": "step-time-p99", "most_above": 0.1)",
+                  failure_rule = R"("kind": "failure", "flags": ["throttled"])";
+
+TEST(Baseline, WhatIsFaultyKeepsNoRule) {
+  const auto forged = [](SystemInput& s) { s.faults = {"/records/0: forged"}; };
+  for (const std::string& rule : {speed_rule, value_rule, plain_rule, failure_rule}) {
+    const std::vector<RuleCheck> checks = check(rule, 1, 1, forged);
+    EXPECT_EQ(statuses(checks), "not checked") << rule;
+    EXPECT_NE(checks[0].text.find("/records/0: forged"), std::string::npos) << checks[0].text;
+  }
+  // The baseline's own faults are of all rules but those that are about the report alone.
+  const auto of_baseline = [&](const std::string& rule) {
+    std::vector<SystemInput> systems = {made_system("base", {made_record(one, before)}),
+                                        made_system("new", {made_record(one, times(1.001))})};
+    forged(systems[0]);
+    return statuses(check_baseline(baseline_from_json(R"({"rules": [{"name": "r", )" + rule + "}]}"), systems,
+                                   compare(systems, {})));
+  };
+  for (const std::string& rule : {speed_rule, plain_rule, failure_rule}) EXPECT_EQ(of_baseline(rule), "not checked");
+  EXPECT_EQ(of_baseline(value_rule), "kept");
+}
+
+TEST(Baseline, EveryRunIsLookedAt) {
+  const auto with_run = [](double speed, bool throttled) {
+    return [speed, throttled](SystemInput& s) {
+      Report other = made_report({made_record(one, times(speed)), second(made_record(two, times(1.002)))});
+      other.context.started_at = "2026-03-02T10:00:00Z", other.context.finished_at = "2026-03-02T10:10:00Z";
+      if (throttled) other.records[1].verdict.flags.emplace_back("throttled");
+      s.runs.push_back(other);
+    };
+  };
+  EXPECT_EQ(statuses(check(value_rule, 1, 1, with_run(0.99, false))), "kept, kept");
+  const std::vector<RuleCheck> slow = check(value_rule, 1, 1, with_run(0.5, false));
+  EXPECT_EQ(statuses(slow), "violated, kept");
+  EXPECT_NE(slow[0].text.find("run 2: 50"), std::string::npos) << slow[0].text;
+  EXPECT_EQ(statuses(check(plain_rule, 1, 1, with_run(0.7, false))), "violated, kept") << "of the mean over the runs";
+  EXPECT_EQ(statuses(check(failure_rule, 1, 1, with_run(1.001, true))), "violated");
+  const auto without = [](SystemInput& s) {
+    Report other = made_report({second(made_record(two, times(1.002)))});
+    s.runs.push_back(other);
+  };
+  EXPECT_EQ(statuses(check(value_rule, 1, 1, without)), "not checked, kept");
+  EXPECT_EQ(statuses(check(plain_rule, 1, 1, without)), "not checked, kept");
+  EXPECT_EQ(statuses(check(failure_rule, 1, 1, without)), "violated");
+}
+
+TEST(Baseline, WhatNoDeviceCanDoIsInNoRule) {
+  const Verdict none = {"unsupported", {}, {"no such type"}};
+  const auto of = [&](const std::string& rule, bool in_baseline, bool in_report) {
+    std::vector<SystemInput> systems = {
+        made_system("base", {made_record(one, before), second(made_record(two, before))}),
+        made_system("new", {made_record(one, times(1.001)), second(made_record(two, times(1.001)))})};
+    if (in_baseline) systems[0].runs[0].records[1].verdict = none;
+    if (in_report) systems[1].runs[0].records[1].verdict = none;
+    return statuses(check_baseline(baseline_from_json(R"({"rules": [{"name": "r", )" + rule + "}]}"), systems,
+                                   compare(systems, {})));
+  };
+  EXPECT_EQ(of(speed_rule, true, true), "kept");
+  EXPECT_EQ(of(speed_rule, true, false), "kept");
+  EXPECT_EQ(of(speed_rule, false, true), "kept, not checked") << "what the baseline could, and this cannot";
+  EXPECT_EQ(of(value_rule, true, true), "kept");
+  EXPECT_EQ(of(value_rule, true, false), "kept, kept");
+  EXPECT_EQ(of(value_rule, false, true), "kept, not checked");
 }
 
 TEST(Baseline, MistakesAreNamedWithTheirPlace) {
