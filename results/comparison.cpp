@@ -16,6 +16,7 @@
 #include "results/ratio.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
+#include "results/trials.hpp"
 #include "results/verdict.hpp"
 
 namespace tw {
@@ -48,6 +49,7 @@ class Comparer {
     match();
     check_weights();
     for (std::size_t s = 0; s < in_.size(); ++s) find_report_differences(s);
+    find_copies();
     choose_figures();
     for (const FigureComparison& figure : out_.figures) find_energy_differences(figure.figure, figure.scope);
     if (std::ranges::none_of(out_.figures, [](const FigureComparison& f) { return f.figure.by_scope; }))
@@ -168,9 +170,7 @@ class Comparer {
       }
     }
     if (s == options_.reference) return;
-    const bool has_copies = find_copies(s);
-    for (Difference& difference : report_differences(reference(), system))
-      if (!has_copies || difference.what != own_run) add(s, std::move(difference));
+    for (Difference& difference : report_differences(reference(), system)) add(s, std::move(difference));
     for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
       std::set<std::string> named;
       for (const auto& run : pairs_[s]) {
@@ -182,32 +182,39 @@ class Comparer {
         add(s, std::move(difference), w);
     }
   }
-  /// A measurement is of one system: of the reference, else of the first that has it. Whether there are others.
-  bool find_copies(std::size_t s) {
-    bool any = false;
-    for (std::size_t other = 0; other < in_.size(); ++other) {
-      if (other == s || (other > s && other != options_.reference)) continue;
-      for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
-        const auto is_copy = [&](const auto& mine) {
-          return mine[w].system != nullptr && std::ranges::any_of(pairs_[other], [&](const auto& its) {
-                   return its[w].system != nullptr && same_measurement(*its[w].system, *mine[w].system);
-                 });
-        };
-        if (!std::ranges::any_of(pairs_[s], is_copy)) continue;
-        any = true;
-        add(s,
-            {"measurement of its own",
-             0,
-             "",
-             "no: it is that of " + (other == options_.reference ? "the reference" : printable(in_[other].name)),
-             true,
-             "a measurement held against itself says nothing of two systems",
-             {},
-             {}},
-            w);
-      }
+  /// One measurement under two names, whatever their reports say of when and by whom it was made: it counts once, and
+  /// says nothing of two systems.
+  void find_copies() {
+    struct Place {
+      std::size_t system, run;
+    };
+    for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
+      std::map<std::string, Place> seen;
+      for (std::size_t s = 0; s < in_.size(); ++s)
+        for (std::size_t run = 0; run < pairs_[s].size(); ++run) {
+          const Record* record = pairs_[s][run][w].system;
+          const std::string digest = record == nullptr ? "" : samples_digest(*record);
+          if (digest.empty()) continue;
+          const auto [first, is_new] = seen.try_emplace(digest, Place{s, run});
+          if (!is_new) add_copy(w, first->second.system, first->second.run, s, run);
+        }
     }
-    return any;
+  }
+  void add_copy(std::size_t w, std::size_t a, std::size_t run_a, std::size_t b, std::size_t run_b) {
+    const auto block = [&](std::size_t system, const std::string& what) {
+      add(system,
+          {"samples", 0, "", what, true, "their trials are the same to the last bit: one measurement counts once", {},
+           {}},
+          w);
+    };
+    const auto name = [&](std::size_t system, std::size_t run) {
+      return in_[system].runs.size() > 1 ? fmt::format("run {} of {}", run + 1, out_.systems[system].name)
+                                         : out_.systems[system].name;
+    };
+    if (a == b) return block(a, fmt::format("runs {} and {} are the same", run_a + 1, run_b + 1));
+    const std::string both = fmt::format("{} and {} are the same", name(a, run_a), name(b, run_b));
+    for (const std::size_t system : {a, b})
+      if (system != options_.reference) block(system, both);
   }
   std::vector<JudgedRecord> judged_records(std::size_t s, std::size_t w) const {
     std::vector<JudgedRecord> all;

@@ -21,7 +21,7 @@ Record second(Record record) {
 }
 std::vector<double> times(double factor) {
   std::vector<double> values = before;
-  for (double& v : values) v *= factor;
+  for (double& v : values) v *= factor * (1 + 1e-12);  // never the same measurement
   return values;
 }
 

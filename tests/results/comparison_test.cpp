@@ -75,8 +75,11 @@ TEST(Comparison, NoDifferenceShownSaysWhatWouldHaveBeen) {
   EXPECT_NE(c.answer[0].find("would decide"), std::string::npos);
 }
 
-TEST(Comparison, AReportAgainstItselfShowsNoDifference) {
-  const Comparison c = of(made_record(id, slow, 200), made_record(id, slow, 200));
+TEST(Comparison, TheSameInAnotherOrderShowsNoDifference) {
+  const auto again = [](const std::vector<double>& values) {  // not to the last bit: that would be one measurement
+    return made_record(id, times(values, 1 + 1e-12), 200);
+  };
+  const Comparison c = of(made_record(id, slow, 200), again(slow));
   EXPECT_EQ(ratio(c).verdict, "no difference shown");
   EXPECT_EQ(ratio(c, 1, "samples-per-joule").verdict, "no difference shown");
   EXPECT_EQ(figure(c).ranking[0].rank, 1);
@@ -148,7 +151,12 @@ TEST(Comparison, PairedIntervalsCoverTheTruth) {
 TEST(Comparison, RunsThatDidNotTakeTurnsAreIndependent) {
   std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
                                       made_system("B", {made_record(id, fast)})};
-  for (SystemInput& system : systems) system.runs.assign(5, system.runs[0]);
+  for (SystemInput& system : systems) {
+    system.runs.assign(5, system.runs[0]);
+    double factor = 1;
+    for (Report& run : system.runs)
+      for (Trial& trial : run.records[0].trials) trial.window_s *= factor += 1e-4;
+  }
   Comparison c = compare(systems, {});
   EXPECT_EQ(c.replicates, Replicates::runs);
   EXPECT_EQ(ratio(c).replicates, 5);
@@ -168,6 +176,53 @@ TEST(Comparison, ARunCountsOnce) {
   const Comparison c = compare(systems, {});
   ASSERT_NE(difference(c, "runs"), nullptr);
   EXPECT_EQ(ratio(c).verdict, "not comparable");
+}
+
+/// Whatever their reports say of who measured them: by names, times and order alone nothing becomes a second one.
+TEST(Comparison, AMeasurementCountsOnce) {
+  const auto renamed = [](Report report, int number) {
+    report.context.launch = "launch-" + std::to_string(number);
+    report.context.started_at = "2026-03-0" + std::to_string(number) + "T10:00:00Z";
+    report.context.finished_at = "2026-03-0" + std::to_string(number) + "T10:10:00Z";
+    for (Record& record : report.records) std::ranges::rotate(record.trials, record.trials.begin() + number % 5);
+    return report;
+  };
+  // Five runs out of one.
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) {
+    const Report only = system.runs[0];
+    for (int run = 1; run < 5; ++run) system.runs.push_back(renamed(only, run + 1));
+  }
+  Comparison c = compare(systems, {});
+  const Difference* samples = difference(c, "samples");
+  ASSERT_NE(samples, nullptr);
+  EXPECT_TRUE(samples->blocking);
+  EXPECT_EQ(samples->system_value, "runs 1 and 2 are the same");
+  EXPECT_EQ(ratio(c).verdict, "not comparable");
+  EXPECT_FALSE(c.compared);
+  // One system's run as the other's.
+  SystemInput copy = made_system("B", {});
+  copy.runs = {renamed(systems[0].runs[0], 7)};
+  SystemInput a = made_system("A", {made_record(id, slow)}), third = made_system("C", {made_record(id, fast)});
+  c = compare({a, copy, third}, {});
+  EXPECT_EQ(difference(c, "samples")->system_value, "A and B are the same");
+  EXPECT_EQ(ratio(c, 1).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 2).verdict, "better") << "C is one of its own";
+  // Two that are not the reference: nobody knows whose it is.
+  c = compare({third, a, copy}, {});
+  EXPECT_EQ(ratio(c, 1).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+  // Of one point alone.
+  const auto two = [&](Record first, Record second) {
+    second.id = "two", second.workload.precision = "float32";
+    return std::vector<Record>{std::move(first), std::move(second)};
+  };
+  c = compare({made_system("A", two(made_record(id, slow), made_record(id, slow))),
+               made_system("B", two(made_record(id, fast), made_record(id, slow)))},
+              {});
+  EXPECT_EQ(ratio(c, 1).verdict, "better");
+  EXPECT_EQ(ratio(c, 1, "throughput", 1).verdict, "not comparable");
 }
 
 TEST(Comparison, AMissingFieldBlocksTheFiguresThatNeedIt) {
