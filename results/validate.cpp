@@ -350,6 +350,8 @@ class Invariants {
         broken(place + "/reason", "a counted row with joules has one");
       if (row.energy_j && !row.counted && row.reason.empty())
         broken(place + "/reason", "is empty though its joules are left out");
+      if (row.counted && row.method == "estimate")
+        broken(place + "/counted", "is true of an estimate, which enters no total");
       if (row.energy_j && !(row.window_s.value_or(0) > 0)) broken(place + "/window_s", "is absent beside joules");
       if (row.energy_j && !row.update_period_s) broken(place + "/update_period_s", "is absent beside joules");
       if (row.energy_j && !sensors.insert({row.host, row.domain}).second)

@@ -108,8 +108,9 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope, const std::
   for (const EnergyRow& row : trial.energy) {
     if (row.scope == scope && (row.counted || row.reason == "not_visible")) without.erase(row.host);
     if (row.scope != scope || is_covered_elsewhere(row)) continue;
-    if (!row.energy_j || !is_finite(*row.energy_j) || !row.counted || is_implausible(row)) {
-      const char* fallback = row.energy_j ? "not counted" : "not read";
+    const bool is_estimate = row.counted && row.method == "estimate";  // which enters no total (DESIGN §8.4)
+    if (!row.energy_j || !is_finite(*row.energy_j) || !row.counted || is_implausible(row) || is_estimate) {
+      const char* fallback = is_estimate ? "an estimate" : row.energy_j ? "not counted" : "not read";
       if (readers.size() > 1) total.reason = row.host + ": ";
       total.reason += row.domain + ": " + (row.reason.empty() ? fallback : row.reason);
       return total;

@@ -149,6 +149,16 @@ TEST(Verdict, AnAbsentRowMakesItsScopeAbsent) {
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
 
+TEST(Verdict, AnEstimateEntersNoTotal) {
+  Record r = sample_record_with_energy();
+  r.trials[2].energy[1].method = "estimate";  // and is said to be counted
+  summarise(r);
+  EXPECT_FALSE(r.summary.energy_j.at("package"));
+  EXPECT_FALSE(r.summary.samples_per_j.at("package"));
+  EXPECT_TRUE(r.summary.energy_j.at("dram"));
+  EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-1: an estimate");
+}
+
 TEST(Verdict, AnUncountedRowIsMissedWhateverTheReason) {
   for (const char* reason : {"", "unsupported", "implausible"}) {
     Record r = sample_record_with_energy();
