@@ -74,7 +74,7 @@ struct MissingField {
   std::string pointer, since;        ///< "/records/0/trials/0/clock_skew_s", "1.1"
   std::vector<std::string> figures;  ///< of compared_figures(), that need it
 };
-/// A flag that the samples give and the report leaves out.
+/// A flag that the samples or the plan give and the report leaves out.
 struct LeftOutFlag {
   std::size_t record = 0;
   std::string flag;

@@ -176,7 +176,7 @@ class Invariants {
       if (const auto point = points.find(id); point == points.end())
         broken(at + "/id", "\"" + record.id + "\" is no point of the plan");
       else
-        check_point(record, document_["records"][i], plan, *point->second, at);
+        check_point(i, record, plan, *point->second, at);
     }
     const std::vector<std::string> missing = missing_points(report);
     if (missing.empty()) return;
@@ -191,7 +191,8 @@ class Invariants {
       broken("/records", what + ", though the run finished");
   }
 
-  void check_point(const Record& record, const Json& json, const Json& plan, const Json& point, const std::string& at) {
+  void check_point(std::size_t place, const Record& record, const Json& plan, const Json& point, const std::string& at) {
+    const Json& json = document_["records"][place];
     const Json& workload = json["workload"];
     const auto same = [&](const Json& planned, const char* key) {
       if (planned != workload[key])
@@ -218,6 +219,8 @@ class Invariants {
     const Json window = plan.value("window_s", Json());
     if (trials.is_number_integer() && trials != record.trials.size())
       broken(at + "/trials", "are " + std::to_string(record.trials.size()) + ", the plan has " + trials.dump());
+    if (steps.is_number_integer() && !record.target && std::ranges::count(record.verdict.flags, "steps_given") == 0)
+      add_flag(place, "steps_given", "the plan gives");
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const Trial& trial = record.trials[t];
       const std::string place = at + "/trials/" + std::to_string(t);
@@ -410,9 +413,9 @@ class Invariants {
 
   /// A program that did not know a rule yet has written no falsehood without its flag, and whoever took the flag out
   /// gains nothing: every reader has it back.
-  void add_flag(std::size_t record, const std::string& flag) {
+  void add_flag(std::size_t record, const std::string& flag, const std::string& whence = "the samples give") {
     found_.left_out_flags.push_back({record, flag});
-    found_.warnings.push_back("/records/" + std::to_string(record) + "/verdict/flags: the samples give \"" + flag +
+    found_.warnings.push_back("/records/" + std::to_string(record) + "/verdict/flags: " + whence + " \"" + flag +
                               "\", which the report leaves out: it counts as if it stood there");
   }
 

@@ -7,6 +7,7 @@
 #include "results/convergence.hpp"
 #include "results/later_fields.hpp"
 #include "results/report_io.hpp"
+#include "results/run_rules.hpp"
 #include "results/schema_check.hpp"
 #include "results/verdict.hpp"
 #include "results/version.hpp"
@@ -84,6 +85,25 @@ TEST(Validate, LeftOutFlagsAreNotedAndCount) {
     flags.push_back("busy_host");
     EXPECT_FALSE(validate_report(to_json(report)).violations.empty()) << "the samples do not give it";
   }
+}
+
+/// The plan says that steps were given, whoever takes the flag out.
+TEST(Validate, GivenStepsStayGiven) {
+  Report report = sample_energy_report();
+  std::string& plan = report.plan.canonical_json;
+  for (const auto& [old, now] : {std::pair(R"("steps":null)", R"("steps":40)"), std::pair(R"("window_s":60.0)", R"("window_s":null)")})
+    plan.replace(plan.find(old), std::string_view(old).size(), now);
+  const Validation found = validate_report(to_json(report));
+  ASSERT_EQ(found.left_out_flags.size(), 1u) << all(found);
+  EXPECT_EQ(found.left_out_flags[0].flag, "steps_given");
+  EXPECT_EQ(all(found),
+            "warning: /records/0/verdict/flags: the plan gives \"steps_given\", which the report leaves out: it counts as "
+            "if it stood there\n");
+  add_left_out_flags(report.records, found);
+  const std::vector<RunRuleCheck> rules = check_run_rules(report);
+  const auto window = std::ranges::find(rules, "window", [](const RunRuleCheck& check) { return check.rule->id; });
+  EXPECT_EQ(window->state, RunRuleState::broken);
+  EXPECT_EQ(all(validate_report(to_json(report))), "");
 }
 
 TEST(Validate, AnUnstablePointStaysSo) {
