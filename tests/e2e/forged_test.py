@@ -44,12 +44,13 @@ class Forged(Case):
 
     def setUp(self):
         super().setUp()
-        self.run_folder = self.folder / "run"
-        self.assert_ran(run("--model", "gpt2-tiny", "--seq-len", 16, "--micro-batch", 2, "--steps", 3, "--trials", 5, "--warmup", 1, "--threads", 1,
-                            "--out", self.run_folder))
+        self.run_folder, other = self.folder / "run", self.folder / "other"
+        for out in (self.run_folder, other):
+            self.assert_ran(run("--model", "gpt2-tiny", "--seq-len", 16, "--micro-batch", 2, "--steps", 3, "--trials", 5, "--warmup", 1, "--threads", 1,
+                                "--out", out))
         self.good = self.run_folder / "report.json"
         self.reference = self.folder / "reference.json"
-        report = json.loads(self.good.read_text())
+        report = json.loads((other / "report.json").read_text())
         report["program"]["git_commit"] = "0" * 12
         report["context"]["launch"] = "another"
         for record in report["records"]:
@@ -125,7 +126,6 @@ class Forged(Case):
             report["program"]["git_commit"] = commit or report["program"]["git_commit"]
             for trial in report["records"][0]["trials"]:
                 trial["foreign_share"] = 0.5
-            flags = report["records"][0]["verdict"]["flags"]
             report["records"][0]["verdict"]["flags"] = []
             path = self.folder / "stripped.json"
             path.write_text(json.dumps(report))
@@ -203,8 +203,28 @@ class Forged(Case):
         for other in (self.good, copy):
             process = tool("compare", f"a={self.good}", f"b={other}")
             self.assert_ran(process, NOTHING)
-            self.assertIn("measurement of its own", process.stdout)
+            self.assertIn("are the same", process.stdout)
             self.assertIn("nothing could be compared", process.stderr)
+
+    def test_a_measurement_counts_once(self):
+        """Whatever its report says of who made it: as the other system's, and as five runs of one."""
+        def copy_of(number):
+            report = json.loads(self.good.read_text())
+            report["context"]["launch"] = launch = f"launch{number}" if number else None
+            report["context"]["started_at"], report["context"]["finished_at"] = f"2026-03-0{number + 1}T10:00:00Z", f"2026-03-0{number + 1}T10:10:00Z"
+            for record in report["records"]:
+                record["launch"] = launch
+            path = self.folder / f"copy{number}.json"
+            path.write_text(json.dumps(report))
+            self.assert_ran(tool("validate", path))
+            return str(path)
+        copies = [copy_of(number) for number in range(5)]
+        for systems in ((f"a={self.good}", f"b={copies[1]}"), (f"a={copies[0]}", f"b={self.good}"),
+                        (f"a={self.reference}", f"b={','.join(copies)}"), (f"a={','.join(copies)}", f"b={self.reference}")):
+            process = tool("compare", *systems)
+            self.assert_ran(process, NOTHING)
+            self.assertIn("are the same", process.stdout)
+            self.assertIn("one measurement", " ".join(process.stdout.split()))
 
 
 if __name__ == "__main__":
