@@ -423,10 +423,15 @@ class Comparer {
     for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
       std::vector<Sample> of_row;
       for (std::size_t s = 0; s < count; ++s) of_row.push_back(sample_of(s, w, figure));
+      std::vector<std::size_t> without;
+      for (std::size_t s = 0; s < count; ++s)
+        if (of_row[s].unsupported) without.push_back(s);
+      const bool any_has = std::ranges::any_of(of_row, [](const Sample& one) { return !one.logs.logs.empty(); });
+      if (!without.empty() && any_has) figure.left_out.push_back({w, without});
       if (of_row[reference].logs.logs.empty()) continue;
       ComparedRow& row = figure.rows.emplace_back();
       row.workload = w;
-      row.weight = std::ranges::any_of(of_row, &Sample::unsupported) ? 0 : weight_of(w);
+      row.weight = without.empty() ? weight_of(w) : 0;
       for (std::size_t s = 0; s < count; ++s) {
         ComparedCell& cell = row.systems.emplace_back();
         const Sample& sample = of_row[s];

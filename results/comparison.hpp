@@ -105,6 +105,11 @@ struct RankedSystem {
   bool tied = false;            ///< shares its rank
   std::optional<double> ratio;  ///< overall, to the reference
 };
+/// A workload that a device cannot do: in nobody's overall mean, whoever lacks it.
+struct LeftOutWorkload {
+  std::size_t workload = 0;
+  std::vector<std::size_t> systems;  ///< that call it unsupported
+};
 struct FigureComparison {
   ComparedFigure figure;
   std::string scope;                  ///< of the joules; empty where the figure has none
@@ -112,6 +117,7 @@ struct FigureComparison {
   std::vector<ComparedRow> rows;      ///< one for each workload that the reference has the figure of
   std::vector<Ratio> overall;         ///< weighted geometric mean over rows, as Comparison::systems
   std::string overall_reason;         ///< why there is none for anybody; empty otherwise
+  std::vector<LeftOutWorkload> left_out{};
   std::vector<RankedSystem> ranking;  ///< best first; those without an overall ratio are left out
 };
 struct ComparedWorkload {

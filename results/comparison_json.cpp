@@ -4,6 +4,7 @@
 
 #include "results/baseline.hpp"
 #include "results/comparison.hpp"
+#include "results/comparison_words.hpp"
 #include "results/cost.hpp"
 #include "results/text.hpp"
 
@@ -118,6 +119,12 @@ Json as_json(const FigureComparison& f, const Comparison& c) {
     rows.push_back(
         {{"workload", c.workloads[row.workload].id}, {"weight", number(row.weight)}, {"systems", std::move(systems)}});
   }
+  Json left_out = Json::array();
+  for (const LeftOutWorkload& one : f.left_out) {
+    Json systems = Json::array();
+    for (const std::size_t s : one.systems) systems.push_back(c.systems[s].name);
+    left_out.push_back({{"workload", c.workloads[one.workload].id}, {"unsupported_by", std::move(systems)}});
+  }
   for (std::size_t s = 0; s < f.overall.size(); ++s) {
     Json one = {{"system", c.systems[s].name}};
     one.update(as_json(f.overall[s]));
@@ -134,7 +141,9 @@ Json as_json(const FigureComparison& f, const Comparison& c) {
           {"workloads", std::move(rows)},
           {"overall", std::move(overall)},
           {"overall_reason", words(f.overall_reason)},
-          {"ranking", std::move(ranking)}};
+          {"left_out", std::move(left_out)},
+          {"ranking", std::move(ranking)},
+          {"ranking_note", words(words::ranking_note(f))}};
 }
 
 Json as_json(const Comparison& c) {

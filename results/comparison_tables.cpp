@@ -42,13 +42,16 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
     }
   if (f.rows.size() > 1)
     for (std::size_t s = 0; s < f.overall.size(); ++s) row("**overall** (geometric mean)", "1", s, "", f.overall[s]);
-  if (const std::string note = words::means(f, c); !note.empty()) out += "\n" + cells::markdown(note) + ".\n";
+  for (const std::string& note : {words::means(f, c), words::left_out(f, c)})
+    if (!note.empty()) out += "\n" + cells::markdown(note) + ".\n";
   if (f.ranking.size() > 1) {
     std::vector<std::string> places;
     for (const RankedSystem& one : f.ranking)
       places.push_back(
           fmt::format("{}{} {}", one.rank, one.tied ? " (shared)" : "", cells::markdown(c.systems[one.system].name)));
-    out += fmt::format("\nRanking: {}. Systems that no interval tells apart share a rank.\n", fmt::join(places, ", "));
+    const std::string note = words::ranking_note(f);
+    out += fmt::format("\nRanking: {}. Systems that no interval tells apart share a rank{}.\n", fmt::join(places, ", "),
+                       note.empty() ? "" : "; " + cells::markdown(note));
   }
   return out;
 }

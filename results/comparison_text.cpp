@@ -197,6 +197,7 @@ class Writer {
       if (!f.overall_reason.empty()) item("no overall mean: " + f.overall_reason, 4);
     }
     if (const std::string note = words::means(f, c_); !note.empty()) item(paint_.dim(wrapped(note, 4)), 0);
+    if (const std::string left = words::left_out(f, c_); !left.empty()) item(paint_.yellow(wrapped(left, 4)), 0);
     ranking(f);
   }
 
@@ -216,6 +217,7 @@ class Writer {
     item("ranking: " + fmt::format("{}", fmt::join(places, "; ")) +
              (tied ? "; = shares a rank: no interval tells them apart" : ""),
          11);
+    if (const std::string note = words::ranking_note(f); !note.empty()) item(paint_.dim(wrapped(note, 4)), 0);
   }
 
   void costs() {

@@ -131,6 +131,34 @@ std::string split(const FigureComparison& figure, std::size_t system) {
   return fmt::format("{} of {} workloads", fmt::join(parts, ", "), all);
 }
 
+std::string left_out(const FigureComparison& figure, const Comparison& comparison) {
+  if (figure.left_out.empty()) return {};
+  std::size_t counted = 0, all = 0;
+  for (const ComparedRow& row : figure.rows) ++all, counted += row.weight > 0;
+  std::vector<std::string> parts;
+  for (const LeftOutWorkload& one : figure.left_out) {
+    all += std::ranges::find(figure.rows, one.workload, &ComparedRow::workload) == figure.rows.end();
+    std::vector<std::string> names;
+    for (const std::size_t s : one.systems) names.push_back(comparison.systems[s].name);
+    parts.push_back(fmt::format("{} is left out of all means, since {} call{} it unsupported",
+                                comparison.workloads[one.workload].id, fmt::join(names, " and "),
+                                names.size() == 1 ? "s" : ""));
+  }
+  constexpr std::size_t most_named = 3;
+  const std::size_t more = parts.size() > most_named ? parts.size() - most_named : 0;
+  parts.resize(parts.size() - more);
+  return fmt::format("over {} of {} workloads; {}{}", counted, all, fmt::join(parts, "; "),
+                     more > 0 ? fmt::format("; and {} more", more) : "");
+}
+
+std::string ranking_note(const FigureComparison& figure) {
+  const std::size_t count = figure.ranking.size();
+  if (count < 3) return {};
+  return fmt::format(
+      "each of the {} pairs is told apart at 95 % by itself: among so many one may seem better by chance alone",
+      count * (count - 1) / 2);
+}
+
 std::string means(const FigureComparison& figure, const Comparison& comparison) {
   constexpr double far = 0.01;
   std::vector<std::string> parts;
@@ -182,6 +210,7 @@ std::vector<std::string> answer_of(const Comparison& comparison) {
         line += fmt::format("no difference shown between {} and {}: {} {} ({})", name, reference,
                             words::change(*ratio.value), words::interval(ratio), open);
       if (const std::string split = words::split(figure, s); !split.empty()) line += "; " + split;
+      if (const std::string left = words::left_out(figure, comparison); !left.empty()) line += "; " + left;
       lines.push_back(std::move(line));
     }
   }

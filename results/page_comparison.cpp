@@ -126,6 +126,8 @@ Section ratios(const Comparison& comparison) {
                                 comparison.systems[one.system].name,
                                 {one.ratio ? significant(*one.ratio, 4) : "", "number"}});
       section.blocks.emplace_back(std::move(ranking));
+      if (const std::string note = words::ranking_note(figure); !note.empty())
+        section.blocks.emplace_back(Words(capitalised(note) + ".", "note"));
     }
   }
   if (section.blocks.empty())
@@ -175,6 +177,13 @@ void add_comparison(Page& page, const Comparison& comparison) {
       page.caveats.emplace_back(fmt::format("{}: {} of {}, {} of {}. {}", d.what, d.reference_value, reference,
                                             d.system_value, names[d.system], d.why),
                                 "bad");
+  std::vector<std::string> left_out;  // the same of several figures once
+  for (const FigureComparison& figure : comparison.figures)
+    if (const std::string left = words::left_out(figure, comparison);
+        !left.empty() && std::ranges::find(left_out, left) == left_out.end()) {
+      left_out.push_back(left);
+      page.caveats.emplace_back(fmt::format("Overall ratios are {}.", left), "bad");
+    }
   for (const ComparedSystem& system : comparison.systems)
     page.caveats.emplace_back(words::run_rules(system) + ".", system.broken_rules.empty() ? "good" : "bad");
   if (!comparison.replicates_note.empty())

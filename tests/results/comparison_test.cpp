@@ -9,6 +9,7 @@
 #include <random>
 
 #include "results/baseline.hpp"
+#include "results/html.hpp"
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
 #include "tests/results/made_reports.hpp"
@@ -573,6 +574,36 @@ TEST(Overall, APointThatFailsTakesTheMeanAwayAndOneThatIsUnsupportedDoesNot) {
   EXPECT_EQ(figure(without).rows[1].weight, 0) << "of all systems";
   const Comparison missing = compare({a, made_system("B", {made_record(id, fast)})}, {});
   EXPECT_FALSE(figure(missing).overall[1].value) << "and so for one that was left out";
+}
+
+TEST(Overall, TheAnswerSaysWhatWasLeftOutAndWhoLacksIt) {
+  const auto second = [](Record r) {
+    r.id = "two", r.workload.precision = "float32";
+    return r;
+  };
+  const auto both = [&](const char* name, double factor) {
+    return made_system(name, {made_record(id, times(fast, factor)), second(made_record(id, times(slow, factor)))});
+  };
+  SystemInput c_system = both("C", 0.7);
+  c_system.runs[0].records[1].verdict = {"unsupported", {}, {"float32: none here"}};
+  const Comparison c = compare({both("A", 1), both("B", 1.2), c_system}, {});
+  const std::string words = "over 1 of 2 workloads; two is left out of all means, since C calls it unsupported";
+  for (const std::string& line : c.answer) EXPECT_NE(line.find(words), std::string::npos) << line;
+  ASSERT_EQ(figure(c).left_out.size(), 1u);
+  EXPECT_EQ(figure(c).left_out[0].systems, std::vector<std::size_t>{2});
+  const nlohmann::json json = nlohmann::json::parse(comparison_json(c, {}));
+  EXPECT_EQ(json["figures"][0]["left_out"][0]["unsupported_by"][0], "C");
+  EXPECT_NE(comparison_markdown(c).find("since C calls it unsupported"), std::string::npos);
+  const std::string page = to_html({{"A", made_report({})}, {"B", made_report({})}, {"C", made_report({})}}, &c);
+  EXPECT_NE(page.find("since C calls it unsupported"), std::string::npos);
+  EXPECT_EQ(compare({both("A", 1), both("B", 1.2)}, {}).answer.at(0).find("left out"), std::string::npos);
+  // The reference, too.
+  EXPECT_NE(compare({c_system, both("B", 1.2)}, {}).answer.at(0).find(words), std::string::npos);
+  // Three systems are three pairs.
+  EXPECT_NE(json["figures"][0]["ranking_note"].get<std::string>().find("each of the 3 pairs"), std::string::npos);
+  TableStyle style;
+  style.width = 300;
+  EXPECT_NE(comparison_text(c, {}, style).find("each of the 3 pairs"), std::string::npos);
 }
 
 TEST(Ranking, SystemsThatNoIntervalTellsApartShareARank) {
