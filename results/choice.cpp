@@ -55,11 +55,15 @@ std::string front_text(const Report& report, const TableStyle& style) {
     const std::string axes =
         front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric, first.target->value, front.scope)
                         : fmt::format("speed against {} joules", front.scope);
-    out += fmt::format("  {} in batches of {}: {}, the fastest first{}{}\n", first.workload.model, first.workload.global_batch, axes,
+    out += fmt::format("  {} in batches of {}: {}, the fastest first{}{}{}\n", first.workload.model, first.workload.global_batch, axes,
                        precisions.size() == 1 || front.to_target
                            ? ""
                            : fmt::format("; of {}, which may not train alike", fmt::join(precisions, " and ")),
-                       front.others == 0 ? "" : fmt::format("; {} more points are beaten in both", front.others));
+                       front.others == 0 ? "" : fmt::format("; {} more points are beaten in both", front.others),
+                       front.without == 0 ? ""
+                                          : fmt::format("; {} {} no {} joules and {} left out", front.without,
+                                                        front.without == 1 ? "has" : "have", front.scope,
+                                                        front.without == 1 ? "is" : "are"));
     std::size_t id_width = 0;
     for (const std::size_t i : front.records) id_width = std::max(id_width, columns(report.records[i].id));
     for (std::size_t place = 0; place < front.records.size(); ++place) {

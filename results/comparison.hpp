@@ -117,8 +117,8 @@ struct FigureComparison {
   std::vector<ComparedRow> rows;      ///< one for each workload that the reference has the figure of
   std::vector<Ratio> overall;         ///< weighted geometric mean over rows, as Comparison::systems
   std::string overall_reason;         ///< why there is none for anybody; empty otherwise
-  std::vector<LeftOutWorkload> left_out{};
   std::vector<RankedSystem> ranking;  ///< best first; those without an overall ratio are left out
+  std::vector<LeftOutWorkload> left_out{};
 };
 struct ComparedWorkload {
   std::string id;  ///< of the reference's record

@@ -143,7 +143,10 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, co
   return front_chart(systems, dots, on, front.knee,
                      {fmt::format("{} in batches of {}: {} against {} energy", w.model, w.global_batch,
                                   front.to_target ? "time to the target" : "speed", front.scope),
-                      "", unit, fmt::format("{} ({})", front.to_target ? "J to the target" : "J/sample", front.scope),
+                      front.without == 0 ? ""
+                                         : fmt::format("Without {} joules, and so left out, are {} of its points.",
+                                                       front.scope, front.without),
+                      unit, fmt::format("{} ({})", front.to_target ? "J to the target" : "J/sample", front.scope),
                       front.to_target, false});
 }
 

@@ -31,10 +31,12 @@ std::optional<Candidate> candidate_of(const Report& report, std::size_t place, c
   if (report.records[place].target) {
     if (!s.to_target || !s.to_target->time_s) return std::nullopt;
     const std::optional<double> joules = of_scope(s.to_target->energy_j, scope);
-    return joules ? std::optional(Candidate{place, -s.to_target->time_s->value, -*joules}) : std::nullopt;
+    return joules && *joules > 0 ? std::optional(Candidate{place, -s.to_target->time_s->value, -*joules}) : std::nullopt;
   }
   const std::optional<double> efficiency = of_scope(s.samples_per_j, scope);
-  return efficiency && s.samples_per_s ? std::optional(Candidate{place, s.samples_per_s->value, *efficiency}) : std::nullopt;
+  return efficiency && *efficiency > 0 && s.samples_per_s
+             ? std::optional(Candidate{place, s.samples_per_s->value, *efficiency})
+             : std::nullopt;
 }
 
 /// Of one sample, or to the target.
@@ -102,7 +104,7 @@ std::vector<Front> pareto_fronts(const Report& report) {
       for (const std::size_t i : found.front) best.push_back(all[i]);
       Front& front = fronts.emplace_back();
       front.to_target = std::get<0>(key), front.hash = std::get<1>(key);
-      front.scope = scope, front.others = all.size() - best.size();
+      front.scope = scope, front.others = all.size() - best.size(), front.without = places.size() - all.size();
       for (const Candidate& one : best) front.records.push_back(one.record);
       front.knee = found.knee;
       const std::optional<JobPrices>& prices = report.records[all.front().record].prices;

@@ -20,6 +20,7 @@ struct Front {
   std::string scope;                 ///< of the joules
   std::vector<std::size_t> records;  ///< places in the report, the fastest first
   std::size_t others = 0;            ///< points that were held against them, and lost
+  std::size_t without = 0;           ///< valid points of the workload that have no such joules, and were held against none
   /// The one of `records` that lies farthest from the line between the ends, both axes scaled to their span: where more
   /// speed begins to cost more energy than before, and the reverse. Absent below three points, and where they lie on the
   /// line or outside it.

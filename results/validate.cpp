@@ -191,8 +191,8 @@ class Invariants {
       broken("/records", what + ", though the run finished");
   }
 
-  void check_point(std::size_t place, const Record& record, const Json& plan, const Json& point, const std::string& at) {
-    const Json& json = document_["records"][place];
+  void check_point(std::size_t number, const Record& record, const Json& plan, const Json& point, const std::string& at) {
+    const Json& json = document_["records"][number];
     const Json& workload = json["workload"];
     const auto same = [&](const Json& planned, const char* key) {
       if (planned != workload[key])
@@ -220,7 +220,7 @@ class Invariants {
     if (trials.is_number_integer() && trials != record.trials.size())
       broken(at + "/trials", "are " + std::to_string(record.trials.size()) + ", the plan has " + trials.dump());
     if (steps.is_number_integer() && !record.target && std::ranges::count(record.verdict.flags, "steps_given") == 0)
-      add_flag(place, "steps_given", "the plan gives");
+      add_flag(number, "steps_given", "the plan gives");
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const Trial& trial = record.trials[t];
       const std::string place = at + "/trials/" + std::to_string(t);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "bench/tool/report_file.hpp"
 #include "power/external/series.hpp"
@@ -50,26 +51,25 @@ std::optional<std::pair<double, double>> node_power(const Report& report, double
   return std::pair(joules / seconds, seconds / run_seconds);
 }
 
-/// Of the facility's joules along the run and those of its IT: by a meter of their own, else the report's nodes, whose
-/// trials then have to fill most of the run.
-Measured measured_pue(const Report& report, const std::string& facility, const std::optional<std::string>& it) {
-  const Context& context = report.context;
-  const auto from = external::parse_time(context.started_at), to = external::parse_time(context.finished_at);
-  if (!from || !to || !(*to > *from))
-    throw UsageError(
-        "--facility-csv: the report does not say from when to when it ran, so that no PUE can be had of it");
-  const double seconds = *to - *from;
+/// Of the facility's joules along the runs and those of their IT, each added up: by a meter of their own, else the
+/// reports' nodes, whose trials then have to fill most of each run.
+Measured measured_pue(std::span<const Report> runs, const std::string& facility, const std::optional<std::string>& it) {
+  double seconds = 0, of_facility = 0, of_it = 0, filled = 1;
   try {
-    const double of_facility = joules_of_file(facility, *from, *to);
-    double of_it = 0;
-    std::string source;
-    if (it) {
-      of_it = joules_of_file(*it, *from, *to);
-      source = fmt::format("measured: {:.4g} W of {} over {:.4g} W of {} from {} to {}", of_facility / seconds,
-                           facility, of_it / seconds, *it, context.started_at, context.finished_at);
-    } else {
+    for (const Report& report : runs) {
+      const Context& context = report.context;
+      const auto from = external::parse_time(context.started_at), to = external::parse_time(context.finished_at);
+      if (!from || !to || !(*to > *from))
+        throw UsageError(
+            "--facility-csv: the report does not say from when to when it ran, so that no PUE can be had of it");
+      seconds += *to - *from;
+      of_facility += joules_of_file(facility, *from, *to);
+      if (it) {
+        of_it += joules_of_file(*it, *from, *to);
+        continue;
+      }
       constexpr double most_of_the_run = 0.5;
-      const auto nodes = node_power(report, seconds);
+      const auto nodes = node_power(report, *to - *from);
       if (!nodes)
         throw UsageError("--facility-csv: the report has no joules of its nodes: give the meter of the IT as --it-csv");
       if (nodes->second < most_of_the_run)
@@ -77,11 +77,18 @@ Measured measured_pue(const Report& report, const std::string& facility, const s
             fmt::format("--facility-csv: trials fill only {:.0f} % of the run, and the nodes' joules are known of "
                         "these alone: give the meter of the IT as --it-csv",
                         100 * nodes->second));
-      of_it = nodes->first * seconds;
-      source = fmt::format(
-          "measured: {:.4g} W of {} along the run over {:.4g} W of the nodes in its trials, which fill {:.0f} % of it",
-          of_facility / seconds, facility, nodes->first, 100 * nodes->second);
+      of_it += nodes->first * (*to - *from);
+      filled = std::min(filled, nodes->second);
     }
+    const std::string when = runs.size() > 1 ? fmt::format("along {} runs", runs.size())
+                                             : fmt::format("from {} to {}", runs.front().context.started_at,
+                                                           runs.front().context.finished_at);
+    const std::string source =
+        it ? fmt::format("measured: {:.4g} W of {} over {:.4g} W of {} {}", of_facility / seconds, facility,
+                         of_it / seconds, *it, when)
+           : fmt::format("measured: {:.4g} W of {} {} over {:.4g} W of the nodes in the trials, which fill {:.0f} % of {}",
+                         of_facility / seconds, facility, when, of_it / seconds, 100 * filled,
+                         runs.size() > 1 ? "each at least" : "it");
     const double pue = of_facility / of_it;
     if (!std::isfinite(pue) || pue < 1)
       throw UsageError(
@@ -121,9 +128,10 @@ void check_names(const PriceOptions& options, const std::vector<std::string>& na
                                      value, fmt::join(names, ", ")));
 }
 
-PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name, const Report& report) {
+PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name,
+                  std::span<const Report> runs) {
   std::vector<std::string> hosts, rows;
-  for (const HostInfo& host : report.context.hosts) hosts.push_back(host.name);
+  for (const HostInfo& host : runs.front().context.hosts) hosts.push_back(host.name);
   for (const PriceRow& row : prices.rows) rows.push_back(row.name);
   const auto asked = value_of(options.price_of, name);
   const PriceRow* found = find_price(prices, asked.value_or(name), hosts);
@@ -137,7 +145,7 @@ PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::
         fmt::join(rows, ", ")));
   PriceRow row = *found;
   if (const auto facility = value_of(options.facility_csv, name)) {
-    const Measured measured = measured_pue(report, *facility, value_of(options.it_csv, name));
+    const Measured measured = measured_pue(runs, *facility, value_of(options.it_csv, name));
     row.pue = measured.pue, row.pue_source = measured.source;
     row.for_all.erase("pue"), row.not_given.erase("pue");
   }
@@ -155,7 +163,7 @@ std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::st
   for (const auto* values : {&options.price_of, &options.facility_csv, &options.it_csv})
     for (const std::string& value : *values)
       has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
-  const PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, report);
+  const PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, std::span(&report, 1));
   return with_named_errors(path, [&] {
     return cost_of(report, text::printable(prices->currency), row, options.sensitivity_percent / 100);
   });

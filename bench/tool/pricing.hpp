@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "bench/tool/commands.hpp"
@@ -14,8 +15,10 @@ namespace tw::tool {
 std::optional<Prices> read_prices(const PriceOptions& options);
 
 /// The row of a system: by --price-of, its name, its hosts, or the only one there is; its PUE measured where
-/// --facility-csv says how. `name`: empty where there is but one report, and the options name none. Throws UsageError.
-PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name, const Report& report);
+/// --facility-csv says how, over all of its runs. `name`: empty where there is but one report, and the options name none.
+/// Throws UsageError.
+PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name,
+                  std::span<const Report> runs);
 
 /// The cost of a report that stands alone, whose `name` the options may do without; nullopt without --prices. Throws
 /// UsageError, also for an unfinished run, which names its `path`.

@@ -125,7 +125,7 @@ void add_prices(std::vector<SystemInput>& systems, CompareOptions& options, cons
   std::vector<std::string> names;
   for (const SystemInput& system : systems) names.push_back(system.name);
   check_names(wanted, names);
-  for (SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs[0]);
+  for (SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs);
   options.currency = prices.currency, options.sensitivity_share = wanted.sensitivity_percent / 100;
 }
 

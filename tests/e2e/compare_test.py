@@ -153,6 +153,17 @@ class Compare(Case):
         price = json.loads(process.stdout)["price"]
         self.assertAlmostEqual(price["pue"], 1.3, 9)
         self.assertIn("measured: 1300 W", price["pue_source"])
+        second = json.loads(self.b.read_text())  # of another day, on which the facility drew more
+        second["context"]["started_at"], second["context"]["finished_at"] = "2026-03-02T10:00:00Z", "2026-03-02T10:20:00Z"
+        second = self.write("second.json", second)
+        warmer = self.write("warmer.csv", "time,watts\n2020-01-01T00:00:00Z,1300\n2026-03-01T23:00:00Z,1300\n"
+                            "2026-03-01T23:00:01Z,1600\n2100-01-01T00:00:00Z,1600\n")
+        process = tool("compare", f"x={self.a},{second}", f"y={self.b}", "--prices", prices, "--price-of", "x=one", "--price-of", "y=one",
+                       "--facility-csv", f"x={warmer}", "--it-csv", f"x={it}", "--json")
+        self.assertIn(process.returncode, (0, NOTHING), process.stderr)
+        price = json.loads(process.stdout)["systems"][0]["cost"]["price"]
+        self.assertAlmostEqual(price["pue"], (1300 * 600 + 1600 * 1200) / (1000 * 1800), 9)
+        self.assertIn("along 2 runs", price["pue_source"])
         self.refused(USAGE, ["PUE below 1"], "cost", self.a, "--prices", prices, "--facility-csv", it, "--it-csv", facility)
         self.refused(USAGE, ["--it-csv"], "cost", self.a, "--prices", prices, "--facility-csv", facility)
         short = self.write("short.csv", "time,watts\n2026-03-01T10:05:00Z,1300\n2026-03-01T10:06:00Z,1300\n")

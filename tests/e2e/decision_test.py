@@ -3,13 +3,24 @@ page and in every export."""
 import collections
 import csv
 import json
+import os
+import pathlib
 import re
+import shutil
 import subprocess
+import sys
 import unittest
 import zipfile
 
 from fake_node import FakeNode
 from support import BIN, HANG, Case, FakeGpus, environment, run, tool
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(TESTS / "tool"))
+os.environ.setdefault("TRAINWATT_TOOL", str(BIN / "trainwatt"))
+os.environ.setdefault("TRAINWATT_SCREENSHOTS", str(BIN.parent / "screenshots"))
+import browser  # noqa: E402  what looks at a page, and what it must be like, are those of tests/tool
+import page_test  # noqa: E402
 
 TRIALS = 5
 SUITE = ("--model", "gpt2-tiny,resnet-tiny", "--precision", "float32", "--micro-batch", 2, "--trials", TRIALS, "--window", 0.2)
@@ -52,14 +63,61 @@ class Decision(Case):
         for one in ids:
             self.assertIn(f">{one}<", text)
 
-    def test_from_runs_to_a_decision(self):
+    def pairs(self):
+        """Two real reports, and two made under the fakes."""
         real = []
         for threads in (1, 2):
             out = self.folder / f"threads-{threads}"
             self.assert_ran(run(*SUITE, "--threads", threads, "--out", out))
             real.append(out / "report.json")
-        pairs = {"threads": real, "clocks": [self.at_clock(1305, 120), self.at_clock(990, 90)]}
-        for name, (a, b) in pairs.items():
+        return {"threads": real, "clocks": [self.at_clock(1305, 120), self.at_clock(990, 90)]}
+
+    def test_pages_in_a_browser(self):
+        """Of each report and of each comparison, as wide as a laptop and as a phone."""
+        program = browser.find()
+        if program is None:
+            page_test.skip("no Chromium is installed (chromium)")
+        page_test.PICTURES.mkdir(parents=True, exist_ok=True)
+        prices = self.folder / "prices.json"
+        prices.write_text(json.dumps({"currency": "EUR", "electricity_per_kwh": 0.3, "carbon_g_per_kwh": 400, "systems": {"any": {"rent_per_month": 100}}}))
+        pairs = self.pairs()
+        self.browser = browser.Browser(program)
+        self.addCleanup(self.browser.close)
+        for name, paths in pairs.items():
+            count = [len(json.loads(path.read_text())["records"]) for path in paths]
+            for page_name, reports, records in ((f"{name}-a", paths[:1], count[0]), (f"{name}-b", paths[1:], count[1]), (name, paths, sum(count))):
+                page = self.folder / f"{page_name}.html"
+                self.assert_ran(tool("html", *reports, "-o", page, "--prices", prices))
+                with self.subTest(page=page_name):
+                    page_test.Page.look(self, page, records, picture=f"decision-{page_name}", sizes=((1280, False), (390, False)))
+                    shown = self.browser.evaluate("document.body.innerText")
+                    if reports == paths:
+                        for line in json.loads(tool("compare", *reports, "--prices", prices, "--json").stdout)["answer"]:
+                            self.assertIn(line.split(":")[0], shown)
+
+    def test_metrics_and_schema_by_others(self):
+        """By promtool, and by a second implementation of JSON Schema."""
+        if not shutil.which("promtool"):
+            page_test.skip("promtool is not installed (prometheus)")
+        check = "import json, sys, jsonschema; schema, *files = [json.load(open(name)) for name in sys.argv[1:]]\n" \
+                "for file in files: jsonschema.Draft7Validator(schema).validate(file)"
+        paths = [path for pair in self.pairs().values() for path in pair]
+        for number, path in enumerate(paths):
+            out = self.folder / f"metrics-{number}"
+            self.assert_ran(tool("export", path, "--to", "prometheus", "-o", out))
+            with open(out / EXPORTS["prometheus"]) as file:
+                done = subprocess.run(["promtool", "check", "metrics"], stdin=file, capture_output=True, text=True, timeout=30)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+        script = self.folder / "check.py"
+        script.write_text(check)
+        done = subprocess.run([TESTS / "results" / "schema_python.sh", script, TESTS.parent / "results" / "schema" / "report.schema.json", *paths],
+                              capture_output=True, text=True, timeout=50)
+        if done.returncode == 77:
+            page_test.skip("jsonschema is not installed (python3-jsonschema)")
+        self.assert_ran(done)
+
+    def test_from_runs_to_a_decision(self):
+        for name, (a, b) in self.pairs().items():
             for path in (a, b):
                 self.assert_ran(tool("validate", path))
                 self.assert_exported(path)

@@ -207,6 +207,21 @@ TEST(ParetoFront, HoldsWhatNothingBeatsInBoth) {
   EXPECT_EQ(text.find("worse"), std::string::npos) << text;
 }
 
+TEST(ParetoFront, PointsWithoutItsJoulesAreCounted) {
+  Report report;
+  report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("dark", 300, 3), record("zero", 300, 3)};
+  EXPECT_EQ(pareto_fronts(report).at(0).without, 0u);
+  report.records[2].summary.samples_per_j.clear();
+  for (auto& [scope, figure] : report.records[3].summary.samples_per_j) figure->value = 0;
+  const std::vector<Front> fronts = pareto_fronts(report);
+  ASSERT_EQ(fronts.size(), 1u);
+  EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(fronts[0].without, 2u);
+  EXPECT_NE(front_text(report, {false, 200}).find("2 have no " + fronts[0].scope + " joules and are left out"),
+            std::string::npos)
+      << front_text(report, {false, 200});
+}
+
 TEST(ParetoFront, WorkloadsAndScopesAreApart) {
   Report report;
   report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("c", 60, 1.8), record("d", 50, 2)};
