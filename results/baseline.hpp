@@ -14,7 +14,8 @@ namespace tw {
 extern const char* const baseline_schema_json;
 
 enum class RuleKind {
-  variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above; of several runs their means
+  variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above; of several runs their
+             ///< means
   value,     ///< a figure lies between at_least and at_most in each run, whatever the baseline has
   failure,   ///< no more than at_most points are missing, failed, invalid, or carry one of the flags, in any run
 };
@@ -41,8 +42,8 @@ std::vector<std::string> rule_figures();
 /// place.
 BaselineRules baseline_from_json(const std::string& text);
 /// Each rule on each system but the reference, which is the baseline. `comparison` is of these systems and has the
-/// figures of the variance rules. "not checked" is every rule on a system with faults, and each point of a rule that has
-/// not what it takes; not so points that the baseline's device cannot do, which a rule is not about.
+/// figures of the variance rules. "not checked" is every rule on a system with faults, and each point of a rule that
+/// has not what it takes; not so points that the baseline's device cannot do, which a rule is not about.
 std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,
                                       const Comparison& comparison);
 

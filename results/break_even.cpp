@@ -60,10 +60,9 @@ LogSample sample_of(const Side& side, const PriceRow& price, Replicates replicat
     }
     if (replicates != Replicates::trials) sample.logs.push_back(sum / static_cast<double>(run.uses.size()));
     const double total = cost(run.mean, price, run.nodes);
-    const double joules = electricity_cost(run.mean, price, run.nodes) -
-                          electricity_cost({run.mean.seconds, 0.0, 0}, price, run.nodes);
-    sample.common =
-        std::max(sample.common, std::hypot(total > 0 ? joules / total * run.mean.sensor : 0, run.passage));
+    const double joules =
+        electricity_cost(run.mean, price, run.nodes) - electricity_cost({run.mean.seconds, 0.0, 0}, price, run.nodes);
+    sample.common = std::max(sample.common, std::hypot(total > 0 ? joules / total * run.mean.sensor : 0, run.passage));
   }
   return sample;
 }
@@ -188,8 +187,10 @@ class Pair {
       return one.below.empty() ? fmt::format("no difference is shown at any {}{}", what, of)
                                : fmt::format("{} is cheaper at any {}{}", one.below, what, of);
     const auto number = [](const std::optional<double>& value) { return text::significant(*value); };
-    const std::string under = one.whose.empty() ? "is cheaper below" : "is cheaper where " + one.whose + " costs less than",
-                      over = one.whose.empty() ? "is cheaper above" : "is cheaper where " + one.whose + " costs more than";
+    const std::string under =
+                          one.whose.empty() ? "is cheaper below" : "is cheaper where " + one.whose + " costs less than",
+                      over =
+                          one.whose.empty() ? "is cheaper above" : "is cheaper where " + one.whose + " costs more than";
     if (one.above.empty())
       return fmt::format("{} {} {} {}; above no difference is shown", one.below, under, number(one.low), unit);
     if (one.below.empty())
@@ -223,15 +224,15 @@ BreakEvens break_evens(const CostSubject& a, const CostSubject& b, Replicates re
   BreakEvens found;
   const Set electricity = [](PriceRow& p, double v) { p.electricity_per_kwh = v; };
   if (pair.has_joules() && !(a.price->electricity_included && b.price->electricity_included))
-    found.inputs.push_back(pair.along("electricity_per_kwh", "", currency + "/kWh", "price of electricity",
-                                      electricity, electricity));
+    found.inputs.push_back(
+        pair.along("electricity_per_kwh", "", currency + "/kWh", "price of electricity", electricity, electricity));
   if (auto utilisation = pair.along_utilisation()) found.inputs.push_back(std::move(*utilisation));
   const auto own_price = [&](const CostSubject& subject, bool is_a) {
     const bool rented = subject.price->rent_per_month.has_value();
     const Set set = [rented](PriceRow& p, double v) { (rented ? p.rent_per_month : p.capex) = v; };
     found.inputs.push_back(pair.along(rented ? "rent_per_month" : "capex", subject.name,
-                                      currency + (rented ? " a node and month" : " a node"),
-                                      rented ? "rent" : "price", is_a ? set : Set(), is_a ? Set() : set));
+                                      currency + (rented ? " a node and month" : " a node"), rented ? "rent" : "price",
+                                      is_a ? set : Set(), is_a ? Set() : set));
   };
   own_price(b, false);
   own_price(a, true);

@@ -11,13 +11,14 @@
 
 #include "results/break_even.hpp"
 #include "results/comparison_words.hpp"
+#include "results/copies.hpp"
 #include "results/differences.hpp"
 #include "results/figures.hpp"
 #include "results/ratio.hpp"
 #include "results/report_io.hpp"
 #include "results/text.hpp"
-#include "results/trials.hpp"
 #include "results/verdict.hpp"
+#include "results/weights.hpp"
 
 namespace tw {
 namespace {
@@ -47,7 +48,7 @@ class Comparer {
     for (const SystemInput& system : in_) describe(system);
     out_.replicates = replicates_of(in_, out_.replicates_note);
     match();
-    check_weights();
+    check_weights(options_.weights, out_.workloads);
     for (std::size_t s = 0; s < in_.size(); ++s) find_report_differences(s);
     find_copies();
     choose_figures();
@@ -119,8 +120,7 @@ class Comparer {
     for (std::size_t s = 0; s < in_.size(); ++s) {
       for (std::size_t w = 0; w < wanted.size(); ++w) {
         std::vector<std::string>& ids = out_.workloads[w].run_records.emplace_back();
-        for (const auto& run : pairs_[s])
-          ids.push_back(run[w].system == nullptr ? "" : printable(run[w].system->id));
+        for (const auto& run : pairs_[s]) ids.push_back(run[w].system == nullptr ? "" : printable(run[w].system->id));
         out_.workloads[w].records.push_back(ids[0]);
       }
       std::set<const Record*> taken;
@@ -182,39 +182,18 @@ class Comparer {
         add(s, std::move(difference), w);
     }
   }
-  /// One measurement under two names, whatever their reports say of when and by whom it was made: it counts once, and
-  /// says nothing of two systems.
   void find_copies() {
-    struct Place {
-      std::size_t system, run;
-    };
     for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
-      std::map<std::string, Place> seen;
-      for (std::size_t s = 0; s < in_.size(); ++s)
-        for (std::size_t run = 0; run < pairs_[s].size(); ++run) {
-          const Record* record = pairs_[s][run][w].system;
-          const std::string digest = record == nullptr ? "" : samples_digest(*record);
-          if (digest.empty()) continue;
-          const auto [first, is_new] = seen.try_emplace(digest, Place{s, run});
-          if (!is_new) add_copy(w, first->second.system, first->second.run, s, run);
-        }
+      MeasuredSystems measured;
+      for (std::size_t s = 0; s < in_.size(); ++s) {
+        measured.push_back({out_.systems[s].name, {}});
+        for (const auto& run : pairs_[s]) measured.back().runs.push_back(run[w].system);
+      }
+      for (Difference& difference : copies(measured, options_.reference)) {
+        const std::size_t system = difference.system;
+        add(system, std::move(difference), w);
+      }
     }
-  }
-  void add_copy(std::size_t w, std::size_t a, std::size_t run_a, std::size_t b, std::size_t run_b) {
-    const auto block = [&](std::size_t system, const std::string& what) {
-      add(system,
-          {"samples", 0, "", what, true, "their trials are the same to the last bit: one measurement counts once", {},
-           {}},
-          w);
-    };
-    const auto name = [&](std::size_t system, std::size_t run) {
-      return in_[system].runs.size() > 1 ? fmt::format("run {} of {}", run + 1, out_.systems[system].name)
-                                         : out_.systems[system].name;
-    };
-    if (a == b) return block(a, fmt::format("runs {} and {} are the same", run_a + 1, run_b + 1));
-    const std::string both = fmt::format("{} and {} are the same", name(a, run_a), name(b, run_b));
-    for (const std::size_t system : {a, b})
-      if (system != options_.reference) block(system, both);
   }
   std::vector<JudgedRecord> judged_records(std::size_t s, std::size_t w) const {
     std::vector<JudgedRecord> all;
@@ -396,26 +375,6 @@ class Comparer {
                   figure.figure.more_is_better, out_.replicates);
   }
 
-  double weight_of(std::size_t workload) const {
-    if (options_.weights.empty()) return 1;
-    const std::string* best = nullptr;
-    for (const auto& [text, weight] : options_.weights)
-      if (out_.workloads[workload].id.find(text) != std::string::npos &&
-          (best == nullptr || text.size() > best->size()))
-        best = &text;
-    return best == nullptr ? 0 : options_.weights.at(*best);
-  }
-
-  void check_weights() const {
-    for (const auto& [text, weight] : options_.weights) {
-      if (!(weight >= 0) || !std::isfinite(weight))
-        throw std::invalid_argument("the weight of " + text + " is no number from 0 on");
-      if (std::ranges::none_of(out_.workloads,
-                               [&](const ComparedWorkload& w) { return w.id.find(text) != std::string::npos; }))
-        throw std::invalid_argument("no workload's id has \"" + text + "\", which has a weight");
-    }
-  }
-
   void fill(FigureComparison& figure) {
     const std::size_t reference = options_.reference, count = in_.size();
     std::vector<std::vector<Sample>> samples;
@@ -431,7 +390,7 @@ class Comparer {
       if (of_row[reference].logs.logs.empty()) continue;
       ComparedRow& row = figure.rows.emplace_back();
       row.workload = w;
-      row.weight = without.empty() ? weight_of(w) : 0;
+      row.weight = without.empty() ? weight_of(out_.workloads[w].id, options_.weights) : 0;
       for (std::size_t s = 0; s < count; ++s) {
         ComparedCell& cell = row.systems.emplace_back();
         const Sample& sample = of_row[s];

@@ -35,7 +35,8 @@ std::string broken_rules(const std::vector<std::string>& broken);
 std::string run_rules(const ComparedSystem& system);
 /// In how many workloads a system has which verdict: "better in 1, worse in 1 of 2 workloads"; empty of one workload.
 std::string split(const FigureComparison& figure, std::size_t system);
-/// "over 1 of 2 workloads; gpt2-tiny/float32 is left out of all means, since C calls it unsupported"; empty where none is.
+/// "over 1 of 2 workloads; gpt2-tiny/float32 is left out of all means, since C calls it unsupported"; empty where none
+/// is.
 std::string left_out(const FigureComparison& figure, const Comparison& comparison);
 /// What a ranking of so many systems does not correct for; empty of two.
 std::string ranking_note(const FigureComparison& figure);

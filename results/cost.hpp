@@ -22,12 +22,12 @@ struct PriceRow {
   std::optional<double> rent_per_month;  ///< this, or capex and life_years
   std::optional<double> capex, life_years;
   double maintenance_per_year = 0, fixed_opex_per_year = 0;
-  double network_storage_capex = 0;    ///< the node's share of switches and storage; over the same life, or 5 years
+  double network_storage_capex = 0;  ///< the node's share of switches and storage; over the same life, or 5 years
   /// What that share draws. Its joules are those of the time that is worked, as the node's are: of hours that are paid
   /// for and not used no electricity is counted.
   double network_storage_power_w = 0;
-  double utilisation = 1;              ///< share of the hours paid for that do such work, in (0, 1]
-  bool electricity_included = false;   ///< in the rent: joules cost nothing more
+  double utilisation = 1;             ///< share of the hours paid for that do such work, in (0, 1]
+  bool electricity_included = false;  ///< in the rent: joules cost nothing more
   double electricity_per_kwh = 0;
   double pue = 1;
   std::optional<double> carbon_g_per_kwh;

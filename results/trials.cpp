@@ -6,8 +6,6 @@
 #include <limits>
 #include <string_view>
 
-#include "results/report_io.hpp"
-
 namespace tw {
 namespace {
 
@@ -43,24 +41,6 @@ std::vector<const Trial*> valid_trials(const Record& record) {
   for (const Trial& trial : record.trials)
     if (is_valid(trial)) trials.push_back(&trial);
   return trials;
-}
-
-std::string samples_digest(const Record& record) {
-  std::vector<std::string> trials;
-  for (const Trial& trial : record.trials) {
-    std::string bytes;
-    const auto add = [&](double seconds) {
-      bytes.append(reinterpret_cast<const char*>(&seconds), sizeof seconds);
-    };
-    add(trial.window_s);
-    std::ranges::for_each(trial.step_time_s, add);
-    trials.push_back(sha256_hex(bytes));
-  }
-  if (trials.empty()) return {};
-  std::ranges::sort(trials);
-  std::string all;
-  for (const std::string& one : trials) all += one;
-  return sha256_hex(all);
 }
 
 double samples_of(const Record& record, const Trial& trial) {

@@ -23,10 +23,6 @@ bool is_valid(const Trial& trial);
 /// Those of the record, in order; none where the point is unsupported or failed. They live as long as the record.
 std::vector<const Trial*> valid_trials(const Record& record);
 
-/// Names the trials by how long each of them and of its steps took, in whatever order they stand, to the last bit: two
-/// measurements never take the same. Empty where nothing ran.
-std::string samples_digest(const Record& record);
-
 /// What the trial has trained; not a number where a command did not say.
 double samples_of(const Record& record, const Trial& trial);
 /// Those ÷ the seconds in which it trained: of a command those that it names, of a run to a target the window less its

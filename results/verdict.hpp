@@ -29,8 +29,9 @@ namespace tw {
 ///   above_ceiling    faster than its own products alone: the ceiling is not one
 /// and those of results/conditions.hpp, results/stability.hpp and results/to_target.hpp.
 ///
-/// A scope has no joules where an estimate is among those that are counted. It has them only where every host that reads a machine's meters counts one of that scope in it, or has GPUs
-/// there that are not the job's: the samples are those of all hosts. The reason names the hosts without.
+/// A scope has no joules where an estimate is among those that are counted. It has them only where every host that
+/// reads a machine's meters counts one of that scope in it, or has GPUs there that are not the job's: the samples are
+/// those of all hosts. The reason names the hosts without.
 void summarise(Record& record);
 /// All records, and what follows from several together (flag_unstable). Whoever reads a report that somebody else may
 /// have written takes nothing that it states of its samples for granted.

@@ -269,7 +269,7 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                 whole(record.nodes),
                 figure(record.it_power_w ? std::optional(record.it_power_w->value) : std::nullopt, no_joules),
                 words(record.scope), figure(record.facility_power_w, "takes joules of the node"),
-                words(!has_parts                   ? "absent: " + one.reason
+                words(!has_parts                  ? "absent: " + one.reason
                       : record.basis_note.empty() ? record.energy_note
                                                   : record.basis_note)});
     }

@@ -83,10 +83,10 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
   for (const Record& record : report.records)
     if (record.verdict.status == "unsupported") unsupported.push_back(record.id);
   if (!unsupported.empty())
-    found.warnings.push_back(
-        fmt::format("/records: {} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of "
-                    "every system",
-                    unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : ""));
+    found.warnings.push_back(fmt::format(
+        "/records: {} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of "
+        "every system",
+        unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : ""));
   // The hash alone could stand above any points.
   try {
     const auto plan = nlohmann::json::parse(report.plan.canonical_json);

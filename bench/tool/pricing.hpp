@@ -15,8 +15,8 @@ namespace tw::tool {
 std::optional<Prices> read_prices(const PriceOptions& options);
 
 /// The row of a system: by --price-of, its name, its hosts, or the only one there is; its PUE measured where
-/// --facility-csv says how, over all of its runs. `name`: empty where there is but one report, and the options name none.
-/// Throws UsageError.
+/// --facility-csv says how, over all of its runs. `name`: empty where there is but one report, and the options name
+/// none. Throws UsageError.
 PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name,
                   std::span<const Report> runs);
 

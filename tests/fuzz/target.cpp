@@ -95,7 +95,8 @@ void use(const Report& report) {
   style.width = 100;
   Report summarised = report;  // as `trainwatt` takes one in which something is wrong
   summarise(summarised);
-  for (const Report* one : {&report, static_cast<const Report*>(&summarised)}) compare_all(*one, style), price_all(*one, style);
+  for (const Report* one : {&report, static_cast<const Report*>(&summarised)})
+    compare_all(*one, style), price_all(*one, style);
   require_printable(show_report(report, style));
   require_printable(summary_table(report, style));
   for (const ExportFormat& format : export_formats()) {

@@ -286,8 +286,9 @@ TEST(BreakEven, ClaimsNoMoreThanTheRatio) {
   EXPECT_TRUE(nowhere.below.empty() && nowhere.above.empty());
   EXPECT_EQ(nowhere.text, "no difference is shown at any price of electricity");
   // Fewer hours for the more joules: below some price nothing is shown, or above.
-  const BreakEven one_side = *find(evens(a, rented(1, 0.1), made_record(id, {98, 101, 100, 99, 102}, 2000),
-                                         rented(1, 0.1)).inputs, "electricity_per_kwh");
+  const BreakEven one_side =
+      *find(evens(a, rented(1, 0.1), made_record(id, {98, 101, 100, 99, 102}, 2000), rented(1, 0.1)).inputs,
+            "electricity_per_kwh");
   EXPECT_EQ(one_side.below, "");
   EXPECT_EQ(one_side.above, "A");
   EXPECT_NE(one_side.text.find("below no difference is shown"), std::string::npos) << one_side.text;

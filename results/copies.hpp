@@ -1,0 +1,23 @@
+// One measurement under several names. Internal to the comparison.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "results/comparison.hpp"
+
+namespace tw {
+
+/// What each system has measured of one workload, by run; null: nothing.
+struct MeasuredSystem {
+  std::string name;
+  std::vector<const Record*> runs;
+};
+using MeasuredSystems = std::vector<MeasuredSystem>;
+
+/// Whatever their reports say of when and by whom they were made: trials that took the same to the last bit are one
+/// measurement. It counts once, and says nothing of two systems. `workloads` is filled in by the caller.
+std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference);
+
+}  // namespace tw

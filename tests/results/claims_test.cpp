@@ -1,0 +1,152 @@
+// What a comparison does not claim, whatever its reports state.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "results/comparison.hpp"
+#include "results/html.hpp"
+#include "tests/results/made_reports.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+
+const std::vector<double> slow = {100, 101, 99, 100.5, 99.5}, fast = {110, 111, 109, 110.5, 109.5};
+constexpr const char* id = "gpt2-tiny/bf16/acc4/np2";
+
+std::vector<double> times(std::vector<double> values, double factor) {
+  for (double& v : values) v *= factor;
+  return values;
+}
+const FigureComparison& figure(const Comparison& c, const std::string& name = "throughput") {
+  const auto found = std::ranges::find(c.figures, name, [](const FigureComparison& f) { return f.figure.name; });
+  if (found == c.figures.end()) throw std::runtime_error("no figure " + name);
+  return *found;
+}
+const Ratio& ratio(const Comparison& c, std::size_t system = 1, const std::string& name = "throughput",
+                   std::size_t row = 0) {
+  return figure(c, name).rows.at(row).systems.at(system).ratio;
+}
+const Difference* difference(const Comparison& c, const std::string& what) {
+  const auto found = std::ranges::find(c.differences, what, &Difference::what);
+  return found == c.differences.end() ? nullptr : &*found;
+}
+
+TEST(Claims, ARunCountsOnce) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) {
+    system.runs[0].context.launch = system.name;
+    system.runs.assign(5, system.runs[0]);
+  }
+  const Comparison c = compare(systems, {});
+  ASSERT_NE(difference(c, "runs"), nullptr);
+  EXPECT_EQ(ratio(c).verdict, "not comparable");
+}
+
+/// Whatever their reports say of who measured them: by names, times and order alone nothing becomes a second one.
+TEST(Claims, AMeasurementCountsOnce) {
+  const auto renamed = [](Report report, int number) {
+    report.context.launch = "launch-" + std::to_string(number);
+    report.context.started_at = "2026-03-0" + std::to_string(number) + "T10:00:00Z";
+    report.context.finished_at = "2026-03-0" + std::to_string(number) + "T10:10:00Z";
+    for (Record& record : report.records) std::ranges::rotate(record.trials, record.trials.begin() + number % 5);
+    return report;
+  };
+  // Five runs out of one.
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) {
+    const Report only = system.runs[0];
+    for (int run = 1; run < 5; ++run) system.runs.push_back(renamed(only, run + 1));
+  }
+  Comparison c = compare(systems, {});
+  const Difference* samples = difference(c, "samples");
+  ASSERT_NE(samples, nullptr);
+  EXPECT_TRUE(samples->blocking);
+  EXPECT_EQ(samples->system_value, "runs 1 and 2 are the same");
+  EXPECT_EQ(ratio(c).verdict, "not comparable");
+  EXPECT_FALSE(c.compared);
+  // One system's run as the other's.
+  SystemInput copy = made_system("B", {});
+  copy.runs = {renamed(systems[0].runs[0], 7)};
+  SystemInput a = made_system("A", {made_record(id, slow)}), third = made_system("C", {made_record(id, fast)});
+  c = compare({a, copy, third}, {});
+  EXPECT_EQ(difference(c, "samples")->system_value, "A and B are the same");
+  EXPECT_EQ(ratio(c, 1).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 2).verdict, "better") << "C is one of its own";
+  // Two that are not the reference: nobody knows whose it is.
+  c = compare({third, a, copy}, {});
+  EXPECT_EQ(ratio(c, 1).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+  // Of one point alone.
+  const auto two = [&](Record first, Record second) {
+    second.id = "two", second.workload.precision = "float32";
+    return std::vector<Record>{std::move(first), std::move(second)};
+  };
+  c = compare({made_system("A", two(made_record(id, slow), made_record(id, slow))),
+               made_system("B", two(made_record(id, fast), made_record(id, slow)))},
+              {});
+  EXPECT_EQ(ratio(c, 1).verdict, "better");
+  EXPECT_EQ(ratio(c, 1, "throughput", 1).verdict, "not comparable");
+}
+
+TEST(Claims, AStatedSummaryIsBelievedInNothing) {
+  const std::vector<double> seconds = {100, 101, 102, 99, 98};
+  const Record good = made_target_record(id, seconds, 200);
+  const auto of_changed = [&](void (*change)(Record&)) {
+    Record forged = good;  // its summary says that the target was reached
+    change(forged);
+    SystemInput b = made_system("B", {forged});
+    b.price = PriceRow{};
+    b.price->rent_per_month = 730, b.price->electricity_per_kwh = 0.3;
+    EXPECT_NO_THROW(cost_of(b.runs[0], "EUR", *b.price));
+    SystemInput a = made_system("A", {made_target_record(id, times(seconds, 2), 200)});
+    a.price = b.price;
+    const Comparison c = compare({a, b}, {});
+    for (const FigureComparison& f : c.figures) {
+      if (f.figure.name == "throughput") continue;  // which has no target in it
+      for (const ComparedRow& row : f.rows) EXPECT_FALSE(row.systems[1].ratio.value) << f.figure.name;
+    }
+  };
+  of_changed([](Record& r) { r.target->value /= 1000; });
+  of_changed([](Record& r) { r.target->floor = 0; });
+  of_changed([](Record& r) { r.target.reset(); });
+  of_changed([](Record& r) { r.trials[0].target_run.reset(); });
+  of_changed([](Record& r) { r.trials.clear(); });
+}
+
+TEST(Claims, TheAnswerSaysWhatWasLeftOutAndWhoLacksIt) {
+  const auto second = [](Record r) {
+    r.id = "two", r.workload.precision = "float32";
+    return r;
+  };
+  const auto both = [&](const char* name, double factor) {
+    return made_system(name, {made_record(id, times(fast, factor)), second(made_record(id, times(slow, factor)))});
+  };
+  SystemInput c_system = both("C", 0.7);
+  c_system.runs[0].records[1].verdict = {"unsupported", {}, {"float32: none here"}};
+  const Comparison c = compare({both("A", 1), both("B", 1.2), c_system}, {});
+  const std::string words = "over 1 of 2 workloads; two is left out of all means, since C calls it unsupported";
+  for (const std::string& line : c.answer) EXPECT_NE(line.find(words), std::string::npos) << line;
+  ASSERT_EQ(figure(c).left_out.size(), 1u);
+  EXPECT_EQ(figure(c).left_out[0].systems, std::vector<std::size_t>{2});
+  const nlohmann::json json = nlohmann::json::parse(comparison_json(c, {}));
+  EXPECT_EQ(json["figures"][0]["left_out"][0]["unsupported_by"][0], "C");
+  EXPECT_NE(comparison_markdown(c).find("since C calls it unsupported"), std::string::npos);
+  const std::string page = to_html({{"A", made_report({})}, {"B", made_report({})}, {"C", made_report({})}}, &c);
+  EXPECT_NE(page.find("since C calls it unsupported"), std::string::npos);
+  EXPECT_EQ(compare({both("A", 1), both("B", 1.2)}, {}).answer.at(0).find("left out"), std::string::npos);
+  // The reference, too.
+  EXPECT_NE(compare({c_system, both("B", 1.2)}, {}).answer.at(0).find(words), std::string::npos);
+  // Three systems are three pairs.
+  EXPECT_NE(json["figures"][0]["ranking_note"].get<std::string>().find("each of the 3 pairs"), std::string::npos);
+  TableStyle style;
+  style.width = 300;
+  EXPECT_NE(comparison_text(c, {}, style).find("each of the 3 pairs"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tw
