@@ -189,10 +189,7 @@ class Comparer {
         measured.push_back({out_.systems[s].name, {}});
         for (const auto& run : pairs_[s]) measured.back().runs.push_back(run[w].system);
       }
-      for (Difference& difference : copies(measured, options_.reference)) {
-        const std::size_t system = difference.system;
-        add(system, std::move(difference), w);
-      }
+      for (const Difference& one : copies(measured, options_.reference)) add(one.system, one, w);
     }
   }
   std::vector<JudgedRecord> judged_records(std::size_t s, std::size_t w) const {
