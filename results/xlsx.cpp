@@ -231,7 +231,7 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                       {"Of it electricity", currency, 14, true},
                       {"Energy", "kWh", 14, true},
                       {"CO2e", "kg", 14, true},
-                      {"Cost holds", "", 14},
+                      {"Holds", "", 14},
                       {"Energy and CO2e hold", "", 20},
                       {"Nodes", "", 8},
                       {"Mean power of the IT", "W"},
