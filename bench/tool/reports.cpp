@@ -79,7 +79,7 @@ int show(const ShowOptions& options) {
                records.size() == 1 ? "" : "s", loaded.is_torn ? ", and a last line that was cut off" : "",
                show_records(records, style));
   else
-    fmt::print("{}", show_report(loaded.report, style));
+    fmt::print("{}", with_named_errors(options.path, [&] { return show_report(loaded.report, style); }));
   return 0;
 }
 
