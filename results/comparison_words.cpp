@@ -41,6 +41,49 @@ const char* noun(Replicates replicates) {
   return replicates == Replicates::trials ? "trials" : replicates == Replicates::runs ? "runs" : "blocks";
 }
 
+void Trials::add(const Record& record) {
+  if (record.workload.device == "command")
+    commands = true;
+  else if (record.target)
+    seeds = true;
+  else
+    windows = true;
+}
+
+namespace {
+/// "3 trials: range only; for a claim run each with --trials 5"
+std::string few(int count, Replicates replicates, const Trials& trials, const char* range_only) {
+  const bool of_runs = replicates != Replicates::trials;
+  const std::string unit = of_runs ? noun(replicates) : trials.seeds && !trials.windows ? "seeds" : "trials";
+  const std::string found =
+      fmt::format("{} {}: {}; ", count, count == 1 ? unit.substr(0, unit.size() - 1) : unit, range_only);
+  if (of_runs) return found + fmt::format("for a claim give {} runs of each system", least_replicates);
+  if (trials.commands)
+    return found +
+           fmt::format("for a claim run each {} times and give all its reports: NAME=FILE,FILE,...", least_replicates);
+  return found + fmt::format("for a claim run each with {}{}{}",
+                             trials.windows ? fmt::format("--trials {}", least_replicates) : "",
+                             trials.windows && trials.seeds ? ", to a target " : "",
+                             trials.seeds ? fmt::format("--seeds {}", least_replicates) : "");
+}
+}  // namespace
+
+std::string range_only(int count, Replicates replicates, const Trials& trials) {
+  return few(count, replicates, trials, "range only");
+}
+
+std::string range_only(std::span<const Record> records) {
+  Trials trials;
+  int least = least_replicates;
+  for (const Record& record : records) {
+    if (record.verdict.status != "valid") continue;
+    trials.add(record);
+    least = std::min(least, static_cast<int>(record.trials.size()));
+  }
+  if (least >= least_replicates || least < least_trials) return {};  // fewer have a flag that says so
+  return few(least, Replicates::trials, trials, "trainwatt compare gives a range only");
+}
+
 std::string open_points(const Ratio& ratio, Replicates replicates) {
   const auto count = [&](int needed) {
     return fmt::format("{}{} {} each", needed >= most_replicates ? "over " : "", needed, noun(replicates));

@@ -19,6 +19,17 @@ std::string unit(const FigureComparison& figure);
 std::string open_points(const Ratio& ratio, Replicates replicates);
 /// "trials", "runs"
 const char* noun(Replicates replicates);
+/// What one replicate is, which says how more of them are had.
+struct Trials {
+  bool windows = false, seeds = false, commands = false;
+  void add(const Record& record);
+};
+/// Of so few replicates: "3 trials: range only; for a claim run each with --trials 5". Of several runs, and of
+/// commands, which are one trial a run, more runs are what it takes.
+std::string range_only(int count, Replicates replicates, const Trials& trials);
+/// What a comparison will make of one report's points, where they have an interval but too few trials for a claim; else
+/// empty.
+std::string range_only(std::span<const Record> records);
 /// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
 std::string place(const Difference& difference, const Comparison& comparison);
 /// How many differences block and are noted: "2 differences block a claim, 5 are noted"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "results/comparison.hpp"
 #include "results/run_rules.hpp"
 
 namespace tw {
@@ -27,8 +28,8 @@ std::vector<FlagNote> make_flag_notes() {
            fmt::format("Give --window {} or more; a run to a target takes as long as it takes.", published_window_s)},
       {"few_trials",
        fmt::format("fewer than {0} trials: the figures have no interval and two reports cannot be told apart. Give "
-                   "--trials {0}, to a target --seeds {0}.",
-                   least_trials)},
+                   "--trials {1}, to a target --seeds {1}.",
+                   least_trials, least_replicates)},
       {"no_energy_meter",
        "no energy meter answered, so that joules are absent (never 0); the speed is not affected. `trainwatt "
        "show` says why for each meter."},

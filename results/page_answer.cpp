@@ -158,7 +158,8 @@ void add_caveats(Page& page, const HtmlSystem& system) {
     return std::ranges::any_of(r.summary.energy_j, [](const auto& one) { return one.second.has_value(); });
   });
   if (ran && !joules) caveat("No energy: " + why_no_joules({system}) + ".", "note");
-  if (const std::string drifted = run_drift(report.records); !drifted.empty()) caveat(drifted + ".", "note");
+  for (const std::string& more : {run_drift(report.records), words::range_only(report.records)})
+    if (!more.empty()) caveat(more + ".", "note");
 }
 
 }  // namespace

@@ -79,15 +79,14 @@ Contrast contrast_of(const std::vector<const LogSample*>& a, const std::vector<c
   return replicates == Replicates::trials ? weighted(contrasts, shares) : contrast_of(sums[0], sums[1], replicates);
 }
 
-Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicates) {
+Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicates, const words::Trials& trials) {
   Ratio ratio;
   ratio.value = std::exp(contrast.value), ratio.replicates = contrast.replicates;
   if (contrast.replicates < least_replicates) {
     ratio.is_range = true;
     ratio.low = std::exp(contrast.least), ratio.high = std::exp(contrast.most);
     ratio.verdict = "no claim";
-    ratio.reason = fmt::format("a claim takes {} {} of each system, and there {} {}", least_replicates,
-                               noun(replicates), contrast.replicates == 1 ? "is" : "are", contrast.replicates);
+    ratio.reason = words::range_only(contrast.replicates, replicates, trials);
     const auto needed = contrast.freedom > 0 ? replicates_needed(contrast, most_replicates) : std::nullopt;
     ratio.needed = std::max(least_replicates, needed.value_or(least_replicates));
     return ratio;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "results/columns.hpp"
+#include "results/comparison_words.hpp"
 #include "results/flag_notes.hpp"
 #include "results/paint.hpp"
 #include "results/report_io.hpp"
@@ -154,8 +155,8 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
         out += "    " + paint.red(wrap(reason, static_cast<std::size_t>(style.width), 4)) + "\n";
   }
   if (!footnotes.empty()) out += "\n" + footnotes.notes(style, paint);
-  if (!drifted.empty())
-    out += "\n  " + paint.yellow("! ") + wrap(drifted, static_cast<std::size_t>(style.width), 4) + "\n";
+  for (const std::string& more : {drifted, words::range_only(report.records)})
+    if (!more.empty()) out += "\n  " + paint.yellow("! ") + wrap(more, static_cast<std::size_t>(style.width), 4) + "\n";
   return out;
 }
 

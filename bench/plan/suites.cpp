@@ -4,11 +4,13 @@
 
 #include "bench/plan/plan.hpp"
 #include "models/catalog/nearest.hpp"
+#include "results/comparison.hpp"
 
 namespace tw {
 namespace {
 
-/// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores.
+/// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores. For a look: its
+/// trials give intervals, but no claim about two machines.
 Request quick() {
   Request request;
   request.suite = "quick";
@@ -17,13 +19,13 @@ Request quick() {
   axes.precision = {"float32", "bf16"};
   axes.accumulate = {1, 4};
   request.measurement.window_seconds = 2.0;
-  request.measurement.trials = 3;
+  request.measurement.trials = least_trials;
   request.measurement.ceiling_seconds = 2.0;
   return request;
 }
 
-/// Networks of the size that people train on one node, in windows that figures are published with: 8 points of about 3
-/// minutes.
+/// Networks of the size that people train on one node, in windows that figures are published with, and as many of them
+/// as a claim about two machines takes: 8 points of about 6 minutes.
 Request standard() {
   Request request;
   request.suite = "standard";
@@ -31,12 +33,13 @@ Request standard() {
   axes.model = {"gpt2-124m", "resnet-50"};
   axes.precision = {"float32", "bf16"};
   axes.accumulate = {1, 4};
+  request.measurement.trials = least_replicates;
   return request;
 }
 
-/// The same in every precision, with as many trials as a claim about two machines takes; what a device lacks is
-/// recorded as unsupported. At most 20 points of about 6 minutes; and 8 at two lower clocks of what trains, where it
-/// tells its range, which are unsupported where the user may not set them.
+/// The same in every precision; what a device lacks is recorded as unsupported. At most 20 points of about 6 minutes;
+/// and 8 at two lower clocks of what trains, where it tells its range, which are unsupported where the user may not set
+/// them.
 Request procurement() {
   Request request;
   request.suite = "procurement";
@@ -49,7 +52,7 @@ Request procurement() {
   clocks.accumulate = {8};
   clocks.clock = {"50%", "75%"};
   request.axes.push_back(std::move(clocks));
-  request.measurement.trials = 5;
+  request.measurement.trials = least_replicates;
   return request;
 }
 

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/search.hpp"
+#include "results/comparison.hpp"
 
 namespace tw {
 namespace {
@@ -27,6 +30,21 @@ TEST(Forecast, WindowsAddUp) {
   const std::string text = forecast_text(plan, made, 100);
   EXPECT_NE(text.find("8 points, 2 ranks on 3 nodes"), std::string::npos) << text;
   EXPECT_NE(text.find("node-hours on 3 nodes"), std::string::npos) << text;
+}
+
+/// What two machines are compared by has as many trials as a claim takes, and stays within the time that it is meant for.
+TEST(Forecast, SuitesForAClaimHaveTheTrialsAndTheTime) {
+  for (const auto& [suite, trials, most_seconds] :
+       {std::tuple("quick", least_trials, 120.0), std::tuple("standard", least_replicates, 3600.0),
+        std::tuple("procurement", least_replicates, 4 * 3600.0)}) {
+    const RunPlan plan = plan_of(suite);
+    EXPECT_EQ(plan.measurement.trials, trials) << suite;
+    const Forecast made = forecast(plan, 1, anywhere, nobody_knows);
+    EXPECT_EQ(made.unknown(), 0) << suite;
+    const double with_clocks = plan.suite == "procurement" ? 1.4 : 1;  // 8 points more, where a clock has a range
+    EXPECT_LE(made.seconds() * with_clocks, most_seconds) << suite;
+    EXPECT_GE(made.seconds(), static_cast<double>(plan.points.size()) * trials * plan.measurement.window_seconds) << suite;
+  }
 }
 
 TEST(Forecast, AWindowIsNotShorterThanItsStep) {

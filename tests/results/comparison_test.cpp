@@ -100,7 +100,24 @@ TEST(Comparison, FewerThanFiveTrialsGiveARangeAndNoClaim) {
     EXPECT_GE(*r.needed, least_replicates);
     EXPECT_NE(c.answer.at(0).find("no claim"), std::string::npos);
     EXPECT_EQ(figure(c).ranking[0].rank, figure(c).ranking[1].rank) << "no claim, no order";
+    const std::string said =
+        std::to_string(count) + (count == 1 ? " trial" : " trials") + ": range only; for a claim run each with --trials 5";
+    EXPECT_EQ(r.reason, said);
+    EXPECT_NE(c.answer.at(0).find("(" + said), std::string::npos) << c.answer.at(0);
   }
+}
+
+TEST(Comparison, WhatAClaimTakesIsSaidOfSeedsCommandsAndRuns) {
+  const std::vector<double> three(fast.begin(), fast.begin() + 3);
+  const Record a = made_target_record(id, three), b = made_target_record(id, {slow.begin(), slow.begin() + 3});
+  EXPECT_EQ(ratio(of(a, b), 1, "time-to-target").reason, "3 seeds: range only; for a claim run each with --seeds 5");
+  Record command = made_record("command", {100}), other = made_record("command", {110});
+  for (Record* one : {&command, &other}) one->workload.device = "command", one->trials[0].samples = 640, summarise(*one);
+  EXPECT_EQ(ratio(of(command, other)).reason,
+            "1 trial: range only; for a claim run each 5 times and give all its reports: NAME=FILE,FILE,...");
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}), made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) system.runs.assign(4, system.runs[0]);
+  EXPECT_EQ(ratio(compare(systems, {})).reason, "4 runs: range only; for a claim give 5 runs of each system");
 }
 
 /// From reports to verdicts: systems that took turns over blocks that drift, 2,000 times at 5 and 10 blocks.
@@ -200,6 +217,8 @@ TEST(Comparison, AMeasurementBesideItselfIsBlocked) {
     }
     return copy != nullptr;
   };
+  EXPECT_FALSE(is_blocked()) << "two launches";
+  for (SystemInput& system : systems) system.runs[0].records[0].launch.reset();
   EXPECT_TRUE(is_blocked()) << "the very same samples, of a program that named no launch";
   launched(systems[0], "one"), launched(systems[1], "one");
   EXPECT_TRUE(is_blocked());

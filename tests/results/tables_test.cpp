@@ -78,6 +78,26 @@ TEST(Tables, ShowEnergy80Ascii) {
   expect_golden("show_energy_80_ascii.txt", show_report(sample_energy_report(), {false, 80, false}));
 }
 
+/// As many trials as have an interval, and too few for a claim: the last line says so, and what to give instead.
+TEST(Tables, TooFewTrialsForAClaimAreSaidAtTheEnd) {
+  const auto end_of = [](const Report& report) {
+    const std::string text = summary_table(report, {false, 100});
+    const std::size_t at = text.find("trainwatt compare");
+    return at == std::string::npos ? "" : text.substr(text.rfind('\n', at) + 1);
+  };
+  Report report = sample_energy_report();
+  ASSERT_EQ(report.records[0].trials.size(), 3u);
+  EXPECT_EQ(end_of(report),
+            "  ! 3 trials: trainwatt compare gives a range only; for a claim run each with --trials 5\n");
+  EXPECT_EQ(end_of(sample_target_report()),
+            "  ! 3 seeds: trainwatt compare gives a range only; for a claim run each with --seeds 5\n");
+  Record& record = report.records[0];
+  record.trials.push_back(record.trials[0]), record.trials.push_back(record.trials[0]);
+  EXPECT_EQ(end_of(report), "") << "five are enough";
+  record.trials.resize(2);
+  EXPECT_EQ(end_of(report), "") << "the flag few_trials says it";
+}
+
 TEST(Tables, ColorAddsEscapesOnly) {
   for (const Report& report : {sample_report(), sample_energy_report()}) {
     EXPECT_EQ(without_escapes(summary_table(report, {true, 90})), summary_table(report, {false, 90}));

@@ -67,6 +67,7 @@ Report offer(const char* name, const char* gpu, double speed_factor, double ener
   const std::string uuid = std::string("GPU-") + name + "-0000-4000-8000-000000000000", domain = "nvml:" + uuid;
   const Record base = report.records[0];
   report.records.clear(), report.parts.reset(), report.context.idle_power.clear();
+  report.context.launch = name;
   report.context.meters = {{"node1", domain, "device", "counter", "", "", true, true, 0.02}};
   report.context.devices = {{0, "node1", "cuda", gpu, uuid, "", 1, {0}, {}},
                             {1, "node1", "cuda", gpu, uuid, "", 1, {1}, {}}};
@@ -74,6 +75,7 @@ Report offer(const char* name, const char* gpu, double speed_factor, double ener
   plan.erase("kit");  // an offer of no tender
   for (const double clock : clocks_mhz) {
     report.records.push_back(point(base, domain, clock, speed_factor, energy_factor));
+    report.records.back().launch = name;
     nlohmann::json one = plan.at("points").at(0);
     one["id"] = report.records.back().id, one["setting"] = {{"gpu_clock_mhz", clock}};
     points.push_back(one);
