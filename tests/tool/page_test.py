@@ -1,5 +1,5 @@
 """The HTML page in a browser: all records are drawn, nothing is asked of the network, no error, readable by keyboard. The
-pictures stay in $TRAINWATT_SCREENSHOTS."""
+pictures, at 1280 and 390 px, light and dark, stay in $TRAINWATT_SCREENSHOTS."""
 import base64
 import json
 import os
@@ -36,6 +36,8 @@ class Page(unittest.TestCase):
         if program is None:
             skip("no Chromium is installed (chromium)")
         PICTURES.mkdir(parents=True, exist_ok=True)
+        for old in (*PICTURES.glob("*.png"), *PICTURES.glob("*.pdf")):
+            old.unlink()  # what is kept is of this run
         cls.offers = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-offers-"))
         cls.addClassCleanup(shutil.rmtree, cls.offers, ignore_errors=True)
         subprocess.run([os.environ["TRAINWATT_WRITE_OFFERS"], str(cls.offers)], check=True, timeout=HANG)
@@ -86,7 +88,10 @@ class Page(unittest.TestCase):
             wide = self.browser.evaluate("document.documentElement.scrollWidth - innerWidth")
             self.assertLessEqual(wide, 0, f"scrolls sideways at {width}")
             if picture:
-                self.browser.screenshot(PICTURES / f"{picture}-{width}-{'dark' if dark else 'light'}.png")
+                kept = PICTURES / f"{picture}-{width}-{'dark' if dark else 'light'}.png"
+                self.browser.screenshot(kept)
+                head = kept.read_bytes()[:24]  # IHDR: width, height
+                self.assertEqual((head[:8], int.from_bytes(head[16:20], "big")), (b"\x89PNG\r\n\x1a\n", width), kept)
         return state
 
     def test_reports_as_they_are(self):
