@@ -46,7 +46,7 @@ class Comparer {
   }
 
   Comparison compare() {
-    for (const SystemInput& system : in_) describe(system);
+    for (const SystemInput& system : in_) out_.systems.push_back(words::described(system, options_));
     out_.replicates = replicates_of(in_, out_.replicates_note);
     match();
     check_weights(options_.weights, out_.workloads);
@@ -65,30 +65,6 @@ class Comparer {
 
  private:
   const SystemInput& reference() const { return in_[options_.reference]; }
-
-  void describe(const SystemInput& system) {
-    ComparedSystem& one = out_.systems.emplace_back();
-    const Report& first = system.runs[0];
-    one.name = printable(system.name);
-    for (const std::string& path : system.paths) one.paths.push_back(printable(path));
-    std::map<std::string, int> cpus, devices;
-    for (const HostInfo& host : first.context.hosts) ++cpus[printable(host.cpu)];
-    for (const DeviceEntry& device : first.context.devices) ++devices[printable(device.kind + ": " + device.name)];
-    const auto counted = [](const std::map<std::string, int>& of) {
-      std::vector<std::string> parts;
-      for (const auto& [name, count] : of) parts.push_back(fmt::format("{} x {}", count, name));
-      return fmt::format("{}", fmt::join(parts, ", "));
-    };
-    one.hosts = counted(cpus), one.devices = counted(devices), one.broken_rules = words::rules_broken_in(system.runs);
-    one.program =
-        printable(fmt::format("{} {} ({})", first.program.name, first.program.version, first.program.git_commit));
-    one.suite = printable(first.plan.suite), one.plan_sha256 = sha256_hex(first.plan.canonical_json);
-    for (const Report& run : system.runs) one.started_at.push_back(printable(run.context.started_at));
-    one.records = static_cast<int>(first.records.size());
-    one.valid = static_cast<int>(
-        std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
-    if (system.price) one.cost = cost_of(first, options_.currency, *system.price, options_.sensitivity_share);
-  }
 
   std::vector<const Record*> records_of(const Report& report) const {
     std::vector<const Record*> records;
@@ -190,7 +166,10 @@ class Comparer {
         measured.push_back({out_.systems[s].name, {}});
         for (const auto& run : pairs_[s]) measured.back().runs.push_back(run[w].system);
       }
-      for (const Difference& one : copies(measured, options_.reference)) add(one.system, one, w);
+      for (const Difference& one : copies(measured, options_.reference)) {
+        std::erase_if(out_.differences, [&](const Difference& d) { return d.system == one.system && d.what == own_run; });
+        add(one.system, one, w);
+      }
     }
   }
   std::vector<JudgedRecord> judged_records(std::size_t s, std::size_t w) const {

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "results/report_io.hpp"
 #include "results/run_rules.hpp"
 #include "results/text.hpp"
 
@@ -222,6 +224,31 @@ std::string means(const FigureComparison& figure, const Comparison& comparison) 
   if (parts.empty()) return {};
   return fmt::format("the figures shown are arithmetic means, ratios are of geometric ones: {}{}",
                      fmt::join(parts, "; "), more > 0 ? fmt::format("; and {} more", more) : "");
+}
+
+ComparedSystem described(const SystemInput& system, const CompareOptions& options) {
+  ComparedSystem one;
+  const Report& first = system.runs[0];
+  one.name = text::printable(system.name);
+  for (const std::string& path : system.paths) one.paths.push_back(text::printable(path));
+  std::map<std::string, int> cpus, devices;
+  for (const HostInfo& host : first.context.hosts) ++cpus[text::printable(host.cpu)];
+  for (const DeviceEntry& device : first.context.devices) ++devices[text::printable(device.kind + ": " + device.name)];
+  const auto counted = [](const std::map<std::string, int>& of) {
+    std::vector<std::string> parts;
+    for (const auto& [name, count] : of) parts.push_back(fmt::format("{} x {}", count, name));
+    return fmt::format("{}", fmt::join(parts, ", "));
+  };
+  one.hosts = counted(cpus), one.devices = counted(devices), one.broken_rules = rules_broken_in(system.runs);
+  one.program =
+      text::printable(fmt::format("{} {} ({})", first.program.name, first.program.version, first.program.git_commit));
+  one.suite = text::printable(first.plan.suite), one.plan_sha256 = sha256_hex(first.plan.canonical_json);
+  for (const Report& run : system.runs) one.started_at.push_back(text::printable(run.context.started_at));
+  one.records = static_cast<int>(first.records.size());
+  one.valid = static_cast<int>(
+      std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+  if (system.price) one.cost = cost_of(first, options.currency, *system.price, options.sensitivity_share);
+  return one;
 }
 
 std::string money(double amount, const std::string& currency) {

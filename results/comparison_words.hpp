@@ -54,6 +54,8 @@ std::string ranking_note(const FigureComparison& figure);
 /// Where the figures that are shown, means of trials, lie more than 1 % off the ratio, which is of geometric means:
 /// which they are, and why. Empty where none does.
 std::string means(const FigureComparison& figure, const Comparison& comparison);
+/// What it is, in words for people, and its cost where it has a price.
+ComparedSystem described(const SystemInput& system, const CompareOptions& options);
 /// "0.0412 EUR", "1234 EUR", "7.5e-05 EUR"
 std::string money(double amount, const std::string& currency);
 

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "results/report_io.hpp"
 
 namespace tw {
 namespace {
 
-/// Names the trials by how long each of them and of its steps took, in whatever order they stand; empty where nothing
-/// ran.
+/// Names the trials, of which there is one at least, by how long each of them and of its steps took, in whatever order
+/// they stand.
 std::string digest_of(const Record& record) {
   std::vector<std::string> trials;
   for (const Trial& trial : record.trials) {
@@ -21,7 +23,6 @@ std::string digest_of(const Record& record) {
     std::ranges::for_each(trial.step_time_s, add);
     trials.push_back(sha256_hex(bytes));
   }
-  if (trials.empty()) return {};
   std::ranges::sort(trials);
   std::string all;
   for (const std::string& one : trials) all += one;
@@ -35,30 +36,42 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
     std::size_t system, run;
   };
   std::vector<Difference> found;
-  const auto block = [&](std::size_t system, const std::string& what) {
-    const std::string why = "their trials are the same to the last bit: one measurement counts once";
+  const auto block = [&](std::size_t system, const std::string& what, const std::string& why) {
     found.emplace_back(Difference{"samples", system, "", what, true, why, {}, {}});
   };
   const auto name = [&](const Place& place) {
     const MeasuredSystem& system = systems[place.system];
     return system.runs.size() > 1 ? fmt::format("run {} of {}", place.run + 1, system.name) : system.name;
   };
+  struct Sign {
+    std::string text, why;
+  };
+  const auto signs_of = [](const Record* record) -> std::vector<Sign> {
+    if (record == nullptr || record->trials.empty()) return {};
+    std::vector<Sign> signs = {
+        {"samples " + digest_of(*record), "their trials are the same to the last bit: one measurement counts once"}};
+    if (record->launch)
+      signs.push_back({"launch " + *record->launch + " " + record->id,
+                       "they are one point of one launch: one measurement counts once"});
+    return signs;
+  };
   std::map<std::string, Place> seen;
   for (std::size_t s = 0; s < systems.size(); ++s)
     for (std::size_t run = 0; run < systems[s].runs.size(); ++run) {
-      const Record* record = systems[s].runs[run];
-      const std::string digest = record == nullptr ? "" : digest_of(*record);
-      if (digest.empty()) continue;
-      const auto [place, is_new] = seen.try_emplace(digest, Place{s, run});
-      if (is_new) continue;
-      const Place& first = place->second;
+      std::optional<std::pair<Place, std::string>> copied;
+      for (const Sign& sign : signs_of(systems[s].runs[run])) {
+        const auto [place, is_new] = seen.try_emplace(sign.text, Place{s, run});
+        if (!is_new && !copied) copied.emplace(place->second, sign.why);
+      }
+      if (!copied) continue;
+      const auto& [first, why] = *copied;
       if (first.system == s) {
-        block(s, fmt::format("runs {} and {} are the same", first.run + 1, run + 1));
+        block(s, fmt::format("runs {} and {} are the same", first.run + 1, run + 1), why);
         continue;
       }
       const std::string both = fmt::format("{} and {} are the same", name(first), name({s, run}));
       for (const std::size_t system : {first.system, s})  // of two others nobody knows whose it is
-        if (system != reference) block(system, both);
+        if (system != reference) block(system, both, why);
     }
   return found;
 }

@@ -16,8 +16,9 @@ struct MeasuredSystem {
 };
 using MeasuredSystems = std::vector<MeasuredSystem>;
 
-/// Whatever their reports say of when and by whom they were made: trials that took the same to the last bit are one
-/// measurement. It counts once, and says nothing of two systems. `workloads` is filled in by the caller.
+/// Trials that took the same to the last bit are one measurement, whatever their reports say of when and by whom they
+/// were made; so is one point of one launch, whatever its samples are. It counts once, and says nothing of two systems.
+/// `workloads` is filled in by the caller.
 std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference);
 
 }  // namespace tw

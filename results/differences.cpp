@@ -239,15 +239,6 @@ std::vector<Difference> validation_differences(const SystemInput& system) {
   return all;
 }
 
-bool same_measurement(const Record& a, const Record& b) {
-  if (a.trials.empty() || b.trials.empty() || a.id != b.id) return false;
-  if (a.launch || b.launch) return a.launch == b.launch;
-  return std::ranges::equal(a.trials, b.trials,
-                            [](const Trial& one, const Trial& other) {  // no two are, to the last bit
-                              return one.window_s == other.window_s && one.step_time_s == other.step_time_s;
-                            });
-}
-
 std::vector<Difference> report_differences(const SystemInput& reference, const SystemInput& system) {
   Finder found;
   const Report &a = reference.runs[0], &b = system.runs[0];

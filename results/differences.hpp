@@ -29,8 +29,6 @@ std::vector<Difference> validation_differences(const SystemInput& system);
 inline constexpr const char* own_run = "run of its own";
 /// What differs between whole reports; `system` is filled in by the caller.
 std::vector<Difference> report_differences(const SystemInput& reference, const SystemInput& system);
-/// Whether two records are copies of one: the same point of the same launch, or the very same samples.
-bool same_measurement(const Record& a, const Record& b);
 /// What differs between two records, and what either has of flags that break no run rule; `workloads` is filled in by
 /// the caller.
 std::vector<Difference> record_differences(const Record& reference, const Record& system);

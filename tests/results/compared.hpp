@@ -1,0 +1,39 @@
+// Two systems of one point, and what is claimed of them: for tests of comparisons.
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/comparison.hpp"
+#include "tests/results/made_reports.hpp"
+
+namespace tw::testing {
+
+inline const std::vector<double> slow = {100, 101, 99, 100.5, 99.5}, fast = {110, 111, 109, 110.5, 109.5};
+inline constexpr const char* id = "gpt2-tiny/bf16/acc4/np2";
+
+inline std::vector<double> times(std::vector<double> values, double factor) {
+  for (double& v : values) v *= factor;
+  return values;
+}
+inline const FigureComparison& figure(const Comparison& c, const std::string& name = "throughput") {
+  const auto found = std::ranges::find(c.figures, name, [](const FigureComparison& f) { return f.figure.name; });
+  if (found == c.figures.end()) throw std::runtime_error("no figure " + name);
+  return *found;
+}
+inline const Ratio& ratio(const Comparison& c, std::size_t system = 1, const std::string& name = "throughput",
+                          std::size_t row = 0) {
+  return figure(c, name).rows.at(row).systems.at(system).ratio;
+}
+inline const Difference* difference(const Comparison& c, const std::string& what) {
+  const auto found = std::ranges::find(c.differences, what, &Difference::what);
+  return found == c.differences.end() ? nullptr : &*found;
+}
+inline Comparison of(Record a, Record b, const CompareOptions& options = {}) {
+  return compare({made_system("A", {std::move(a)}), made_system("B", {std::move(b)})}, options);
+}
+
+}  // namespace tw::testing
