@@ -102,9 +102,6 @@ std::string scope_with_joules(const Group& group, const std::vector<std::string>
 std::vector<std::string> scopes_that_tell(const Group& group);
 /// Why joules that are there hold none of the group's points against another.
 std::string why_none_tells(const Group& group);
-/// Joules of a sample; to the target. Nullopt where the record has none of the scope.
-std::optional<Estimate> sample_joules(const Record& record, const std::string& scope);
-std::optional<Estimate> target_joules(const Record& record, const std::string& scope);
 
 void add_answer(Page& page, const std::vector<HtmlSystem>& systems);
 void add_comparison(Page& page, const Comparison& comparison);

@@ -133,17 +133,6 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
 
 }  // namespace
 
-std::optional<Estimate> sample_joules(const Record& record, const std::string& scope) {
-  const auto found = record.summary.samples_per_j.find(scope);
-  if (found == record.summary.samples_per_j.end() || !found->second || !(found->second->value > 0)) return std::nullopt;
-  return joules_per_sample(*found->second);
-}
-std::optional<Estimate> target_joules(const Record& record, const std::string& scope) {
-  if (!record.summary.to_target) return std::nullopt;
-  const auto found = record.summary.to_target->energy_j.find(scope);
-  return found == record.summary.to_target->energy_j.end() ? std::nullopt : found->second;
-}
-
 std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes) {
   for (const std::string& scope : scopes)
     for (const Place& place : group.places)

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "results/export_parts.hpp"
 #include "results/scopes.hpp"
 #include "results/search.hpp"
 
@@ -20,23 +21,17 @@ struct Candidate {
   double speed, efficiency;
 };
 
-std::optional<double> of_scope(const std::map<std::string, std::optional<Estimate>>& scopes, const std::string& scope) {
-  const auto found = scopes.find(scope);
-  if (found == scopes.end() || !found->second) return std::nullopt;
-  return found->second->value;
-}
-
 std::optional<Candidate> candidate_of(const Report& report, std::size_t place, const std::string& scope) {
-  const Summary& s = report.records[place].summary;
-  if (report.records[place].target) {
-    if (!s.to_target || !s.to_target->time_s) return std::nullopt;
-    const std::optional<double> joules = of_scope(s.to_target->energy_j, scope);
-    return joules && *joules > 0 ? std::optional(Candidate{place, -s.to_target->time_s->value, -*joules}) : std::nullopt;
+  const Record& record = report.records[place];
+  const Summary& s = record.summary;
+  if (record.target) {
+    const std::optional<Estimate> joules = target_joules(record, scope);
+    if (!joules || !s.to_target->time_s || !(s.to_target->time_s->value > 0)) return std::nullopt;
+    return Candidate{place, -s.to_target->time_s->value, -joules->value};
   }
-  const std::optional<double> efficiency = of_scope(s.samples_per_j, scope);
-  return efficiency && *efficiency > 0 && s.samples_per_s
-             ? std::optional(Candidate{place, s.samples_per_s->value, *efficiency})
-             : std::nullopt;
+  const std::optional<Estimate> joules = sample_joules(record, scope);
+  if (!joules || !s.samples_per_s || !(s.samples_per_s->value > 0)) return std::nullopt;
+  return Candidate{place, s.samples_per_s->value, 1 / joules->value};
 }
 
 /// Of one sample, or to the target.

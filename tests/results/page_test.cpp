@@ -156,6 +156,20 @@ TEST(Page, TheFrontHasItsKnee) {
   EXPECT_EQ(all[0].table.rows.size(), 4u);
 }
 
+TEST(Page, JoulesThatCannotBeAreOnNoFront) {
+  for (const double spoilt : {0.0, -1.0, 1e-320, HUGE_VAL}) {
+    Report report = sweep({{100, 10}, {95, 6}, {60, 5}});
+    report.records[2].summary.samples_per_j["package"]->value = spoilt;
+    const std::vector<page::Chart> all = charts(section(built(report), "pareto"));
+    ASSERT_EQ(all.size(), 1u) << spoilt;
+    EXPECT_EQ(all[0].sets[1].data.size(), 2u) << spoilt;
+  }
+  Report report = sample_target_report();
+  report.records[1] = report.records[0];
+  for (Record& record : report.records) record.summary.to_target->energy_j["package"]->value = 0;
+  EXPECT_TRUE(charts(section(built(report), "pareto")).empty());
+}
+
 TEST(Page, ScalingOnlyBetweenNumbersOfRanks) {
   Report report = sweep({{100, 10}, {180, 10}});
   for (Record& record : report.records) record.setting.clear();
