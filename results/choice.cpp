@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "results/pareto.hpp"
 #include "results/paint.hpp"
@@ -25,11 +24,6 @@ std::string change(const Estimate& ratio) {
   return out;
 }
 
-std::string name_of(const std::string& merit, const std::string& scope) {
-  if (merit == "energy") return scope + " energy a sample";
-  return merit == "edp" ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
-}
-
 /// How much of the grid was looked at, and what that says of the rest.
 std::string reach_of(const Report& report, const SearchOutcome& outcome) {
   std::string text = fmt::format("{} of {} settings were measured", outcome.measured, outcome.points);
@@ -45,20 +39,23 @@ std::string reach_of(const Report& report, const SearchOutcome& outcome) {
 
 }  // namespace
 
+std::string merit_words(const SearchOutcome& outcome) {
+  const std::string scope = outcome.scope.empty() ? "no" : outcome.scope;
+  if (outcome.merit == "energy") return scope + " energy a sample";
+  return outcome.merit == "edp" ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
+}
+
 std::string front_text(const Report& report, const TableStyle& style) {
   const Paint paint(style.color);
   std::string out;
   for (const Front& front : pareto_fronts(report)) {
-    std::set<std::string> precisions;
-    for (const std::size_t i : front.records) precisions.insert(report.records[i].workload.precision);
+    const std::string unlike = front.to_target ? "" : unlike_precisions(front.precisions);
     const Record& first = report.records[front.records.front()];
     const std::string axes =
         front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric, first.target->value, front.scope)
                         : fmt::format("speed against {} joules", front.scope);
     out += fmt::format("  {} in batches of {}: {}, the fastest first{}{}{}\n", first.workload.model, first.workload.global_batch, axes,
-                       precisions.size() == 1 || front.to_target
-                           ? ""
-                           : fmt::format("; of {}, which may not train alike", fmt::join(precisions, " and ")),
+                       unlike.empty() ? "" : "; " + unlike,
                        front.others == 0 ? "" : fmt::format("; {} more points are beaten in both", front.others),
                        front.without == 0 ? ""
                                           : fmt::format("; {} {} no {} joules and {} left out", front.without,
@@ -89,7 +86,7 @@ std::string search_text(const Report& report, const TableStyle& style) {
   const Paint paint(style.color);
   std::string out;
   for (const SearchOutcome& outcome : *report.search) {
-    const std::string merit = name_of(outcome.merit, outcome.scope.empty() ? "no" : outcome.scope);
+    const std::string merit = merit_words(outcome);
     const std::string best = outcome.best.substr(0, outcome.best.size() - std::min(outcome.best.size(), std::strlen(again_suffix)));
     const std::string changes = outcome.merit_ratio ? fmt::format("{} {}, {} speed", merit, change(*outcome.merit_ratio),
                                                                   change(*outcome.speed_ratio))

@@ -48,6 +48,7 @@ Json json_of(const Chart& chart) {
       data.push_back(std::move(datum));
     }
     sets.push_back({{"label", set.label}, {"color", set.color}, {"style", set.style}, {"data", data}});
+    if (set.shape) sets.back()["shape"] = *set.shape;
   }
   return {{"type", "chart"},
           {"kind", chart.kind},

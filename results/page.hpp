@@ -40,6 +40,7 @@ struct DataSet {
   int color = 0;            ///< place in the page's palette
   std::string style;        ///< "" as the chart's kind has it; "line", "dashed", "projected": led to, not measured
   std::vector<Datum> data;  ///< of bars and stacks one for each category
+  std::optional<int> shape = {};  ///< of its dots, place among the page's; absent: as the colour
 };
 struct Chart {
   std::string kind;                     ///< "bars" (lying), "stack" (lying), "scatter", "lines"
@@ -89,6 +90,8 @@ struct Group {
 };
 std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
 
+/// With a capital and a full stop.
+std::string sentence(std::string words);
 /// "41.9 samples/s [40.8, 43.0]"
 std::string figure(const Estimate& e, const std::string& unit);
 std::string figure_in_seconds(const Estimate& e);
@@ -108,8 +111,8 @@ void add_comparison(Page& page, const Comparison& comparison);
 
 Section points_section(const std::vector<HtmlSystem>& systems);
 Section speed_section(const std::vector<HtmlSystem>& systems);
-Section pareto_section(const std::vector<HtmlSystem>& systems);
 /// `comparison`: null of one report.
+Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
 Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
 Section energy_section(const std::vector<HtmlSystem>& systems);
 Section scaling_section(const std::vector<HtmlSystem>& systems);

@@ -76,6 +76,23 @@ std::string alike_words(const Best& best) {
   return fmt::format("; intervals do not tell it from {} of the other {}", best.alike, best.held_against - 1);
 }
 
+/// "; of bf16 and float32, which may not train alike": what the points that were held against the best do not share.
+/// Runs to a target have shown what they train to.
+template <class Of>
+std::string unlike_words(const Group& group, Of of) {
+  std::set<std::string> precisions;
+  std::set<std::int64_t> batches;
+  for (const Place& place : group.places) {
+    if (!counts(place) || !of(*place.record)) continue;
+    precisions.insert(place.record->workload.precision);
+    batches.insert(place.record->workload.global_batch);
+  }
+  std::vector<std::string> parts;
+  if (precisions.size() > 1) parts.push_back(fmt::format("of {}", fmt::join(precisions, " and ")));
+  if (batches.size() > 1) parts.push_back(fmt::format("in batches of {}", fmt::join(batches, " and ")));
+  return parts.empty() ? "" : fmt::format("; the points are {}, which may not train alike", fmt::join(parts, ", "));
+}
+
 /// The widest scope whose joules tell of all valid points, and which any has. Where the joules that are there do not
 /// tell, the page says so in the answer's place.
 std::string energy_scope(Page& page, const Group& group) {
@@ -104,17 +121,21 @@ void add_group(Page& page, const Group& group) {
                           text::si(least.figure.value, "J"), least.place->name});
     return;
   }
-  const Best fastest = best_of(group, true, [](const Record& r) { return r.summary.samples_per_s; });
+  const auto speed_of = [](const Record& r) { return r.summary.samples_per_s; };
+  const Best fastest = best_of(group, true, speed_of);
   if (fastest.place == nullptr) return;
-  page.answer.emplace_back(fmt::format("{} trains fastest as {}: {}{}.", group.name, fastest.place->name,
-                                       figure(fastest.figure, "samples/s"), alike_words(fastest)));
+  page.answer.emplace_back(fmt::format("{} trains fastest as {}: {}{}{}.", group.name, fastest.place->name,
+                                       figure(fastest.figure, "samples/s"), alike_words(fastest),
+                                       unlike_words(group, speed_of)));
   page.cards.push_back({"Fastest, " + group.name, text::si(fastest.figure.value, "samples/s"), fastest.place->name});
   const std::string scope = energy_scope(page, group);
   if (scope.empty()) return;
-  const Best leanest = best_of(group, false, [&](const Record& r) { return sample_joules(r, scope); });
+  const auto joules_of = [&](const Record& r) { return sample_joules(r, scope); };
+  const Best leanest = best_of(group, false, joules_of);
   if (leanest.place == nullptr) return;
-  page.answer.emplace_back(fmt::format("Least {} energy a sample: {}, {}{}.", scope, leanest.place->name,
-                                       figure(leanest.figure, "J/sample"), alike_words(leanest)));
+  page.answer.emplace_back(fmt::format("Least {} energy a sample: {}, {}{}{}.", scope, leanest.place->name,
+                                       figure(leanest.figure, "J/sample"), alike_words(leanest),
+                                       unlike_words(group, joules_of)));
   page.cards.push_back({"Least " + scope + " energy, " + group.name, significant(leanest.figure.value) + " J/sample",
                         leanest.place->name});
 }
@@ -142,7 +163,7 @@ void add_caveats(Page& page, const HtmlSystem& system) {
            "bad");
   if (report.program.name.empty()) caveat("An unfinished run: context and plan are not in its records.", "bad");
   for (const std::string& warning : report.context.warnings)
-    if (warning.starts_with("interrupted")) caveat(warning, "bad");
+    if (warning.starts_with("interrupted")) caveat(sentence(warning), "bad");
   std::map<std::string, std::size_t> not_counted;
   for (const Record& record : report.records)
     if (record.verdict.status != "valid") ++not_counted[record.verdict.status];
@@ -152,14 +173,14 @@ void add_caveats(Page& page, const HtmlSystem& system) {
   if (const std::size_t missing = missing_points(report).size(); missing > 0)
     caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
   if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
-    caveat(words::broken_rules(broken) + ".", "bad");
+    caveat(sentence(words::broken_rules(broken)), "bad");
   const bool ran = std::ranges::any_of(report.records, has_run);
   const bool joules = std::ranges::any_of(report.records, [](const Record& r) {
     return std::ranges::any_of(r.summary.energy_j, [](const auto& one) { return one.second.has_value(); });
   });
   if (ran && !joules) caveat("No energy: " + why_no_joules({system}) + ".", "note");
   for (const std::string& more : {run_drift(report.records), words::range_only(report.records)})
-    if (!more.empty()) caveat(more + ".", "note");
+    if (!more.empty()) caveat(sentence(more), "note");
 }
 
 }  // namespace
@@ -220,7 +241,7 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
           fmt::format("{} has {}: ratios rest on all of them, charts and tables of points show the first.", system.name,
                       count(system.runs, "run")),
           "note");
-  page.sections.push_back(pareto_section(systems));
+  page.sections.push_back(pareto_section(systems, comparison));
   page.sections.push_back(cost_section(systems, comparison));
   page.sections.push_back(speed_section(systems));
   page.sections.push_back(energy_section(systems));

@@ -14,10 +14,12 @@ namespace {
 using text::si;
 using text::significant;
 
-/// With a capital.
-std::string capitalised(std::string words) {
-  if (!words.empty() && words[0] >= 'a' && words[0] <= 'z') words[0] = static_cast<char>(words[0] - 'a' + 'A');
-  return words;
+/// "Precision: bf16 of A, float32 of B. Fewer bits are less work."
+std::string blocking_words(const Difference& d, const std::vector<std::string>& names, std::size_t reference) {
+  const std::string of_reference =
+      d.system == reference || d.reference_value.empty() ? "" : fmt::format("{} of {}, ", d.reference_value, names[reference]);
+  return fmt::format("{} {}", sentence(fmt::format("{}: {}{} of {}", d.what, of_reference, d.system_value, names[d.system])),
+                     sentence(d.why));
 }
 /// "[1.20, 1.26]"; of too few replicates "(1.1 to 1.3, worst to best)"; empty where there is neither.
 std::string interval_words(const Ratio& ratio) {
@@ -116,9 +118,9 @@ Section ratios(const Comparison& comparison) {
     if (figure.rows.empty()) continue;
     section.blocks.emplace_back(ratio_chart(comparison, figure));
     if (const std::string note = words::means(figure, comparison); !note.empty())
-      section.blocks.emplace_back(Words(capitalised(note) + ".", "note"));
+      section.blocks.emplace_back(Words(sentence(note), "note"));
     if (!figure.overall_reason.empty())
-      section.blocks.emplace_back(Words("No overall ratio: " + figure.overall_reason, "quiet"));
+      section.blocks.emplace_back(Words(sentence("No overall ratio: " + figure.overall_reason), "quiet"));
     if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
       Table ranking{"Ranking by " + title_of(figure), {"Rank", "System", "Ratio to the reference"}, {}, false};
       for (const RankedSystem& one : figure.ranking)
@@ -157,7 +159,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
   for (const ComparedSystem& system : comparison.systems)
     machines.push_back(
         fmt::format("{}: {}{}{}", system.name, system.hosts, system.devices.empty() ? "" : ", ", system.devices));
-  page.subtitle = fmt::format("{}. {}. {}.", fmt::join(machines, "; "), capitalised(words::workloads(comparison)),
+  page.subtitle = fmt::format("{}. {} {}.", fmt::join(machines, "; "), sentence(words::workloads(comparison)),
                               words::dates(comparison));
   for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
   for (const FigureComparison& figure : comparison.figures)
@@ -174,9 +176,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
       {"Comparable", blocking == 0 ? "yes" : "in part, or not", fmt::format("{} blocking, {} noted", blocking, noted)});
   for (const Difference& d : comparison.differences)
     if (d.blocking)
-      page.caveats.emplace_back(fmt::format("{}: {} of {}, {} of {}. {}", d.what, d.reference_value, reference,
-                                            d.system_value, names[d.system], d.why),
-                                "bad");
+      page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
   std::vector<std::string> left_out;  // the same of several figures once
   for (const FigureComparison& figure : comparison.figures)
     if (const std::string left = words::left_out(figure, comparison);
@@ -187,7 +187,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
   for (const ComparedSystem& system : comparison.systems)
     page.caveats.emplace_back(words::run_rules(system) + ".", system.broken_rules.empty() ? "good" : "bad");
   if (!comparison.replicates_note.empty())
-    page.caveats.emplace_back(capitalised(comparison.replicates_note) + ".", "note");
+    page.caveats.emplace_back(sentence(comparison.replicates_note), "note");
   for (const ComparedSystem& system : comparison.systems)
     if (system.valid < system.records)
       page.caveats.emplace_back(fmt::format("{} of {} points of {} do not count.", system.records - system.valid,

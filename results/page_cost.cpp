@@ -109,12 +109,12 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     }
     for (const RecordCost& record : system.cost->records) {
       add_record(tables, record, whose + record.id);
-      if (!record.basis_note.empty()) note(fmt::format("{}{}.", whose, record.basis_note));
+      if (!record.basis_note.empty()) note(whose + sentence(record.basis_note));
       if (record.basis == CostBasis::complete && !record.energy_note.empty())
-        note(fmt::format("{}{}.", whose, record.energy_note));
+        note(whose + sentence(record.energy_note));
     }
     if (!system.cost->price.carbon_g_per_kwh)
-      note(whose + "the prices have no carbon intensity, so that CO2 is absent.");
+      note(whose + "The prices have no carbon intensity, so that CO2 is absent.");
   }
   tables.sensitivity.folded = tables.sensitivity.rows.size() > 16;
   section.lead =

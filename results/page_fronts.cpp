@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "results/choice.hpp"
 #include "results/export_parts.hpp"
 #include "results/page.hpp"
 #include "results/pareto.hpp"
@@ -19,17 +20,48 @@ namespace {
 using text::si;
 using text::significant;
 
-/// Ids that a search has shown to be better than the found settings.
+/// The setting that a search has shown to be better than the found ones; empty: none.
+std::string recommended_by(const SearchOutcome& outcome) {
+  if (!outcome.reason.empty()) return "";
+  std::string id = outcome.best;
+  if (id.ends_with(again_suffix)) id.resize(id.size() - std::string_view(again_suffix).size());
+  return id;
+}
 std::set<std::string> recommended(const Report& report) {
   std::set<std::string> ids;
-  if (report.search)
-    for (const SearchOutcome& outcome : *report.search)
-      if (outcome.reason.empty() && !outcome.best.empty()) {
-        std::string id = outcome.best;
-        if (id.ends_with(again_suffix)) id.resize(id.size() - std::string_view(again_suffix).size());
-        ids.insert(id);
-      }
+  for (const SearchOutcome& outcome : report.search.value_or(std::vector<SearchOutcome>()))
+    if (const std::string id = recommended_by(outcome); !id.empty()) ids.insert(id);
   return ids;
+}
+
+/// What is recommended and by which rule, or why nothing is; and what a knee is, which is no recommendation.
+void add_recommendations(Section& section, const std::vector<HtmlSystem>& systems) {
+  std::vector<std::string> without;
+  for (const HtmlSystem& system : systems) {
+    const std::string whose = systems.size() > 1 ? system.name + ": " : "";
+    if (!system.report.search) without.push_back(system.name);
+    for (const SearchOutcome& outcome : system.report.search.value_or(std::vector<SearchOutcome>())) {
+      const std::string id = recommended_by(outcome);
+      if (id.empty())
+        section.blocks.emplace_back(Words(
+            fmt::format("{}Nothing is recommended for {}: {}", whose, outcome.workload, sentence(outcome.reason)),
+            "note"));
+      else
+        section.blocks.emplace_back(
+            Words(fmt::format("{}Recommended: {}. The search's rule: least {} of the settings at most {} % slower than "
+                              "those found, measured once more against them.",
+                              whose, id, merit_words(outcome), significant(100 * outcome.max_slowdown)),
+                  "good"));
+    }
+  }
+  if (!without.empty())
+    section.blocks.emplace_back(Words(
+        fmt::format("{}Nothing is recommended: only a search (trainwatt-train --search) measures what looks best once "
+                    "more, against the settings found, before it claims anything. The knee is no recommendation: it is "
+                    "the point of a front that lies farthest from the line between its ends, where more speed begins "
+                    "to cost more than before.",
+                    systems.size() > 1 ? fmt::format("{}: ", fmt::join(without, ", ")) : ""),
+        "quiet"));
 }
 
 /// A point of a chart, and what it has along both axes.
@@ -38,7 +70,56 @@ struct Dot {
   const Record* record = nullptr;
   std::string name;
   Estimate across, up;
+  std::string left_out;  ///< why it is held against nothing; empty otherwise
 };
+
+/// What keeps points of a comparison off its fronts, by the name of the difference. What a chart keeps apart by itself
+/// (workload, batch, scope, basis) keeps none off, and a point that does not count is on none anyway.
+std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& systems, const Comparison* comparison,
+                                              const std::set<std::string>& figures) {
+  static const std::set<std::string> kept_apart = {"workload", "workload hash",   "target",       "global batch",
+                                                   "verdict",  "scope of energy", "basis of cost"};
+  std::map<const Record*, std::string> all;
+  if (comparison == nullptr) return all;
+  for (const Difference& d : comparison->differences) {
+    const auto concerns = [&](const std::string& figure) { return figures.contains(figure); };
+    if (!d.blocking || kept_apart.contains(d.what) || !(d.figures.empty() || std::ranges::any_of(d.figures, concerns)))
+      continue;
+    const std::string flag = d.what.starts_with("flag ") ? d.what.substr(5) : "";
+    for (std::size_t s = 0; s < systems.size(); ++s)
+      for (const Record& record : systems[s].report.records) {
+        const auto is_compared = [&](std::size_t w) { return comparison->workloads[w].records.at(s) == record.id; };
+        const bool is_meant =
+            flag.empty() ? s == d.system && (d.workloads.empty() || std::ranges::any_of(d.workloads, is_compared))
+                         : std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+        if (is_meant) all.try_emplace(&record, d.what);
+      }
+  }
+  return all;
+}
+/// "Left out of the front: Offer 2 (validation)."
+std::string left_out_words(const std::vector<HtmlSystem>& systems, const std::vector<Dot>& dots) {
+  std::map<std::pair<std::size_t, std::string>, std::size_t> times;
+  for (const Dot& dot : dots)
+    if (!dot.left_out.empty()) ++times[{dot.system, dot.left_out}];
+  std::vector<std::string> parts;
+  for (const auto& [key, n] : times) {
+    const bool is_all = static_cast<std::size_t>(std::ranges::count(dots, key.first, &Dot::system)) == n;
+    parts.push_back(fmt::format("{}{} ({})", is_all ? "" : fmt::format("{} point{} of ", n, n == 1 ? "" : "s"),
+                                systems[key.first].name, key.second));
+  }
+  return parts.empty() ? ""
+                       : fmt::format(" Drawn hollow, held against nothing and left out of the front: {}; May they be "
+                                     "compared? says why.",
+                                     fmt::join(parts, ", "));
+}
+/// Of dots that are held against each other: places of those that are not left out.
+std::vector<std::size_t> held(const std::vector<Dot>& dots) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < dots.size(); ++i)
+    if (dots[i].left_out.empty()) places.push_back(i);
+  return places;
+}
 /// samples/s, or to a target the seconds.
 std::optional<Estimate> speed_of(const Record& record) {
   if (!record.target) return record.summary.samples_per_s;
@@ -60,24 +141,40 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
   Chart chart;
   chart.kind = "scatter", chart.from_zero = false;
   chart.title = axes.title;
-  chart.note = fmt::format("{} is faster, lower {}.{}{}", axes.to_target ? "To the left" : "To the right",
+  std::set<std::string> precisions;
+  for (const Dot& dot : dots) precisions.insert(dot.record->workload.precision);
+  const bool by_precision = precisions.size() > 1;
+  const std::string unlike = axes.to_target ? "" : unlike_precisions(precisions);
+  chart.note = fmt::format("{} is faster, lower {}.{}{}{}{}", axes.to_target ? "To the left" : "To the right",
                            axes.is_cost ? "is cheaper" : "takes less energy",
                            front.size() > 1 ? " The line joins the points whose means none beats in both." : "",
-                           axes.note.empty() ? "" : " " + axes.note);
+                           unlike.empty() ? "" : fmt::format(" The points are {}.", unlike),
+                           axes.note.empty() ? "" : " " + axes.note, left_out_words(systems, dots));
   chart.x_title = axes.to_target ? "s to the target" : "samples/s", chart.y_title = axes.up_title;
   chart.table = {chart.title, {"Point", chart.x_title, axes.up_title, "On the front"}, {}, true};
+  const auto rivals = std::ranges::count_if(
+      dots, [](const Dot& dot) { return dot.record->verdict.status == "valid" && dot.left_out.empty(); });
   DataSet line{"Pareto front", 7, "line", {}};
   for (const std::size_t i : front) line.data.push_back({dots[i].across.value, dots[i].up.value, {}, {}, "", "", true});
-  std::vector<DataSet> sets;
-  for (std::size_t s = 0; s < systems.size(); ++s)
-    sets.push_back({systems.size() > 1 ? systems[s].name : "points", static_cast<int>(s), "", {}});
+  std::map<std::pair<std::size_t, std::string>, DataSet> sets;  // colour tells systems apart, the shape precisions
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    int p = 0;
+    for (const std::string& precision : precisions) {
+      DataSet& set = sets[{s, precision}];
+      set.label = systems.size() == 1 ? (by_precision ? precision : "points")
+                                      : systems[s].name + (by_precision ? ", " + precision : "");
+      set.color = systems.size() == 1 ? p : static_cast<int>(s);
+      if (by_precision) set.shape = p;
+      ++p;
+    }
+  }
   for (std::size_t i = 0; i < dots.size(); ++i) {
     const Dot& dot = dots[i];
     const Record& record = *dot.record;
     const auto on = std::ranges::find(front, i);
     std::vector<std::string> marks;
     if (on != front.end() && knee == static_cast<std::size_t>(on - front.begin())) marks.emplace_back("knee");
-    if (dots.size() > 1 && front.size() == 1 && i == front.front()) marks.emplace_back("alone on the front");
+    if (rivals > 1 && front.size() == 1 && i == front.front()) marks.emplace_back("alone on the front");
     if (axes.is_cost && front.size() > 1 && i == front.back()) marks.emplace_back("cheapest");
     if (recommended(systems[dot.system].report).contains(record.id)) marks.emplace_back("recommended");
     Datum datum{dot.across.value,
@@ -86,19 +183,22 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
                 dot.up.high,
                 "",
                 fmt::format("{}", fmt::join(marks, ", ")),
-                record.verdict.status == "valid"};
-    datum.text = fmt::format("{}: {}, {}{}", dot.name, speed_words(record, dot.across), figure(dot.up, axes.unit),
-                             datum.counts ? "" : ", does not count: " + record.verdict.status);
+                record.verdict.status == "valid" && dot.left_out.empty()};
+    const std::string why = record.verdict.status != "valid" ? "does not count: " + record.verdict.status
+                            : !dot.left_out.empty()          ? "left out: " + dot.left_out
+                                                             : "";
+    datum.text = fmt::format("{}: {}, {}{}{}", dot.name, speed_words(record, dot.across), figure(dot.up, axes.unit),
+                             why.empty() ? "" : ", ", why);
     std::string role = on == front.end() ? "no" : "yes";
-    if (!datum.mark.empty()) role += ": " + datum.mark;
+    if (!datum.mark.empty() || !why.empty()) role += ": " + datum.mark + why;
     chart.table.rows.push_back({dot.name,
                                 {axes.to_target ? significant(datum.x) : si(datum.x), "number"},
                                 {figure(dot.up, ""), "number"},
                                 role});
-    sets[dot.system].data.push_back(std::move(datum));
+    sets[{dot.system, record.workload.precision}].data.push_back(std::move(datum));
   }
   if (line.data.size() > 1) chart.sets.push_back(std::move(line));
-  for (DataSet& set : sets)
+  for (auto& [key, set] : sets)
     if (!set.data.empty()) chart.sets.push_back(std::move(set));
   return chart;
 }
@@ -121,13 +221,14 @@ Merged merged(const std::vector<HtmlSystem>& systems) {
   return all;
 }
 
-Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, const Front& front) {
-  const Workload& w = all.report.records[front.records.front()].workload;
+Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, const Front& front,
+                   const std::map<std::size_t, std::string>& off) {
+  std::string model;
   std::vector<Dot> dots;
   std::map<std::size_t, std::size_t> place;  // among the dots, of a record
   for (std::size_t i = 0; i < all.report.records.size(); ++i) {
     const Record& record = *all.places[i].record;
-    if (record.workload.hash != front.hash || record.workload.global_batch != w.global_batch ||
+    if (record.workload.hash != front.hash || record.workload.global_batch != front.global_batch ||
         record.target.has_value() != front.to_target || is_repeat(record))
       continue;
     const std::optional<Estimate> speed = speed_of(record), joules = front.to_target
@@ -135,13 +236,16 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, co
                                                                          : sample_joules(record, front.scope);
     if (!speed || !joules) continue;
     place[i] = dots.size();
-    dots.push_back({all.places[i].system, &record, all.places[i].name, *speed, *joules});
+    const auto why = off.find(i);
+    dots.push_back({all.places[i].system, &record, all.places[i].name, *speed, *joules,
+                    why == off.end() ? std::string() : why->second});
+    model = record.workload.model;
   }
   std::vector<std::size_t> on;
   for (const std::size_t i : front.records) on.push_back(place.at(i));
   const char* unit = front.to_target ? "J" : "J/sample";
   return front_chart(systems, dots, on, front.knee,
-                     {fmt::format("{} in batches of {}: {} against {} energy", w.model, w.global_batch,
+                     {fmt::format("{} in batches of {}: {} against {} energy", model, front.global_batch,
                                   front.to_target ? "time to the target" : "speed", front.scope),
                       front.without == 0 ? ""
                                          : fmt::format("Without {} joules, and so left out, are {} of its points.",
@@ -156,7 +260,8 @@ std::string basis_words(const RecordCost& cost) {
 }
 
 /// One chart for each workload, batch and basis: costs that hold different things are not held against each other.
-void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems) {
+void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
+  const auto off = left_out(systems, comparison, {"throughput", "time-to-target", "cost", "cost-to-target"});
   for (const Group& group : workloads(systems)) {
     std::map<std::tuple<bool, std::int64_t, std::string>, std::vector<Dot>> charts;
     std::string currency;
@@ -172,15 +277,19 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems) {
       const std::optional<Estimate> speed = speed_of(record);
       if (price == cost.figures.end() || !price->total || !speed) continue;
       charts[{record.target.has_value(), record.workload.global_batch, basis_words(cost)}].push_back(
-          {place.system, &record, place.name, *speed, *price->total});
+          {place.system, &record, place.name, *speed, *price->total,
+           off.contains(&record) ? off.at(&record) : std::string()});
     }
     for (const auto& [key, dots] : charts) {
       const auto& [to_target, batch, basis] = key;
+      const std::vector<std::size_t> places = held(dots);
       std::vector<TwoFigures> figures;
-      for (const Dot& dot : dots)
-        figures.push_back(to_target ? TwoFigures{-dot.across.value, -dot.up.value}
-                                    : TwoFigures{dot.across.value, dot.up.value > 0 ? 1 / dot.up.value : 0});
-      const TradeOff found = trade_off(figures);
+      for (const std::size_t i : places) {
+        const double across = dots[i].across.value, up = dots[i].up.value;
+        figures.push_back(to_target ? TwoFigures{-across, -up} : TwoFigures{across, up > 0 ? 1 / up : 0});
+      }
+      TradeOff found = trade_off(figures);
+      for (std::size_t& i : found.front) i = places[i];
       const bool is_bound = basis != "complete";
       section.blocks.emplace_back(front_chart(
           systems, dots, found.front, found.knee,
@@ -197,11 +306,19 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems) {
 
 }  // namespace
 
-Section pareto_section(const std::vector<HtmlSystem>& systems) {
+Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
   const bool priced = std::ranges::any_of(systems, [](const HtmlSystem& one) { return one.cost.has_value(); });
   Section section{"pareto", priced ? "Speed against energy and cost" : "Speed against energy", "", {}};
   const Merged all = merged(systems);
-  for (const Front& front : pareto_fronts(all.report)) section.blocks.emplace_back(energy_chart(systems, all, front));
+  const auto of_comparison =
+      left_out(systems, comparison, {"throughput", "samples-per-joule", "time-to-target", "energy-to-target"});
+  std::map<std::size_t, std::string> off;
+  std::set<std::size_t> places;
+  for (std::size_t i = 0; i < all.places.size(); ++i)
+    if (const auto found = of_comparison.find(all.places[i].record); found != of_comparison.end())
+      off[i] = found->second, places.insert(i);
+  for (const Front& front : pareto_fronts(all.report, places))
+    section.blocks.emplace_back(energy_chart(systems, all, front, off));
   if (section.blocks.empty()) {
     std::vector<std::string> reasons;
     for (const Group& group : workloads(systems))
@@ -216,7 +333,9 @@ Section pareto_section(const std::vector<HtmlSystem>& systems) {
               "note"));
   }
   const std::size_t before = section.blocks.size();
-  add_cost_charts(section, systems);
+  add_cost_charts(section, systems, comparison);
+  if (std::ranges::any_of(section.blocks, [](const Block& one) { return std::holds_alternative<Chart>(one); }))
+    add_recommendations(section, systems);
   if (priced && section.blocks.size() == before)
     section.blocks.emplace_back(Words("No valid point has a cost to draw; the reasons are under Cost.", "note"));
   return section;

@@ -1,5 +1,8 @@
 #include "results/pareto.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -78,7 +81,11 @@ TradeOff trade_off(const std::vector<TwoFigures>& points) {
   return found;
 }
 
-std::vector<Front> pareto_fronts(const Report& report) {
+std::string unlike_precisions(const std::set<std::string>& precisions) {
+  return precisions.size() < 2 ? "" : fmt::format("of {}, which may not train alike", fmt::join(precisions, " and "));
+}
+
+std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_t>& left_out) {
   std::map<std::tuple<bool, std::string, std::int64_t>, std::vector<std::size_t>> workloads;
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& record = report.records[i];
@@ -92,16 +99,22 @@ std::vector<Front> pareto_fronts(const Report& report) {
       for (const std::size_t i : places)
         if (const std::optional<Candidate> one = candidate_of(report, i, scope)) all.push_back(*one);
       if (all.size() < 2) continue;
+      Front& front = fronts.emplace_back();
+      std::tie(front.to_target, front.hash, front.global_batch) = key;
+      front.scope = scope, front.without = places.size() - all.size();
+      std::erase_if(all, [&](const Candidate& one) { return left_out.contains(one.record); });
       std::vector<TwoFigures> figures;
-      for (const Candidate& one : all) figures.push_back({one.speed, one.efficiency});
+      for (const Candidate& one : all) {
+        figures.push_back({one.speed, one.efficiency});
+        front.precisions.insert(report.records[one.record].workload.precision);
+      }
       const TradeOff found = trade_off(figures);
       std::vector<Candidate> best;
       for (const std::size_t i : found.front) best.push_back(all[i]);
-      Front& front = fronts.emplace_back();
-      front.to_target = std::get<0>(key), front.hash = std::get<1>(key);
-      front.scope = scope, front.others = all.size() - best.size(), front.without = places.size() - all.size();
+      front.others = all.size() - best.size();
       for (const Candidate& one : best) front.records.push_back(one.record);
       front.knee = found.knee;
+      if (all.empty()) break;
       const std::optional<JobPrices>& prices = report.records[all.front().record].prices;
       const auto has_others = [&](const Candidate& one) { return report.records[one.record].prices != prices; };
       if (prices && std::ranges::none_of(all, has_others)) {

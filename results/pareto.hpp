@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,11 +18,13 @@ namespace tw {
 /// never in one front. The cheapest point is one of them at any price of hours and joules, as long as all take the same nodes.
 struct Front {
   std::string hash;                  ///< of the workload
+  std::int64_t global_batch = 0;
   bool to_target = false;            ///< time and joules to the target; else samples/s and samples/J
   std::string scope;                 ///< of the joules
   std::vector<std::size_t> records;  ///< places in the report, the fastest first
   std::size_t others = 0;            ///< points that were held against them, and lost
   std::size_t without = 0;           ///< valid points of the workload that have no such joules, and were held against none
+  std::set<std::string> precisions;  ///< of those that were held against each other
   /// The one of `records` that lies farthest from the line between the ends, both axes scaled to their span: where more
   /// speed begins to cost more energy than before, and the reverse. Absent below three points, and where they lie on the
   /// line or outside it.
@@ -43,7 +47,10 @@ struct TwoFigures {
 TradeOff trade_off(const std::vector<TwoFigures>& points);
 
 /// One for each workload that has at least two such points with joules of a common scope that tells of all its points
-/// (results/scopes.hpp).
-std::vector<Front> pareto_fronts(const Report& report);
+/// (results/scopes.hpp). `left_out`: places of points that are held against nothing; a front may then be empty.
+std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_t>& left_out = {});
+
+/// "of bf16 and float32, which may not train alike"; empty of one precision.
+std::string unlike_precisions(const std::set<std::string>& precisions);
 
 }  // namespace tw

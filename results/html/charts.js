@@ -198,7 +198,7 @@ const drawing = (() => {
         backgroundColor: set.data.map(d => d.counts === false ? ink.sheet : color),
         borderWidth: set.style === "line" ? 1.5 : 2,
         borderDash: set.style === "dashed" ? [2, 4] : set.style === "projected" ? [9, 5] : spec.kind === "lines" ? dashes[nth % dashes.length] : [],
-        pointStyle: set.style ? "line" : shapes[((set.color % 8) + 8) % 8],
+        pointStyle: set.style ? "line" : shapes[(set.shape ?? set.color) % shapes.length],
         pointRadius: set.style || many ? 0 : spec.kind === "scatter" ? 6 : 4,
         pointHoverRadius: set.style ? 0 : 8, pointHitRadius: set.style ? 0 : 10,
         pointBorderColor: color, stepped: false, tension: 0

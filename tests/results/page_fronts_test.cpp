@@ -6,6 +6,7 @@
 #include <cmath>
 #include <variant>
 
+#include "results/choice.hpp"
 #include "results/comparison_words.hpp"
 #include "results/html.hpp"
 #include "results/page.hpp"
@@ -98,6 +99,26 @@ TEST(PageFronts, ARecommendedSettingIsMarkedInCosts) {
   }
 }
 
+TEST(PageFronts, WhatIsRecommendedAndByWhichRuleIsSaid) {
+  HtmlSystem system = priced("A", {made_record("a", around(100), 500), made_record("b", around(90), 400)}, 1);
+  const auto said = [&] {
+    return words(blocks<page::Words>(section(page::build({system}, nullptr), "pareto")));
+  };
+  EXPECT_NE(said().find("Nothing is recommended: only a search (trainwatt-train --search)"), std::string::npos)
+      << said();
+  SearchOutcome outcome;
+  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = "energy", outcome.scope = "node";
+  outcome.max_slowdown = 0.05;
+  system.report.search = {outcome};
+  EXPECT_NE(said().find("Recommended: b. The search's rule: least node energy a sample of the settings at most 5.00 % "
+                        "slower than those found, measured once more against them."),
+            std::string::npos)
+      << said();
+  EXPECT_EQ(said().find("Nothing"), std::string::npos);
+  system.report.search->at(0).reason = "it is slower than asked for";
+  EXPECT_EQ(said(), "Nothing is recommended for a: It is slower than asked for.\n");
+}
+
 TEST(PageFronts, CostsOfDifferentPartsStandInChartsOfTheirOwn) {
   Record of_gpu = made_record("x", around(90), 200, "device");
   of_gpu.workload.device = "cuda";
@@ -118,6 +139,80 @@ TEST(PageFronts, CostsOfDifferentPartsStandInChartsOfTheirOwn) {
                        "B against cost, lower bounds, with device joules alone|EUR a million samples, at least",
                        "C against cost|EUR a million samples",
                        "D against cost, lower bounds, of hours alone|EUR a million samples, at least"}));
+}
+
+TEST(PageFronts, PrecisionsAreTakenTogetherAndNamed) {
+  std::vector<Record> records = {made_record("a", around(100), 500), made_record("b", around(90), 300)};
+  EXPECT_EQ(words(page::build({{"A", made_report(records)}}, nullptr).answer).find("may not train alike"),
+            std::string::npos);
+  records[0].workload.precision = "float32";
+  records.push_back(made_record("c", around(80), 400));
+  records[2].workload.global_batch = 128;
+  const page::Page page = page::build({priced("A", records, 1)}, nullptr);
+  const char* together =
+      "; the points are of bf16 and float32, in batches of 64 and 128, which may not train alike.";
+  ASSERT_EQ(page.answer.size(), 2u);
+  for (const page::Words& one : page.answer) EXPECT_TRUE(one.text.ends_with(together)) << one.text;
+  const auto charts = blocks<page::Chart>(section(page, "pareto"));
+  ASSERT_EQ(charts.size(), 3u) << "energy, and costs of each batch";
+  for (const page::Chart& chart : {charts[0], charts[1]}) {
+    EXPECT_NE(chart.note.find("The points are of bf16 and float32, which may not train alike."), std::string::npos)
+        << chart.note;
+    ASSERT_GE(chart.sets.size(), 2u) << chart.title;
+    const page::DataSet &one = *std::prev(chart.sets.end(), 2), &other = chart.sets.back();
+    EXPECT_EQ(one.label + other.label, "bf16float32");
+    EXPECT_NE(one.shape, other.shape);
+  }
+  // Those that have lost to all of another precision are named, too.
+  Report report = made_report({made_record("a", around(100), 500), made_record("b", around(120), 300)});
+  report.records[0].workload.precision = "float32";
+  EXPECT_NE(front_text(report, {false, 100}).find("of bf16 and float32, which may not train alike"),
+            std::string::npos);
+}
+
+/// Of two systems; the page of their comparison.
+page::Page compared(const std::vector<Record>& a, const std::vector<Record>& b, std::vector<std::string> faults = {}) {
+  std::vector<SystemInput> systems = {made_system("A", a), made_system("B", b)};
+  systems[1].faults = faults;
+  for (SystemInput& system : systems) system.price = rented(1);
+  const Comparison comparison = compare(systems, {});
+  std::vector<HtmlSystem> shown = {{"A", systems[0].runs[0]}, {"B", systems[1].runs[0], faults}};
+  for (std::size_t s = 0; s < shown.size(); ++s) shown[s].cost = comparison.systems[s].cost;
+  return page::build(shown, &comparison);
+}
+
+TEST(PageFronts, WhatAComparisonBlocksIsDrawnAndNamedButOnNoFront) {
+  const std::vector<Record> a = {made_record("x", around(100), 3000, "package")},
+                            better = {made_record("x", around(200), 3000, "package")};
+  const auto charts = [](const page::Page& page) { return blocks<page::Chart>(section(page, "pareto")); };
+  const auto names_on_front = [](const page::Chart& chart) {
+    std::string names;
+    for (const auto& row : chart.table.rows)
+      if (row[3].text.starts_with("yes")) names += row[0].text + " ";
+    return names;
+  };
+  for (const page::Chart& chart : charts(compared(a, better))) {
+    EXPECT_EQ(names_on_front(chart), "B: x ") << chart.title;
+    EXPECT_EQ(chart.note.find("left out"), std::string::npos) << chart.note;
+  }
+  std::vector<Record> other = better, unstable = better;
+  other[0].workload.precision = "float32";
+  unstable[0].verdict.flags.emplace_back("unstable");
+  for (const auto& [page, why] : {std::pair{compared(a, better, {"/records/0: is odd"}), "validation"},
+                                  {compared(a, other), "precision"},
+                                  {compared(a, unstable), "flag unstable"}}) {
+    const std::vector<page::Chart> all = charts(page);
+    ASSERT_EQ(all.size(), 2u) << why;
+    for (const page::Chart& chart : all) {
+      EXPECT_EQ(names_on_front(chart), "A: x ") << chart.title << why;
+      EXPECT_NE(chart.note.find(std::string("left out of the front: B (") + why + ")"), std::string::npos)
+          << chart.note;
+      EXPECT_EQ(marked(chart, "alone"), nullptr) << "it has no rival";
+      ASSERT_EQ(chart.sets.size(), 2u);
+      EXPECT_TRUE(chart.sets[0].data[0].counts);
+      EXPECT_FALSE(chart.sets[1].data[0].counts);
+    }
+  }
 }
 
 TEST(PageFronts, RunsToATargetStandByTimeAndCost) {
@@ -224,6 +319,20 @@ TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
   }
 }
 
+TEST(PageComparison, WhatToKeepInMindIsInSentences) {
+  Comparison c = split();
+  c.differences.insert(c.differences.begin(), {{"precision", 1, "bf16", "float32", true, "fewer bits are less work", {}, {}},
+                                               {"validation", 0, "", "/records/0: is odd", true, "it supports no claim", {}, {}}});
+  page::Page page;
+  page::add_comparison(page, c);
+  EXPECT_EQ(page.caveats.at(0).text, "Precision: bf16 of A, float32 of B. Fewer bits are less work.");
+  EXPECT_EQ(page.caveats.at(1).text, "Validation: /records/0: is odd of A. It supports no claim.");
+  for (const page::Words& one : page.caveats) {
+    EXPECT_FALSE(one.text[0] >= 'a' && one.text[0] <= 'z') << one.text;
+    EXPECT_TRUE(one.text.ends_with(".")) << one.text;
+  }
+}
+
 TEST(PageComparison, RunRulesAreThoseOfItsReports) {
   const Comparison c = compare({{"A", {}, {sample_report()}, {}, {}}, {"B", {}, {sample_report()}, {}, {}}}, {});
   for (const ComparedSystem& one : c.systems)
@@ -274,7 +383,7 @@ TEST(PageScaling, IsProjectedToTwiceTheRanksAndSaidNotToBeMeasured) {
   const auto speed = [](int n) { return 1 / (0.002 + 0.02 / n); };  // fixed and shared seconds a sample
   const page::Section found = scaling({{1, speed(1)}, {2, speed(2)}, {4, speed(4)}});
   const auto charts = blocks<page::Chart>(found);
-  ASSERT_EQ(charts.size(), 3u);
+  ASSERT_EQ(charts.size(), 4u);
   const page::Chart& chart = charts[0];
   ASSERT_EQ(chart.sets.size(), 3u);
   const page::DataSet& line = chart.sets[2];
@@ -293,6 +402,13 @@ TEST(PageScaling, IsProjectedToTwiceTheRanksAndSaidNotToBeMeasured) {
   ASSERT_EQ(communication.sets.at(0).data.size(), 3u);
   EXPECT_NEAR(communication.sets[0].data[2].y, 4, 1e-9);
   EXPECT_EQ(communication.table.rows.size(), 3u);
+  EXPECT_EQ(communication.table.rows[0].back().text, "not recorded") << "no execution in these records";
+  const page::Chart& share = charts[3];
+  EXPECT_EQ(share.y_title, "% of the step");
+  ASSERT_EQ(share.sets.at(0).data.size(), 3u);
+  EXPECT_EQ(share.table.rows.size(), 3u);
+  const double step = 64 / speed(4);
+  EXPECT_NEAR(share.sets[0].data[2].y, 100 * 0.004 / step, 0.05 * 100 * 0.004 / step);
 }
 
 TEST(PageScaling, SaysWhyNothingIsProjected) {
