@@ -154,15 +154,18 @@ void add_speed(Section& section, const Group& group, const std::vector<Family>& 
 }
 
 void add_communication(Section& section, const Group& group, const std::vector<Family>& families, bool strong) {
-  Chart chart;
-  chart.kind = "lines";
-  chart.title = fmt::format("{}: communication, {} scaling", group.name, strong ? "strong" : "weak");
-  chart.note = "Mean over steps and ranks. Reports hold no ceiling of the collectives to set it against.";
-  chart.x_title = "ranks", chart.y_title = "ms a step";
-  chart.table = {chart.title, {"Series", "Ranks", "Communication a step", "Share of the step"}, {}, true};
+  Chart chart, shares;
+  chart.kind = shares.kind = "lines";
+  chart.title = fmt::format("{}: exposed communication, {} scaling", group.name, strong ? "strong" : "weak");
+  chart.note = "What a step waits for others after its own backward, mean over steps and ranks; what overlaps with "
+               "computing is not in it. Reports hold no bytes, no bandwidth and no ceiling of the collectives.";
+  chart.x_title = shares.x_title = "ranks", chart.y_title = "ms a step", shares.y_title = "% of the step";
+  chart.table = {chart.title, {"Series", "Ranks", "Exposed a step", "Share of the step", "Way"}, {}, true};
+  shares.title = chart.title + ", share of the step", shares.note = "The same by the length of the step.";
+  shares.table = {shares.title, {"Series", "Ranks", "Share of the step"}, {}, true};
   int color = 0;
   for (const Family& family : families) {
-    DataSet set{family.name, color++, "", {}};
+    DataSet set{family.name, color++, "", {}}, part = set;
     for (const Place& place : family.places) {
       double step = 0;
       std::optional<double> seconds;
@@ -171,25 +174,28 @@ void add_communication(Section& section, const Group& group, const std::vector<F
         if (phase == "communication") seconds = mean;
       }
       if (!seconds) continue;
-      const std::string share = significant(step > 0 ? 100 * *seconds / step : 0) + " %";
+      const double percent = step > 0 ? 100 * *seconds / step : 0;
+      const std::string share = significant(percent) + " %";
+      const std::optional<Execution>& how = place.record->execution;
+      const std::string way = how ? how->communicator + (how->route.empty() ? "" : ", " + how->route) : "not recorded";
+      const Words ranks{fmt::format("{:.0f}", ranks_of(place)), "number"};
       set.data.push_back({ranks_of(place),
                           1e3 * *seconds,
                           {},
                           {},
-                          fmt::format("{}: {} a step, {} of it", place.name, duration(*seconds), share),
+                          fmt::format("{}: {} a step, {} of it, by {}", place.name, duration(*seconds), share, way),
                           "",
                           true});
-      chart.table.rows.push_back({family.name,
-                                  {fmt::format("{:.0f}", ranks_of(place)), "number"},
-                                  {duration(*seconds), "number"},
-                                  {share, "number"}});
+      part.data.push_back({ranks_of(place), percent, {}, {}, fmt::format("{}: {}", place.name, share), "", true});
+      chart.table.rows.push_back({family.name, ranks, {duration(*seconds), "number"}, {share, "number"}, way});
+      shares.table.rows.push_back({family.name, ranks, {share, "number"}});
     }
-    if (!set.data.empty()) chart.sets.push_back(std::move(set));
+    if (!set.data.empty()) chart.sets.push_back(std::move(set)), shares.sets.push_back(std::move(part));
   }
   if (chart.sets.empty())
     section.blocks.emplace_back(Words(group.name + ": communication was not timed, so that it has no curve.", "quiet"));
   else
-    section.blocks.emplace_back(std::move(chart));
+    section.blocks.emplace_back(std::move(chart)), section.blocks.emplace_back(std::move(shares));
 }
 
 }  // namespace

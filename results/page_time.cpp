@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "results/export_parts.hpp"
@@ -69,6 +70,57 @@ void add_ends(Table& table, const DataSet& set) {
 
 }  // namespace
 
+namespace {
+
+/// Those that take most of any point's step have a colour of their own, the table has all.
+constexpr std::size_t most_operators = 6;
+
+Chart operators_chart(const Group& group) {
+  Chart chart;
+  chart.kind = "stack", chart.title = group.name + ": operators", chart.x_title = "% of a profiled step";
+  chart.note = "Of one step, profiled apart from the trials, since timing each operator takes time. Outside operators: "
+               "data, communication, and what lies between two operators. " + group.note;
+  chart.table = {chart.title, {"Point", "Operator", "Share of the profiled step"}, {}, true};
+  std::map<std::string, double> most;
+  for (const Place& place : group.places)
+    for (const auto& [name, share] : place.record->summary.op_share) most[name] = std::max(most[name], share);
+  std::vector<std::pair<std::string, double>> order(most.begin(), most.end());
+  std::ranges::stable_sort(order, std::greater(), &std::pair<std::string, double>::second);
+  const std::size_t own = order.size() > most_operators + 1 ? most_operators : order.size();
+  for (std::size_t i = 0; i < own; ++i) chart.sets.push_back({order[i].first, static_cast<int>(i), "", {}});
+  if (own < order.size())
+    chart.sets.push_back({fmt::format("{} other operators", order.size() - own), most_operators, "", {}});
+  chart.sets.push_back({"outside operators", most_operators + 1, "", {}});
+  for (const Place& place : group.places) {
+    const std::map<std::string, double>& shares = place.record->summary.op_share;
+    if (shares.empty()) continue;
+    chart.categories.push_back(place.label);
+    double rest = 1, others = 0;
+    for (const auto& [name, share] : shares) rest -= share, others += share;
+    const auto add = [&](std::size_t set, double share) {
+      chart.sets[set].data.push_back(
+          {100 * share, 0, {}, {},
+           fmt::format("{}: {} {} % of the profiled step", place.name, chart.sets[set].label, significant(100 * share)),
+           "", place.record->verdict.status == "valid"});
+    };
+    const auto row = [&](const std::string& name, double share) {
+      chart.table.rows.push_back({place.name, name, {significant(100 * share) + " %", "number"}});
+    };
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto found = shares.find(order[i].first);
+      const double share = found == shares.end() ? 0 : found->second;
+      if (i < own) add(i, share), others -= share;
+      if (found != shares.end()) row(order[i].first, share);
+    }
+    if (own < order.size()) add(own, std::max(0.0, others));
+    add(chart.sets.size() - 1, std::max(0.0, rest));
+    row("outside operators", std::max(0.0, rest));
+  }
+  return chart;
+}
+
+}  // namespace
+
 Section phases_section(const std::vector<HtmlSystem>& systems) {
   Section section{"phases",
                   "Where a step's time goes",
@@ -109,6 +161,10 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
       }
     }
     section.blocks.emplace_back(std::move(chart));
+    if (Chart operators = operators_chart(group); !operators.categories.empty())
+      section.blocks.emplace_back(std::move(operators));
+    else
+      section.blocks.emplace_back(Words(group.name + ": no step was profiled by operators.", "quiet"));
   }
   if (section.blocks.empty())
     section.blocks.emplace_back(
@@ -214,18 +270,19 @@ namespace {
 struct Quantity {
   const char *suffix, *title, *unit;
 };
-constexpr Quantity quantities[] = {{"power_w", "Power", "W"},
-                                   {"_mhz", "Clocks", "MHz"},
-                                   {"temperature_c", "Temperature", "°C"},
-                                   {"_share", "Utilisation", "share"}};
+constexpr Quantity quantities[] = {{"power_w", "power", "W"},
+                                   {"_mhz", "clocks", "MHz"},
+                                   {"temperature_c", "temperature", "°C"},
+                                   {"_share", "utilisation", "share"}};
 
 /// Of one point: a chart for each kind of quantity, its trials one after the other.
-std::vector<Chart> telemetry_of(const Record& record) {
+std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of_point) {
   std::vector<Chart> charts;
   for (const Quantity& quantity : quantities) {
     Chart chart;
     chart.kind = "lines", chart.from_zero = false;
-    chart.title = quantity.title, chart.x_title = "s over all trials", chart.y_title = quantity.unit;
+    chart.title = name_of_point + ": " + quantity.title;  // said here too: paper and a screen reader have no selection
+    chart.x_title = "s over all trials", chart.y_title = quantity.unit;
     std::map<std::string, DataSet> lines;
     chart.table = {chart.title, ends_head, {}, true};
     double start = 0;
@@ -276,7 +333,7 @@ Section telemetry_section(const std::vector<HtmlSystem>& systems) {
   std::size_t all = 0;
   for (const Group& group : workloads(systems))
     for (const Place& place : group.places)
-      if (auto charts = telemetry_of(*place.record); !charts.empty() && ++all <= most_options)
+      if (auto charts = telemetry_of(*place.record, place.name); !charts.empty() && ++all <= most_options)
         choice.options.emplace_back(place.name, std::move(charts));
   if (all > most_options)
     section.blocks.emplace_back(

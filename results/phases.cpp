@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <map>
 
+#include "results/trials.hpp"
+
 namespace tw {
 
 std::vector<std::pair<std::string, double>> mean_phases(const Record& record) {
   std::map<std::string, double> seconds;
   double steps = 0;
-  for (const Trial& trial : record.trials) {
-    const double n = static_cast<double>(trial.step_time_s.size());
-    for (const auto& [phase, mean] : trial.phase_s) seconds[phase] += mean * n;
+  for (const Trial* trial : valid_trials(record)) {  // as the step time beside it
+    const double n = static_cast<double>(trial->step_time_s.size());
+    for (const auto& [phase, mean] : trial->phase_s) seconds[phase] += mean * n;
     steps += n;
   }
   if (seconds.empty() || !(steps > 0) || !record.summary.step_time_s) return {};

@@ -10,6 +10,7 @@
 
 #include "results/html.hpp"
 #include "results/page.hpp"
+#include "results/phases.hpp"
 #include "results/report_io.hpp"
 #include "results/run_rules.hpp"
 #include "results/verdict.hpp"
@@ -170,12 +171,61 @@ TEST(Page, JoulesThatCannotBeAreOnNoFront) {
   EXPECT_TRUE(charts(section(built(report), "pareto")).empty());
 }
 
+TEST(Page, OperatorsOfAProfiledStepAreDrawnAndListed) {
+  Report report = sample_report();
+  report.records[1].workload.hash = report.records[0].workload.hash;
+  for (int i = 0; i < 8; ++i) report.records[0].summary.op_share["small" + std::to_string(i)] = 0.001 * (i + 1);
+  const std::vector<page::Chart> all = charts(section(built(report), "phases"));
+  ASSERT_EQ(all.size(), 2u) << "phases, and operators";
+  const page::Chart& chart = all[1];
+  EXPECT_EQ(chart.categories.size(), 2u) << "of those that ran";
+  std::vector<std::string> labels;
+  for (const page::DataSet& set : chart.sets) {
+    labels.push_back(set.label);
+    EXPECT_EQ(set.data.size(), 2u) << set.label;
+  }
+  EXPECT_EQ(labels, (std::vector<std::string>{"linear", "attention", "norm", "small7", "small6", "small5",
+                                              "5 other operators", "outside operators"}));
+  double sum = 0;
+  for (const page::DataSet& set : chart.sets) sum += set.data[0].x;
+  EXPECT_NEAR(sum, 100, 1e-9);
+  EXPECT_NEAR(chart.sets[7].data[1].x, 16, 1e-9) << "1 - 0.61 - 0.17 - 0.06";
+  EXPECT_EQ(chart.table.rows.size(), 11u + 1 + 3 + 1) << "none is hidden";
+  for (Record& record : report.records) record.summary.op_share.clear();
+  EXPECT_NE(words(section(built(report), "phases")).find("no step was profiled"), std::string::npos);
+}
+
+TEST(Page, PhasesAreThoseOfTrialsThatCount) {
+  Report report = sample_report();
+  const auto before = mean_phases(report.records[0]);
+  ASSERT_FALSE(before.empty());
+  Trial spoilt = report.records[0].trials[0];
+  for (auto& [phase, seconds] : spoilt.phase_s) seconds *= 1000;
+  spoilt.loss[0] = std::nan("");
+  report.records[0].trials.push_back(spoilt);
+  const auto after = mean_phases(report.records[0]);
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i].second, before[i].second, 1e-12);
+  for (Trial& trial : report.records[0].trials) trial.loss[0] = std::nan("");
+  EXPECT_TRUE(mean_phases(report.records[0]).empty());
+}
+
+TEST(Page, TelemetryNamesItsPointInEachChart) {
+  const Report report = sample_energy_report();
+  const page::Section telemetry = section(built(report), "telemetry");
+  for (const auto& [name, all] : std::get<page::Choice>(telemetry.blocks.at(0)).options)
+    for (const page::Chart& chart : all) {
+      EXPECT_TRUE(chart.title.starts_with(report.records[0].id + ": ")) << chart.title;
+      EXPECT_EQ(chart.table.caption, chart.title);
+    }
+}
+
 TEST(Page, ScalingOnlyBetweenNumbersOfRanks) {
   Report report = sweep({{100, 10}, {180, 10}});
   for (Record& record : report.records) record.setting.clear();
   report.records[1].workload.ranks = 4;
   const std::vector<page::Chart> all = charts(section(built(report), "scaling"));
-  ASSERT_EQ(all.size(), 6u) << "strong, since the global batch is the same; and weak, since a rank's is";
+  ASSERT_EQ(all.size(), 8u) << "strong, since the global batch is the same; and weak, since a rank's is";
   EXPECT_EQ(all[0].sets[0].data.size(), 2u);
   EXPECT_NEAR(all[0].sets[1].data[1].y, 200, 1e-9);
   EXPECT_EQ(all[0].table.rows[1][3].text, "90.0 %");
