@@ -1,5 +1,6 @@
 // `trainwatt export --to benchmark-json`: the shape of Google Benchmark's --benchmark_format=json,
 // json_schema_version 1.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Google Benchmark's programs warn of it.
+bool is_debug(const Report& report) {
+  return std::ranges::any_of(report.records, [](const Record& record) {
+    return std::ranges::find(record.verdict.flags, "debug_build") != record.verdict.flags.end();
+  });
+}
+
 /// Its own programs read one host.
 Json context_of(const Report& report) {
   const Context& c = report.context;
@@ -24,7 +32,7 @@ Json context_of(const Report& report) {
                   {"mhz_per_cpu", c.hosts.empty() ? 0 : std::lround(c.hosts.front().cpu_max_mhz.value_or(0))},
                   {"caches", Json::array()},
                   {"load_avg", Json::array()},
-                  {"library_build_type", "release"},
+                  {"library_build_type", is_debug(report) ? "debug" : "release"},
                   {"json_schema_version", 1}};
   context["trainwatt_version"] = report.program.version + " " + report.program.git_commit;
   context["trainwatt_suite"] = report.plan.suite;

@@ -311,6 +311,7 @@ def log_lines(text):
 
 class Mllog(Case):
     def test_lines(self):
+        keys = set()
         for path, report in self.reports():
             events = list(log_lines(self.export(path, "mllog", "report.log").read_bytes().decode("latin-1")))
             trials = sum(len(r["trials"]) for r in report["records"])
@@ -325,11 +326,15 @@ class Mllog(Case):
                     self.assertIn(event["namespace"], started)
                 if event["key"] == "run_stop":
                     self.assertIn(event["metadata"]["status"], ("success", "aborted"))
-                if event["key"] == "eval_accuracy":
+                if event["key"].startswith("eval_") and event["key"] != "eval_samples":
                     self.assertIn("samples_count", event["metadata"])
+                    self.assertEqual((event["key"], event["metadata"]["metric"]) in
+                                     (("eval_accuracy", "accuracy"), ("eval_error", "excess_loss")), True, "a loss is no accuracy")
+                    keys.add(event["key"])
             self.assertEqual(len(started), trials)
             looks = sum(len(t["target_run"]["evaluations"]) for r in report["records"] for t in r["trials"] if t["target_run"])
-            self.assertEqual(sum(event["key"] == "eval_accuracy" for event in events), looks)
+            self.assertEqual(sum(event["key"] in keys for event in events), looks)
+        self.assertEqual(keys, {"eval_accuracy", "eval_error"})
 
     def test_no_name_looks_like_a_line(self):
         report = json.loads((FIXTURES / "good.json").read_text())
@@ -337,10 +342,12 @@ class Mllog(Case):
         events = list(log_lines(self.export(report, "mllog", "report.log").read_bytes().decode("latin-1")))
         self.assertIn(':::MLLOG {"key"', events[0]["namespace"])
 
+
+class MllogPackage(Case):
     def test_the_package_itself(self):
         python = python_with("mlperf_logging.compliance_checker.mlp_parser")
         if python is None:
-            self.skipTest("mlperf_logging is not installed; it is in no Debian package")
+            skip("mlperf_logging is not installed; it is in no Debian package")
         check = ("import sys; from mlperf_logging.compliance_checker.mlp_parser import parse_file\n"
                  "lines, errors = parse_file(sys.argv[1], ruleset='5.0.0'); assert lines and not errors, errors")
         for path, _ in self.reports():
@@ -361,10 +368,19 @@ class BenchmarkJson(Case):
                 self.assertGreater(row["real_time"], 0)
                 self.assertEqual((row["run_type"], row["time_unit"]), ("iteration", "ms"))
 
+    def test_a_build_without_optimisation_says_so(self):
+        report = json.loads((FIXTURES / "good.json").read_text())
+        kind = lambda: json.loads(self.export(report, "benchmark-json", "benchmark.json").read_text())["context"]["library_build_type"]
+        self.assertEqual(kind(), "release")
+        report["records"][0]["verdict"]["flags"].append("debug_build")
+        self.assertEqual(kind(), "debug")
+
+
+class BenchmarkCompare(Case):
     def test_compare_py(self):
         tool, python = pathlib.Path("/usr/share/benchmark/compare.py"), python_with("scipy")
         if not tool.exists() or python is None:
-            self.skipTest("Google Benchmark's compare.py or scipy is not installed (libbenchmark-tools, python3-scipy)")
+            skip("Google Benchmark's compare.py or scipy is not installed (libbenchmark-tools, python3-scipy)")
         files = [str(self.export(FIXTURES / name, "benchmark-json", "benchmark.json")) for name in ("good.json", "good_energy.json")]
         done = subprocess.run([python, str(tool), "--no-color", "benchmarks", *files], capture_output=True, text=True, timeout=HANG)
         self.assertEqual(done.returncode, 0, done.stderr)
