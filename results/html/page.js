@@ -65,9 +65,20 @@
     }
     const head = make("tr", { role: "row" });
     spec.head.forEach((name, c) => head.append(make("th", { scope: "col", role: "columnheader", class: isNumber[c] ? "number" : "" }, name)));
-    return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": spec.caption },
+    return watched(make("div", { class: "scroll" },
                 make("table", { role: "table", class: spec.head.length > most_columns_on_paper ? "wide" : "" },
-                     make("caption", {}, spec.caption), make("thead", { role: "rowgroup" }, head), body));
+                     make("caption", {}, spec.caption), make("thead", { role: "rowgroup" }, head), body)));
+  }
+  // Only what scrolls is a stop of the keyboard, and a region with a name.
+  function watched(box) {
+    const label = box.querySelector("caption").textContent;
+    const look = () => {
+      const scrolls = box.scrollWidth > box.clientWidth + 1;
+      for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", label]])
+        scrolls ? box.setAttribute(name, value) : box.removeAttribute(name);
+    };
+    new ResizeObserver(look).observe(box);
+    return box;
   }
   function tableBlock(spec) {
     if (!spec.folded) return make("div", { class: "block" }, table(spec));
@@ -82,13 +93,14 @@
       figure.append(table(spec.table));
       return figure;
     }
-    const said = make("p", { class: "said", "aria-live": "polite" });
+    const said = make("p", { class: "said", role: "status" });
     const what = spec.kind === "bars" || spec.kind === "stack" ? spec.categories.length + " bars"
       : spec.sets.reduce((sum, set) => sum + (set.style ? 0 : set.data.length), 0) + " points";
-    const canvas = make("canvas", { role: "img", tabindex: "0",
-      "aria-label": spec.title + ": chart of " + what + ", " + [spec.x_title, spec.y_title].filter(Boolean).join(" and ") +
-                    ". Arrow keys go through them; the table below has the same figures." });
-    figure.append(make("div", { class: "plot" }, canvas), said,
+    // An application: a screen reader hands the arrow keys on, which it keeps to itself over a picture.
+    const hint = make("p", { class: "hint", id: title.id + "-keys" }, "Arrow keys, Home and End go through what is drawn; the table below has the same figures.");
+    const canvas = make("canvas", { role: "application", "aria-roledescription": "chart", tabindex: "0", "aria-describedby": hint.id,
+      "aria-label": spec.title + ": " + what + ", " + [spec.x_title, spec.y_title].filter(Boolean).join(" and ") });
+    figure.append(make("div", { class: "plot" }, canvas), hint, said,
                   make("details", {}, make("summary", {}, "The same as a table"), table(Object.assign({}, spec.table, { caption: spec.title }))));
     live.push({ canvas, spec, say: text => { said.textContent = text; }, chart: null });
     return figure;
@@ -97,15 +109,17 @@
   function choiceBlock(spec) {
     const select = make("select", { id: "choice-" + ++ids });
     spec.options.forEach((option, i) => select.append(make("option", { value: String(i) }, option.name)));
-    const place = make("div");
+    const place = make("div"), chosen = make("span", { class: "chosen" });
     const show = () => {
       for (let i = live.length - 1; i >= 0; --i)
         if (place.contains(live[i].canvas)) { if (live[i].chart) live[i].chart.destroy(); live.splice(i, 1); }
+      const count = spec.options.length, rest = count > 1 ? " (one of " + count + "; the page shows the others)" : "";
+      chosen.textContent = spec.label + ": " + spec.options[Number(select.value)].name + rest;
       place.replaceChildren(...spec.options[Number(select.value)].charts.map(chart => chartBlock(chart, 3)));
       if (place.isConnected) redraw();
     };
     select.addEventListener("change", show);
-    const block = make("div", { class: "choice" }, make("p", {}, make("label", { for: select.id }, spec.label), select), place);
+    const block = make("div", { class: "choice" }, make("p", {}, make("label", { for: select.id }, spec.label), select, chosen), place);
     show();
     return block;
   }

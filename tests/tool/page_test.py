@@ -70,7 +70,7 @@ class Page(unittest.TestCase):
     def rows(self, caption):
         """Of the table with that caption: each row's cells behind the first, by it."""
         return self.browser.evaluate(f"""Object.fromEntries([...document.querySelectorAll('table')]
-            .filter(table => table.parentElement.getAttribute('aria-label') === {json.dumps(caption)})
+            .filter(table => table.caption.textContent === {json.dumps(caption)})
             .flatMap(table => [...table.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.textContent)))
             .map(([first, ...others]) => [first, others]))""")
 
@@ -103,7 +103,20 @@ class Page(unittest.TestCase):
     def test_a_sweep_with_energy(self):
         page = self.make(self.offers / "offer1.json")
         self.look(page, 5, picture="sweep")
-        # What a screen reader and a keyboard have: names, tables with as many rows, arrow keys.
+        # What a screen reader and a keyboard have: names, tables with as many rows, arrow keys, and no stop where nothing is to do.
+        self.assertEqual(self.browser.evaluate("""[...document.querySelectorAll('canvas')].filter(c => c.getAttribute('role') !== 'application'
+            || !c.getAttribute('aria-roledescription') || !document.getElementById(c.getAttribute('aria-describedby'))).length"""), 0)
+        self.assertEqual(self.browser.evaluate("""[...document.querySelectorAll('.said')].filter(p => p.getAttribute('role') !== 'status').length"""), 0)
+        for width in (1280, 700, 390):
+            self.browser.open(page, width)
+            self.browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            stops = self.browser.evaluate("""new Promise(done => setTimeout(() => done([...document.querySelectorAll('.scroll')].map(box =>
+                [box.querySelector('caption').textContent, box.scrollWidth > box.clientWidth + 1, box.tabIndex === 0 && box.getAttribute('role') === 'region'
+                 && box.getAttribute('aria-label') === box.querySelector('caption').textContent, box.hasAttribute('aria-label')])), 200))""")
+            for caption, scrolls, is_stop, is_named in stops:
+                self.assertEqual((is_stop, is_named), (scrolls, scrolls), (caption, width))
+            self.assertEqual(any(scrolls for _, scrolls, _, _ in stops), width != 390, "the widest scroll where rows are not stacked")
+        self.browser.open(page)
         self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('canvas')].filter(c => !c.getAttribute('aria-label') || c.tabIndex !== 0).length"), 0)
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('#speed tbody tr').length"), 5)
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('#points tbody tr').length"), 5)
@@ -118,6 +131,15 @@ class Page(unittest.TestCase):
         # Another point's series.
         self.browser.evaluate("(s => { s.value = '4'; s.dispatchEvent(new Event('change')); })(document.querySelector('#telemetry select'))")
         self.assertIn("power_w", self.browser.evaluate("document.querySelector('#telemetry table').textContent"))
+        # Whose they are, where there is no selection to see.
+        names = self.browser.evaluate("[...document.querySelectorAll('#telemetry canvas')].map(c => c.getAttribute('aria-label'))")
+        for name in names:
+            self.assertRegex(name, "gpu_clock=1980: (power|clocks|temperature): ")
+        self.browser.call("Emulation.setEmulatedMedia", media="print")
+        printed = self.browser.evaluate("document.getElementById('telemetry').innerText")
+        self.browser.call("Emulation.setEmulatedMedia", media="")
+        self.assertRegex(printed, "Point: .*gpu_clock=1980.*one of 5")
+        self.assertNotIn("Point: ", self.browser.evaluate("document.getElementById('telemetry').innerText"))
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('#telemetry canvas').length"), 3)
         self.assertEqual(self.browser.state()["errors"], "0")
 
@@ -163,11 +185,11 @@ class Page(unittest.TestCase):
       const page = document.querySelector("main").getBoundingClientRect(), found = [];
       for (const table of document.querySelectorAll("table")) {
         const box = table.parentElement;
-        if (box.scrollWidth > box.clientWidth + 1) found.push("scrolls: " + box.getAttribute("aria-label"));
+        if (box.scrollWidth > box.clientWidth + 1) found.push("scrolls: " + table.caption.textContent);
         for (const cell of table.querySelectorAll("tbody th, tbody td")) {
           const at = cell.getBoundingClientRect();
           if (at.width > 0 && (at.right > Math.min(innerWidth, page.right) + 1 || at.left < 0 || cell.scrollWidth > cell.clientWidth + 1))
-            found.push(cell.dataset.head + " of " + box.getAttribute("aria-label"));
+            found.push(cell.dataset.head + " of " + table.caption.textContent);
         }
       }
       return found;
