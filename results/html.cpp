@@ -60,6 +60,7 @@ Json json_of(const Chart& chart) {
           {"line", number(chart.line)},
           {"line_label", chart.line_label},
           {"from_zero", chart.from_zero},
+          {"end", number(chart.end)},
           {"logarithmic", chart.logarithmic},
           {"sets", sets},
           {"table", json_of(chart.table)}};

@@ -50,6 +50,7 @@ struct Chart {
   std::optional<double> line;           ///< across the chart: a target, parity
   std::string line_label;
   bool from_zero = true;     ///< whether the axis of figures begins at 0; no axis goes below it where no figure does
+  std::optional<double> end = {};  ///< of the axis of stacks, where nothing reaches beyond it
   bool logarithmic = false;  ///< the axis of bars: of ratios, which lie as far above 1 as their inverse below
   std::vector<DataSet> sets;
   Table table;  ///< the same figures to read
@@ -90,7 +91,7 @@ struct Group {
 };
 std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
 
-/// With a capital and a full stop.
+/// With a full stop, and a capital where no point's name ("m/bf16") begins it.
 std::string sentence(std::string words);
 /// "41.9 samples/s [40.8, 43.0]"
 std::string figure(const Estimate& e, const std::string& unit);

@@ -180,7 +180,7 @@ void add_caveats(Page& page, const HtmlSystem& system) {
   });
   if (ran && !joules) caveat("No energy: " + why_no_joules({system}) + ".", "note");
   for (const std::string& more : {run_drift(report.records), words::range_only(report.records)})
-    if (!more.empty()) caveat(sentence(more), "note");
+    if (!more.empty()) caveat(more + ".", "note");  // begin with a point's name, or a number
 }
 
 }  // namespace

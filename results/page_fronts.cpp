@@ -222,8 +222,7 @@ Merged merged(const std::vector<HtmlSystem>& systems) {
 }
 
 Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, const Front& front,
-                   const std::map<std::size_t, std::string>& off) {
-  std::string model;
+                   const std::string& workload, const std::map<std::size_t, std::string>& off) {
   std::vector<Dot> dots;
   std::map<std::size_t, std::size_t> place;  // among the dots, of a record
   for (std::size_t i = 0; i < all.report.records.size(); ++i) {
@@ -239,13 +238,12 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, co
     const auto why = off.find(i);
     dots.push_back({all.places[i].system, &record, all.places[i].name, *speed, *joules,
                     why == off.end() ? std::string() : why->second});
-    model = record.workload.model;
   }
   std::vector<std::size_t> on;
   for (const std::size_t i : front.records) on.push_back(place.at(i));
   const char* unit = front.to_target ? "J" : "J/sample";
   return front_chart(systems, dots, on, front.knee,
-                     {fmt::format("{} in batches of {}: {} against {} energy", model, front.global_batch,
+                     {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
                                   front.to_target ? "time to the target" : "speed", front.scope),
                       front.without == 0 ? ""
                                          : fmt::format("Without {} joules, and so left out, are {} of its points.",
@@ -317,8 +315,11 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
   for (std::size_t i = 0; i < all.places.size(); ++i)
     if (const auto found = of_comparison.find(all.places[i].record); found != of_comparison.end())
       off[i] = found->second, places.insert(i);
-  for (const Front& front : pareto_fronts(all.report, places))
-    section.blocks.emplace_back(energy_chart(systems, all, front, off));
+  const std::vector<Group> groups = workloads(systems);
+  for (const Front& front : pareto_fronts(all.report, places)) {
+    const auto group = std::ranges::find(groups, front.hash, [](const Group& one) { return one.places.front().record->workload.hash; });
+    section.blocks.emplace_back(energy_chart(systems, all, front, group->name, off));
+  }
   if (section.blocks.empty()) {
     std::vector<std::string> reasons;
     for (const Group& group : workloads(systems))

@@ -34,7 +34,7 @@ void shorten(const std::vector<HtmlSystem>& systems, Group& group) {
     place.label.erase(0, common.size());
     if (systems.size() > 1) place.label = systems[place.system].name + (place.label.empty() ? "" : ": ") + place.label;
   }
-  if (!common.empty()) group.note = all_same ? "All are " + common + "." : "All names begin with " + common;
+  if (!common.empty()) group.note = (all_same ? "All are " : "All names begin with ") + common + ".";
 }
 
 }  // namespace
@@ -68,7 +68,8 @@ std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
 
 std::string sentence(std::string words) {
   if (words.empty()) return words;
-  if (words[0] >= 'a' && words[0] <= 'z') words[0] = static_cast<char>(words[0] - 'a' + 'A');
+  const bool is_name = words.substr(0, words.find(' ')).find('/') != std::string::npos;
+  if (!is_name && words[0] >= 'a' && words[0] <= 'z') words[0] = static_cast<char>(words[0] - 'a' + 'A');
   if (!words.ends_with('.')) words += '.';
   return words;
 }

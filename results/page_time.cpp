@@ -77,7 +77,7 @@ constexpr std::size_t most_operators = 6;
 
 Chart operators_chart(const Group& group) {
   Chart chart;
-  chart.kind = "stack", chart.title = group.name + ": operators", chart.x_title = "% of a profiled step";
+  chart.kind = "stack", chart.title = group.name + ": operators", chart.x_title = "% of a profiled step", chart.end = 100;
   chart.note = "Of one step, profiled apart from the trials, since timing each operator takes time. Outside operators: "
                "data, communication, and what lies between two operators. " + group.note;
   chart.table = {chart.title, {"Point", "Operator", "Share of the profiled step"}, {}, true};
@@ -270,10 +270,10 @@ namespace {
 struct Quantity {
   const char *suffix, *title, *unit;
 };
-constexpr Quantity quantities[] = {{"power_w", "power", "W"},
-                                   {"_mhz", "clocks", "MHz"},
-                                   {"temperature_c", "temperature", "°C"},
-                                   {"_share", "utilisation", "share"}};
+constexpr Quantity quantities[] = {{"power_w", "Power", "W"},
+                                   {"_mhz", "Clocks", "MHz"},
+                                   {"temperature_c", "Temperature", "°C"},
+                                   {"_share", "Utilisation", "share"}};
 
 /// Of one point: a chart for each kind of quantity, its trials one after the other.
 std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of_point) {
@@ -281,7 +281,7 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
   for (const Quantity& quantity : quantities) {
     Chart chart;
     chart.kind = "lines", chart.from_zero = false;
-    chart.title = name_of_point + ": " + quantity.title;  // said here too: paper and a screen reader have no selection
+    chart.title = fmt::format("{}, {}", quantity.title, name_of_point);  // said here too: paper and a screen reader have no selection
     chart.x_title = "s over all trials", chart.y_title = quantity.unit;
     std::map<std::string, DataSet> lines;
     chart.table = {chart.title, ends_head, {}, true};

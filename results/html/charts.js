@@ -25,11 +25,20 @@ const drawing = (() => {
 
   // What a category's label can be where the chart is narrow, its end above all, in which names differ; the whole name
   // stands in tooltip and table.
+  function mostLetters(width) { return Math.max(12, Math.floor(width * 0.42 / 6.4)); }
   function fitted(label, width) {
-    const most = Math.max(12, Math.floor(width * 0.42 / 6.4));
+    const most = mostLetters(width);
     if (label.length <= most) return label;
     const head = Math.floor((most - 1) / 3);
     return label.slice(0, head) + "…" + label.slice(label.length - (most - 1 - head));
+  }
+
+  // Whose it is stands above the rest where both do not fit beside each other.
+  function isSplit(label, width) { return label.length > mostLetters(width) && label.includes(": "); }
+  function lines(label, width) {
+    if (!isSplit(label, width)) return fitted(label, width);
+    const at = label.indexOf(": ");
+    return [fitted(label.slice(0, at), width), fitted(label.slice(at + 2), width)];
   }
 
   // The least and the greatest that a chart has to show along one axis, whiskers and the line across too.
@@ -127,6 +136,7 @@ const drawing = (() => {
     context.stroke();
   }
   function mark(chart, context, element, datum, lying, area) {
+    if (!lying) context.font = "600 12px " + Chart.defaults.font.family;
     const width = context.measureText(datum.mark).width;
     let x, y;
     if (lying) {
@@ -142,7 +152,6 @@ const drawing = (() => {
       const low = datum.low === undefined ? element.y : chart.scales.y.getPixelForValue(datum.low);
       y = low + 24 > area.bottom ? Math.min(high, element.y) - 12 : low + 22;
       context.textBaseline = "alphabetic";
-      context.font = "600 12px " + Chart.defaults.font.family;
       context.strokeStyle = ink.text;
       context.lineWidth = 2;
       context.beginPath();
@@ -184,12 +193,13 @@ const drawing = (() => {
       borderWidth: 1, maxBarThickness: 20, minBarLength: spec.kind === "bars" ? 2 : 0, base: spec.line ?? undefined
     }));
   }
+  // Drawn as a line without its dots, whose pattern alone tells it from the others.
+  function isBare(set) { return Boolean(set.style) || set.data.length > 40; }
   function dotSets(spec) {
     let lines = 0;
     return spec.sets.map(set => {
       const color = colorOf(set.color), isLine = spec.kind === "lines" || set.style === "line";
       const nth = set.style === "dashed" || !isLine ? 0 : lines++;
-      const many = set.data.length > 40;
       return {
         label: set.label,
         data: set.data.map(d => ({ x: d.x, y: d.y })),
@@ -198,8 +208,8 @@ const drawing = (() => {
         backgroundColor: set.data.map(d => d.counts === false ? ink.sheet : color),
         borderWidth: set.style === "line" ? 1.5 : 2,
         borderDash: set.style === "dashed" ? [2, 4] : set.style === "projected" ? [9, 5] : spec.kind === "lines" ? dashes[nth % dashes.length] : [],
-        pointStyle: set.style ? "line" : shapes[(set.shape ?? set.color) % shapes.length],
-        pointRadius: set.style || many ? 0 : spec.kind === "scatter" ? 6 : 4,
+        pointStyle: isBare(set) ? "line" : shapes[(set.shape ?? set.color) % shapes.length],
+        pointRadius: isBare(set) ? 0 : spec.kind === "scatter" ? 6 : 4,
         pointHoverRadius: set.style ? 0 : 8, pointHitRadius: set.style ? 0 : 10,
         pointBorderColor: color, stepped: false, tension: 0
       };
@@ -217,23 +227,26 @@ const drawing = (() => {
   function optionsOf(spec, width) {
     const lying = spec.kind === "bars" || spec.kind === "stack";
     const names = { color: ink.text, autoSkip: false, callback(value, i) {
-      const label = fitted(this.getLabelForValue(value), width);
-      return marksUnder(spec, width) ? [label, spec.sets[0].data[i].mark || ""] : label;
+      const label = this.getLabelForValue(value);
+      return marksUnder(spec, width) ? [fitted(label, width), spec.sets[0].data[i].mark || ""] : lines(label, width);
     } };
-    const legend = spec.sets.filter(set => set.label).length > 1;
+    const legend = spec.sets.filter(set => set.label).length > 1, lines_only = spec.kind === "lines" && spec.sets.every(isBare);
     return {
       animation: false, responsive: true, maintainAspectRatio: false, indexAxis: lying ? "y" : "x",
       layout: { padding: { right: lying ? 12 : 6, top: 4 } },
       interaction: { mode: "nearest", axis: lying ? "y" : "xy", intersect: !lying },
       scales: lying
-        ? { x: axis(spec.x_title, spec.kind === "stack" ? { stacked: true, beginAtZero: true } : spec.logarithmic ? ratioAxis(spec, width)
+        ? { x: axis(spec.x_title, spec.kind === "stack" ? { stacked: true, beginAtZero: true, max: endOf(spec) } : spec.logarithmic ? ratioAxis(spec, width)
                                   : Object.assign({ beginAtZero: spec.from_zero }, limits(spec, "x", spec.from_zero ? 0 : 0.1, spec.from_zero ? 0.04 : width < 500 ? 0.9 : 0.35))),
             y: { stacked: spec.kind === "stack", grid: { display: false, borderColor: ink.rule }, ticks: names } }
         : { x: axis(spec.x_title, Object.assign({ type: "linear" }, spec.kind === "scatter" ? limits(spec, "x", 0.1, 0.1) : {})),
             y: axis(spec.y_title, Object.assign({ type: "linear", beginAtZero: spec.from_zero }, limits(spec, "y", spec.from_zero ? 0 : 0.15, 0.12))) },
       plugins: {
         legend: { display: legend, position: "bottom", align: "start",
-                  labels: { color: ink.text, usePointStyle: true, boxHeight: 8, pointStyleWidth: 16 } },
+                  labels: { color: ink.text, usePointStyle: true, boxHeight: 9, pointStyleWidth: lines_only ? 28 : undefined,
+                            // The library's own forget the pattern of a line without dots.
+                            generateLabels: chart => Chart.defaults.plugins.legend.labels.generateLabels(chart).map(item =>
+                              Object.assign(item, { lineDash: chart.data.datasets[item.datasetIndex].borderDash || [], lineWidth: 2 })) } },
         tooltip: {
           backgroundColor: ink.text, titleColor: ink.sheet, bodyColor: ink.sheet, displayColors: false, caretPadding: 6,
           callbacks: { title: () => "", label: item => wrapped(spec.sets[item.datasetIndex].data[item.dataIndex].text || "", width) },
@@ -252,11 +265,28 @@ const drawing = (() => {
     return lines;
   }
 
+  // What adds up to the whole ends there; sums of shares may miss it by a rounding.
+  function endOf(spec) {
+    if (spec.end === null) return undefined;
+    const totals = spec.categories.map((_, i) => spec.sets.reduce((sum, set) => sum + set.data[i].x, 0));
+    return Math.max(...totals) < spec.end * (1 + 1e-9) ? spec.end : undefined;
+  }
+
+  // Rows of the legend: labels one behind the other, as the library sets them.
+  function legendRows(spec, width) {
+    let rows = 1, at = 0;
+    for (const { label } of spec.sets.filter(set => set.label)) {
+      const wide = Math.min(width, 34 + 7 * label.length);
+      if (at > 0 && at + wide > width) { ++rows; at = 0; }
+      at += wide;
+    }
+    return rows;
+  }
   function heightOf(spec, width) {
-    if (spec.kind === "bars") return 64 + (marksUnder(spec, width) ? 40 : 30) * spec.categories.length;
-    if (spec.kind === "stack") return 110 + 30 * spec.categories.length;
-    const legend = spec.sets.filter(set => set.label).length;
-    return (width < 500 ? 260 : 320) + (legend > 1 ? 24 * Math.ceil(legend / (width < 500 ? 1 : 3)) : 0);
+    const row = marksUnder(spec, width) || spec.categories.some(label => isSplit(label, width)) ? 40 : 30;
+    if (spec.kind === "bars") return 64 + row * spec.categories.length;
+    const several = spec.sets.filter(set => set.label).length > 1, legend = several ? 24 * legendRows(spec, width) : 0;
+    return legend + (spec.kind === "stack" ? 80 + row * spec.categories.length : width < 500 ? 260 : 320);
   }
 
   // What arrow keys go through, in the order of reading.

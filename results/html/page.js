@@ -35,12 +35,19 @@
     return element;
   }
 
+  // A figure and its interval may stand below each other, neither is broken itself.
+  function figure(element, value) {
+    const at = value.search(/ [[(]/), parts = at < 0 ? [value] : [value.slice(0, at), value.slice(at + 1)];
+    parts.forEach((part, i) => element.append(i ? " " : "", make("span", { class: "whole" }, part)));
+    return element;
+  }
+
   // Words with their sign, so that colour is never all that says it.
   function words(tag, value, more) {
     const { text: said, look } = typeof value === "string" ? { text: value, look: "" } : value;
     const element = make(tag, Object.assign({ class: look }, more));
     if (signs[look] && said) element.append(make("span", { class: "sign", "aria-hidden": "true" }, signs[look]));
-    return text(element, said);
+    return look === "number" ? figure(element, said) : text(element, said);
   }
 
   // Roles are said, since a table whose rows are stacked (a phone, paper) is none to a browser any more.
@@ -86,12 +93,12 @@
   }
 
   function chartBlock(spec, level) {
-    const title = make("h" + level, { id: "chart-" + ++ids }, spec.title);
-    const figure = make("figure", { "aria-labelledby": title.id }, title);
-    if (spec.note) figure.append(make("p", { class: "chart-note" }, spec.note));
+    const title = text(make("h" + level, { id: "chart-" + ++ids }), spec.title);
+    const picture = make("div", { class: "drawing" }, title), whole = make("figure", { "aria-labelledby": title.id }, picture);
+    if (spec.note) picture.append(make("p", { class: "chart-note" }, spec.note));
     if (!hasCharts) {
-      figure.append(table(spec.table));
-      return figure;
+      whole.append(table(spec.table));
+      return whole;
     }
     const said = make("p", { class: "said", role: "status" });
     const what = spec.kind === "bars" || spec.kind === "stack" ? spec.categories.length + " bars"
@@ -100,10 +107,10 @@
     const hint = make("p", { class: "hint", id: title.id + "-keys" }, "Arrow keys, Home and End go through what is drawn; the table below has the same figures.");
     const canvas = make("canvas", { role: "application", "aria-roledescription": "chart", tabindex: "0", "aria-describedby": hint.id,
       "aria-label": spec.title + ": " + what + ", " + [spec.x_title, spec.y_title].filter(Boolean).join(" and ") });
-    figure.append(make("div", { class: "plot" }, canvas), hint, said,
-                  make("details", {}, make("summary", {}, "The same as a table"), table(Object.assign({}, spec.table, { caption: spec.title }))));
+    picture.append(make("div", { class: "plot" }, canvas), hint, said);
+    whole.append(make("details", {}, make("summary", {}, "The same as a table"), table(Object.assign({}, spec.table, { caption: spec.title }))));
     live.push({ canvas, spec, say: text => { said.textContent = text; }, chart: null });
-    return figure;
+    return whole;
   }
 
   function choiceBlock(spec) {

@@ -215,7 +215,7 @@ TEST(Page, TelemetryNamesItsPointInEachChart) {
   const page::Section telemetry = section(built(report), "telemetry");
   for (const auto& [name, all] : std::get<page::Choice>(telemetry.blocks.at(0)).options)
     for (const page::Chart& chart : all) {
-      EXPECT_TRUE(chart.title.starts_with(report.records[0].id + ": ")) << chart.title;
+      EXPECT_TRUE(chart.title.ends_with(", " + report.records[0].id)) << chart.title;
       EXPECT_EQ(chart.table.caption, chart.title);
     }
 }

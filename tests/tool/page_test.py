@@ -87,6 +87,10 @@ class Page(unittest.TestCase):
             self.assertEqual(self.browser.complaints(), [])
             wide = self.browser.evaluate("document.documentElement.scrollWidth - innerWidth")
             self.assertLessEqual(wide, 0, f"scrolls sideways at {width}")
+            squeezed = self.browser.evaluate("""[...document.querySelectorAll('canvas')].map(canvas => Chart.getChart(canvas))
+              .filter(chart => chart.config.type === 'bar' && chart.chartArea.height / chart.data.labels.length < 18)
+              .map(chart => chart.$spec.title)""") if int(state["charts"]) > 0 else []
+            self.assertEqual(squeezed, [], f"the legend takes the bars' place at {width}")
             if picture:
                 kept = PICTURES / f"{picture}-{width}-{'dark' if dark else 'light'}.png"
                 self.browser.screenshot(kept)
@@ -128,13 +132,16 @@ class Page(unittest.TestCase):
         second = self.browser.evaluate("document.querySelector('#pareto .said').textContent")
         self.assertRegex(first, r"gpu_clock=810: .*samples/s.*J/sample")
         self.assertRegex(second, "gpu_clock=1110")
+        ends = self.browser.evaluate("[...document.querySelectorAll('#phases canvas')].map(canvas => Chart.getChart(canvas).scales.x.max)")
+        self.assertEqual(len(ends), 2, "phases, and operators")
+        self.assertEqual(ends[1], 100, "shares of a step end at the whole")
         # Another point's series.
         self.browser.evaluate("(s => { s.value = '4'; s.dispatchEvent(new Event('change')); })(document.querySelector('#telemetry select'))")
         self.assertIn("power_w", self.browser.evaluate("document.querySelector('#telemetry table').textContent"))
         # Whose they are, where there is no selection to see.
         names = self.browser.evaluate("[...document.querySelectorAll('#telemetry canvas')].map(c => c.getAttribute('aria-label'))")
         for name in names:
-            self.assertRegex(name, "gpu_clock=1980: (power|clocks|temperature): ")
+            self.assertRegex(name, "(Power|Clocks|Temperature), .*gpu_clock=1980: ")
         self.browser.call("Emulation.setEmulatedMedia", media="print")
         printed = self.browser.evaluate("document.getElementById('telemetry').innerText")
         self.browser.call("Emulation.setEmulatedMedia", media="")
