@@ -98,7 +98,7 @@ const drawing = (() => {
       context.save();
       context.font = "12px " + Chart.defaults.font.family;
       context.beginPath();
-      context.rect(area.left - 6, area.top - 6, area.right - area.left + 12, area.bottom - area.top + 12);
+      context.rect(area.left - 12, area.top - 12, area.right - area.left + 24, area.bottom - area.top + 24);
       context.clip();
       spec.sets.forEach((set, s) => {
         const meta = chart.getDatasetMeta(s);
@@ -233,20 +233,20 @@ const drawing = (() => {
     const legend = spec.sets.filter(set => set.label).length > 1, lines_only = spec.kind === "lines" && spec.sets.every(isBare);
     return {
       animation: false, responsive: true, maintainAspectRatio: false, indexAxis: lying ? "y" : "x",
-      layout: { padding: { right: lying ? 12 : 6, top: 4 } },
+      layout: { padding: { right: 12, top: 12 } },
       interaction: { mode: "nearest", axis: lying ? "y" : "xy", intersect: !lying },
       scales: lying
         ? { x: axis(spec.x_title, spec.kind === "stack" ? { stacked: true, beginAtZero: true, max: endOf(spec) } : spec.logarithmic ? ratioAxis(spec, width)
                                   : Object.assign({ beginAtZero: spec.from_zero }, limits(spec, "x", spec.from_zero ? 0 : 0.1, spec.from_zero ? 0.04 : width < 500 ? 0.9 : 0.35))),
             y: { stacked: spec.kind === "stack", grid: { display: false, borderColor: ink.rule }, ticks: names } }
-        : { x: axis(spec.x_title, Object.assign({ type: "linear" }, spec.kind === "scatter" ? limits(spec, "x", 0.1, 0.1) : {})),
+        : { x: axis(spec.x_title, Object.assign({ type: "linear" }, isWhole(spec) ? { ticks: { color: ink.soft, maxTicksLimit: 7, precision: 0, callback: short } } : {}, spec.kind === "scatter" ? limits(spec, "x", 0.1, 0.1) : {})),
             y: axis(spec.y_title, Object.assign({ type: "linear", beginAtZero: spec.from_zero }, limits(spec, "y", spec.from_zero ? 0 : 0.15, 0.12))) },
       plugins: {
         legend: { display: legend, position: "bottom", align: "start",
                   labels: { color: ink.text, usePointStyle: true, boxHeight: 9, pointStyleWidth: lines_only ? 28 : undefined,
                             // The library's own forget the pattern of a line without dots.
                             generateLabels: chart => Chart.defaults.plugins.legend.labels.generateLabels(chart).map(item =>
-                              Object.assign(item, { lineDash: chart.data.datasets[item.datasetIndex].borderDash || [], lineWidth: 2 })) } },
+                              isBare(spec.sets[item.datasetIndex]) ? Object.assign(item, { lineDash: chart.data.datasets[item.datasetIndex].borderDash || [], lineWidth: 2 }) : item) } },
         tooltip: {
           backgroundColor: ink.text, titleColor: ink.sheet, bodyColor: ink.sheet, displayColors: false, caretPadding: 6,
           callbacks: { title: () => "", label: item => wrapped(spec.sets[item.datasetIndex].data[item.dataIndex].text || "", width) },
@@ -265,6 +265,10 @@ const drawing = (() => {
     return lines;
   }
 
+  // Ranks and steps: there is nothing between two of them.
+  function isWhole(spec) {
+    return spec.kind === "lines" && spec.sets.every(set => set.style === "projected" || set.data.every(datum => Number.isInteger(datum.x)));
+  }
   // What adds up to the whole ends there; sums of shares may miss it by a rounding.
   function endOf(spec) {
     if (spec.end === null) return undefined;
