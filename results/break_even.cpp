@@ -73,14 +73,17 @@ using Set = std::function<void(PriceRow& price, double value)>;  // null: does n
 class Pair {
  public:
   Pair(const CostSubject& a, const CostSubject& b, Replicates replicates)
-      : a_(side_of(a)), b_(side_of(b)), replicates_(replicates) {}
+      : a_(side_of(a)), b_(side_of(b)), replicates_(replicates) {
+    for (const CostSubject* subject : {&a, &b})
+      for (const CostRun& run : subject->runs) trials_.add(*run.record);
+  }
 
   bool has_costs() const { return !a_.runs.empty() && !b_.runs.empty(); }
   /// Why there is no claim at the prices as they are; empty where there may be one.
   std::string why_no_claim() const {
     const LogSample a = sample_of(a_, *a_.price, replicates_), b = sample_of(b_, *b_.price, replicates_);
     if (a.logs.empty() || b.logs.empty()) return "a cost is zero";
-    const Ratio ratio = judged(contrast_of(a, b, replicates_), false, replicates_);
+    const Ratio ratio = judged(contrast_of(a, b, replicates_), false, replicates_, trials_);
     return ratio.verdict == "no claim" ? ratio.reason : "";
   }
   bool has_joules() const { return a_.mean.joules && b_.mean.joules; }
@@ -154,7 +157,7 @@ class Pair {
       const double mean_a = cost_of_mean(a_, price_a), mean_b = cost_of_mean(b_, price_b);
       return mean_a == 0 && mean_b > 0 ? a_.name : mean_b == 0 && mean_a > 0 ? b_.name : "";
     }
-    const std::string verdict = judged(contrast_of(a, b, replicates_), false, replicates_).verdict;
+    const std::string verdict = judged(contrast_of(a, b, replicates_), false, replicates_, trials_).verdict;
     return verdict == "better" ? b_.name : verdict == "worse" ? a_.name : "";
   }
 
@@ -204,6 +207,7 @@ class Pair {
 
   const Side a_, b_;
   const Replicates replicates_;
+  words::Trials trials_;
 };
 
 }  // namespace

@@ -91,8 +91,6 @@ struct Group {
 };
 std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
 
-/// With a full stop, and a capital where no point's name ("m/bf16") begins it.
-std::string sentence(std::string words);
 /// "41.9 samples/s [40.8, 43.0]"
 std::string figure(const Estimate& e, const std::string& unit);
 std::string figure_in_seconds(const Estimate& e);

@@ -20,6 +20,7 @@
 namespace tw::page {
 namespace {
 
+using text::sentence;
 using text::significant;
 
 std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
@@ -180,7 +181,7 @@ void add_caveats(Page& page, const HtmlSystem& system) {
   });
   if (ran && !joules) caveat("No energy: " + why_no_joules({system}) + ".", "note");
   for (const std::string& more : {run_drift(report.records), words::range_only(report.records)})
-    if (!more.empty()) caveat(more + ".", "note");  // begin with a point's name, or a number
+    if (!more.empty()) caveat(sentence(more), "note");
 }
 
 }  // namespace

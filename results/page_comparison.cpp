@@ -12,6 +12,7 @@ namespace tw::page {
 namespace {
 
 using text::si;
+using text::sentence;
 using text::significant;
 
 /// "Precision: bf16 of A, float32 of B. Fewer bits are less work."
@@ -131,7 +132,7 @@ Section ratios(const Comparison& comparison) {
                                 {one.ratio ? significant(*one.ratio, 4) : "", "number"}});
       section.blocks.emplace_back(std::move(ranking));
       if (const std::string note = words::ranking_note(figure); !note.empty())
-        section.blocks.emplace_back(Words(capitalised(note) + ".", "note"));
+        section.blocks.emplace_back(Words(sentence(note), "note"));
     }
   }
   if (section.blocks.empty())

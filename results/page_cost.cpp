@@ -11,6 +11,7 @@ namespace tw::page {
 namespace {
 
 using text::si;
+using text::sentence;
 using text::significant;
 
 /// "0.637 [0.613, 0.661]"

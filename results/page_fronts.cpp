@@ -18,6 +18,7 @@ namespace tw::page {
 namespace {
 
 using text::si;
+using text::sentence;
 using text::significant;
 
 /// The setting that a search has shown to be better than the found ones; empty: none.

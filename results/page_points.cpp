@@ -66,13 +66,6 @@ std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
   return groups;
 }
 
-std::string sentence(std::string words) {
-  if (words.empty()) return words;
-  const bool is_name = words.substr(0, words.find(' ')).find('/') != std::string::npos;
-  if (!is_name && words[0] >= 'a' && words[0] <= 'z') words[0] = static_cast<char>(words[0] - 'a' + 'A');
-  if (!words.ends_with('.')) words += '.';
-  return words;
-}
 std::string figure(const Estimate& e, const std::string& unit) {
   std::string words = si(e.value, unit);
   if (e.low && e.high) words += " [" + si(*e.low) + ", " + si(*e.high) + "]";

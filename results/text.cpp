@@ -119,8 +119,11 @@ bool is_control(char32_t code) {
 }  // namespace
 
 std::string sentence(std::string clause) {
-  if (!clause.empty() && clause[0] >= 'a' && clause[0] <= 'z') clause[0] = static_cast<char>(clause[0] - 'a' + 'A');
-  return clause + ".";
+  if (clause.empty()) return clause;
+  const bool is_name = clause.substr(0, clause.find(' ')).find('/') != std::string::npos;
+  if (!is_name && clause[0] >= 'a' && clause[0] <= 'z') clause[0] = static_cast<char>(clause[0] - 'a' + 'A');
+  if (!clause.ends_with('.')) clause += '.';
+  return clause;
 }
 
 std::string printable(const std::string& text) {

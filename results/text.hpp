@@ -34,7 +34,8 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
 /// escapes: "\n", "\x1b", "\u202e".
 std::string printable(const std::string& text);
 
-/// A clause of our own as a sentence: with a capital, where it begins with a small letter of ASCII, and a full stop.
+/// A clause of our own as a sentence: with a full stop, and with a capital where it begins with a small letter of ASCII
+/// and not with a point's name ("m/bf16").
 std::string sentence(std::string clause);
 
 /// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not
