@@ -103,7 +103,14 @@ TEST(Validate, GivenStepsStayGiven) {
   const std::vector<RunRuleCheck> rules = check_run_rules(report);
   const auto window = std::ranges::find(rules, "window", [](const RunRuleCheck& check) { return check.rule->id; });
   EXPECT_EQ(window->state, RunRuleState::broken);
-  EXPECT_EQ(all(validate_report(to_json(report))), "");
+}
+
+TEST(Validate, AnEstimateIsCountedInNoTotal) {
+  Report report = sample_energy_report();
+  report.records[0].trials[0].energy[0].method = "estimate";
+  summarise(report);
+  EXPECT_EQ(all(validate_report(to_json(report))),
+            "/records/0/trials/0/energy/0/counted: is true of an estimate, which enters no total\n");
 }
 
 TEST(Validate, AnUnstablePointStaysSo) {
