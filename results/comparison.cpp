@@ -51,7 +51,7 @@ class Comparer {
     match();
     check_weights(options_.weights, out_.workloads);
     for (std::size_t s = 0; s < in_.size(); ++s) find_report_differences(s);
-    find_copies();
+    find_same_samples();
     choose_figures();
     for (const FigureComparison& figure : out_.figures) find_energy_differences(figure.figure, figure.scope);
     if (std::ranges::none_of(out_.figures, [](const FigureComparison& f) { return f.figure.by_scope; }))
@@ -159,7 +159,7 @@ class Comparer {
         add(s, std::move(difference), w);
     }
   }
-  void find_copies() {
+  void find_same_samples() {
     for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
       MeasuredSystems measured;
       for (std::size_t s = 0; s < in_.size(); ++s) {
