@@ -156,10 +156,11 @@ class Compare(Case):
         second = json.loads(self.b.read_text())  # of another day, on which the facility drew more
         second["context"]["started_at"], second["context"]["finished_at"] = "2026-03-02T10:00:00Z", "2026-03-02T10:20:00Z"
         second = self.write("second.json", second)
-        warmer = self.write("warmer.csv", "time,watts\n2020-01-01T00:00:00Z,1300\n2026-03-01T23:00:00Z,1300\n"
-                            "2026-03-01T23:00:01Z,1600\n2100-01-01T00:00:00Z,1600\n")
+        warmer = self.write("warmer.csv", "time,watts\n" + "".join(f"2026-03-0{day}T{hour:02}:00:00Z,{watts}\n" for day, watts in ((1, 1300), (2, 1600))
+                                                                   for hour in range(24)))
+        cooled = self.write("cooled.csv", (self.folder / "warmer.csv").read_text().replace(",1300", ",1000").replace(",1600", ",1000"))
         process = tool("compare", f"x={self.a},{second}", f"y={self.b}", "--prices", prices, "--price-of", "x=one", "--price-of", "y=one",
-                       "--facility-csv", f"x={warmer}", "--it-csv", f"x={it}", "--json")
+                       "--facility-csv", f"x={warmer}", "--it-csv", f"x={cooled}", "--json")
         self.assertIn(process.returncode, (0, NOTHING), process.stderr)
         price = json.loads(process.stdout)["systems"][0]["cost"]["price"]
         self.assertAlmostEqual(price["pue"], (1300 * 600 + 1600 * 1200) / (1000 * 1800), 9)
