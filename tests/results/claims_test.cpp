@@ -4,35 +4,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "results/comparison.hpp"
 #include "results/html.hpp"
-#include "tests/results/made_reports.hpp"
+#include "tests/results/compared.hpp"
 
 namespace tw {
 namespace {
 
 using namespace testing;
-
-const std::vector<double> slow = {100, 101, 99, 100.5, 99.5}, fast = {110, 111, 109, 110.5, 109.5};
-constexpr const char* id = "gpt2-tiny/bf16/acc4/np2";
-
-std::vector<double> times(std::vector<double> values, double factor) {
-  for (double& v : values) v *= factor;
-  return values;
-}
-const FigureComparison& figure(const Comparison& c, const std::string& name = "throughput") {
-  const auto found = std::ranges::find(c.figures, name, [](const FigureComparison& f) { return f.figure.name; });
-  if (found == c.figures.end()) throw std::runtime_error("no figure " + name);
-  return *found;
-}
-const Ratio& ratio(const Comparison& c, std::size_t system = 1, const std::string& name = "throughput",
-                   std::size_t row = 0) {
-  return figure(c, name).rows.at(row).systems.at(system).ratio;
-}
-const Difference* difference(const Comparison& c, const std::string& what) {
-  const auto found = std::ranges::find(c.differences, what, &Difference::what);
-  return found == c.differences.end() ? nullptr : &*found;
-}
 
 TEST(Claims, ARunCountsOnce) {
   std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),

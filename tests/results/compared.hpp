@@ -32,6 +32,20 @@ inline const Difference* difference(const Comparison& c, const std::string& what
   const auto found = std::ranges::find(c.differences, what, &Difference::what);
   return found == c.differences.end() ? nullptr : &*found;
 }
+/// The system's one run as several: each of a launch and, by a ten-thousandth a run, of times of its own.
+inline void repeat(SystemInput& system, std::size_t runs) {
+  system.runs.assign(runs, system.runs.at(0));
+  double factor = 1;
+  for (std::size_t run = 0; run < runs; ++run) {
+    const std::string launch = system.name + std::to_string(run);
+    system.runs[run].context.launch = launch;
+    factor += 1e-4;
+    for (Record& record : system.runs[run].records) {
+      record.launch = launch;
+      for (Trial& trial : record.trials) trial.window_s *= factor;
+    }
+  }
+}
 inline Comparison of(Record a, Record b, const CompareOptions& options = {}) {
   return compare({made_system("A", {std::move(a)}), made_system("B", {std::move(b)})}, options);
 }

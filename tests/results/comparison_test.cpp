@@ -92,7 +92,7 @@ TEST(Comparison, WhatAClaimTakesIsSaidOfSeedsCommandsAndRuns) {
   EXPECT_EQ(ratio(of(command, other)).reason,
             "1 trial: range only; for a claim run each 5 times and give all its reports: NAME=FILE,FILE,...");
   std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}), made_system("B", {made_record(id, fast)})};
-  for (SystemInput& system : systems) system.runs.assign(4, system.runs[0]);
+  for (SystemInput& system : systems) repeat(system, 4);
   EXPECT_EQ(ratio(compare(systems, {})).reason, "4 runs: range only; for a claim give 5 runs of each system");
 }
 
@@ -144,12 +144,7 @@ TEST(Comparison, PairedIntervalsCoverTheTruth) {
 TEST(Comparison, RunsThatDidNotTakeTurnsAreIndependent) {
   std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
                                       made_system("B", {made_record(id, fast)})};
-  for (SystemInput& system : systems) {
-    system.runs.assign(5, system.runs[0]);
-    double factor = 1;
-    for (Report& run : system.runs)
-      for (Trial& trial : run.records[0].trials) trial.window_s *= factor += 1e-4;
-  }
+  for (SystemInput& system : systems) repeat(system, 5);
   Comparison c = compare(systems, {});
   EXPECT_EQ(c.replicates, Replicates::runs);
   EXPECT_EQ(ratio(c).replicates, 5);

@@ -316,7 +316,7 @@ TEST(BreakEven, IsWithheldWhereNothingIsClaimed) {
             std::string::npos);
   EXPECT_NE(reason(made_record(id, hundred), made_record(id, two_hundred)).find("lower bounds"), std::string::npos);
   EXPECT_NE(reason(made_record(id, {100, 101, 99}, 1000), made_record(id, {200, 201, 199}, 3000))
-                .find("a claim takes 5 trials"),
+                .find("for a claim run each with --trials 5"),
             std::string::npos);
 }
 
