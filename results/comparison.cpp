@@ -349,13 +349,13 @@ class Comparer {
   Ratio overall(const FigureComparison& figure, const std::vector<std::vector<Sample>>& samples,
                 const std::vector<double>& weights, std::size_t a, std::size_t b) const {
     return judged(contrast_of(column(samples, a), column(samples, b), weights, out_.replicates),
-                  figure.figure.more_is_better, out_.replicates, trials_of(figure.rows));
+                  figure.figure.more_is_better, out_.replicates, trials_of(figure.rows, a, b));
   }
-  words::Trials trials_of(std::span<const ComparedRow> rows) const {
+  words::Trials trials_of(std::span<const ComparedRow> rows, std::size_t a, std::size_t b) const {
     words::Trials trials;
     for (const ComparedRow& row : rows)
-      for (const auto& runs : pairs_)
-        if (const Record* record = runs[0][row.workload].system) trials.add(*record);
+      for (const std::size_t s : {a, b})
+        if (const Record* record = pairs_[s][0][row.workload].system) trials.add(*record);
     return trials;
   }
 
@@ -387,7 +387,7 @@ class Comparer {
           cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
         } else {
           cell.ratio = judged(contrast_of(of_row[reference].logs, sample.logs, out_.replicates),
-                              figure.figure.more_is_better, out_.replicates, trials_of({&row, 1}));
+                              figure.figure.more_is_better, out_.replicates, trials_of({&row, 1}, reference, s));
           out_.compared = true;
         }
       }

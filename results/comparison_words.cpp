@@ -50,6 +50,8 @@ void Trials::add(const Record& record) {
     seeds = true;
   else
     windows = true;
+  for (const char* flag : {"busy_host", "steal"})
+    if (std::ranges::count(record.verdict.flags, flag) > 0) disturbed.insert(flag);
 }
 
 namespace {
@@ -68,10 +70,16 @@ std::string few(int count, Replicates replicates, const Trials& trials, const ch
                              trials.windows && trials.seeds ? ", to a target " : "",
                              trials.seeds ? fmt::format("--seeds {}", least_replicates) : "");
 }
+/// "busy_host: range only; repeat when the machine is quiet, or give 5 runs of each system"
+std::string disturbed(const Trials& trials, const char* range_only) {
+  return fmt::format("{}: {}; repeat when the machine is quiet, or give {} runs of each system",
+                     fmt::join(trials.disturbed, ", "), range_only, least_replicates);
+}
 }  // namespace
 
 std::string range_only(int count, Replicates replicates, const Trials& trials) {
-  return few(count, replicates, trials, "range only");
+  if (count < least_replicates) return few(count, replicates, trials, "range only");
+  return replicates == Replicates::trials && !trials.disturbed.empty() ? disturbed(trials, "range only") : "";
 }
 
 std::string range_only(std::span<const Record> records) {
@@ -82,8 +90,10 @@ std::string range_only(std::span<const Record> records) {
     trials.add(record);
     least = std::min(least, static_cast<int>(record.trials.size()));
   }
-  if (least >= least_replicates || least < least_trials) return {};  // fewer have a flag that says so
-  return few(least, Replicates::trials, trials, "trainwatt compare gives a range only");
+  constexpr const char* of_compare = "trainwatt compare gives a range only";
+  if (least >= least_replicates) return trials.disturbed.empty() ? "" : disturbed(trials, of_compare);
+  if (least < least_trials) return {};  // has a flag that says so
+  return few(least, Replicates::trials, trials, of_compare);
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {

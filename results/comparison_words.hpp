@@ -1,6 +1,7 @@
 // The wording of a comparison, shared by its views. Plain text; whatever is from a report is printable already.
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,16 +20,19 @@ std::string unit(const FigureComparison& figure);
 std::string open_points(const Ratio& ratio, Replicates replicates);
 /// "trials", "runs"
 const char* noun(Replicates replicates);
-/// What one replicate is, which says how more of them are had.
+/// What one replicate is, which says how more of them are had, and whether the trials of one run may stand for others.
 struct Trials {
   bool windows = false, seeds = false, commands = false;
+  /// Flags of what else was at work on the machine ("busy_host", "steal"): it lasts for longer than a run, so that the
+  /// run's trials do not show what it does.
+  std::set<std::string> disturbed;
   void add(const Record& record);
 };
-/// Of so few replicates: "3 trials: range only; for a claim run each with --trials 5". Of several runs, and of
-/// commands, which are one trial a run, more runs are what it takes.
+/// Why there is a range and no claim; empty where there may be one. Of too few replicates: "3 trials: range only; for a
+/// claim run each with --trials 5"; of several runs, and of commands, which are one trial a run, more runs are what it
+/// takes. Of disturbed trials of one run each: "busy_host: range only; …".
 std::string range_only(int count, Replicates replicates, const Trials& trials);
-/// What a comparison will make of one report's points, where they have an interval but too few trials for a claim; else
-/// empty.
+/// What a comparison will make of one report's points, where they have an interval but no claim can be made; else empty.
 std::string range_only(std::span<const Record> records);
 /// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
 std::string place(const Difference& difference, const Comparison& comparison);

@@ -82,11 +82,12 @@ Contrast contrast_of(const std::vector<const LogSample*>& a, const std::vector<c
 Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicates, const words::Trials& trials) {
   Ratio ratio;
   ratio.value = std::exp(contrast.value), ratio.replicates = contrast.replicates;
-  if (contrast.replicates < least_replicates) {
+  ratio.reason = words::range_only(contrast.replicates, replicates, trials);
+  if (!ratio.reason.empty()) {
     ratio.is_range = true;
     ratio.low = std::exp(contrast.least), ratio.high = std::exp(contrast.most);
     ratio.verdict = "no claim";
-    ratio.reason = words::range_only(contrast.replicates, replicates, trials);
+    if (contrast.replicates >= least_replicates) return ratio;  // more of the same would decide nothing
     const auto needed = contrast.freedom > 0 ? replicates_needed(contrast, most_replicates) : std::nullopt;
     ratio.needed = std::max(least_replicates, needed.value_or(least_replicates));
     return ratio;

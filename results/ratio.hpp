@@ -18,7 +18,8 @@ Contrast contrast_of(const LogSample& a, const LogSample& b, Replicates replicat
 /// The weighted mean over rows; those of weight 0 may have no samples. Weights add up to 1.
 Contrast contrast_of(const std::vector<const LogSample*>& a, const std::vector<const LogSample*>& b,
                      const std::vector<double>& weights, Replicates replicates);
-/// Below least_replicates a range and no claim; `trials` says how more of them are had.
+/// Below least_replicates, and of one run each where something else was at work on the machine, a range and no claim;
+/// `trials` says how one is had.
 Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicates, const words::Trials& trials);
 
 }  // namespace tw

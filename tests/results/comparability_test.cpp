@@ -124,7 +124,7 @@ const Case cases[] = {
     {"flag unstable", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("unstable"); }},
     {"validation", true, [](SystemInput& s) { s.faults = {"/records/0: forged"}; }},
     {"note of validation", false, [](SystemInput& s) { s.notes = {"/schema_version: newer"}; }},
-    {"flag busy_host", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("busy_host"); }},
+    {"flag oversubscribed", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("oversubscribed"); }},
     {"run rule steady", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("drift"); }},
     {"run rule throttling", false,
      [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("throttled"); }},

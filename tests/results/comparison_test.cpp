@@ -83,6 +83,28 @@ TEST(Comparison, FewerThanFiveTrialsGiveARangeAndNoClaim) {
   }
 }
 
+/// What else is at work lasts for longer than a run: its trials agree, and are all off.
+TEST(Comparison, TrialsOfABusyMachineClaimNothing) {
+  for (const char* flag : {"busy_host", "steal"})
+    for (const std::size_t busy : {0u, 1u}) {
+      std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                          made_system("B", {made_record(id, fast)}),
+                                          made_system("C", {made_record(id, times(fast, 1.1))})};
+      systems[busy].runs[0].records[0].verdict.flags.emplace_back(flag);
+      const Comparison c = compare(systems, {});
+      const Ratio& r = ratio(c);
+      EXPECT_EQ(r.verdict, "no claim");
+      EXPECT_TRUE(r.is_range);
+      EXPECT_NEAR(*r.low, 109 / 101.0, 1e-12);
+      EXPECT_FALSE(r.needed) << "more of the same would decide nothing";
+      EXPECT_EQ(r.reason, std::string(flag) + ": range only; repeat when the machine is quiet, or give 5 runs of each system");
+      EXPECT_EQ(ratio(c, 2).verdict, busy == 0 ? "no claim" : "better") << "of two quiet ones there is a claim";
+      EXPECT_EQ(figure(c).overall[1].verdict, "no claim");
+      for (SystemInput& system : systems) repeat(system, 5);
+      EXPECT_EQ(ratio(compare(systems, {})).verdict, "better") << "runs differ by what was at work";
+    }
+}
+
 TEST(Comparison, WhatAClaimTakesIsSaidOfSeedsCommandsAndRuns) {
   const std::vector<double> three(fast.begin(), fast.begin() + 3);
   const Record a = made_target_record(id, three), b = made_target_record(id, {slow.begin(), slow.begin() + 3});

@@ -94,6 +94,12 @@ TEST(Tables, TooFewTrialsForAClaimAreSaidAtTheEnd) {
   Record& record = report.records[0];
   record.trials.push_back(record.trials[0]), record.trials.push_back(record.trials[0]);
   EXPECT_EQ(end_of(report), "") << "five are enough";
+  record.verdict.flags.emplace_back("busy_host");
+  EXPECT_EQ(end_of(report),
+            "  ! busy_host: trainwatt compare gives a range only; repeat when the machine is quiet, or give 5\n"
+            "    runs of each system\n")
+      << "but not while others are at work";
+  record.verdict.flags.pop_back();
   record.trials.resize(2);
   EXPECT_EQ(end_of(report), "") << "the flag few_trials says it";
 }
