@@ -127,7 +127,7 @@ class Decision(Case):
             throughput = next(figure for figure in compared["figures"] if figure["figure"] == "throughput")
             self.assertEqual(len(throughput["workloads"]), len(json.loads(a.read_text())["records"]))
             for row in throughput["workloads"]:
-                self.assertIn(row["systems"][1]["verdict"], ("better", "worse", "no difference shown"))
+                self.assert_judged(row["systems"][1], a, b)
             self.assertTrue(compared["answer"])
             page = self.folder / f"{name}.html"
             self.assert_ran(tool("html", a, b, "-o", page))

@@ -180,6 +180,17 @@ class Case(unittest.TestCase):
             process.kill()
             self.fail(process.communicate())
 
+    def assert_judged(self, cell, *reports):
+        """A system's ratio from five trials is judged by its interval; where a machine was busy there is a range and no claim."""
+        flags = {flag for report in reports for record in json.loads(report.read_text())["records"]
+                 for flag in record["verdict"]["flags"] if flag in ("busy_host", "steal")}
+        if flags and cell["verdict"] == "no claim":
+            self.assertRegex(cell["reason"], f"^({'|'.join(flags)}).*: range only; repeat when the machine is quiet")
+            self.assertFalse(cell["is_interval"])
+        else:
+            self.assertIn(cell["verdict"], ("better", "worse", "no difference shown"), cell)
+            self.assertTrue(cell["is_interval"])
+
     @contextlib.contextmanager
     def held(self, process, gpus=None):
         """Stands still meanwhile, in the state that it was met in; in no call of the driver of these GPUs, for which others
