@@ -120,7 +120,20 @@ cp "$root/results/README.md" "$work/tree/results/"
 printf 'void f() { flag("never_heard_of"); }\n' >"$work/tree/results/new.cpp"
 expect 1 'no note of never_heard_of' "$here/check_flags.sh" "$work/tree"
 expect 1 'results/README.md: no row for the flag never_heard_of' "$here/check_flags.sh" "$work/tree"
-expect 1 'alone.hpp' "$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}"
+headers=("$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}")
+expect 1 'alone.hpp' "${headers[@]}"
+# What a build has shown is believed as long as its object is newer than the header, and stands first in the source.
+printf '// why\n#include "power/alone.hpp"\n' >"$work/tree/power/alone.cpp"
+printf '{\n  "directory": "%s",\n  "command": "c++ -o alone.cpp.o -c %s",\n' "$work" "$work/tree/power/alone.cpp" >"$work/compile_commands.json"
+touch -d '1 hour ago' "$work/tree/power/alone.hpp" "$work/tree/power/alone.cpp"
+touch "$work/alone.cpp.o"
+expect 0 '1 headers compile alone: 1 first in a source of the build, 0 here' "${headers[@]}"
+touch -d '1 hour' "$work/tree/power/alone.hpp"
+expect 1 'alone.hpp' "${headers[@]}"
+touch -d '1 hour ago' "$work/tree/power/alone.hpp"
+printf '#include <string>\n#include "power/alone.hpp"\n' >"$work/tree/power/alone.cpp"
+touch -d '1 hour' "$work/alone.cpp.o"
+expect 1 'alone.hpp' "${headers[@]}"
 
 mkdir -p "$work/kernels/models/compute/cuda" "$work/launched"
 printf '%s\n' '__global__ void __launch_bounds__(256)' 'seen_kernel(int*) {}' '__global__ void unseen_kernel() {}' \
