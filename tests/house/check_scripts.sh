@@ -184,6 +184,40 @@ if [ "$(wc -l <"$work/output")" != 4 ]; then
   failures=$((failures + 1))
 fi
 
+# ---- what build_without_hpc.sh takes from the build of the whole ----
+mkdir -p "$work/whole" "$work/less" "$work/absent"
+touch "$work/absent/mpi.h"
+log='' whole_commands='' less_commands=''
+# object NAME HEADER OPTIONS-OF-WHOLE OPTIONS-OF-THE-OTHER
+object() {
+  log+="$1.o: #deps 2, deps mtime 1 (VALID)"$'\n'"    $work/$1.cpp"$'\n'"    $work/$2"$'\n\n'
+  whole_commands+="{\"command\": \"c++ $3 -o $1.o -c $work/$1.cpp\"},"
+  less_commands+="{\"command\": \"c++ $4 -I$work/absent -o $1.o -c $work/$1.cpp\"},"
+  touch -d '1 hour ago' "$work/$1.cpp" "$work/$2"
+  echo "whole's" >"$work/whole/$1.o"
+}
+object same plain.h "-O3 -I$work/whole" "-O3 -I$work/less"
+object reads_mpi mpi.h -O3 -O3
+object other_options plain.h -O3 -O1
+object holds_its_folder plain.h "-DTOOL=$work/whole/tool" "-DTOOL=$work/less/tool"
+object stale changed.h -O3 -O3
+touch -d '1 hour' "$work/changed.h"
+object not_logged plain.h -O3 -O3
+log=${log/not_logged.o: #deps 2, deps mtime 1 (VALID)/not_logged.o: #deps 2, deps mtime 1 (STALE)}
+echo "[${whole_commands%,}]" >"$work/whole/compile_commands.json"
+echo "[${less_commands%,}]" >"$work/less/compile_commands.json"
+printf '%s' "$log" >"$work/deps"
+stand_in ninja "cat '$work/deps'"
+expect 0 '1 of 6 objects' python3 "$here/same_objects.py" "$work/whole" "$work/less" "$work/absent"
+for name in same reads_mpi other_options holds_its_folder stale not_logged; do
+  # shellcheck disable=SC2016  # the inner shell expands it
+  env -C "$work/less" "$here/take_object.sh" "$work/whole" sh -c 'echo compiled >"$1"' sh "$name.o" -MF "$name.d" -o "$name.o"
+  made=compiled
+  if [ "$name" = same ]; then made="whole's"; fi
+  expect 0 "$made" cat "$work/less/$name.o"
+done
+expect 0 "same.o: $work/same.cpp $work/plain.h" cat "$work/less/same.d"
+
 # ---- the report of scripts/test ----
 report() { awk -v list="$1" -v environment=fixture -f "$root/tests/skips/report.awk" "${@:2}"; }
 printf '%s\n' '# fixture' '^gpu\. | no CUDA device' >"$work/listed"
