@@ -138,7 +138,8 @@ class Checker {
     } else if (value_outside) {
       text += "; " + (ratio.reason.empty() ? "no interval" : ratio.reason);
     }
-    const bool violated = rule.surely ? all_outside && !ratio.is_range : value_outside;
+    if (rule.surely && value_outside && (ratio.is_range || !ratio.low)) return add(rule, s, id, "not checked", text);
+    const bool violated = rule.surely ? all_outside : value_outside;
     add(rule, s, id, violated ? "violated" : "kept", text);
   }
   static std::string allowed(const BaselineRule& rule) {

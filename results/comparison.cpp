@@ -127,16 +127,6 @@ class Comparer {
     const SystemInput& system = in_[s];
     for (Difference& difference : validation_differences(system)) add(s, std::move(difference));
     for (std::size_t run = 1; run < system.runs.size(); ++run) {
-      for (std::size_t other = 0; other < run; ++other)
-        if (const auto& launch = system.runs[run].context.launch; launch && launch == system.runs[other].context.launch)
-          add(s, {"runs",
-                  0,
-                  "",
-                  fmt::format("{} and {} are the same", other + 1, run + 1),
-                  true,
-                  "a run counts once",
-                  {},
-                  {}});  // the runs of one system are of one system
       SystemInput first{"", {}, {}, {}, {}}, other = first;
       first.runs = {contexts_of(system.runs[0])}, other.runs = {contexts_of(system.runs[run])};
       for (Difference& difference : report_differences(first, other)) {
@@ -349,13 +339,15 @@ class Comparer {
   Ratio overall(const FigureComparison& figure, const std::vector<std::vector<Sample>>& samples,
                 const std::vector<double>& weights, std::size_t a, std::size_t b) const {
     return judged(contrast_of(column(samples, a), column(samples, b), weights, out_.replicates),
-                  figure.figure.more_is_better, out_.replicates, trials_of(figure.rows, a, b));
+                  figure.figure.more_is_better, out_.replicates, trials_of(figure.rows, weights, a, b));
   }
-  words::Trials trials_of(std::span<const ComparedRow> rows, std::size_t a, std::size_t b) const {
+  words::Trials trials_of(std::span<const ComparedRow> rows, std::span<const double> weights, std::size_t a,
+                          std::size_t b) const {
     words::Trials trials;
-    for (const ComparedRow& row : rows)
+    for (std::size_t row = 0; row < rows.size(); ++row)
       for (const std::size_t s : {a, b})
-        if (const Record* record = pairs_[s][0][row.workload].system) trials.add(*record);
+        if (const Record* record = pairs_[s][0][rows[row].workload].system; record != nullptr && weights[row] > 0)
+          trials.add(*record);
     return trials;
   }
 
@@ -363,6 +355,7 @@ class Comparer {
     const std::size_t reference = options_.reference, count = in_.size();
     std::vector<std::vector<Sample>> samples;
     std::vector<double> weights;
+    std::string why_none;  // in the first workload
     for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
       std::vector<Sample> of_row;
       for (std::size_t s = 0; s < count; ++s) of_row.push_back(sample_of(s, w, figure));
@@ -371,7 +364,11 @@ class Comparer {
         if (of_row[s].unsupported) without.push_back(s);
       const bool any_has = std::ranges::any_of(of_row, [](const Sample& one) { return !one.logs.logs.empty(); });
       if (!without.empty() && any_has) figure.left_out.push_back({w, without});
-      if (of_row[reference].logs.logs.empty()) continue;
+      if (of_row[reference].logs.logs.empty()) {
+        if (why_none.empty() && !of_row[reference].reason.empty())
+          why_none = " (" + out_.workloads[w].id + ": " + of_row[reference].reason + ")";
+        continue;
+      }
       ComparedRow& row = figure.rows.emplace_back();
       row.workload = w;
       row.weight = without.empty() ? weight_of(out_.workloads[w].id, options_.weights) : 0;
@@ -387,7 +384,7 @@ class Comparer {
           cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
         } else {
           cell.ratio = judged(contrast_of(of_row[reference].logs, sample.logs, out_.replicates),
-                              figure.figure.more_is_better, out_.replicates, trials_of({&row, 1}, reference, s));
+                              figure.figure.more_is_better, out_.replicates, trials_of({&row, 1}, std::vector{1.0}, reference, s));
           out_.compared = true;
         }
       }
@@ -397,7 +394,7 @@ class Comparer {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     figure.overall.resize(count);
     if (!(sum > 0)) {
-      figure.overall_reason = figure.rows.empty()        ? reference_name() + " has this figure in no workload"
+      figure.overall_reason = figure.rows.empty() ? reference_name() + " has this figure in no workload" + why_none
                               : options_.weights.empty() ? "no workload is supported by all systems"
                                                          : "no workload has a weight";
       for (Ratio& ratio : figure.overall) ratio.verdict = "absent", ratio.reason = figure.overall_reason;

@@ -73,7 +73,7 @@ const char* to_string(Replicates replicates);  ///< "trials", "runs", "paired_ru
 /// A system ÷ the reference, of one figure.
 struct Ratio {
   std::optional<double> value{};      ///< of geometric means; absent where there is none to have
-  std::optional<double> low{}, high{};  ///< 95 % interval; with too few replicates the range from worst to best case
+  std::optional<double> low{}, high{};  ///< 95 % interval; where nothing is claimed the range from worst to best case
   bool is_range = false;            ///< then low and high are no interval and nothing is claimed
   int replicates = 0;               ///< of the system that has fewer
   /// The least true difference, as a share, that as many replicates of this spread show in 8 of 10 comparisons.
@@ -81,7 +81,7 @@ struct Ratio {
   /// How many replicates each system needs for the difference seen to show in 8 of 10; absent where no number would, or
   /// where nothing is left to decide. `most_replicates` means as many or more.
   std::optional<int> needed{};
-  /// "better", "worse", "no difference shown", "no claim" (fewer than 5 replicates), "not comparable", "absent"
+  /// "better", "worse", "no difference shown", "no claim" (fewer than 5 replicates, or single runs of a busy machine), "not comparable", "absent"
   std::string verdict{};
   std::string reason{};  ///< of "not comparable", "absent", "no claim"; why `needed` is absent
 };

@@ -24,7 +24,7 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
                                 f.note.empty() ? "" : f.note + ", ", f.figure.more_is_better ? "more" : "less");
   if (f.rows.empty()) return out + cells::markdown(f.overall_reason) + ".\n";
   out += line_of({"workload", "weight", "system", "figure", "÷ " + cells::markdown(c.systems[c.reference].name),
-                  "95 % interval", "verdict"});
+                  "95 % interval, or range", "verdict"});
   out += line_of({"---", "---:", "---", "---:", "---:", "---", "---"});
   const auto row = [&](const std::string& workload, const std::string& weight, std::size_t s, const std::string& figure,
                        const Ratio& r) {

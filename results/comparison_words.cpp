@@ -70,29 +70,33 @@ std::string few(int count, Replicates replicates, const Trials& trials, const ch
                              trials.windows && trials.seeds ? ", to a target " : "",
                              trials.seeds ? fmt::format("--seeds {}", least_replicates) : "");
 }
-/// "busy_host: range only; repeat when the machine is quiet, or give 5 runs of each system"
-std::string disturbed(const Trials& trials, const char* range_only) {
-  return fmt::format("{}: {}; repeat when the machine is quiet, or give {} runs of each system",
-                     fmt::join(trials.disturbed, ", "), range_only, least_replicates);
+std::string when_quiet() {
+  return fmt::format("; repeat when the machine is quiet, or give {} runs of each system", least_replicates);
 }
 }  // namespace
 
 std::string range_only(int count, Replicates replicates, const Trials& trials) {
   if (count < least_replicates) return few(count, replicates, trials, "range only");
-  return replicates == Replicates::trials && !trials.disturbed.empty() ? disturbed(trials, "range only") : "";
+  if (replicates != Replicates::trials || trials.disturbed.empty()) return {};
+  return fmt::format("{}: range only{}", fmt::join(trials.disturbed, ", "), when_quiet());
 }
 
 std::string range_only(std::span<const Record> records) {
   Trials trials;
-  int least = least_replicates;
+  int least = least_replicates, points = 0, disturbed = 0;
   for (const Record& record : records) {
     if (record.verdict.status != "valid") continue;
     trials.add(record);
+    Trials alone;
+    alone.add(record);
+    ++points, disturbed += !alone.disturbed.empty();
     least = std::min(least, static_cast<int>(record.trials.size()));
   }
   constexpr const char* of_compare = "trainwatt compare gives a range only";
-  if (least >= least_replicates) return trials.disturbed.empty() ? "" : disturbed(trials, of_compare);
-  if (least < least_trials) return {};  // has a flag that says so
+  if (least >= least_replicates && disturbed > 0)
+    return fmt::format("in {} of {} points something else was at work ({}): {} there{}", disturbed, points,
+                       fmt::join(trials.disturbed, ", "), of_compare, when_quiet());
+  if (least >= least_replicates || least < least_trials) return {};  // has a flag that says so
   return few(least, Replicates::trials, trials, of_compare);
 }
 
@@ -259,10 +263,6 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
       std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
   if (system.price) one.cost = cost_of(first, options.currency, *system.price, options.sensitivity_share);
   return one;
-}
-
-std::string money(double amount, const std::string& currency) {
-  return (std::abs(amount) >= 1000 ? fmt::format("{:.0f}", amount) : text::significant(amount)) + " " + currency;
 }
 
 }  // namespace words

@@ -60,8 +60,6 @@ std::string ranking_note(const FigureComparison& figure);
 std::string means(const FigureComparison& figure, const Comparison& comparison);
 /// What it is, in words for people, and its cost where it has a price.
 ComparedSystem described(const SystemInput& system, const CompareOptions& options);
-/// "0.0412 EUR", "1234 EUR", "7.5e-05 EUR"
-std::string money(double amount, const std::string& currency);
 
 }  // namespace tw::words
 

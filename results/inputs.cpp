@@ -201,6 +201,8 @@ BaselineRules baseline_from_json(const std::string& text) {
       for (const std::string& name : figures) known += (known.empty() ? "" : ", ") + name;
       fail(where + "/figure", "\"" + rule.figure + "\" is unknown; known: " + known);
     }
+    if (rule.surely && std::ranges::find(compared_figures(), rule.figure, &ComparedFigure::name) == compared_figures().end())
+      fail(where + "/surely", "is of an interval, and " + rule.figure + " has none");
     const Merit* merit = find_merit(rule.figure);
     const bool of_joules = merit != nullptr && merit->by_scope;
     if (rule.kind == RuleKind::value && of_joules != !rule.scope.empty())

@@ -19,8 +19,7 @@ namespace tw {
 ///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which
 ///                    no meter enters, stays valid
 ///   wrapped          a counter started again at zero in some trial (its joules allow for it), or was left unread for
-///   so
-///                    long that it may have done so unseen (its joules are absent) (§8.7)
+///                    so long that it may have done so unseen (its joules are absent) (§8.7)
 ///   steal            the hypervisor took more than 2 % of the CPU time in some trial
 ///   busy_host        other programs used more than 5 % of the node's CPU time in some trial
 ///   loss_not_falling slope ≥ 0 over 20 or more steps, or in a run to a target over its own

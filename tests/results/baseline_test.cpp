@@ -62,6 +62,22 @@ TEST(Baseline, SurelyTakesTheWholeInterval) {
   EXPECT_EQ(statuses(check(rule + R"(, "surely": true)", 0.948, 0.9)), "kept, violated");
 }
 
+TEST(Baseline, SurelyIsNotCheckedWithoutAnInterval) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(one, times(1))}),
+                                      made_system("B", {made_record(one, times(0.5))})};
+  const auto status = [&](const char* rule) {
+    return statuses(check_baseline(
+        baseline_from_json(std::string(R"({"rules": [{"name": "r", "kind": "variance", "figure": "throughput", )") + rule + "}]}"),
+        systems, compare(systems, {})));
+  };
+  constexpr const char *surely = R"("most_below": 0.05, "surely": true)", *plainly = R"("most_below": 0.05)";
+  EXPECT_EQ(status(surely), "violated");
+  systems[1].runs[0].records[0].verdict.flags.emplace_back("busy_host");
+  EXPECT_EQ(status(surely), "not checked") << "half as fast on a busy machine passes no gate";
+  EXPECT_EQ(status(plainly), "violated");
+  EXPECT_EQ(status(R"("most_below": 0.6, "surely": true)"), "kept") << "what is inside is inside";
+}
+
 TEST(Baseline, PointsAreChosenByTheirIds) {
   const std::string rule = R"("kind": "variance", "figure": "throughput", "most_below": 0.05, "points": )";
   EXPECT_EQ(statuses(check(rule + R"(["float32"])", 0.5, 1)), "kept");
@@ -197,6 +213,8 @@ TEST(Baseline, MistakesAreNamedWithTheirPlace) {
        "is no key of a variance rule"},
       {rule(R"("name": "r", "kind": "value", "figure": "efficiency", "at_least": 1)"), "joules of which scope"},
       {rule(R"("name": "r", "kind": "value", "figure": "throughput", "scope": "node", "at_least": 1)"), "no joules"},
+      {rule(R"("name": "r", "kind": "variance", "figure": "step-time-p99", "most_above": 1, "surely": true)"),
+       "step-time-p99 has none"},
       {rule(R"("kind": "failure")"), "has no name"},
       {rule(R"("name": "r", "kind": "failure", "at_most": 0.5)"), "/rules/0"},
   };

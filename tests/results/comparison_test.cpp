@@ -83,6 +83,21 @@ TEST(Comparison, FewerThanFiveTrialsGiveARangeAndNoClaim) {
   }
 }
 
+/// Only points that weigh something have a say in the overall ratio.
+TEST(Comparison, ABusyPointThatWeighsNothingTakesNoClaimAway) {
+  const auto records = [](double factor, bool busy) {
+    Record counts = made_record("one", times(slow, factor)), other = made_record("two", times(slow, factor));
+    other.workload.seq_len = 64, other.workload.hash = workload_hash(other.workload);
+    if (busy) other.verdict.flags.emplace_back("busy_host");
+    return std::vector{counts, other};
+  };
+  CompareOptions options;
+  options.weights = {{"one", 1}};
+  const Comparison c = compare({made_system("A", records(1, false)), made_system("B", records(1.1, true))}, options);
+  EXPECT_EQ(figure(c).overall[1].verdict, "better") << figure(c).overall[1].reason;
+  EXPECT_EQ(ratio(c, 1, "throughput", 1).verdict, "no claim");
+}
+
 /// What else is at work lasts for longer than a run: its trials agree, and are all off.
 TEST(Comparison, TrialsOfABusyMachineClaimNothing) {
   for (const char* flag : {"busy_host", "steal"})

@@ -96,8 +96,8 @@ TEST(Tables, TooFewTrialsForAClaimAreSaidAtTheEnd) {
   EXPECT_EQ(end_of(report), "") << "five are enough";
   record.verdict.flags.emplace_back("busy_host");
   EXPECT_EQ(end_of(report),
-            "  ! busy_host: trainwatt compare gives a range only; repeat when the machine is quiet, or give 5\n"
-            "    runs of each system\n")
+            "  ! in 1 of 1 points something else was at work (busy_host): trainwatt compare gives a range only\n"
+            "    there; repeat when the machine is quiet, or give 5 runs of each system\n")
       << "but not while others are at work";
   record.verdict.flags.pop_back();
   record.trials.resize(2);
