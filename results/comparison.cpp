@@ -339,11 +339,12 @@ class Comparer {
   Ratio overall(const FigureComparison& figure, const std::vector<std::vector<Sample>>& samples,
                 const std::vector<double>& weights, std::size_t a, std::size_t b) const {
     return judged(contrast_of(column(samples, a), column(samples, b), weights, out_.replicates),
-                  figure.figure.more_is_better, out_.replicates, trials_of(figure.rows, weights, a, b));
+                  figure.figure.more_is_better, out_.replicates, trials_of(figure, figure.rows, weights, a, b));
   }
-  words::Trials trials_of(std::span<const ComparedRow> rows, std::span<const double> weights, std::size_t a,
-                          std::size_t b) const {
+  words::Trials trials_of(const FigureComparison& figure, std::span<const ComparedRow> rows,
+                          std::span<const double> weights, std::size_t a, std::size_t b) const {
     words::Trials trials;
+    trials.bounds = figure.note;
     for (std::size_t row = 0; row < rows.size(); ++row)
       for (const std::size_t s : {a, b})
         if (const Record* record = pairs_[s][0][rows[row].workload].system; record != nullptr && weights[row] > 0)
@@ -384,7 +385,7 @@ class Comparer {
           cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
         } else {
           cell.ratio = judged(contrast_of(of_row[reference].logs, sample.logs, out_.replicates),
-                              figure.figure.more_is_better, out_.replicates, trials_of({&row, 1}, std::vector{1.0}, reference, s));
+                              figure.figure.more_is_better, out_.replicates, trials_of(figure, {&row, 1}, std::vector{1.0}, reference, s));
           out_.compared = true;
         }
       }

@@ -203,20 +203,7 @@ class Writer {
 
   void ranking(const FigureComparison& f) {
     if (f.ranking.size() < 2) return;
-    std::vector<std::string> places;
-    for (std::size_t i = 0; i < f.ranking.size(); ++i) {
-      const RankedSystem& one = f.ranking[i];
-      const std::string entry =
-          name(one.system) + (one.system == c_.reference || !one.ratio ? "" : " (" + words::change(*one.ratio) + ")");
-      if (i > 0 && f.ranking[i - 1].rank == one.rank)
-        places.back() += " = " + entry;
-      else
-        places.push_back(fmt::format("{}. {}", one.rank, entry));
-    }
-    const bool tied = std::ranges::any_of(f.ranking, &RankedSystem::tied);
-    item("ranking: " + fmt::format("{}", fmt::join(places, "; ")) +
-             (tied ? "; = shares a rank: no interval tells them apart" : ""),
-         11);
+    item("ranking: " + words::ranking(f, c_), 11);
     if (const std::string note = words::ranking_note(f); !note.empty()) item(paint_.dim(wrapped(note, 4)), 0);
   }
 

@@ -77,6 +77,7 @@ std::string when_quiet() {
 
 std::string range_only(int count, Replicates replicates, const Trials& trials) {
   if (count < least_replicates) return few(count, replicates, trials, "range only");
+  if (!trials.bounds.empty()) return trials.bounds + ": range only, since what they leave out may turn the order round";
   if (replicates != Replicates::trials || trials.disturbed.empty()) return {};
   return fmt::format("{}: range only{}", fmt::join(trials.disturbed, ", "), when_quiet());
 }
@@ -218,6 +219,21 @@ std::string ranking_note(const FigureComparison& figure) {
       count * (count - 1) / 2);
 }
 
+std::string ranking(const FigureComparison& figure, const Comparison& comparison) {
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < figure.ranking.size(); ++i) {
+    const RankedSystem& one = figure.ranking[i];
+    const std::string entry = comparison.systems[one.system].name +
+                              (one.system == comparison.reference || !one.ratio ? "" : " (" + change(*one.ratio) + ")");
+    if (i > 0 && figure.ranking[i - 1].rank == one.rank)
+      places.back() += " = " + entry;
+    else
+      places.push_back(fmt::format("{}. {}", one.rank, entry));
+  }
+  const bool tied = std::ranges::any_of(figure.ranking, &RankedSystem::tied);
+  return fmt::format("{}{}", fmt::join(places, "; "), tied ? "; = shares a rank: no interval tells them apart" : "");
+}
+
 std::string means(const FigureComparison& figure, const Comparison& comparison) {
   constexpr double far = 0.01;
   std::vector<std::string> parts;
@@ -272,6 +288,11 @@ std::vector<std::string> answer_of(const Comparison& comparison) {
   const std::string& reference = comparison.systems[comparison.reference].name;
   for (const FigureComparison& figure : comparison.figures) {
     const std::string note = figure.note.empty() ? "" : " (" + figure.note + ")";
+    if (figure.ranking.size() > 2) {
+      const std::string left = words::left_out(figure, comparison);
+      lines.push_back(fmt::format("{}{}: {}{}", figure.figure.name, note, words::ranking(figure, comparison),
+                                  left.empty() ? "" : "; " + left));
+    }
     for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
       if (s == comparison.reference) continue;
       const Ratio& ratio = figure.overall[s];

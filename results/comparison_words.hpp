@@ -26,11 +26,12 @@ struct Trials {
   /// Flags of what else was at work on the machine ("busy_host", "steal"): it lasts for longer than a run, so that the
   /// run's trials do not show what it does.
   std::set<std::string> disturbed;
+  std::string bounds;  ///< what is compared are lower bounds only ("lower bounds, without all electricity"); else empty
   void add(const Record& record);
 };
 /// Why there is a range and no claim; empty where there may be one. Of too few replicates: "3 trials: range only; for a
 /// claim run each with --trials 5"; of several runs, and of commands, which are one trial a run, more runs are what it
-/// takes. Of disturbed trials of one run each: "busy_host: range only; …".
+/// takes. Of disturbed trials of one run each: "busy_host: range only; …"; of lower bounds that they are.
 std::string range_only(int count, Replicates replicates, const Trials& trials);
 /// What a comparison will make of one report's points, where they have an interval but no claim can be made; else empty.
 std::string range_only(std::span<const Record> records);
@@ -55,6 +56,8 @@ std::string split(const FigureComparison& figure, std::size_t system);
 std::string left_out(const FigureComparison& figure, const Comparison& comparison);
 /// What a ranking of so many systems does not correct for; empty of two.
 std::string ranking_note(const FigureComparison& figure);
+/// "1. C (+12.0 %); 2. A = B (-0.50 %); = shares a rank: no interval tells them apart"
+std::string ranking(const FigureComparison& figure, const Comparison& comparison);
 /// Where the figures that are shown, means of trials, lie more than 1 % off the ratio, which is of geometric means:
 /// which they are, and why. Empty where none does.
 std::string means(const FigureComparison& figure, const Comparison& comparison);

@@ -177,9 +177,17 @@ std::string note_of(const std::string& flag, const std::vector<Record>& records)
   return std::string(note_of(flag));
 }
 
-std::string_view note_of(const std::string& flag) {
+namespace {
+std::string_view known_note(const std::string& flag) {
   static const std::vector<FlagNote> flag_notes = make_flag_notes();
-  if (const std::string_view note = find_note(flag_notes, flag); !note.empty()) return note;
+  return find_note(flag_notes, flag);
+}
+}  // namespace
+
+bool is_known_flag(const std::string& flag) { return !known_note(flag).empty(); }
+
+std::string_view note_of(const std::string& flag) {
+  if (const std::string_view note = known_note(flag); !note.empty()) return note;
   return "set by the program; this version has no explanation for it.";
 }
 

@@ -11,6 +11,8 @@ namespace tw {
 
 /// What a flag means, and what to do.
 std::string_view note_of(const std::string& flag);
+/// Whether this version knows it.
+bool is_known_flag(const std::string& flag);
 /// The same, as it fits those of the records that have it: a metered command has no options of a run, and joules may be
 /// absent though a meter was there.
 std::string note_of(const std::string& flag, const std::vector<Record>& records);

@@ -9,6 +9,7 @@
 
 #include "results/baseline.hpp"
 #include "results/cost.hpp"
+#include "results/flag_notes.hpp"
 #include "results/report_io.hpp"
 #include "results/schema_check.hpp"
 
@@ -195,7 +196,11 @@ BaselineRules baseline_from_json(const std::string& text) {
     take(object, "at_most", rule.at_most);
     take(object, "flags", rule.flags);
     take(object, "surely", rule.surely);
+    for (const std::string& flag : rule.flags)
+      if (!is_known_flag(flag)) fail(where + "/flags", "\"" + flag + "\" is no flag that a report can have");
     if (rule.kind == RuleKind::failure) continue;
+    if (rule.most_below.value_or(0) >= 1)
+      fail(where + "/most_below", "is a share of the baseline's figure (0.05 for 5 %), and nothing falls by all of it");
     if (std::ranges::find(figures, rule.figure) == figures.end()) {
       std::string known;
       for (const std::string& name : figures) known += (known.empty() ? "" : ", ") + name;

@@ -165,14 +165,23 @@ void add_comparison(Page& page, const Comparison& comparison) {
   page.subtitle = fmt::format("{}. {} {}.", fmt::join(machines, "; "), sentence(words::workloads(comparison)),
                               words::dates(comparison));
   for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
-  for (const FigureComparison& figure : comparison.figures)
-    for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
-      if (s == comparison.reference || page.cards.size() >= 6) continue;
-      const Ratio* ratio = s < figure.overall.size() && figure.overall_reason.empty() ? &figure.overall[s] : nullptr;
-      if (ratio == nullptr || !ratio->value) continue;
-      page.cards.push_back({title_of(figure) + ", " + names[s], significant(*ratio->value, 4) + " x",
-                            ratio->verdict + " " + interval_words(*ratio)});
+  constexpr std::size_t most_cards = 3;  // of a figure
+  for (const FigureComparison& figure : comparison.figures) {
+    std::size_t shown = 0, more = 0;
+    for (const RankedSystem& one : figure.ranking) {  // the best first
+      const Ratio& ratio = figure.overall[one.system];
+      if (one.system == comparison.reference || !ratio.value) continue;
+      if (shown == most_cards) {
+        ++more;
+        continue;
+      }
+      ++shown;
+      page.cards.push_back({title_of(figure) + ", " + names[one.system], significant(*ratio.value, 4) + " x",
+                            ratio.verdict + " " + interval_words(ratio)});
     }
+    if (more > 0)
+      page.cards.push_back({title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
+  }
   const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
   const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
   page.cards.push_back(

@@ -215,6 +215,8 @@ TEST(Baseline, MistakesAreNamedWithTheirPlace) {
       {rule(R"("name": "r", "kind": "value", "figure": "throughput", "scope": "node", "at_least": 1)"), "no joules"},
       {rule(R"("name": "r", "kind": "variance", "figure": "step-time-p99", "most_above": 1, "surely": true)"),
        "step-time-p99 has none"},
+      {rule(R"("name": "r", "kind": "variance", "figure": "throughput", "most_below": 5)"), "0.05 for 5 %"},
+      {rule(R"("name": "r", "kind": "failure", "flags": ["trottled"])"), "\"trottled\" is no flag"},
       {rule(R"("kind": "failure")"), "has no name"},
       {rule(R"("name": "r", "kind": "failure", "at_most": 0.5)"), "/rules/0"},
   };

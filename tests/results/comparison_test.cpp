@@ -83,6 +83,31 @@ TEST(Comparison, FewerThanFiveTrialsGiveARangeAndNoClaim) {
   }
 }
 
+TEST(Comparison, TheAnswerOfManyBeginsWithTheBest) {
+  const Comparison c = compare({made_system("A", {made_record(id, slow)}),
+                                made_system("B", {made_record(id, times(slow, 0.8))}),
+                                made_system("C", {made_record(id, times(slow, 1.3))})}, {});
+  EXPECT_EQ(c.answer.at(0), "throughput: 1. C (+30.0 %); 2. A; 3. B (-20.0 %)");
+}
+
+/// What is left out of each may turn the order round.
+TEST(Comparison, LowerBoundsOfCostsClaimNothing) {
+  PriceRow price;
+  price.rent_per_month = 100, price.electricity_per_kwh = 0.3;
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}), made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) system.price = price;
+  const auto cost = [&] {
+    CompareOptions options;
+    options.currency = "EUR";
+    return ratio(compare(systems, options), 1, "cost");
+  };
+  EXPECT_EQ(cost().verdict, "no claim");
+  EXPECT_EQ(cost().reason,
+            "lower bounds, without all electricity: range only, since what they leave out may turn the order round");
+  for (SystemInput& system : systems) system.price->electricity_included = true;
+  EXPECT_EQ(cost().verdict, "better");
+}
+
 /// Only points that weigh something have a say in the overall ratio.
 TEST(Comparison, ABusyPointThatWeighsNothingTakesNoClaimAway) {
   const auto records = [](double factor, bool busy) {

@@ -299,6 +299,24 @@ Comparison split() {
   return compare(told_apart, {});
 }
 
+TEST(PageComparison, TheBestOfManyHaveCardsAndTheOthersAreCounted) {
+  std::vector<SystemInput> systems;
+  std::vector<HtmlSystem> pages;
+  for (const double factor : {1.0, 0.9, 1.4, 1.1, 1.2, 1.3}) {
+    std::vector<double> speeds = {100, 101, 99, 100.5, 99.5};
+    for (double& speed : speeds) speed *= factor;
+    systems.push_back(made_system("S" + std::to_string(systems.size()), {made_record("m", speeds)}));
+    pages.push_back({systems.back().name, systems.back().runs[0]});
+  }
+  const Comparison c = compare(systems, {});
+  const page::Page page = page::build(pages, &c);
+  ASSERT_GE(page.cards.size(), 4u);
+  EXPECT_TRUE(page.cards[0].label.ends_with("S2")) << page.cards[0].label;
+  EXPECT_TRUE(page.cards[1].label.ends_with("S5")) << page.cards[1].label;
+  EXPECT_TRUE(page.cards[2].label.ends_with("S4")) << page.cards[2].label;
+  EXPECT_EQ(page.cards[3].value, "2 more");
+}
+
 TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
   Comparison c = split();
   EXPECT_NE(c.answer.at(0).find("better in 1, worse in 1 of 2 workloads"), std::string::npos) << c.answer[0];
