@@ -213,12 +213,15 @@ class Pair {
 }  // namespace
 
 BreakEvens break_evens(const CostSubject& a, const CostSubject& b, Replicates replicates, const std::string& currency) {
-  const Record &record_a = *a.runs[0].record, &record_b = *b.runs[0].record;
-  const CostBasis basis = cost_basis(record_a, *a.price);
+  const auto ground_of = [](const CostSubject& subject) {
+    std::vector<const Record*> runs;
+    for (const CostRun& run : subject.runs) runs.push_back(run.record);
+    return cost_ground(runs, *subject.price);
+  };
+  const CostGround ground = ground_of(a), of_b = ground_of(b);
   const Pair pair(a, b, replicates);
-  if (!pair.has_costs() || basis != cost_basis(record_b, *b.price)) return {};
-  if (basis != CostBasis::complete) {
-    if (basis == CostBasis::lower_bound && cost_scope(record_a) != cost_scope(record_b)) return {};
+  if (!pair.has_costs() || ground.is_mixed || of_b.is_mixed || ground.text != of_b.text) return {};
+  if (ground.basis != CostBasis::complete) {
     return {{},
             "no price is named at which the cheaper one changes: both costs are lower bounds, and what they leave out "
             "may turn the order round"};

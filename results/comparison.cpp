@@ -174,18 +174,34 @@ class Comparer {
     return {report.program, report.context, report.plan, report.parts, {}, {}};
   }
 
+  /// Those of a system's runs that were run.
+  std::vector<const Record*> run_records(std::size_t s, std::size_t w) const {
+    std::vector<const Record*> all;
+    for (const auto& run : pairs_[s])
+      if (run[w].system != nullptr && has_run(*run[w].system)) all.push_back(run[w].system);
+    return all;
+  }
+  /// Nothing where the system has no price or did not run the workload.
+  std::optional<CostGround> ground_of(std::size_t s, std::size_t w) const {
+    const std::vector<const Record*> runs = run_records(s, w);
+    return in_[s].price && !runs.empty() ? std::optional(cost_ground(runs, *in_[s].price)) : std::nullopt;
+  }
+
   void find_energy_differences(const ComparedFigure& figure, const std::string& scope) {
     const bool is_cost = figure.name.starts_with("cost");
     if (!is_cost && !figure.by_scope) return;
     for (std::size_t s = 0; s < in_.size(); ++s)
-      for (std::size_t w = 0; w < out_.workloads.size() && s != options_.reference; ++w) {
-        const RecordPair& pair = pairs_[s][0][w];
-        if (pair.system == nullptr || !has_run(*pair.system) || !has_run(*pair.reference)) continue;
+      for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
         std::vector<Difference> found;
-        if (!is_cost)
-          found = energy_differences(*pair.reference, *pair.system, scope);
-        else if (reference().price && in_[s].price)
-          found = cost_differences(*pair.reference, *reference().price, *pair.system, *in_[s].price);
+        if (is_cost) {
+          const std::optional<CostGround> ground = ground_of(s, w), of_reference = ground_of(options_.reference, w);
+          if (ground) found = cost_differences(*ground);
+          if (ground && of_reference && found.empty() && s != options_.reference)
+            found = cost_differences(*of_reference, *ground);
+        } else if (s != options_.reference) {
+          const std::vector<const Record*> reference = run_records(options_.reference, w), runs = run_records(s, w);
+          if (!reference.empty() && !runs.empty()) found = energy_differences(reference, runs, scope);
+        }
         for (Difference& difference : found) add(s, std::move(difference), w);
       }
   }
@@ -273,10 +289,9 @@ class Comparer {
   /// Empty where all costs are complete.
   std::string cost_note() const {
     for (std::size_t s = 0; s < in_.size(); ++s)
-      for (const RecordPair& pair : pairs_[s][0])
-        if (in_[s].price && pair.system != nullptr && has_run(*pair.system))
-          if (cost_basis(*pair.system, *in_[s].price) != CostBasis::complete)
-            return "lower bounds, without all electricity";
+      for (std::size_t w = 0; w < out_.workloads.size(); ++w)
+        if (const auto ground = ground_of(s, w); ground && (ground->is_mixed || ground->basis != CostBasis::complete))
+          return "lower bounds, without all electricity";
     return {};
   }
 

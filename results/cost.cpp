@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "results/cost_parts.hpp"
@@ -163,6 +162,26 @@ CostBasis cost_basis(const Record& record, const PriceRow& price) {
   const std::string scope = cost_scope(record);
   if (price.electricity_included || scope == "node") return CostBasis::complete;
   return scope.empty() ? CostBasis::hours_only : CostBasis::lower_bound;
+}
+
+CostGround cost_ground(const std::vector<const Record*>& runs, const PriceRow& price) {
+  CostGround ground;
+  std::vector<std::string> all;
+  for (const Record* run : runs) {
+    const CostBasis basis = cost_basis(*run, price);
+    if (all.empty()) ground.basis = basis;
+    all.push_back(basis == CostBasis::complete     ? "complete"
+                  : basis == CostBasis::hours_only ? "hours only, no joules"
+                                                   : "lower bound, " + cost_scope(*run) + " joules");
+  }
+  if (all.empty()) return ground;
+  ground.is_mixed = std::ranges::any_of(all, [&](const std::string& one) { return one != all.front(); });
+  ground.text = all.front();
+  if (!ground.is_mixed) return ground;
+  ground.text.clear();
+  for (std::size_t run = 0; run < all.size(); ++run)
+    ground.text += fmt::format("{}run {}: {}", run > 0 ? ", " : "", run + 1, all[run]);
+  return ground;
 }
 
 TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes) {

@@ -110,6 +110,13 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
 /// "".
 std::string cost_scope(const Record& record);
 CostBasis cost_basis(const Record& record, const PriceRow& price);
+/// What the costs of a system rest on: one answer over the records of all its runs, of one workload.
+struct CostGround {
+  CostBasis basis = CostBasis::hours_only;  ///< of the first, where they disagree
+  bool is_mixed = false;                    ///< they do not rest on the same: no mean over them is a cost of anything
+  std::string text;  ///< "complete", "lower bound, package joules"; "run 1: complete, run 2: hours only, no joules"
+};
+CostGround cost_ground(const std::vector<const Record*>& runs, const PriceRow& price);
 
 /// Currency for a million samples of each valid trial, or for the model of each run to a target.
 struct TrialCosts {

@@ -359,52 +359,64 @@ std::vector<Difference> rule_differences(const std::vector<JudgedRecord>& refere
   return all;
 }
 
-/// Why two records with joules have none to be held against each other by.
-static std::string why_no_joules(const Record& reference, const Record& system,
-                                 const std::vector<std::string>& telling) {
-  const auto has = [](const Record& r, const std::string& scope) {
-    const auto joules = r.summary.energy_j.find(scope);
-    return joules != r.summary.energy_j.end() && joules->second.has_value();
-  };
-  std::set<std::string> common, set;
-  for (const auto& [scope, joules] : reference.summary.energy_j)
-    if (joules && has(system, scope)) common.insert(scope);
+/// Those that every one of the records has joules of.
+static std::vector<std::string> scopes_of(const std::vector<const Record*>& records) {
+  std::vector<std::string> all;
+  for (const auto& [scope, joules] : records.front()->summary.energy_j)
+    if (std::ranges::all_of(records, [&](const Record* r) {
+          const auto its = r->summary.energy_j.find(scope);
+          return its != r->summary.energy_j.end() && its->second.has_value();
+        }))
+      all.push_back(scope);
+  return all;
+}
+
+/// Why records with joules have none to be held against each other by.
+static std::string why_no_joules(const std::vector<const Record*>& records, const std::vector<std::string>& telling) {
+  const std::vector<std::string> common = scopes_of(records);
   if (common.empty()) return "joules of two scopes are never held against each other, and these have none in common";
-  for (const Record* r : {&reference, &system})
+  std::set<std::string> set;
+  for (const Record* r : records)
     for (const auto& [name, setting] : r->setting)
       if (setting.requested) set.insert(name);
   return fmt::format(
       "joules of {} do not hold all that training on {} draws{}: only those of the scope {} would tell",
-      fmt::join(common, ", "), printable(reference.workload.device),
+      fmt::join(common, ", "), printable(records.front()->workload.device),
       set.empty() ? "" : fmt::format(" while {} was set", printable(fmt::format("{}", fmt::join(set, ", ")))),
       fmt::join(telling, " or "));
 }
 
-std::vector<Difference> energy_differences(const Record& reference, const Record& system, const std::string& scope) {
+std::vector<Difference> energy_differences(const std::vector<const Record*>& reference,
+                                           const std::vector<const Record*>& system, const std::string& scope) {
   Finder found;
-  const auto methods = [&](const Record& r) {
+  const auto methods = [&](const std::vector<const Record*>& runs) {
     std::set<std::string> all;
-    for (const Trial& trial : r.trials)
-      for (const EnergyRow& row : trial.energy)
-        if (row.scope == scope && row.counted && row.energy_j)
-          all.insert(row.domain.substr(0, row.domain.find(':')) + " " + row.method);
+    for (const Record* run : runs) {
+      std::set<std::string> of_run;
+      for (const Trial& trial : run->trials)
+        for (const EnergyRow& row : trial.energy)
+          if (row.scope == scope && row.counted && row.energy_j)
+            of_run.insert(row.domain.substr(0, row.domain.find(':')) + " " + row.method);
+      if (of_run.empty()) return std::string();
+      all.merge(of_run);
+    }
     return fmt::format("{}", fmt::join(all, ", "));
   };
-  const auto scopes = [](const Record& r) {
-    std::vector<std::string> all;
-    for (const auto& [name, joules] : r.summary.energy_j)
-      if (joules) all.push_back(name);
+  const auto scopes = [](const std::vector<const Record*>& runs) {
+    const std::vector<std::string> all = scopes_of(runs);
     return all.empty() ? std::string("none") : fmt::format("{}", fmt::join(all, ", "));
   };
+  std::vector<const Record*> both = reference;
+  both.insert(both.end(), system.begin(), system.end());
   const std::vector<std::string> figures(std::begin(joule_figures), std::end(joule_figures));
   const std::string of_a = methods(reference), of_b = methods(system), scopes_a = scopes(reference),
                     scopes_b = scopes(system);
   std::vector<Difference> all;
-  const std::vector<std::string> telling = telling_scopes(std::vector<const Record*>{&reference, &system});
+  const std::vector<std::string> telling = telling_scopes(both);
   if (of_a.empty() || of_b.empty()) {
     if (scopes_a != "none" || scopes_b != "none")
       all.push_back(
-          {"scope of energy", 0, scopes_a, scopes_b, true, why_no_joules(reference, system, telling), {}, figures});
+          {"scope of energy", 0, scopes_a, scopes_b, true, why_no_joules(both, telling), {}, figures});
     return all;
   }
   if (std::ranges::find(telling, scope) == telling.end())
@@ -422,29 +434,35 @@ std::vector<Difference> energy_differences(const Record& reference, const Record
   return all;
 }
 
-std::vector<Difference> cost_differences(const Record& reference, const PriceRow& reference_price, const Record& system,
-                                         const PriceRow& system_price) {
+static const std::vector<std::string> cost_figures = {"cost", "cost-to-target"};
+
+std::vector<Difference> cost_differences(const CostGround& system) {
+  if (!system.is_mixed) return {};
+  return {{"basis of cost",
+           0,
+           "",
+           system.text,
+           true,
+           "costs of its runs are of more than one kind, of which there is no mean",
+           {},
+           cost_figures}};
+}
+
+std::vector<Difference> cost_differences(const CostGround& reference, const CostGround& system) {
+  if (reference.is_mixed || system.is_mixed) return {};
   Finder found;
-  const CostBasis a = cost_basis(reference, reference_price), b = cost_basis(system, system_price);
-  const auto basis = [](const Record& record, CostBasis of) {
-    return std::string(of == CostBasis::complete     ? "complete"
-                       : of == CostBasis::hours_only ? "hours only, no joules"
-                                                     : "lower bound, " + cost_scope(record) + " joules");
-  };
-  const std::vector<std::string> figures = {"cost", "cost-to-target"};
-  const std::string of_a = basis(reference, a), of_b = basis(system, b);
-  found.block("basis of cost", of_a, of_b, "a cost and a lower bound of another kind are never held against each other",
-              figures);
+  found.block("basis of cost", reference.text, system.text,
+              "a cost and a lower bound of another kind are never held against each other", cost_figures);
   std::vector<Difference> all = found.take();
-  if (all.empty() && a != CostBasis::complete)
+  if (all.empty() && reference.basis != CostBasis::complete)
     all.push_back({"basis of cost",
                    0,
-                   of_a,
-                   of_b,
+                   reference.text,
+                   system.text,
                    false,
                    "both are lower bounds: what is left out may turn the order round",
                    {},
-                   figures});
+                   cost_figures});
   return all;
 }
 

@@ -41,10 +41,12 @@ struct JudgedRecord {
 /// here, and not by record_differences. None where either has no record.
 std::vector<Difference> rule_differences(const std::vector<JudgedRecord>& reference,
                                          const std::vector<JudgedRecord>& system);
-/// By which methods the joules of a scope were read, and of how complete a cost is: `scope` empty, or `prices` null,
-/// leave them out.
-std::vector<Difference> energy_differences(const Record& reference, const Record& system, const std::string& scope);
-std::vector<Difference> cost_differences(const Record& reference, const PriceRow& reference_price, const Record& system,
-                                         const PriceRow& system_price);
+/// By which methods the joules of a scope were read, in the records of one workload, of one run each, one at least.
+std::vector<Difference> energy_differences(const std::vector<const Record*>& reference,
+                                           const std::vector<const Record*>& system, const std::string& scope);
+/// That the costs of a system's own runs do not rest on the same; empty where they do.
+std::vector<Difference> cost_differences(const CostGround& system);
+/// Of how complete the costs of both are; empty where either does not rest on the same by itself.
+std::vector<Difference> cost_differences(const CostGround& reference, const CostGround& system);
 
 }  // namespace tw

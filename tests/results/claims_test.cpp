@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "results/html.hpp"
+#include "results/verdict.hpp"
 #include "tests/results/compared.hpp"
 
 namespace tw {
@@ -94,6 +95,55 @@ TEST(Claims, AStatedSummaryIsBelievedInNothing) {
   of_changed([](Record& r) { r.target.reset(); });
   of_changed([](Record& r) { r.trials[0].target_run.reset(); });
   of_changed([](Record& r) { r.trials.clear(); });
+}
+
+/// A meter that is missing in any run of either side leaves that side without a mean of its costs.
+TEST(Claims, CostsOfRunsOfTwoKindsHaveNoMean) {
+  const auto priced = [](const char* name, double factor) {
+    SystemInput system = made_system(name, {made_record(id, times(slow, factor), 1000)});
+    repeat(system, 5);
+    for (Report& run : system.runs)
+      for (Record& record : run.records) {
+        for (Trial& trial : record.trials)
+          for (EnergyRow& row : trial.energy) row.window_s = trial.window_s;
+        summarise(record);
+      }
+    system.price = PriceRow{};
+    system.price->rent_per_month = 43, system.price->electricity_per_kwh = 0.3;
+    return system;
+  };
+  CompareOptions options;
+  options.currency = "EUR";
+  const SystemInput a = priced("A", 1), b = priced("B", 1.01);
+  const auto cost = [](const Comparison& c) { return ratio(c, 1, "cost"); };
+  const Comparison whole = compare({a, b}, options);
+  EXPECT_EQ(cost(whole).verdict, "better");
+  EXPECT_EQ(difference(whole, "basis of cost"), nullptr);
+  EXPECT_FALSE(whole.break_even.empty());
+  EXPECT_EQ(figure(whole, "cost").note, "");
+  for (const std::size_t side : {0, 1})
+    for (std::size_t missing = 0; missing < 5; ++missing) {
+      std::vector<SystemInput> systems = {a, b};
+      Record& record = systems[side].runs[missing].records[0];
+      for (Trial& trial : record.trials) trial.energy.clear();
+      summarise(record);
+      const Comparison c = compare(systems, options);
+      const Difference* basis = difference(c, "basis of cost");
+      ASSERT_NE(basis, nullptr) << side << ", run " << missing;
+      EXPECT_TRUE(basis->blocking);
+      EXPECT_EQ(basis->system, side);
+      const std::string said = "run " + std::to_string(missing + 1) + ": hours only, no joules";
+      EXPECT_NE(basis->system_value.find(said), std::string::npos) << basis->system_value;
+      EXPECT_EQ(cost(c).verdict, "not comparable");
+      EXPECT_TRUE(c.break_even.empty());
+      EXPECT_EQ(figure(c, "cost").note, "lower bounds, without all electricity");
+      const Difference* scope = difference(c, "scope of energy");
+      ASSERT_NE(scope, nullptr);
+      EXPECT_TRUE(scope->blocking);
+      systems[side].price->electricity_included = true;  // then the hours are all that is paid
+      EXPECT_TRUE(cost_ground({&record}, *systems[side].price).basis == CostBasis::complete);
+      EXPECT_EQ(difference(compare(systems, options), "basis of cost"), nullptr);
+    }
 }
 
 TEST(Claims, TheAnswerSaysWhatWasLeftOutAndWhoLacksIt) {
