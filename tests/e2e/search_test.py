@@ -24,11 +24,11 @@ class Search(Case):
         self.last = 100.0
 
     def watts(self):
-        """By the cube of the limit, so that steps of 10 tell more than a busy machine's speed does; of the last limit while it is
+        """By the sixth power of the limit, so that steps of 10 tell more than a busy machine's speed does; of the last limit while it is
         written."""
         text = self.site.value.read_text().strip()
         self.last = float(text) if text else self.last
-        return 50 * (self.last / 100) ** 3
+        return 50 * (self.last / 100) ** 6
 
     def search(self, node, *args):
         command = [*node.command(), str(BIN / "trainwatt-train"), *map(str, args)]
