@@ -65,8 +65,8 @@ class HowStepsAreRun(Steps):
             self.assertLess(abs(a - b) / abs(a), 2e-5)
         added = [one["hardware_flops_per_sample"] - one["model_flops_per_sample"] for one in (half["summary"], summary)]
         self.assertAlmostEqual(added[0], added[1] / 2)
+        # How much less than of both layers depends on these ways, too: they keep packed weights.
         self.assertLess(half["summary"]["peak_device_memory_bytes_per_rank"], kept)
-        self.assertGreater(half["summary"]["peak_device_memory_bytes_per_rank"], summary["peak_device_memory_bytes_per_rank"])
         shown = " ".join(tool("show", out / "report.json").stdout.split())
         self.assertIn("activations of the first 1 layer recomputed", shown)
         self.assertIn("sums in any order", shown)
