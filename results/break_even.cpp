@@ -1,6 +1,7 @@
 #include "results/break_even.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,42 +16,34 @@ namespace {
 
 using namespace costs;
 
-/// One side, read once: the trials of each run, and what they have in common.
+/// One run, read once.
+struct Run {
+  const Record* record;
+  std::vector<Use> uses;
+  double passage;
+  int nodes;
+};
 struct Side {
   std::string name;
   const PriceRow* price;
-  struct Run {
-    std::vector<Use> uses;
-    Use mean;
-    double passage;
-    int nodes;
-  };
-  std::vector<Run> runs;
-  Use mean{};  // over the runs
-  bool drops_extremes = true;
+  std::vector<Run> runs;  // empty where one of them has no cost
 };
 
-/// Without runs where one of them has no cost.
 Side side_of(const CostSubject& subject) {
-  Side side{subject.name, subject.price, {}, {}, true};
-  std::vector<Use> means;
+  Side side{subject.name, subject.price, {}};
   for (const CostRun& run : subject.runs) {
     const Unit unit = run.record->target ? Unit::model : Unit::sample;
     std::vector<Use> uses = uses_of(*run.record, unit);
-    if (uses.empty()) return {subject.name, subject.price, {}, {}, true};
-    means.push_back(counted_mean(*run.record, uses, *subject.price, run.nodes));
-    side.runs.push_back({std::move(uses), means.back(), passage_share(*run.record, unit), run.nodes});
-    side.drops_extremes = side.drops_extremes && !run.record->target;
+    if (uses.empty()) return {subject.name, subject.price, {}};
+    side.runs.push_back({run.record, std::move(uses), passage_share(*run.record, unit), run.nodes});
   }
-  side.mean = mean_of(means);
   return side;
 }
 
 /// Logarithms of costs at a price, as the comparison has them; empty where one costs nothing.
 LogSample sample_of(const Side& side, const PriceRow& price, Replicates replicates) {
   LogSample sample;
-  sample.drop_extremes = side.drops_extremes;
-  for (const Side::Run& run : side.runs) {
+  for (const Run& run : side.runs) {
     double sum = 0;
     for (const Use& use : run.uses) {
       const double log = std::log(cost(use, price, run.nodes));
@@ -59,16 +52,39 @@ LogSample sample_of(const Side& side, const PriceRow& price, Replicates replicat
       if (replicates == Replicates::trials) sample.logs.push_back(log);
     }
     if (replicates != Replicates::trials) sample.logs.push_back(sum / static_cast<double>(run.uses.size()));
-    const double total = cost(run.mean, price, run.nodes);
-    const double joules =
-        electricity_cost(run.mean, price, run.nodes) - electricity_cost({run.mean.seconds, 0.0, 0}, price, run.nodes);
-    sample.common = std::max(sample.common, std::hypot(total > 0 ? joules / total * run.mean.sensor : 0, run.passage));
+    sample.drop_extremes = !run.record->target;
+    sample.common = std::max(
+        sample.common,
+        common_share(counted_mean(*run.record, run.uses, price, run.nodes), run.passage, price, run.nodes));
   }
   return sample;
 }
-double cost_of_mean(const Side& side, const PriceRow& price) { return cost(side.mean, price, side.runs[0].nodes); }
+
+/// Of a unit, at a price, by the means.
+double mean_cost(const Side& side, const PriceRow& price) {
+  double sum = 0;
+  for (const Run& run : side.runs) sum += cost(mean_of(run.uses), price, run.nodes);
+  return sum / static_cast<double>(side.runs.size());
+}
+
+bool pays_electricity(const Side& side) { return !side.price->electricity_included; }
+bool has_joules(const Side& side) {
+  return std::ranges::all_of(side.runs, [](const Run& run) { return run.uses[0].joules.has_value(); });
+}
 
 using Set = std::function<void(PriceRow& price, double value)>;  // null: does not have this input
+
+/// An input, and the words for it.
+struct Input {
+  std::string name, whose;
+  std::string unit, what;  // "EUR/kWh", "price of electricity"
+  Set set_a, set_b;
+  double least, most;         // looked at; least 0: from 0 on
+  std::vector<double> given;  // of these two
+};
+
+constexpr double reach = 10;               // times the price that is given: what somebody might pay
+constexpr double least_utilisation = 0.01;  // of the hours: nobody pays for a hundred to use one
 
 class Pair {
  public:
@@ -79,130 +95,216 @@ class Pair {
   }
 
   bool has_costs() const { return !a_.runs.empty() && !b_.runs.empty(); }
-  /// Why there is no claim at the prices as they are; empty where there may be one.
+  /// Why there is no claim at the prices as they are; empty where there may be one: then there may be at any.
   std::string why_no_claim() const {
     const LogSample a = sample_of(a_, *a_.price, replicates_), b = sample_of(b_, *b_.price, replicates_);
     if (a.logs.empty() || b.logs.empty()) return "a cost is zero";
     const Ratio ratio = judged(contrast_of(a, b, replicates_), false, replicates_, trials_);
     return ratio.verdict == "no claim" ? ratio.reason : "";
   }
-  bool has_joules() const { return a_.mean.joules && b_.mean.joules; }
 
-  /// Along a price from 0 on.
-  BreakEven along(const std::string& input, const std::string& whose, const std::string& unit, const std::string& what,
-                  const Set& set_a, const Set& set_b) const {
-    const auto price = [](const Side& side, const Set& set, double value) {
-      PriceRow row = *side.price;
-      if (set) set(row, value);
-      return row;
-    };
-    const auto costs_at = [&](double value) {
-      return std::pair(cost_of_mean(a_, price(a_, set_a, value)), cost_of_mean(b_, price(b_, set_b, value)));
-    };
-    const auto [a_zero, b_zero] = costs_at(0);
-    const auto [a_one, b_one] = costs_at(1);
-    BreakEven found{input, whose, crossing(a_zero, a_one - a_zero, b_zero, b_one - b_zero)};
-    const double scale = found.at.value_or(1);
-    // From 0 to 1 all prices; at half of it is the one at which they meet.
-    const auto value = [scale](double share) { return scale * share / (1 - share + least_share); };
-    const auto who = [&](double share) {
-      return cheaper(price(a_, set_a, value(share)), price(b_, set_b, value(share)));
-    };
-    search(found, 0, who, value);
-    found.text = said(found, unit, what);
-    return found;
+  std::optional<BreakEven> by_electricity(const std::string& currency) const {
+    const bool a_pays = pays_electricity(a_), b_pays = pays_electricity(b_);
+    if ((!a_pays && !b_pays) || (a_pays && !has_joules(a_)) || (b_pays && !has_joules(b_))) return std::nullopt;
+    const Set set = [](PriceRow& p, double v) { p.electricity_per_kwh = v; };
+    return along({"electricity_per_kwh",
+                  "",
+                  currency + "/kWh",
+                  "price of electricity",
+                  set,
+                  set,
+                  0,
+                  0,
+                  {a_.price->electricity_per_kwh, b_.price->electricity_per_kwh}});
   }
-
-  /// Along the utilisation of both, in (0, 1]; where nothing changes along it there is nothing to be said.
-  std::optional<BreakEven> along_utilisation() const {
-    const auto at = [](const Side& side, double value) {
-      PriceRow row = *side.price;
-      row.utilisation = value;
-      return row;
-    };
-    // Hours cost their price ÷ utilisation: a line in 1 ÷ utilisation.
-    const auto line = [&](const Side& side) {
-      const PriceRow full = at(side, 1);
-      const int nodes = side.runs[0].nodes;
-      return std::pair(electricity_cost(side.mean, full, nodes), hours_cost(side.mean, full, nodes));
-    };
-    const auto [a_electricity, a_hours] = line(a_);
-    const auto [b_electricity, b_hours] = line(b_);
-    BreakEven found{"utilisation", "", std::nullopt};
-    if (const auto inverse = crossing(a_electricity, a_hours, b_electricity, b_hours); inverse && *inverse > 1)
-      found.at = 1 / *inverse;
-    const auto value = [](double share) { return std::max(share, least_share); };
-    const auto who = [&](double share) { return cheaper(at(a_, value(share)), at(b_, value(share))); };
-    search(found, least_share, who, value);
-    if (found.below == found.above) return std::nullopt;
-    found.text = said(found, "utilisation of both", "utilisation");
-    return found;
+  /// Where nothing changes along it there is nothing to be said.
+  std::optional<BreakEven> by_utilisation() const {
+    const Set set = [](PriceRow& p, double v) { p.utilisation = v; };
+    const double a = a_.price->utilisation, b = b_.price->utilisation;
+    auto found = along({"utilisation",
+                        "",
+                        "",
+                        "utilisation of both",
+                        set,
+                        set,
+                        std::min({least_utilisation, a, b}),
+                        1,
+                        {a, b}});
+    return found && found->ranges.size() > 1 ? std::move(found) : std::nullopt;
+  }
+  std::optional<BreakEven> by_own_price(bool is_a, const std::string& currency) const {
+    const Side& side = is_a ? a_ : b_;
+    const bool rented = side.price->rent_per_month.has_value();
+    const Set set = [rented](PriceRow& p, double v) { (rented ? p.rent_per_month : p.capex) = v; };
+    return along({rented ? "rent_per_month" : "capex",
+                  side.name,
+                  currency + (rented ? " a node and month" : " a node"),
+                  (rented ? "rent of " : "price of ") + side.name,
+                  is_a ? set : Set(),
+                  is_a ? Set() : set,
+                  0,
+                  0,
+                  {(rented ? side.price->rent_per_month : side.price->capex).value_or(0)}});
   }
 
  private:
-  static constexpr double least_share = 1e-9;
-
-  /// Where two lines cross above 0.
-  static std::optional<double> crossing(double a_zero, double a_slope, double b_zero, double b_slope) {
-    const double slope = b_slope - a_slope, at = (a_zero - b_zero) / slope;
-    constexpr double rounding = 1e-9;  // of lines that are parallel
-    const bool parallel = std::abs(slope) <= rounding * std::max(std::abs(a_slope), std::abs(b_slope));
-    return !parallel && std::isfinite(at) && at > 0 ? std::optional(at) : std::nullopt;
+  /// What the comparison has at one value: the logarithm of b ÷ a, and half of its interval.
+  struct Point {
+    double at = 0, ratio = 0, half = 0;
+    int cheaper() const { return ratio - half > 0 ? -1 : ratio + half < 0 ? 1 : 0; }  // as judged() has it: -1 is a
+    double edge(int sign) const { return ratio + sign * half; }
+  };
+  static PriceRow priced(const Side& side, const Set& set, double value) {
+    PriceRow row = *side.price;
+    if (set) set(row, value);
+    return row;
+  }
+  /// Nothing where a cost is 0, of which the comparison has no ratio.
+  std::optional<Point> point(const Input& input, double value) const {
+    const LogSample a = sample_of(a_, priced(a_, input.set_a, value), replicates_),
+                    b = sample_of(b_, priced(b_, input.set_b, value), replicates_);
+    if (a.logs.empty() || b.logs.empty()) return std::nullopt;
+    const Contrast contrast = contrast_of(a, b, replicates_);
+    return Point{value, contrast.value, half_width(contrast)};
   }
 
-  /// Who is shown to be: empty where nobody is.
-  std::string cheaper(const PriceRow& price_a, const PriceRow& price_b) const {
-    const LogSample a = sample_of(a_, price_a, replicates_), b = sample_of(b_, price_b, replicates_);
-    if (a.logs.empty() || b.logs.empty()) {  // what costs nothing is cheaper than all else
-      const double mean_a = cost_of_mean(a_, price_a), mean_b = cost_of_mean(b_, price_b);
-      return mean_a == 0 && mean_b > 0 ? a_.name : mean_b == 0 && mean_a > 0 ? b_.name : "";
-    }
-    const std::string verdict = judged(contrast_of(a, b, replicates_), false, replicates_, trials_).verdict;
-    return verdict == "better" ? b_.name : verdict == "worse" ? a_.name : "";
-  }
-
-  /// `at(share)` says who is cheaper there, and `value(share)` which price that is, for shares from `first` to 1. The
-  /// ratio of two lines goes one way along a price, so that the ends say who is cheaper on the way to each.
-  template <class At, class Value>
-  static void search(BreakEven& found, double first, At at, Value value) {
-    found.below = at(first), found.above = at(1.0);
-    if (found.below == found.above) {
-      found.at.reset();
-      return;
-    }
-    const auto edge = [&](const std::string& name, bool from_below) {
-      double inside = from_below ? first : 1, outside = from_below ? 1 : first;
-      for (int i = 0; i < 30; ++i) {
-        const double middle = (inside + outside) / 2;
-        (at(middle) == name ? inside : outside) = middle;
-      }
-      return value(inside);
+  /// How far somebody might go: from what is given, or where nothing is from where it alone is what the dearer costs.
+  double most_of(const Input& input) const {
+    if (const double given = std::ranges::max(input.given); given > 0) return reach * given;
+    const auto costs = [&](double value) {
+      return std::pair(mean_cost(a_, priced(a_, input.set_a, value)), mean_cost(b_, priced(b_, input.set_b, value)));
     };
-    if (!found.below.empty()) found.low = edge(found.below, true);
-    if (!found.above.empty()) found.high = edge(found.above, false);
-    if (found.at && found.low) found.low = std::min(*found.low, *found.at);
-    if (found.at && found.high) found.high = std::max(*found.high, *found.at);
+    const auto [a_zero, b_zero] = costs(0);
+    const auto [a_one, b_one] = costs(1);
+    const double slope = std::max(a_one - a_zero, b_one - b_zero);
+    return slope > 0 ? reach * std::max(a_zero, b_zero) / slope : 0;
   }
 
-  std::string said(const BreakEven& one, const std::string& unit, const std::string& what) const {
-    const std::string of = one.whose.empty() ? "" : " of " + one.whose;
-    if (one.below == one.above)
-      return one.below.empty() ? fmt::format("no difference is shown at any {}{}", what, of)
-                               : fmt::format("{} is cheaper at any {}{}", one.below, what, of);
-    const auto number = [](const std::optional<double>& value) { return text::significant(*value); };
-    const std::string under =
-                          one.whose.empty() ? "is cheaper below" : "is cheaper where " + one.whose + " costs less than",
-                      over =
-                          one.whose.empty() ? "is cheaper above" : "is cheaper where " + one.whose + " costs more than";
-    if (one.above.empty())
-      return fmt::format("{} {} {} {}; above no difference is shown", one.below, under, number(one.low), unit);
-    if (one.below.empty())
-      return fmt::format("{} {} {} {}; below no difference is shown", one.above, over, number(one.high), unit);
-    if (number(one.low) == number(one.high))
-      return fmt::format("{} {} {} {}, {} above", one.below, under, number(one.low), unit, one.above);
-    return fmt::format("{} {} {} {}, {} above {}; between them{} no difference is shown", one.below, under,
-                       number(one.low), unit, one.above, number(one.high),
-                       one.at ? " (" + number(one.at) + " by the means)" : "");
+  /// The ratio goes one way along a price, but its interval gets wider and narrower: who is shown to be cheaper may
+  /// change more than twice. All of the input is looked at, in steps, and between two steps wherever either end of the
+  /// interval turns round; each change is then sought by halves, in logarithms.
+  std::optional<BreakEven> along(Input input) const {
+    if (input.most == 0) input.most = most_of(input);
+    if (!(input.most > 0) || !std::isfinite(input.most)) return std::nullopt;
+    constexpr double steps_from = 1e-5, nearly_zero = 1e-6;  // shares of the most
+    constexpr int steps = 120;
+    const double first = input.least > 0 ? input.least : steps_from * input.most;
+    std::vector<double> values = input.given;
+    if (input.least == 0) values.insert(values.end(), {0, nearly_zero * first});
+    for (int i = 0; i < steps; ++i) values.push_back(first * std::pow(input.most / first, i / double(steps)));
+    values.push_back(input.most);
+    std::ranges::sort(values);
+    const auto repeated = std::ranges::unique(values);
+    values.erase(repeated.begin(), repeated.end());
+    std::vector<Point> points;
+    for (const double value : values)
+      if (const auto one = point(input, value)) points.push_back(*one);
+    if (points.empty()) return std::nullopt;
+    add_turns(points, input);
+    BreakEven found{input.name, input.whose};
+    add_meeting(found, points, input);
+    const double start = input.least, end = input.most;
+    found.ranges.push_back({name_of(points[0]), start, end});
+    for (std::size_t i = 1; i < points.size(); ++i) {
+      if (points[i].cheaper() == points[i - 1].cheaper()) continue;
+      const int before = points[i - 1].cheaper();
+      const double edge = sought(input, points[i - 1], points[i], [&](const Point& p) { return p.cheaper() == before; });
+      found.ranges.back().to = edge;
+      found.ranges.push_back({name_of(points[i]), edge, end});
+    }
+    found.text = said(found, input);
+    return found;
+  }
+
+  /// The last value for which `holds`, as it does at `from`, and not at `to`.
+  template <class Holds>
+  double sought(const Input& input, const Point& from, const Point& to, Holds holds) const {
+    double inside = from.at, outside = to.at;
+    constexpr double exact = 1e-13, nothing = 1e-20;
+    while (outside - inside > exact * outside) {
+      const double middle = inside > 0 ? std::sqrt(inside * outside) : outside / 2;
+      if (!(middle > inside && middle < outside) || outside < nothing * input.most) break;
+      const auto one = point(input, middle);
+      (one && holds(*one) ? inside : outside) = middle;
+    }
+    return outside;
+  }
+
+  /// Where an end of the interval comes near to 1 and turns round between two steps, the point at which it is nearest.
+  void add_turns(std::vector<Point>& points, const Input& input) const {
+    std::vector<Point> turns;
+    for (std::size_t i = 1; i + 1 < points.size(); ++i)
+      for (const int sign : {-1, 1}) {
+        const double way = points[i].edge(sign) > 0 ? 1 : -1;  // is it nearer to 0 than both beside it?
+        const auto off = [&](const Point& p) { return way * p.edge(sign); };
+        if (!(off(points[i]) <= off(points[i - 1]) && off(points[i]) <= off(points[i + 1])) || points[i - 1].at <= 0)
+          continue;
+        double low = points[i - 1].at, high = points[i + 1].at;
+        for (int step = 0; step < 40; ++step) {  // by thirds
+          const double third = std::cbrt(high / low);
+          const auto left = point(input, low * third), right = point(input, high / third);
+          if (!left || !right) break;
+          const bool is_left = off(*left) < off(*right);
+          const Point& nearest = is_left ? *left : *right;
+          if (nearest.cheaper() != points[i].cheaper()) {
+            turns.push_back(nearest);
+            break;
+          }
+          (is_left ? high : low) = is_left ? right->at : left->at;
+        }
+      }
+    points.insert(points.end(), turns.begin(), turns.end());
+    std::ranges::sort(points, {}, &Point::at);
+  }
+
+  /// Where the means meet, which is among the points then. Of systems that cost the same but for a rounding: nowhere.
+  void add_meeting(BreakEven& found, std::vector<Point>& points, const Input& input) const {
+    constexpr double rounding = 1e-9;
+    const auto sign = [](const Point& p) { return p.ratio > rounding ? 1 : p.ratio < -rounding ? -1 : 0; };
+    std::vector<Point> meetings;
+    const Point* last = nullptr;
+    for (const Point& one : points) {
+      if (sign(one) == 0) continue;
+      if (last != nullptr && sign(*last) != sign(one)) {
+        const bool above = last->ratio > 0;
+        const double at = sought(input, *last, one, [&](const Point& p) { return (p.ratio > 0) == above; });
+        if (const auto met = point(input, at)) meetings.push_back(*met);
+      }
+      last = &one;
+    }
+    if (meetings.size() == 1) found.at = meetings[0].at;
+    points.insert(points.end(), meetings.begin(), meetings.end());
+    std::ranges::sort(points, {}, &Point::at);
+  }
+
+  std::string name_of(const Point& point) const {
+    return point.cheaper() == 0 ? "" : point.cheaper() > 0 ? b_.name : a_.name;
+  }
+
+  static std::string said(const BreakEven& one, const Input& input) {
+    const auto number = [](double value) { return text::significant(value); };
+    const std::string unit = input.unit.empty() ? "" : " " + input.unit, end = input.name == "utilisation" ? "" : ", up to " + number(input.most);
+    const auto who = [](const CheaperRange& range) {
+      return range.cheaper.empty() ? std::string("no difference is shown") : range.cheaper + " is cheaper";
+    };
+    if (one.ranges.size() == 1)
+      return fmt::format("{} at any {} up to {}{}", who(one.ranges[0]), input.what, number(input.most), unit);
+    std::vector<std::string> parts;
+    bool has_unit = false;
+    for (std::size_t i = 0; i < one.ranges.size(); ++i) {
+      const CheaperRange& range = one.ranges[i];
+      const bool is_first = i == 0, is_last = i + 1 == one.ranges.size();
+      if (!is_first && !is_last && number(range.from) == number(range.to)) continue;  // too narrow to be said
+      const std::string place = is_first  ? "below " + number(range.to)
+                                : is_last ? "above " + number(range.from)
+                                          : fmt::format("from {} to {}", number(range.from), number(range.to));
+      std::string part = fmt::format("{} {}{}", who(range), place, has_unit ? "" : unit);
+      if (range.cheaper.empty() && one.at && range.from <= *one.at && *one.at <= range.to)
+        part += fmt::format(" (the means meet at {})", number(*one.at));
+      parts.push_back(std::move(part));
+      has_unit = true;
+    }
+    return fmt::format("by the {}: {}{}", input.what, fmt::join(parts, ", "), end);
   }
 
   const Side a_, b_;
@@ -221,28 +323,16 @@ BreakEvens break_evens(const CostSubject& a, const CostSubject& b, Replicates re
   const CostGround ground = ground_of(a), of_b = ground_of(b);
   const Pair pair(a, b, replicates);
   if (!pair.has_costs() || ground.is_mixed || of_b.is_mixed || ground.text != of_b.text) return {};
-  if (ground.basis != CostBasis::complete) {
+  if (ground.basis != CostBasis::complete)
     return {{},
             "no price is named at which the cheaper one changes: both costs are lower bounds, and what they leave out "
             "may turn the order round"};
-  }
   if (const std::string reason = pair.why_no_claim(); !reason.empty())
     return {{}, "no price is named at which the cheaper one changes: " + reason};
   BreakEvens found;
-  const Set electricity = [](PriceRow& p, double v) { p.electricity_per_kwh = v; };
-  if (pair.has_joules() && !(a.price->electricity_included && b.price->electricity_included))
-    found.inputs.push_back(
-        pair.along("electricity_per_kwh", "", currency + "/kWh", "price of electricity", electricity, electricity));
-  if (auto utilisation = pair.along_utilisation()) found.inputs.push_back(std::move(*utilisation));
-  const auto own_price = [&](const CostSubject& subject, bool is_a) {
-    const bool rented = subject.price->rent_per_month.has_value();
-    const Set set = [rented](PriceRow& p, double v) { (rented ? p.rent_per_month : p.capex) = v; };
-    found.inputs.push_back(pair.along(rented ? "rent_per_month" : "capex", subject.name,
-                                      currency + (rented ? " a node and month" : " a node"), rented ? "rent" : "price",
-                                      is_a ? set : Set(), is_a ? Set() : set));
-  };
-  own_price(b, false);
-  own_price(a, true);
+  for (auto one : {pair.by_electricity(currency), pair.by_utilisation(), pair.by_own_price(false, currency),
+                   pair.by_own_price(true, currency)})
+    if (one) found.inputs.push_back(std::move(*one));
   return found;
 }
 

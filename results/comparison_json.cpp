@@ -188,15 +188,15 @@ Json as_json(const Comparison& c) {
   for (const FigureComparison& f : c.figures) json["figures"].push_back(as_json(f, c));
   for (const WorkloadBreakEven& one : c.break_even) {
     const auto add = [&](const BreakEven& b, const std::string& reason) {
+      Json ranges = Json::array();
+      for (const CheaperRange& range : b.ranges)
+        ranges.push_back({{"cheaper", words(range.cheaper)}, {"from", range.from}, {"to", range.to}});
       json["break_even"].push_back({{"workload", c.workloads[one.workload].id},
                                     {"system", c.systems[one.system].name},
                                     {"input", words(b.input)},
                                     {"price_of", words(b.whose)},
                                     {"at", number(b.at)},
-                                    {"low", number(b.low)},
-                                    {"high", number(b.high)},
-                                    {"cheaper_below", words(b.below)},
-                                    {"cheaper_above", words(b.above)},
+                                    {"ranges", ranges},
                                     {"text", words(b.text)},
                                     {"reason", words(reason)}});
     };

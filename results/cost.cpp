@@ -38,7 +38,7 @@ CostFigure figure_of(const Record& record, const std::string& per, Unit unit, co
   std::vector<double> values;
   for (const Use& use : uses) values.push_back(scale * cost(use, price, nodes));
   const Use mean = counted_mean(record, uses, price, nodes);
-  figure.total = estimated(record, values, common_share(record, unit, mean, price, nodes));
+  figure.total = estimated(record, values, common_share(mean, passage_share(record, unit), price, nodes));
   figure.hours_part = scale * hours_cost(mean, price, nodes);
   figure.electricity_part = scale * electricity_cost(mean, price, nodes);
   if (mean.joules) {
@@ -194,7 +194,8 @@ TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes) {
   }
   for (const Use& use : uses)
     costs.values.push_back((record.target ? 1 : samples_per_million) * cost(use, price, nodes));
-  costs.common = common_share(record, unit, counted_mean(record, uses, price, nodes), price, nodes);
+  costs.common =
+      common_share(counted_mean(record, uses, price, nodes), passage_share(record, unit), price, nodes);
   return costs;
 }
 

@@ -87,7 +87,7 @@ struct RecordCost {
   std::optional<Estimate> it_power_w;      ///< mean, of that scope, of all nodes, without network and storage
   std::optional<double> facility_power_w;  ///< (it_power_w + network and storage) × PUE; of the scope node alone
   std::vector<CostFigure> figures;         ///< those that the record can have, in the order above
-  std::string of;  ///< the `per` that sensitivity is about: "model", else "million_samples", else "hour"
+  std::string of;  ///< the `per` that sensitivity is about: "model" or "million_samples"; empty where there is none
   std::vector<Sensitivity> sensitivity;  ///< most effect first
   std::string reason;                    ///< why there are no figures: the record does not count; empty otherwise
 };
@@ -126,16 +126,18 @@ struct TrialCosts {
 };
 TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes);
 
+/// Who is shown to be cheaper along a stretch of one input.
+struct CheaperRange {
+  std::string cheaper;  ///< empty: no difference is shown, at 95 %
+  double from = 0, to = 0;
+};
 /// Where the cheaper of two changes along one input, all else as it is (results/break_even.hpp).
 struct BreakEven {
-  std::string input;         ///< "electricity_per_kwh", "utilisation", "rent_per_month", "capex"
-  std::string whose;         ///< the system whose price it is; empty: one value for both
-  std::optional<double> at;  ///< by the means over trials; absent: nowhere within what is possible
-  /// Between them no difference is shown, at 95 %. Absent where nobody is shown to be cheaper on that side, and where
-  /// the same one is everywhere.
-  std::optional<double> low{}, high{};
-  std::string below{}, above{};  ///< who is shown to be cheaper under `low` and over `high`; empty: nobody
-  std::string text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230; no difference is shown between them"
+  std::string input;                  ///< "electricity_per_kwh", "utilisation", "rent_per_month", "capex"
+  std::string whose;                  ///< the system whose price it is; empty: one value for both
+  std::optional<double> at{};         ///< where their means meet; absent: nowhere within the ranges, or more than once
+  std::vector<CheaperRange> ranges{};  ///< one after the other, from the least value that was looked at to the most
+  std::string text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230, up to 3.00; no difference is shown between"
 };
 
 /// For a terminal; JSON with units in its keys.

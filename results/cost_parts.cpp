@@ -91,12 +91,12 @@ double passage_share(const Record& record, Unit unit) {
              : 0;
 }
 
-double common_share(const Record& record, Unit unit, const Use& mean, const PriceRow& price, int nodes) {
+double common_share(const Use& mean, double passage, const PriceRow& price, int nodes) {
   const double total = cost(mean, price, nodes);
   const double of_joules = mean.joules && total > 0 && !price.electricity_included
                                ? *mean.joules * price.pue / joules_per_kwh * price.electricity_per_kwh / total
                                : 0;
-  return std::hypot(of_joules * mean.sensor, passage_share(record, unit));
+  return std::hypot(of_joules * mean.sensor, passage);
 }
 
 }  // namespace costs

@@ -35,6 +35,6 @@ double cost(const Use& use, const PriceRow& price, int nodes);
 double passage_share(const Record& record, Unit unit);
 /// Share of a cost that is not known better than to this half width: the sensor's by the share of joules in it, and
 /// passage_share().
-double common_share(const Record& record, Unit unit, const Use& mean, const PriceRow& price, int nodes);
+double common_share(const Use& mean, double passage, const PriceRow& price, int nodes);
 
 }  // namespace tw::costs

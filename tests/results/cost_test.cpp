@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
 
 #include "results/break_even.hpp"
@@ -206,20 +207,25 @@ TEST(BreakEven, ByHand) {
     const BreakEven& one = *find(found, "electricity_per_kwh");
     ASSERT_TRUE(one.at);
     EXPECT_NEAR(*one.at, 0.4, 1e-12);
-    EXPECT_EQ(one.below, "B");
-    EXPECT_EQ(one.above, "A");
-    EXPECT_EQ(one.text, "B is cheaper below 0.400 EUR/kWh, A above");
+    EXPECT_EQ(one.ranges.front().cheaper, "B");
+    EXPECT_EQ(one.ranges.back().cheaper, "A");
+    EXPECT_EQ(one.ranges.front().from, 0);
+    EXPECT_NEAR(one.ranges.front().to, 0.4, 1e-12);
+    EXPECT_EQ(one.ranges.back().to, 1) << "ten times what is given";
+    EXPECT_EQ(one.text,
+              "by the price of electricity: B is cheaper below 0.400 EUR/kWh, A is cheaper above 0.400, up to 1.00");
     const BreakEven& rent = *find(found, "rent_per_month", "B");
     EXPECT_NEAR(*rent.at, 1387, 1e-9);  // (2.7778 + 0.27778 - 0.41667) / 1.38889 x 730
-    EXPECT_EQ(rent.below, "B");
+    EXPECT_EQ(rent.ranges.front().cheaper, "B");
     EXPECT_EQ(find(found, "utilisation"), nullptr) << "B is cheaper at each";
   }
   of_a.electricity_per_kwh = of_b.electricity_per_kwh = 0.6;  // 2.7778/u + 1.6667 and 2.2222/u + 2.5: equal at 2/3
   const std::vector<BreakEven> found = all();
   const BreakEven& utilisation = *find(found, "utilisation");
   EXPECT_NEAR(*utilisation.at, 2.0 / 3, 1e-12);
-  EXPECT_EQ(utilisation.below, "B") << "the cheaper hours";
-  EXPECT_EQ(utilisation.above, "A");
+  EXPECT_EQ(utilisation.ranges.front().cheaper, "B") << "the cheaper hours";
+  EXPECT_EQ(utilisation.ranges.back().cheaper, "A");
+  EXPECT_EQ(utilisation.text, "by the utilisation of both: B is cheaper below 0.667, A is cheaper above 0.667");
 }
 
 TEST(BreakEven, NowhereIsSaid) {
@@ -228,7 +234,7 @@ TEST(BreakEven, NowhereIsSaid) {
   const std::vector<BreakEven> found = evens(a, price, b, price).inputs;
   const BreakEven& one = *find(found, "electricity_per_kwh");
   EXPECT_FALSE(one.at);
-  EXPECT_EQ(one.text, "B is cheaper at any price of electricity");
+  EXPECT_EQ(one.text, "B is cheaper at any price of electricity up to 2.00 EUR/kWh");
   // As many joules, by another rounding: the lines are parallel.
   const Record c = made_record(id, {98, 99, 100, 101, 102}, 1000), d = made_record(id, {101, 99, 102, 98, 100}, 1000);
   const PriceRow dear = rented(2, 0.2);
@@ -263,35 +269,112 @@ TEST(BreakEven, ClaimsNoMoreThanTheRatio) {
   };
   const std::vector<BreakEven> found = evens(a, rented(1, 0.1), b, rented(1.6, 0.1)).inputs;
   const BreakEven& electricity = *find(found, "electricity_per_kwh");
-  ASSERT_TRUE(electricity.at && electricity.low && electricity.high);
-  EXPECT_LT(*electricity.low, *electricity.at);
-  EXPECT_GT(*electricity.high, *electricity.at);
-  EXPECT_EQ(electricity.below, "B");
-  EXPECT_EQ(electricity.above, "A");
-  EXPECT_EQ(verdict_at(0.999 * *electricity.low, 1.6), "better");
-  EXPECT_EQ(verdict_at(1.001 * *electricity.low, 1.6), "no difference shown");
+  ASSERT_EQ(electricity.ranges.size(), 3u);
+  const double low = electricity.ranges[0].to, high = electricity.ranges[2].from;
+  ASSERT_TRUE(electricity.at);
+  EXPECT_LT(low, *electricity.at);
+  EXPECT_GT(high, *electricity.at);
+  EXPECT_EQ(electricity.ranges[0].cheaper, "B");
+  EXPECT_EQ(electricity.ranges[1].cheaper, "");
+  EXPECT_EQ(electricity.ranges[2].cheaper, "A");
+  EXPECT_EQ(verdict_at(0.9999 * low, 1.6), "better");
+  EXPECT_EQ(verdict_at(1.0001 * low, 1.6), "no difference shown");
   EXPECT_EQ(verdict_at(*electricity.at, 1.6), "no difference shown");
-  EXPECT_EQ(verdict_at(0.999 * *electricity.high, 1.6), "no difference shown");
-  EXPECT_EQ(verdict_at(1.001 * *electricity.high, 1.6), "worse");
-  EXPECT_NE(electricity.text.find("no difference is shown"), std::string::npos) << electricity.text;
+  EXPECT_EQ(verdict_at(0.9999 * high, 1.6), "no difference shown");
+  EXPECT_EQ(verdict_at(1.0001 * high, 1.6), "worse");
+  EXPECT_NE(electricity.text.find("no difference is shown from"), std::string::npos) << electricity.text;
+  EXPECT_NE(electricity.text.find("(the means meet at"), std::string::npos) << electricity.text;
   const BreakEven& rent = *find(found, "rent_per_month", "B");
-  ASSERT_TRUE(rent.low && rent.high);
-  EXPECT_EQ(verdict_at(0.1, 0.999 * *rent.low / 730), "better");
-  EXPECT_EQ(verdict_at(0.1, 1.001 * *rent.low / 730), "no difference shown");
-  EXPECT_EQ(verdict_at(0.1, 1.001 * *rent.high / 730), "worse");
+  ASSERT_EQ(rent.ranges.size(), 3u);
+  EXPECT_EQ(verdict_at(0.1, 0.9999 * rent.ranges[0].to / 730), "better");
+  EXPECT_EQ(verdict_at(0.1, 1.0001 * rent.ranges[0].to / 730), "no difference shown");
+  EXPECT_EQ(verdict_at(0.1, 1.0001 * rent.ranges[2].from / 730), "worse");
   // As dear as each other but for noise, whatever electricity costs.
   const Record same = made_record(id, {103, 100, 98, 99, 101.5}, 1000);
   const BreakEven nowhere = *find(evens(a, rented(1, 0.1), same, rented(1, 0.1)).inputs, "electricity_per_kwh");
-  EXPECT_FALSE(nowhere.at || nowhere.low || nowhere.high);
-  EXPECT_TRUE(nowhere.below.empty() && nowhere.above.empty());
-  EXPECT_EQ(nowhere.text, "no difference is shown at any price of electricity");
+  EXPECT_FALSE(nowhere.at);
+  EXPECT_EQ(nowhere.text, "no difference is shown at any price of electricity up to 1.00 EUR/kWh");
   // Fewer hours for the more joules: below some price nothing is shown, or above.
   const BreakEven one_side =
       *find(evens(a, rented(1, 0.1), made_record(id, {98, 101, 100, 99, 102}, 2000), rented(1, 0.1)).inputs,
             "electricity_per_kwh");
-  EXPECT_EQ(one_side.below, "");
-  EXPECT_EQ(one_side.above, "A");
-  EXPECT_NE(one_side.text.find("below no difference is shown"), std::string::npos) << one_side.text;
+  ASSERT_EQ(one_side.ranges.size(), 2u);
+  EXPECT_EQ(one_side.ranges[0].cheaper, "");
+  EXPECT_EQ(one_side.ranges[1].cheaper, "A");
+  EXPECT_NE(one_side.text.find("no difference is shown below"), std::string::npos) << one_side.text;
+}
+
+/// Time and joules of one trial may go together, or apart: then an interval is narrowest somewhere in between.
+TEST(BreakEven, SaysWhatTheComparisonSaysAtEachPrice) {
+  std::mt19937 random(1);
+  const auto uniform = [&](double least, double most) {
+    return std::uniform_real_distribution<double>(least, most)(random);
+  };
+  const auto made = [&](double speed, double joules, double spread, double together, std::size_t trials) {
+    std::normal_distribution<double> normal;
+    std::vector<double> speeds;
+    std::vector<double> of_joules;
+    for (std::size_t trial = 0; trial < trials; ++trial) {
+      const double of_time = normal(random),
+                   of_energy = together * of_time + std::sqrt(1 - together * together) * normal(random);
+      speeds.push_back(speed * std::exp(-spread * of_time));
+      of_joules.push_back(joules * std::exp(spread * of_energy));
+    }
+    Record record = made_record(id, speeds, 1000);
+    for (std::size_t trial = 0; trial < trials; ++trial)
+      record.trials[trial].energy[0].energy_j = of_joules[trial], record.trials[trial].energy[0].uncertainty_j = 1;
+    summarise(record);
+    return record;
+  };
+  std::size_t changes = 0;
+  for (int pair = 0; pair < 60; ++pair) {
+    const double currency = std::pow(10, uniform(0, 4)), spread = uniform(0.001, 0.02);
+    const std::size_t trials = pair % 3 == 0 ? 12 : 5;
+    const Record a = made(100, 6400, spread, uniform(-1, 1), trials),
+                 b = made(100 * std::exp(uniform(-2, 2) * spread), 6400 * std::exp(uniform(-2, 2) * spread), spread,
+                          uniform(-1, 1), trials);
+    const PriceRow price = rented(0.1 * currency, 0.3 * currency);
+    const BreakEvens found = evens(a, price, b, price);
+    ASSERT_GE(found.inputs.size(), 3u);
+    for (const BreakEven& one : found.inputs) {
+      changes += one.ranges.size() - 1;
+      for (std::size_t i = 1; i < one.ranges.size(); ++i) {
+        EXPECT_EQ(one.ranges[i].from, one.ranges[i - 1].to);
+        EXPECT_NE(one.ranges[i].cheaper, one.ranges[i - 1].cheaper);
+      }
+      for (int k = 0; k < 20; ++k) {
+        const double most = one.ranges.back().to, least = std::max(one.ranges.front().from, 1e-6 * most),
+                     value = least * std::pow(most / least, uniform(0, 1));
+        std::vector<SystemInput> systems = {made_system("A", {a}), made_system("B", {b})};
+        for (SystemInput& system : systems) {
+          system.price = price;
+          if (one.input == "electricity_per_kwh") system.price->electricity_per_kwh = value;
+          if (one.input == "utilisation") system.price->utilisation = value;
+          if (one.whose == system.name) system.price->rent_per_month = value;
+        }
+        CompareOptions options;
+        options.figures = {"cost"}, options.currency = "EUR";
+        const std::string verdict = compare(systems, options).figures.at(0).rows.at(0).systems.at(1).ratio.verdict;
+        const auto range = std::ranges::find_if(one.ranges, [&](const CheaperRange& r) { return value <= r.to; });
+        ASSERT_NE(range, one.ranges.end());
+        EXPECT_EQ(range->cheaper, verdict == "better" ? "B" : verdict == "worse" ? "A" : "")
+            << pair << " " << one.input << " " << value << ": " << verdict << "; " << one.text;
+      }
+    }
+  }
+  EXPECT_GT(changes, 100u);
+}
+
+/// Who has the electricity in the rent needs no meter for a break-even of the other's price of it.
+TEST(BreakEven, AsksWhoPaysForElectricityForJoules) {
+  PriceRow included = rented(1.05, 0.1);
+  included.electricity_included = true;
+  const Record metered = made_record(id, hundred, 1000), unmetered = made_record(id, hundred);
+  const std::vector<BreakEven> found = evens(unmetered, included, metered, rented(1, 0.1)).inputs;
+  const BreakEven* one = find(found, "electricity_per_kwh");
+  ASSERT_NE(one, nullptr);
+  EXPECT_NEAR(*one->at, 0.05, 1e-9) << "1 kW";
+  EXPECT_EQ(one->ranges.front().cheaper, "B");
 }
 
 TEST(BreakEven, IsWithheldWhereNothingIsClaimed) {
@@ -334,7 +417,7 @@ TEST(BreakEven, StandsInAComparison) {
   EXPECT_NEAR(*cost->rows[0].systems[1].ratio.value, (2.2222222222 + 0.41666666667) / (2.7777777778 + 0.27777777778),
               1e-9);
   const std::string text = comparison_text(c, {}, {});
-  EXPECT_NE(text.find("B is cheaper below 0.400 EUR/kWh, A above"), std::string::npos) << text;
+  EXPECT_NE(text.find("B is cheaper below 0.400 EUR/kWh, A is cheaper above"), std::string::npos) << text;
   EXPECT_NE(text.find("Prices of B"), std::string::npos) << "every input is echoed";
 }
 
