@@ -53,9 +53,8 @@ LogSample sample_of(const Side& side, const PriceRow& price, Replicates replicat
     }
     if (replicates != Replicates::trials) sample.logs.push_back(sum / static_cast<double>(run.uses.size()));
     sample.drop_extremes = !run.record->target;
-    sample.common = std::max(
-        sample.common,
-        common_share(counted_mean(*run.record, run.uses, price, run.nodes), run.passage, price, run.nodes));
+    sample.common = std::max(sample.common, common_share(counted_mean(*run.record, run.uses, price, run.nodes),
+                                                         run.passage, price, run.nodes));
   }
   return sample;
 }
@@ -83,7 +82,7 @@ struct Input {
   std::vector<double> given;  // of these two
 };
 
-constexpr double reach = 10;               // times the price that is given: what somebody might pay
+constexpr double reach = 10;                // times the price that is given: what somebody might pay
 constexpr double least_utilisation = 0.01;  // of the hours: nobody pays for a hundred to use one
 
 class Pair {
@@ -121,15 +120,8 @@ class Pair {
   std::optional<BreakEven> by_utilisation() const {
     const Set set = [](PriceRow& p, double v) { p.utilisation = v; };
     const double a = a_.price->utilisation, b = b_.price->utilisation;
-    auto found = along({"utilisation",
-                        "",
-                        "",
-                        "utilisation of both",
-                        set,
-                        set,
-                        std::min({least_utilisation, a, b}),
-                        1,
-                        {a, b}});
+    auto found =
+        along({"utilisation", "", "", "utilisation of both", set, set, std::min({least_utilisation, a, b}), 1, {a, b}});
     return found && found->ranges.size() > 1 ? std::move(found) : std::nullopt;
   }
   std::optional<BreakEven> by_own_price(bool is_a, const std::string& currency) const {
@@ -187,7 +179,7 @@ class Pair {
     if (input.most == 0) input.most = most_of(input);
     if (!(input.most > 0) || !std::isfinite(input.most)) return std::nullopt;
     constexpr double steps_from = 1e-5, nearly_zero = 1e-6;  // shares of the most
-    constexpr int steps = 120;
+    constexpr int steps = 80;
     const double first = input.least > 0 ? input.least : steps_from * input.most;
     std::vector<double> values = input.given;
     if (input.least == 0) values.insert(values.end(), {0, nearly_zero * first});
@@ -208,7 +200,8 @@ class Pair {
     for (std::size_t i = 1; i < points.size(); ++i) {
       if (points[i].cheaper() == points[i - 1].cheaper()) continue;
       const int before = points[i - 1].cheaper();
-      const double edge = sought(input, points[i - 1], points[i], [&](const Point& p) { return p.cheaper() == before; });
+      const double edge =
+          sought(input, points[i - 1], points[i], 1e-6, [&](const Point& p) { return p.cheaper() == before; });
       found.ranges.back().to = edge;
       found.ranges.push_back({name_of(points[i]), edge, end});
     }
@@ -216,11 +209,11 @@ class Pair {
     return found;
   }
 
-  /// The last value for which `holds`, as it does at `from`, and not at `to`.
+  /// Where `holds` ends, as a share `exact` of it: it does at `from`, and not at `to`.
   template <class Holds>
-  double sought(const Input& input, const Point& from, const Point& to, Holds holds) const {
+  double sought(const Input& input, const Point& from, const Point& to, double exact, Holds holds) const {
     double inside = from.at, outside = to.at;
-    constexpr double exact = 1e-13, nothing = 1e-20;
+    constexpr double nothing = 1e-20;
     while (outside - inside > exact * outside) {
       const double middle = inside > 0 ? std::sqrt(inside * outside) : outside / 2;
       if (!(middle > inside && middle < outside) || outside < nothing * input.most) break;
@@ -237,10 +230,10 @@ class Pair {
       for (const int sign : {-1, 1}) {
         const double way = points[i].edge(sign) > 0 ? 1 : -1;  // is it nearer to 0 than both beside it?
         const auto off = [&](const Point& p) { return way * p.edge(sign); };
-        if (!(off(points[i]) <= off(points[i - 1]) && off(points[i]) <= off(points[i + 1])) || points[i - 1].at <= 0)
-          continue;
+        const double before = off(points[i - 1]), here = off(points[i]), after = off(points[i + 1]);
+        if (here > before || here > after || here > std::max(before, after) - here || !(points[i - 1].at > 0)) continue;
         double low = points[i - 1].at, high = points[i + 1].at;
-        for (int step = 0; step < 40; ++step) {  // by thirds
+        for (int step = 0; step < 12; ++step) {  // by thirds
           const double third = std::cbrt(high / low);
           const auto left = point(input, low * third), right = point(input, high / third);
           if (!left || !right) break;
@@ -267,7 +260,7 @@ class Pair {
       if (sign(one) == 0) continue;
       if (last != nullptr && sign(*last) != sign(one)) {
         const bool above = last->ratio > 0;
-        const double at = sought(input, *last, one, [&](const Point& p) { return (p.ratio > 0) == above; });
+        const double at = sought(input, *last, one, 1e-12, [&](const Point& p) { return (p.ratio > 0) == above; });
         if (const auto met = point(input, at)) meetings.push_back(*met);
       }
       last = &one;
@@ -283,7 +276,8 @@ class Pair {
 
   static std::string said(const BreakEven& one, const Input& input) {
     const auto number = [](double value) { return text::significant(value); };
-    const std::string unit = input.unit.empty() ? "" : " " + input.unit, end = input.name == "utilisation" ? "" : ", up to " + number(input.most);
+    const std::string unit = input.unit.empty() ? "" : " " + input.unit,
+                      end = input.name == "utilisation" ? "" : ", up to " + number(input.most);
     const auto who = [](const CheaperRange& range) {
       return range.cheaper.empty() ? std::string("no difference is shown") : range.cheaper + " is cheaper";
     };

@@ -157,7 +157,8 @@ class Comparer {
         for (const auto& run : pairs_[s]) measured.back().runs.push_back(run[w].system);
       }
       for (const Difference& one : copies(measured, options_.reference)) {
-        std::erase_if(out_.differences, [&](const Difference& d) { return d.system == one.system && d.what == own_run; });
+        std::erase_if(out_.differences,
+                      [&](const Difference& d) { return d.system == one.system && d.what == own_run; });
         add(one.system, one, w);
       }
     }

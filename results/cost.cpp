@@ -194,8 +194,7 @@ TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes) {
   }
   for (const Use& use : uses)
     costs.values.push_back((record.target ? 1 : samples_per_million) * cost(use, price, nodes));
-  costs.common =
-      common_share(counted_mean(record, uses, price, nodes), passage_share(record, unit), price, nodes);
+  costs.common = common_share(counted_mean(record, uses, price, nodes), passage_share(record, unit), price, nodes);
   return costs;
 }
 

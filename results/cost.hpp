@@ -133,11 +133,12 @@ struct CheaperRange {
 };
 /// Where the cheaper of two changes along one input, all else as it is (results/break_even.hpp).
 struct BreakEven {
-  std::string input;                  ///< "electricity_per_kwh", "utilisation", "rent_per_month", "capex"
-  std::string whose;                  ///< the system whose price it is; empty: one value for both
-  std::optional<double> at{};         ///< where their means meet; absent: nowhere within the ranges, or more than once
+  std::string input;                   ///< "electricity_per_kwh", "utilisation", "rent_per_month", "capex"
+  std::string whose;                   ///< the system whose price it is; empty: one value for both
+  std::optional<double> at{};          ///< where their means meet; absent: nowhere within the ranges, or more than once
   std::vector<CheaperRange> ranges{};  ///< one after the other, from the least value that was looked at to the most
-  std::string text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230, up to 3.00; no difference is shown between"
+  std::string
+      text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230, up to 3.00; no difference is shown between"
 };
 
 /// For a terminal; JSON with units in its keys.

@@ -415,8 +415,7 @@ std::vector<Difference> energy_differences(const std::vector<const Record*>& ref
   const std::vector<std::string> telling = telling_scopes(both);
   if (of_a.empty() || of_b.empty()) {
     if (scopes_a != "none" || scopes_b != "none")
-      all.push_back(
-          {"scope of energy", 0, scopes_a, scopes_b, true, why_no_joules(both, telling), {}, figures});
+      all.push_back({"scope of energy", 0, scopes_a, scopes_b, true, why_no_joules(both, telling), {}, figures});
     return all;
   }
   if (std::ranges::find(telling, scope) == telling.end())
