@@ -189,19 +189,17 @@ class Comparer {
   }
 
   void find_energy_differences(const ComparedFigure& figure, const std::string& scope) {
-    const bool is_cost = figure.name.starts_with("cost");
-    if (!is_cost && !figure.by_scope) return;
     for (std::size_t s = 0; s < in_.size(); ++s)
       for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
         std::vector<Difference> found;
-        if (is_cost) {
+        if (figure.name.starts_with("cost")) {
           const std::optional<CostGround> ground = ground_of(s, w), of_reference = ground_of(options_.reference, w);
           if (ground) found = cost_differences(*ground);
           if (ground && of_reference && found.empty() && s != options_.reference)
             found = cost_differences(*of_reference, *ground);
-        } else if (s != options_.reference) {
-          const std::vector<const Record*> reference = run_records(options_.reference, w), runs = run_records(s, w);
-          if (!reference.empty() && !runs.empty()) found = energy_differences(reference, runs, scope);
+        } else if (figure.by_scope && s != options_.reference) {
+          const auto of_reference = run_records(options_.reference, w), runs = run_records(s, w);
+          if (!of_reference.empty() && !runs.empty()) found = energy_differences(of_reference, runs, scope);
         }
         for (Difference& difference : found) add(s, std::move(difference), w);
       }
