@@ -72,6 +72,25 @@ class GpuValidate(unittest.TestCase):
         self.assertEqual(again.returncode, 2)
         self.assertIn("is not empty", again.stderr)
 
+    def test_builds_in_place_where_it_is_told_to(self):
+        tools, build = self.out.parent / "tools", self.out.parent / "made"
+        tools.mkdir()
+        stand_in = tools / "cmake"
+        path = f"{tools}:{os.environ['PATH']}"
+        stand_in.write_text("#!/bin/sh\necho 'no nvcc here' >&2\nexit 1\n")
+        stand_in.chmod(0o755)
+        done = self.validate("--make", "--rehearse", build=build, PATH=path)
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, r"no nvcc here\n(.*\n)*gpu-validate: cmake -S .* failed")
+        self.assertFalse(self.out.exists())
+        stand_in.write_text(f'#!/bin/sh\necho "$@" >>"{tools}/said"\n[ "$1" != --build ] || {{ mkdir "$2" && ln -s "{support.BIN}" "$2/bin"; }}\n')
+        done = self.validate("--make", "--rehearse", "--only", "facts", build=build, PATH=path)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        configured, built = (tools / "said").read_text().splitlines()
+        self.assertIn(f"-B {build}", configured)
+        self.assertIn("-DTRAINWATT_CUDA=ON", configured)
+        self.assertTrue(built.startswith(f"--build {build} "))
+
     def test_beside_pytorch(self):
         copy = self.out.parent / "copy"
         (copy / "scripts" / "lib").mkdir(parents=True)
