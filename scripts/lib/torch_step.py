@@ -1,7 +1,7 @@
 """Training steps of PyTorch on the workloads of gpu-validate: the peer that its ratios are against. One JSON line a workload.
 
     python3 torch_step.py --model gpt2-124m|gpt2-1558m|…|resnet-50 --precision float32|tf32|bf16|fp16 --micro-batch N
-                          [--seq-len 1024] [--seconds 5] [--device cuda] [--no-compile] [--compile-only]
+                          [--seq-len 1024] [--seconds 5] [--device cuda|cpu] [--threads N] [--no-compile] [--compile-only]
 
 The same work as ours: same shapes, GPT-2's vocabulary padded to a multiple of 64, tied embedding, no dropout, AdamW and clipping
 at 1 (GPT-2), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch at its best: torch.compile, fused optimizers, scaled
@@ -108,13 +108,13 @@ def build(options, device):
         network = ResNet50().to(device, memory_format=torch.channels_last)
         images = torch.randn(options.micro_batch, 3, 224, 224, device=device).contiguous(memory_format=torch.channels_last)
         labels = torch.randint(0, 1000, (options.micro_batch,), device=device)
-        optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, fused=device == "cuda")
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, fused=True)
         return network, optimizer, (images, labels), None
     layers, width, heads = GPT2[options.model]
     vocabulary = VOCABULARY.get(options.model, 50304)
     network = Gpt2(layers, width, heads, vocabulary, options.seq_len).to(device)
     tokens = torch.randint(0, min(vocabulary, 50257), (options.micro_batch, options.seq_len + 1), device=device)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=device == "cuda")
+    optimizer = torch.optim.AdamW(network.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     return network, optimizer, (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()), 1.0
 
 
@@ -126,12 +126,15 @@ def main():
     parser.add_argument("--seq-len", type=int, default=1024)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--threads", type=int, help="of the CPU (PyTorch's choice)")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--compile-only", action="store_true", help="fill PyTorch's cache of compiled code, and end")
     options = parser.parse_args()
     device = options.device
     if device == "cuda" and not torch.cuda.is_available():
         sys.exit("torch_step: PyTorch sees no GPU")
+    if options.threads:
+        torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high" if options.precision == "tf32" else "highest")
