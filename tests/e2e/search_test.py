@@ -1,7 +1,9 @@
 """A search over power limits of the CPU, whose power follows its limit while it trains as fast as before, so that the
-lowest limit is the best however busy the machine is; and over clocks of a GPU that does not train."""
+lowest limit is the best; and over clocks of a GPU that does not train."""
 import json
+import pathlib
 import subprocess
+import time
 import unittest
 
 from fake_node import FakeNode
@@ -10,6 +12,35 @@ from support import BIN, HANG, Case, FakeGpus, SiteTool, environment, only_root,
 SEARCH = ["--model", "resnet-tiny", "--threads", 1, "--window", 0.3, "--trials", 3, "--search", "energy", "--max-slowdown", "99.9%"]
 LIMITS = ["--cpu-power-limit", "50:90:10"]
 CLOCKS = ["--gpu-clock", "600:1980:345"]
+
+
+class Work:
+    """Seconds that the processors worked for programs with this word in their command line, as the kernel counts them."""
+
+    def __init__(self, word):
+        self.word, self.tasks, self.looked, self.done = word.encode(), {}, 0.0, 0.0
+
+    def look(self):
+        for line in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if self.word in line.read_bytes():
+                    for task in line.parent.glob("task/*/schedstat"):
+                        self.tasks.setdefault(task, 0)
+            except OSError:  # it has ended
+                continue
+
+    def seconds(self):
+        if time.monotonic() - self.looked > 0.1:
+            self.look()
+            self.looked = time.monotonic()
+        for task, before in list(self.tasks.items()):
+            try:
+                now = int(task.read_text().split()[0])
+            except (OSError, ValueError, IndexError):
+                del self.tasks[task]
+                continue
+            self.tasks[task], self.done = now, self.done + (now - before) / 1e9
+        return self.done
 
 
 class Search(Case):
@@ -21,14 +52,16 @@ class Search(Case):
         self.gpus = FakeGpus(self.folder / "nvml", 1)
         self.env = {**self.gpus.environment, "TRAINWATT_RUN_DIR": self.folder / "run" / "trainwatt"}
         self.site = SiteTool(self.folder / "site", "cpu_power_limit_w", 100, minimum=10, maximum=200)
-        self.last = 100.0
+        self.last, self.work, self.before = 100.0, Work(str(self.out)), (time.monotonic(), 0.0)
 
     def watts(self):
-        """By the sixth power of the limit, so that steps of 10 tell more than a busy machine's speed does; of the last limit while it is
-        written."""
+        """By the sixth power of the limit, and for the work that is done more than for the time it takes: a step's joules are
+        its limit's, however long others keep it from the processors. Of the last limit while it is written."""
         text = self.site.value.read_text().strip()
         self.last = float(text) if text else self.last
-        return 50 * (self.last / 100) ** 6
+        (then, done), self.before = self.before, (time.monotonic(), self.work.seconds())
+        share = (self.before[1] - done) / max(1e-6, self.before[0] - then)
+        return 50 * (self.last / 100) ** 6 * (0.05 + share)
 
     def search(self, node, *args):
         command = [*node.command(), str(BIN / "trainwatt-train"), *map(str, args)]
