@@ -11,6 +11,9 @@
 #include "results/baseline.hpp"
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
+#include "results/run_rules.hpp"
+#include "results/tables.hpp"
+#include "results/text.hpp"
 #include "tests/results/compared.hpp"
 
 namespace tw {
