@@ -63,7 +63,7 @@ int fail(const std::string& what, int code = exit_usage) {
 int finish(int code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
-  return fail(std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO));
+  return fail(std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO), exit_environment);
 }
 
 }  // namespace
@@ -297,6 +297,6 @@ int main(int argc, char** argv) {
   } catch (const tool::EnvironmentError& error) {
     return fail(error.what(), exit_environment);
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return fail(error.what(), std::ferror(stdout) != 0 ? exit_environment : exit_usage);
   }
 }

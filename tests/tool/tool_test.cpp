@@ -384,7 +384,7 @@ TEST(Tool, AFullDiskIsNoSuccess) {
       {"models"}, {"validate", good}, {"show", good}, {"plan", "--model", "gpt2-tiny"}, {"models", "gpt2-tiny"}, {"--help"}, {"--version"}};
   for (const std::vector<std::string>& command : commands) {
     const Outcome o = run(command, {}, "/dev/full");
-    EXPECT_EQ(o.code, 2) << command[0];
+    EXPECT_EQ(o.code, 3) << command[0];
     EXPECT_NE(o.err.find("No space left on device"), std::string::npos) << command[0] << ": " << o.err;
   }
 }
