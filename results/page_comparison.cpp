@@ -164,6 +164,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
         fmt::format("{}: {}{}{}", system.name, system.hosts, system.devices.empty() ? "" : ", ", system.devices));
   page.subtitle = fmt::format("{}. {} {}.", fmt::join(machines, "; "), sentence(words::workloads(comparison)),
                               words::dates(comparison));
+  if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
   constexpr std::size_t most_cards = 3;  // of a figure
   for (const FigureComparison& figure : comparison.figures) {

@@ -68,7 +68,7 @@ int html(const HtmlCommand& command) {
     throw EnvironmentError(why_not_written(folder, std::system_error(code), "-o"));
   write_out(page, text);
   fmt::print("{}\n", text::printable(page.string()));
-  return 0;
+  return comparison ? code_of(*comparison) : 0;
 }
 
 }  // namespace tw::tool

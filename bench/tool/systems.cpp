@@ -83,6 +83,12 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
   return systems;
 }
 
+int code_of(const Comparison& comparison) {
+  if (comparison.compared) return 0;
+  fmt::print(stderr, "trainwatt: nothing could be compared: {}\n", comparison.answer.front());
+  return 4;
+}
+
 std::string files_of(const std::vector<SystemInput>& systems) {
   std::vector<std::string> paths;
   for (const SystemInput& system : systems) paths.insert(paths.end(), system.paths.begin(), system.paths.end());

@@ -48,7 +48,7 @@ class Page(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-page-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def make(self, *reports, options=()):
+    def make(self, *reports, options=(), code=0):
         paths = []
         for i, report in enumerate(reports):
             path = self.folder / f"{i}.json"
@@ -57,7 +57,7 @@ class Page(unittest.TestCase):
         page = self.folder / "page.html"
         page.unlink(missing_ok=True)
         done = subprocess.run([TOOL, "html", *paths, "-o", str(page), *options], capture_output=True, text=True, timeout=HANG)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, code, done.stderr)
         return page
 
     def prices(self):
@@ -277,7 +277,7 @@ class Page(unittest.TestCase):
         self.look(self.make(report), len(report["records"]), picture="newer", sizes=((1280, False), (390, False)))
         self.assertIn(f"trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
         self.assertEqual(self.rows("Where the numbers are from")["note of trainwatt validate"], [said])
-        self.look(self.make(load("good_energy.json"), report), 1 + len(report["records"]), sizes=((390, False),))
+        self.look(self.make(load("good_energy.json"), report, code=4), 1 + len(report["records"]), sizes=((390, False),))
         self.assertIn(f"Offer 2: trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
 
     def test_empty_and_unfinished(self):

@@ -262,9 +262,12 @@ TEST_F(Export, Html) {
   EXPECT_EQ(o.out, page + "\n");
   EXPECT_TRUE(contents(page).starts_with("<!DOCTYPE html>"));
   expect_refused(run({"html", good, "-o", page}), "page.html: exists already");
-  EXPECT_EQ(run({"html", "A=" + good, "B=" + fixtures + "/good_energy.json", "-o", folder_ + "/two.html"}).code, 0);
+  const Outcome nothing = run({"html", "A=" + good, "B=" + fixtures + "/good_energy.json", "-o", folder_ + "/two.html"});
+  EXPECT_EQ(nothing.code, 4) << "as compare";
+  EXPECT_NE(nothing.err.find("nothing could be compared: throughput: B against A: not comparable"), std::string::npos) << nothing.err;
+  EXPECT_NE(contents(folder_ + "/two.html").find("Nothing could be compared."), std::string::npos);
   EXPECT_NE(contents(folder_ + "/two.html").find("<title>B against A</title>"), std::string::npos);
-  EXPECT_EQ(run({"html", "A=" + good, "B=" + good, "--reference", "B", "-o", folder_ + "/three.html"}).code, 0);
+  EXPECT_EQ(run({"html", "A=" + good, "B=" + good, "--reference", "B", "-o", folder_ + "/three.html"}).code, 4) << "one measurement";
   EXPECT_NE(contents(folder_ + "/three.html").find("<title>A against B</title>"), std::string::npos);
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder_);
