@@ -69,8 +69,8 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-std::string file_with(const std::string& text) {
-  const std::string path = testing::TempDir() + "trainwatt-tool-" + std::to_string(getpid()) + ".json";
+std::string file_with(const std::string& text, const std::string& name = "") {
+  const std::string path = testing::TempDir() + "trainwatt-tool-" + std::to_string(getpid()) + name + ".json";
   std::ofstream(path) << text;
   return path;
 }
@@ -367,6 +367,21 @@ TEST(Tool, WhatIsNoReportIsNamed) {
   expect_refused(run({"show", path}), path + ": is larger than 256 MiB");
   std::remove(path.c_str());
   expect_refused(run({"show", "/no/\033[2Jsuch\n.json"}), "/no/\\x1b[2Jsuch\\n.json: No such file");
+}
+
+/// "Run 2" of a system is the second file that is named with it, whatever order they are given in.
+TEST(Tool, RunsAreNamedInTheOrderOfTheirTimes) {
+  const auto at = [](const char* time, const char* name) {
+    tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+    report.context.started_at = std::string("2026-03-0") + time, report.context.finished_at = "2026-03-09T00:00:00Z";
+    return file_with(tw::to_json(report), name);
+  };
+  const std::string late = at("3T10:00:00Z", "-a"), early = at("1T10:00:00Z", "-b"), middle = at("2T10:00:00Z", "-c");
+  const std::string out = run({"compare", "A=" + late + "," + early + "," + middle, "B=" + fixtures + "/good_energy.json", "--json"}).out;
+  EXPECT_LT(out.find(early), out.find(middle)) << out;
+  EXPECT_LT(out.find(middle), out.find(late)) << out;
+  EXPECT_LT(out.find("2026-03-01T10"), out.find("2026-03-02T10"));
+  for (const std::string& path : {late, early, middle}) std::remove(path.c_str());
 }
 
 TEST(Tool, MessagesAreHarmless) {
