@@ -86,7 +86,14 @@ void take(CheckedReport& checked, Read read) {
 CheckedReport check_report(std::string bytes) {
   CheckedReport checked;
   if (is_packed(bytes)) {
-    const BundleFiles& files = checked.bundle.emplace(unpack(bytes));
+    try {
+      checked.bundle = unpack(bytes);
+    } catch (const ArchiveError& error) {  // damaged, as a report that is no JSON: the file can be read, and is not good
+      checked.why_unreadable = error.what();
+      checked.found.violations.emplace_back(error.what());
+      return checked;
+    }
+    const BundleFiles& files = *checked.bundle;
     checked.found = validate_bundle(files);
     const auto file = files.find(report_file);
     if (file == files.end()) {

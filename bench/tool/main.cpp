@@ -75,9 +75,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.require_subcommand(0, 1);
   app.footer(
-      "Exit codes: 0 good; 1 a report breaks its schema or an invariant, a rule of compare --baseline, or a bundle was altered\n"
-      "or breaks a run rule; 2 bad usage or an unreadable file; 3 restore has left something, or ssh-keygen is missing;\n"
-      "4 compare or cost had nothing to go by. meter passes its command's code through, and has 125 for its own failure.");
+      "Exit codes: 0 good; 1 a report breaks its schema or an invariant, a rule of compare --baseline, or a bundle is damaged,\n"
+      "was altered or breaks a run rule; 2 bad usage or an unreadable file; 3 what was to be written could not be, restore has\n"
+      "left something, or ssh-keygen is missing; 4 compare, html or cost had nothing to go by. meter passes its command's code through, and has 125 for its own failure.");
 
   tool::ValidateOptions validate_options;
   CLI::App* validate =

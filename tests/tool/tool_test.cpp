@@ -384,6 +384,23 @@ TEST(Tool, RunsAreNamedInTheOrderOfTheirTimes) {
   for (const std::string& path : {late, early, middle}) std::remove(path.c_str());
 }
 
+TEST(Tool, ADamagedBundleIsNotGoodAsADamagedReportIs) {
+  const std::string folder = testing::TempDir() + "trainwatt-run-" + std::to_string(getpid()), offer = folder + "/offer.tar.zst";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/report.json") << contents(fixtures + "/good.json");
+  ASSERT_EQ(run({"bundle", folder, "-o", offer, "--force"}).code, 0);
+  const std::string whole = contents(offer);
+  for (const std::string& text : {whole.substr(0, whole.size() / 2), contents(fixtures + "/good.json").substr(0, 1000)}) {
+    std::ofstream(offer, std::ios::trunc) << text;
+    const Outcome validated = run({"validate", offer, fixtures + "/good_energy.json"});
+    EXPECT_EQ(validated.code, 1) << validated.err;
+    EXPECT_EQ(std::ranges::count(validated.err, '\n'), 1) << validated.err;
+    EXPECT_NE(validated.out.find("good_energy.json: good"), std::string::npos);
+    EXPECT_EQ(run({"show", offer}).code, 2);
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Tool, MessagesAreHarmless) {
   tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
   report.records[0].id = "x\033[2K\r\ngood";
