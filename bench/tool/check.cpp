@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "bench/tool/archive.hpp"
+#include "bench/tool/other_file.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/verdict.hpp"
@@ -113,6 +114,9 @@ CheckedReport check_report(std::string bytes) {
     report.records = std::move(lines.records), checked.is_torn = lines.torn;
     return report;
   });
+  if (checked.report || checked.is_unfinished) return checked;
+  if (const std::string other = other_file(bytes); !other.empty())
+    checked.why_unreadable = other, checked.found.violations = {other};
   return checked;
 }
 

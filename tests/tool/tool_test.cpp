@@ -369,6 +369,36 @@ TEST(Tool, WhatIsNoReportIsNamed) {
   expect_refused(run({"show", "/no/\033[2Jsuch\n.json"}), "/no/\\x1b[2Jsuch\\n.json: No such file");
 }
 
+TEST(Tool, AnotherFileOfOursIsNamedWithWhatReadsIt) {
+  const std::string good = fixtures + "/good.json", kit = testing::TempDir() + "trainwatt-kit.json";
+  std::remove(kit.c_str());
+  ASSERT_EQ(run({"freeze", "--suite", "quick", "-o", kit}).code, 0);
+  auto kept = [n = 0](const std::string& text) mutable { return file_with(text, "-" + std::to_string(n++)); };
+  const std::string prices = kept(R"({"currency": "EUR", /* of a node */ "systems": {"a": {"rent_per_month": 1}}})");
+  const std::pair<std::string, const char*> files[] = {
+      {kit, "is a kit (trainwatt freeze), no report: trainwatt-train --config runs it"},
+      {prices, "is a file of prices, no report: give it with --prices"},
+      {kept(run({"probe", "--json"}).out), "is what trainwatt probe --json wrote, no report: trainwatt plan --on reads it"},
+      {kept(run({"plan", "--suite", "quick", "--json"}).out), "is what trainwatt plan --json wrote, no report"},
+      {kept(run({"compare", "A=" + good, "B=" + good, "--json"}).out), "is what trainwatt compare --json wrote, no report"},
+      {kept(run({"cost", good, "--prices", prices, "--json"}).out), "is what trainwatt cost --json wrote, no report"},
+      {kept(R"({"rules": []})"), "is a file of rules, no report: give it with --baseline"},
+      {kept(R"({"model": "gpt2-tiny", "trials": 3})"), "trainwatt-train --config"}};
+  for (const auto& [path, words] : files) {
+    for (const char* command : {"show", "cost", "compare"}) {
+      std::vector<std::string> arguments = {command, path};
+      if (command == std::string("cost")) arguments.insert(arguments.end(), {"--prices", prices});
+      if (command == std::string("compare")) arguments.push_back(good);
+      expect_refused(run(arguments), path + ": is ");
+      expect_refused(run(arguments), words);
+    }
+    const Outcome validated = run({"validate", path});
+    EXPECT_EQ(validated.code, 1) << "whatever is no good report";
+    EXPECT_NE(validated.err.find(words), std::string::npos) << validated.err;
+  }
+  for (const auto& [path, words] : files) std::remove(path.c_str());
+}
+
 /// "Run 2" of a system is the second file that is named with it, whatever order they are given in.
 TEST(Tool, RunsAreNamedInTheOrderOfTheirTimes) {
   const auto at = [](const char* time, const char* name) {
