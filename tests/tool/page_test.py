@@ -91,6 +91,13 @@ class Page(unittest.TestCase):
               .filter(chart => chart.config.type === 'bar' && chart.chartArea.height / chart.data.labels.length < 18)
               .map(chart => chart.$spec.title)""") if int(state["charts"]) > 0 else []
             self.assertEqual(squeezed, [], f"the legend takes the bars' place at {width}")
+            labels = self.browser.evaluate("""[...document.querySelectorAll('canvas')].map(canvas => Chart.getChart(canvas))
+              .filter(chart => chart.config.type === 'bar')
+              .map(chart => [chart.data.labels, chart.scales.y.ticks.map(tick => [tick.label].flat())])""") if int(state["charts"]) > 0 else []
+            for names, shown in labels:
+                for name, lines in zip(names, shown):
+                    if max(map(len, re.split(r"(?<=/)|: ", name))) <= 20:
+                        self.assertTrue(re.sub("[: ]", "", "".join(lines)).startswith(re.sub("[: ]", "", name)), f"{name} is {lines} at {width}")
             if picture:
                 kept = PICTURES / f"{picture}-{width}-{'dark' if dark else 'light'}.png"
                 self.browser.screenshot(kept)
