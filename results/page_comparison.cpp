@@ -197,8 +197,8 @@ void add_comparison(Page& page, const Comparison& comparison) {
       left_out.push_back(left);
       page.caveats.emplace_back(fmt::format("Overall ratios are {}.", left), "bad");
     }
-  for (const ComparedSystem& system : comparison.systems)
-    page.caveats.emplace_back(words::run_rules(system) + ".", system.broken_rules.empty() ? "good" : "bad");
+  for (const words::KeptRules& rules : words::run_rules(comparison))
+    page.caveats.emplace_back(rules.text + ".", rules.kept ? "good" : "bad");
   if (!comparison.replicates_note.empty())
     page.caveats.emplace_back(sentence(comparison.replicates_note), "note");
   for (const ComparedSystem& system : comparison.systems)

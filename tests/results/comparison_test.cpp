@@ -7,13 +7,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "results/baseline.hpp"
 #include "results/report_io.hpp"
-#include "results/verdict.hpp"
 #include "results/run_rules.hpp"
 #include "results/tables.hpp"
 #include "results/text.hpp"
+#include "results/verdict.hpp"
 #include "tests/results/compared.hpp"
 
 namespace tw {
@@ -292,6 +293,39 @@ TEST(Comparison, WrongOptionsAreNamed) {
   options = {}, options.only = "resnet";
   EXPECT_THROW(compare(systems, options), std::invalid_argument);
   EXPECT_THROW(compare({systems[0]}, {}), std::invalid_argument);
+}
+
+int times_said(const std::string& text, const std::string& words) {
+  int times = 0;
+  for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; ++at) ++times;
+  return times;
+}
+
+TEST(Views, WhatIsSaidOfManyIsSaidOnceWithTheirNames) {
+  const auto system = [](const char* name, double factor) {
+    Record two = made_record(id, times({100, 101, 99}, factor * 1.001));
+    two.id = "two", two.workload.precision = "float32";
+    two.workload.hash = workload_hash(two.workload);
+    SystemInput made = made_system(name, {made_record(id, times({100, 101, 99}, factor)), two});
+    if (factor > 1) made.runs[0].context.hosts[0].kernel = "6.9", made.runs[0].context.hosts[0].cpu = "Another CPU";
+    return made;
+  };
+  const Comparison c = compare({system("A", 1), system("B", 1.1), system("C", 1.2), system("D", 1.3)}, {});
+  TableStyle style;
+  style.width = 300;
+  const std::string text = comparison_text(c, {}, style);
+  constexpr const char* note = "3 trials: range only; for a claim run each with --trials 5";
+  EXPECT_EQ(times_said(text, note), 2) << "in the answer and under the figure:\n" << text;
+  EXPECT_NE(text.find("throughput: B, C, D: " + std::string(note)), std::string::npos) << text;
+  EXPECT_NE(text.find("[1] B, C, D: " + std::string(note)), std::string::npos) << text;
+  EXPECT_EQ(times_said(text, "no claim [1]"), 3 * 3) << "two workloads and over all:\n" << text;
+  EXPECT_EQ(times_said(text, "B, C, D: A CPU"), 1) << text;
+  EXPECT_EQ(times_said(text, "Run rules broken: "), 1) << text;
+  EXPECT_NE(text.find("A, B, C, D: Run rules broken: "), std::string::npos) << text;
+  // One line of one pair has its own behind it.
+  const std::string pair = comparison_text(of(made_record(id, {100, 101, 99}), made_record(id, {110, 111, 109})), {}, style);
+  EXPECT_NE(pair.find("no claim: " + std::string(note)), std::string::npos) << pair;
+  EXPECT_EQ(pair.find("[1]"), std::string::npos);
 }
 
 TEST(Views, SayTheSameAndNothingOfAReportIsMarkup) {

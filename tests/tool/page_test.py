@@ -163,7 +163,7 @@ class Page(unittest.TestCase):
         self.assertIn("Offer 2 is better", self.browser.evaluate("document.querySelector('.answer').textContent"))
         self.assertIn("Offer 2 against Offer 1", self.browser.evaluate("document.title"))
         caveats = self.browser.evaluate("document.querySelector('.caveats').textContent")
-        for said in ("Offer 1: ", "Offer 2: ", "un rule", "Each system was run once"):
+        for said in ("Offer 1, Offer 2: ", "Offer 2: ", "un rule", "Each system was run once"):
             self.assertIn(said, caveats)
         self.assertIn("Offer 1 started ", self.browser.evaluate("document.querySelector('.subtitle').textContent"))
         for section in ("ratios", "comparability", "cost", "pareto", "speed", "provenance"):
