@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 
+#include "results/ascii.hpp"
 #include "results/baseline.hpp"
 #include "results/comparison.hpp"
 #include "results/comparison_words.hpp"
@@ -39,11 +40,7 @@ class Writer {
     differences();
     for (const FigureComparison& figure : c_.figures) write(figure);
     costs();
-    if (style_.unicode) return std::move(out_);
-    for (const auto& [from, to] : {std::pair("÷", "/"), std::pair("─", "-"), std::pair("±", "+-")})  // of our own words
-      for (std::size_t at = 0; (at = out_.find(from, at)) != std::string::npos;)
-        out_.replace(at, std::string_view(from).size(), to);
-    return std::move(out_);
+    return style_.unicode ? std::move(out_) : ascii(out_);
   }
 
  private:
@@ -135,11 +132,11 @@ class Writer {
                                                    : paint_.yellow(v);
   }
 
-  static std::string figure(const std::optional<Estimate>& e) {
+  std::string figure(const std::optional<Estimate>& e) const {
     if (!e) return "-";
     std::string text = si(e->value);
     if (e->low && e->high && e->value != 0)
-      text += " ±" + significant(100 * (*e->high - *e->low) / 2 / std::abs(e->value), 2) + " %";
+      text += (style_.unicode ? " ±" : " +-") + significant(100 * (*e->high - *e->low) / 2 / std::abs(e->value), 2) + " %";
     return text;
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "results/ascii.hpp"
 #include "results/comparison_words.hpp"
 #include "results/cost.hpp"
 #include "results/cost_words.hpp"
@@ -147,7 +148,7 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
                          pad_left(significant(s.cost_low), 8), pad_left(significant(s.cost_high), 8), report.currency,
                          significant(s.low), significant(s.high));
   }
-  return out;
+  return style.unicode ? out : ascii(out);
 }
 
 }  // namespace tw

@@ -328,6 +328,30 @@ TEST(Views, WhatIsSaidOfManyIsSaidOnceWithTheirNames) {
   EXPECT_EQ(pair.find("[1]"), std::string::npos);
 }
 
+TEST(Views, InAsciiHoldNothingElse) {
+  Record record = made_record("punkt/µ/größe", slow, 200);
+  for (Trial& trial : record.trials)
+    for (double& seconds : trial.step_time_s) seconds = 2e-5;  // µs
+  summarise(record);
+  record.verdict.flags = {"short"}, record.verdict.reasons = {"needs ≥ 2 GiB – or …"};
+  SystemInput a = made_system("Süd", {record}), b = made_system("€ 3", {made_record("punkt/µ/größe", fast, 200)});
+  a.runs[0].context.hosts[0].cpu = "Prozessor™ 3 GHz ×2", a.runs[0].context.hosts[0].name = "knoten-ä";
+  a.runs[0].context.warnings = {"90 °C"};
+  a.price.emplace(), a.price->rent_per_month = 730, a.price->note = "2×2 TB, für drei Jahre", b.price = a.price;
+  CompareOptions options;
+  options.currency = "€";
+  const Comparison c = compare({a, b}, options);
+  TableStyle style;
+  style.unicode = false;
+  for (const std::string& text : {comparison_text(c, {}, style), cost_text(*c.systems[0].cost, style),
+                                  show_report(a.runs[0], style), summary_table(a.runs[0], style)}) {
+    const auto odd = std::ranges::find_if(text, [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; });
+    EXPECT_TRUE(odd == text.end()) << text;
+  }
+  EXPECT_NE(show_report(a.runs[0], style).find("20.0 us"), std::string::npos) << show_report(a.runs[0], style);
+  EXPECT_NE(cost_text(*c.systems[0].cost, style).find("2x2 TB, f\\u00fcr drei Jahre"), std::string::npos);
+}
+
 TEST(Views, SayTheSameAndNothingOfAReportIsMarkup) {
   SystemInput b = made_system("<b>|\x1b[31m", {made_record(id, fast, 200)});
   b.runs[0].context.hosts[0].cpu = "=cmd|`x`\n";
