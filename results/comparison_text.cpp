@@ -12,6 +12,7 @@
 #include "results/comparison.hpp"
 #include "results/comparison_words.hpp"
 #include "results/cost_words.hpp"
+#include "results/lines.hpp"
 #include "results/paint.hpp"
 #include "results/text.hpp"
 
@@ -120,7 +121,8 @@ class Writer {
       if (!d.why.empty()) text += ": " + d.why;
       const std::string label = pad_right(d.what, width);
       out_ += "  " + (d.blocking ? paint_.red("blocks") : paint_.dim("noted ")) + "  " +
-              (d.blocking ? paint_.bold(label) : label) + "  " + wrapped(text, 12 + width) + "\n";
+              (d.blocking ? paint_.bold(label) : label) + "  " +
+              beside(text, static_cast<std::size_t>(style_.width), 12 + width) + "\n";
     }
   }
 
@@ -147,12 +149,22 @@ class Writer {
   };
   void lines(const std::string& title, const std::vector<Line>& all) {
     if (!title.empty()) out_ += "  " + title + "\n";
-    const std::size_t names = name_width();
+    const std::size_t names = name_width(), width = static_cast<std::size_t>(style_.width);
+    std::size_t longest = 0;  // verdict
+    for (const Line& line : all) longest = std::max(longest, columns(line.ratio->verdict) + (notes_.empty() ? 0 : 4));
+    const std::size_t beside_figures = 4 + names + 2 + figure_width_ + 2 + change_width_ + 2 + interval_width_ + 2;
+    const bool narrow = beside_figures + longest > width;  // the figures stand under the name, the verdict under these
     for (const Line& line : all) {
       std::string text = "    " + pad_right(name(line.system), names) + "  " + pad_left(line.figure, figure_width_) +
                          "  " + pad_left(line.change, change_width_) + "  " +
                          pad_right(line.interval, interval_width_) + "  ";
-      const std::size_t indent = columns(text);
+      if (narrow) {
+        std::vector<std::string> parts = {line.figure, line.change, line.interval};
+        std::erase(parts, "");
+        text = "    " + name(line.system) + "\n      ";
+        if (!parts.empty()) text += wrap(fmt::format("{}", fmt::join(parts, "  ")), width, 6) + "\n      ";
+      }
+      const std::size_t indent = narrow ? 6 : beside_figures;
       const std::string open = words::open_points(*line.ratio, c_.replicates);
       text += verdict(*line.ratio);
       if (const auto note = notes_.find(open); note != notes_.end()) {

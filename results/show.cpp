@@ -366,10 +366,21 @@ class Shower {
     const auto phases = mean_phases(r);
     if (phases.empty()) return;
     const double step = r.summary.step_time_s->value;
+    constexpr std::size_t figures = 14 + 9 + 9 + 2, widest = 40;  // in front of the bar; of a whole step
+    const std::size_t used = 2 + label_width + figures;
+    double largest = 0;
+    for (const auto& [phase, mean] : phases) largest = std::max(largest, mean / step);
+    const double room = width() > used ? static_cast<double>(width() - used) : 0;
+    const std::size_t whole = largest * widest > room ? static_cast<std::size_t>(room / largest) : widest;
+    if (whole == 0) {
+      std::vector<std::string> parts;
+      for (const auto& [phase, mean] : phases) parts.push_back(phase + " " + duration(mean) + ", " + percent(mean / step));
+      return line("phases", join(parts, "; "));
+    }
     std::string label = "phases";
     for (const auto& [phase, mean] : phases) {
       out_ += "  " + paint_.dim(pad_right(label, label_width)) + pad_right(phase, 14) + pad_left(duration(mean), 9) +
-              pad_left(percent(mean / step), 9) + "  " + paint_.cyan(bar(mean / step, 40, style_.unicode)) + "\n";
+              pad_left(percent(mean / step), 9) + "  " + paint_.cyan(bar(mean / step, whole, style_.unicode)) + "\n";
       label.clear();
     }
   }
@@ -383,7 +394,7 @@ class Shower {
     };
     line("loss", figure(s.loss_first) + " → " + figure(s.loss_last) +
                      (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") +
-                     (r.target ? "; means over the seeds" : "  " + paint_.cyan(sparkline(losses, 32, style_.unicode))));
+                     (r.target ? "; means over the seeds" : "  " + paint_.cyan(sparkline(losses, std::min<std::size_t>(32, width() - label_width - 2), style_.unicode))));
   }
 
   void energy(const Record& r) {

@@ -328,6 +328,23 @@ TEST(Views, WhatIsSaidOfManyIsSaidOnceWithTheirNames) {
   EXPECT_EQ(pair.find("[1]"), std::string::npos);
 }
 
+TEST(Views, OfManyWidthsStayWithinThem) {
+  SystemInput a = made_system("delivery", {made_record(id, slow, 200)}), b = made_system("today", {made_record(id, fast, 200)});
+  a.price.emplace(), a.price->rent_per_month = 730, a.price->electricity_per_kwh = 0.25, b.price = a.price;
+  b.runs[0].context.hosts[0].cpu = "Another CPU";
+  CompareOptions options;
+  options.currency = "EUR";
+  const Comparison c = compare({a, b}, options);
+  for (int width = 40; width <= 100; ++width) {
+    TableStyle style;
+    style.width = width;
+    std::istringstream text(comparison_text(c, {}, style) + cost_text(*c.systems[0].cost, style) +
+                            show_report(a.runs[0], style));
+    for (std::string line; std::getline(text, line);)
+      EXPECT_LE(text::columns(line), static_cast<std::size_t>(width)) << line;
+  }
+}
+
 TEST(Views, InAsciiHoldNothingElse) {
   Record record = made_record("punkt/µ/größe", slow, 200);
   for (Trial& trial : record.trials)
