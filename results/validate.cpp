@@ -442,7 +442,9 @@ class Invariants {
 
   void compare(const Json& found, const Json& computed, const std::string& at) {
     if (found.is_number() && computed.is_number()) {
-      if (!close(found.get<double>(), computed.get<double>()))
+      // An older program left Student's t below 0, where none of these figures can be: the same interval.
+      const bool is_same_end = at.ends_with("/low") && computed == 0 && found.get<double>() < 0;
+      if (!is_same_end && !close(found.get<double>(), computed.get<double>()))
         broken(at, "is " + found.dump() + ", the samples give " + computed.dump());
     } else if (found.is_object() && computed.is_object()) {
       for (const auto& [key, value] : computed.items()) {

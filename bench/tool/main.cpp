@@ -77,7 +77,8 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 good; 1 a report breaks its schema or an invariant, a rule of compare --baseline, or a bundle is damaged,\n"
       "was altered or breaks a run rule; 2 bad usage or an unreadable file; 3 what was to be written could not be, restore has\n"
-      "left something, or ssh-keygen is missing; 4 compare, html or cost had nothing to go by. meter passes its command's code through, and has 125 for its own failure.");
+      "left something, or ssh-keygen is missing; 4 compare, html or cost had nothing to go by. meter passes its\n"
+      "command's code through, and has 125 for its own failure.");
 
   tool::ValidateOptions validate_options;
   CLI::App* validate =

@@ -396,6 +396,21 @@ TEST(Validate, ACountedRowWithJoulesHasNoExcuse) {
             "/records/0/trials/0/energy/3/reason: a counted row with joules has one\n");
 }
 
+TEST(Validate, AnOlderProgramsIntervalMayReachBelowNothing) {
+  Report report = sample_report();
+  Record& record = report.records[0];
+  record.trials[1].window_s *= 3, record.trials[2].window_s *= 30;
+  for (double& seconds : record.trials[1].step_time_s) seconds *= 3;
+  for (double& seconds : record.trials[2].step_time_s) seconds *= 30;
+  summarise(record);
+  ASSERT_EQ(record.summary.samples_per_s->low, 0);
+  EXPECT_EQ(all(validate_report(to_json(report))), "");
+  record.summary.samples_per_s->low = -12;
+  EXPECT_EQ(all(validate_report(to_json(report))), "");
+  record.summary.samples_per_s->low = 12;
+  EXPECT_EQ(all(validate_report(to_json(report))), "/records/0/summary/samples_per_s/low: is 12.0, the samples give 0.0\n");
+}
+
 TEST(Validate, ATrialThatIsACopyOfAnotherIsFound) {
   Report report = sample_report();
   Record& record = report.records[0];
