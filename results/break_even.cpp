@@ -20,6 +20,7 @@ using namespace costs;
 struct Run {
   const Record* record;
   std::vector<Use> uses;
+  Unit unit;
   double passage;
   int nodes;
 };
@@ -35,7 +36,7 @@ Side side_of(const CostSubject& subject) {
     const Unit unit = run.record->target ? Unit::model : Unit::sample;
     std::vector<Use> uses = uses_of(*run.record, unit);
     if (uses.empty()) return {subject.name, subject.price, {}};
-    side.runs.push_back({run.record, std::move(uses), passage_share(*run.record, unit), run.nodes});
+    side.runs.push_back({run.record, std::move(uses), unit, passage_share(*run.record, unit), run.nodes});
   }
   return side;
 }
@@ -53,7 +54,7 @@ LogSample sample_of(const Side& side, const PriceRow& price, Replicates replicat
     }
     if (replicates != Replicates::trials) sample.logs.push_back(sum / static_cast<double>(run.uses.size()));
     sample.drop_extremes = !run.record->target;
-    sample.common = std::max(sample.common, common_share(counted_mean(*run.record, run.uses, price, run.nodes),
+    sample.common = std::max(sample.common, common_share(counted_mean(*run.record, run.uses, run.unit, price, run.nodes),
                                                          run.passage, price, run.nodes));
   }
   return sample;
@@ -62,7 +63,8 @@ LogSample sample_of(const Side& side, const PriceRow& price, Replicates replicat
 /// Of a unit, at a price, by the means.
 double mean_cost(const Side& side, const PriceRow& price) {
   double sum = 0;
-  for (const Run& run : side.runs) sum += cost(mean_of(run.uses), price, run.nodes);
+  for (const Run& run : side.runs)
+    sum += cost(counted_mean(*run.record, run.uses, run.unit, price, run.nodes), price, run.nodes);
   return sum / static_cast<double>(side.runs.size());
 }
 

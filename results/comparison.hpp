@@ -85,7 +85,7 @@ struct Ratio {
   std::string verdict{};
   std::string reason{};  ///< of "not comparable", "absent", "no claim"; why `needed` is absent
 };
-inline constexpr int least_replicates = 5, most_replicates = 1000;
+inline constexpr int most_replicates = 1000;
 
 /// One system in one row.
 struct ComparedCell {

@@ -62,7 +62,7 @@ std::string comparison_markdown(const Comparison& c) {
   std::string out = fmt::format("# Comparison against {}\n\n", cells::markdown(c.systems[c.reference].name));
   for (const std::string& line : c.answer) out += "- " + cells::markdown(line) + "\n";
   out += "\n" + cells::markdown(words::workloads(c)) + ".\n\n";
-  for (const ComparedSystem& s : c.systems) out += "- " + cells::markdown(words::run_rules(s)) + ".\n";
+  for (const words::KeptRules& rules : words::run_rules(c)) out += "- " + cells::markdown(rules.text) + ".\n";
   out += "\n" + cells::markdown(c.replicates_note) + ".\n\n";
   out += line_of({"system", "files", "hosts", "ranks", "program", "points valid"}) +
          line_of({"---", "---", "---", "---", "---", "---:"});

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <span>
 
+#include "results/ascii.hpp"
 #include "results/baseline.hpp"
 #include "results/comparison.hpp"
 #include "results/comparison_words.hpp"
 #include "results/cost_words.hpp"
+#include "results/lines.hpp"
 #include "results/paint.hpp"
 #include "results/text.hpp"
 
@@ -28,7 +32,7 @@ class Writer {
     heading("Answer");
     for (const std::string& line : c_.answer) item(line, 4);
     item(words::workloads(c_), 4);
-    for (const ComparedSystem& system : c_.systems) item(words::run_rules(system), 4);
+    for (const words::KeptRules& rules : words::run_rules(c_)) item(rules.text, 4);
     item(paint_.dim(wrapped(c_.replicates_note + ". A 95 % interval misses the truth once in 20.", 2)), 0);
     rules();
     const std::string other = c_.systems.size() == 2 ? name(1 - c_.reference) : "the other";
@@ -37,11 +41,7 @@ class Writer {
     differences();
     for (const FigureComparison& figure : c_.figures) write(figure);
     costs();
-    if (style_.unicode) return std::move(out_);
-    for (const auto& [from, to] : {std::pair("÷", "/"), std::pair("─", "-"), std::pair("±", "+-")})  // of our own words
-      for (std::size_t at = 0; (at = out_.find(from, at)) != std::string::npos;)
-        out_.replace(at, std::string_view(from).size(), to);
-    return std::move(out_);
+    return style_.unicode ? std::move(out_) : ascii(out_);
   }
 
  private:
@@ -100,16 +100,29 @@ class Writer {
     std::size_t width = 0;
     constexpr std::size_t longest_label = 28;
     for (const Difference& d : c_.differences) width = std::max(width, std::min(longest_label, columns(d.what)));
-    for (const Difference& d : c_.differences) {
+    for (std::size_t i = 0; i < c_.differences.size(); ++i) {
+      const Difference& d = c_.differences[i];
+      const auto same = [&](const Difference& other) {
+        return other.blocking == d.blocking && other.what == d.what && other.why == d.why &&
+               other.reference_value == d.reference_value && other.system_value == d.system_value &&
+               other.workloads == d.workloads && other.figures == d.figures &&
+               (other.system == c_.reference) == (d.system == c_.reference);
+      };
+      const std::span<const Difference> before(c_.differences.data(), i);
+      if (std::ranges::any_of(before, same)) continue;  // said with the first
+      std::vector<std::size_t> systems;
+      for (const Difference& one : c_.differences)
+        if (same(one)) systems.push_back(one.system);
       std::string text =
           d.reference_value == d.system_value ? "both " + d.system_value : d.reference_value + " | " + d.system_value;
       if (d.reference_value.empty()) text = d.system_value;
-      if (c_.systems.size() > 2 || d.system == c_.reference) text = name(d.system) + ": " + text;
+      if (c_.systems.size() > 2 || d.system == c_.reference) text = words::names(c_, systems) + ": " + text;
       if (const std::string place = words::place(d, c_); !place.empty()) text += ", " + place;
       if (!d.why.empty()) text += ": " + d.why;
       const std::string label = pad_right(d.what, width);
       out_ += "  " + (d.blocking ? paint_.red("blocks") : paint_.dim("noted ")) + "  " +
-              (d.blocking ? paint_.bold(label) : label) + "  " + wrapped(text, 12 + width) + "\n";
+              (d.blocking ? paint_.bold(label) : label) + "  " +
+              beside(text, static_cast<std::size_t>(style_.width), 12 + width) + "\n";
     }
   }
 
@@ -121,11 +134,11 @@ class Writer {
                                                    : paint_.yellow(v);
   }
 
-  static std::string figure(const std::optional<Estimate>& e) {
+  std::string figure(const std::optional<Estimate>& e) const {
     if (!e) return "-";
     std::string text = si(e->value);
     if (e->low && e->high && e->value != 0)
-      text += " ±" + significant(100 * (*e->high - *e->low) / 2 / std::abs(e->value), 2) + " %";
+      text += (style_.unicode ? " ±" : " +-") + significant(100 * (*e->high - *e->low) / 2 / std::abs(e->value), 2) + " %";
     return text;
   }
 
@@ -136,15 +149,27 @@ class Writer {
   };
   void lines(const std::string& title, const std::vector<Line>& all) {
     if (!title.empty()) out_ += "  " + title + "\n";
-    const std::size_t names = name_width();
+    const std::size_t names = name_width(), width = static_cast<std::size_t>(style_.width);
+    std::size_t longest = 0;  // verdict
+    for (const Line& line : all) longest = std::max(longest, columns(line.ratio->verdict) + (notes_.empty() ? 0 : 4));
+    const std::size_t beside_figures = 4 + names + 2 + figure_width_ + 2 + change_width_ + 2 + interval_width_ + 2;
+    const bool narrow = beside_figures + longest > width;  // the figures stand under the name, the verdict under these
     for (const Line& line : all) {
       std::string text = "    " + pad_right(name(line.system), names) + "  " + pad_left(line.figure, figure_width_) +
                          "  " + pad_left(line.change, change_width_) + "  " +
                          pad_right(line.interval, interval_width_) + "  ";
-      const std::size_t indent = columns(text);
+      if (narrow) {
+        std::vector<std::string> parts = {line.figure, line.change, line.interval};
+        std::erase(parts, "");
+        text = "    " + name(line.system) + "\n      ";
+        if (!parts.empty()) text += wrap(fmt::format("{}", fmt::join(parts, "  ")), width, 6) + "\n      ";
+      }
+      const std::size_t indent = narrow ? 6 : beside_figures;
       const std::string open = words::open_points(*line.ratio, c_.replicates);
       text += verdict(*line.ratio);
-      if (!open.empty()) {
+      if (const auto note = notes_.find(open); note != notes_.end()) {
+        text += fmt::format(" [{}]", note->second.number);
+      } else if (!open.empty()) {
         // Beside the verdict where half of it finds room, else under the figures.
         const std::size_t used = indent + columns(line.ratio->verdict) + 2;
         if (used + columns(open) <= static_cast<std::size_t>(style_.width))
@@ -154,6 +179,28 @@ class Writer {
       }
       out_ += text + "\n";
     }
+  }
+
+  /// What is said of several lines of a figure stands once, under them, with a number.
+  void number_notes(const std::vector<std::vector<Line>>& rows) {
+    std::map<std::string, int> times;
+    for (const auto& row : rows)
+      for (const Line& line : row) ++times[words::open_points(*line.ratio, c_.replicates)];
+    notes_.clear();
+    for (const auto& row : rows)
+      for (const Line& line : row)
+        if (const std::string open = words::open_points(*line.ratio, c_.replicates); !open.empty() && times[open] > 1) {
+          Note& note = notes_.try_emplace(open, Note{notes_.size() + 1, {}}).first->second;
+          if (std::ranges::find(note.systems, line.system) == note.systems.end()) note.systems.push_back(line.system);
+        }
+  }
+  void notes() {
+    std::vector<std::pair<std::size_t, std::string>> lines;
+    for (const auto& [text, note] : notes_)
+      lines.emplace_back(note.number, fmt::format("[{}] {}{}", note.number,
+                                                  c_.systems.size() > 2 ? words::names(c_, note.systems) + ": " : "", text));
+    std::ranges::sort(lines);
+    for (const auto& [number, line] : lines) item(paint_.dim(wrapped(line, 6)), 0);
   }
 
   void write(const FigureComparison& f) {
@@ -177,6 +224,7 @@ class Writer {
     std::vector<Line> overall;
     for (std::size_t s = 0; s < f.overall.size(); ++s) overall.push_back(line_of(s, f.overall[s], ""));
     if (has_overall) rows.push_back(overall);
+    number_notes(rows);
     figure_width_ = change_width_ = interval_width_ = 0;
     for (const auto& row : rows)
       for (const Line& line : row) {
@@ -196,6 +244,7 @@ class Writer {
       lines(paint_.bold(weighted ? "overall, weighted geometric mean" : "overall, geometric mean"), overall);
       if (!f.overall_reason.empty()) item("no overall mean: " + f.overall_reason, 4);
     }
+    notes();
     if (const std::string note = words::means(f, c_); !note.empty()) item(paint_.dim(wrapped(note, 4)), 0);
     if (const std::string left = words::left_out(f, c_); !left.empty()) item(paint_.yellow(wrapped(left, 4)), 0);
     ranking(f);
@@ -227,6 +276,11 @@ class Writer {
   const TableStyle& style_;
   const Paint paint_;
   std::string out_;
+  struct Note {
+    std::size_t number;
+    std::vector<std::size_t> systems;
+  };
+  std::map<std::string, Note> notes_;  // by their text, of the figure that is being written
   std::size_t figure_width_ = 0, change_width_ = 0, interval_width_ = 0;
 };
 

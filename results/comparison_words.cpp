@@ -12,6 +12,9 @@
 #include "results/text.hpp"
 
 namespace tw {
+
+using namespace std::string_literals;
+
 namespace words {
 namespace {
 
@@ -168,10 +171,27 @@ std::string broken_rules(const std::vector<std::string>& broken) {
   return fmt::format("Run rules broken: {}. Good for a look, not for publication", fmt::join(broken, ", "));
 }
 
-std::string run_rules(const ComparedSystem& system) {
-  return system.name + ": " +
-         (system.broken_rules.empty() ? "No run rule is broken that its report can show"
-                                      : broken_rules(system.broken_rules));
+std::vector<KeptRules> run_rules(const Comparison& comparison) {
+  std::vector<std::pair<std::vector<std::string>, std::vector<std::size_t>>> groups;  // of the systems that break the same
+  for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
+    const std::vector<std::string>& broken = comparison.systems[s].broken_rules;
+    auto same = std::ranges::find(groups, broken, [](const auto& group) { return group.first; });
+    if (same == groups.end()) same = groups.insert(groups.end(), {broken, {}});
+    same->second.push_back(s);
+  }
+  std::vector<KeptRules> lines;
+  for (const auto& [broken, systems] : groups)
+    lines.push_back({names(comparison, systems) + ": " +
+                         (broken.empty() ? "No run rule is broken that "s + (systems.size() == 1 ? "its report" : "their reports") + " can show"
+                                         : broken_rules(broken)),
+                     broken.empty()});
+  return lines;
+}
+
+std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems) {
+  std::vector<std::string> all;
+  for (const std::size_t s : systems) all.push_back(comparison.systems[s].name);
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 std::string split(const FigureComparison& figure, std::size_t system) {
@@ -293,27 +313,39 @@ std::vector<std::string> answer_of(const Comparison& comparison) {
       lines.push_back(fmt::format("{}{}: {}{}", figure.figure.name, note, words::ranking(figure, comparison),
                                   left.empty() ? "" : "; " + left));
     }
+    const auto open_of = [&](std::size_t s) { return words::open_points(figure.overall[s], comparison.replicates); };
+    std::vector<std::pair<std::string, std::vector<std::size_t>>> shared;  // what is open of several, each once
+    for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
+      if (s == comparison.reference || open_of(s).empty()) continue;
+      auto same = std::ranges::find(shared, open_of(s), [](const auto& one) { return one.first; });
+      if (same == shared.end()) same = shared.insert(shared.end(), {open_of(s), {}});
+      same->second.push_back(s);
+    }
+    std::erase_if(shared, [](const auto& one) { return one.second.size() < 2; });
     for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
       if (s == comparison.reference) continue;
       const Ratio& ratio = figure.overall[s];
       const std::string& name = comparison.systems[s].name;
-      const std::string open = words::open_points(ratio, comparison.replicates);
+      const bool is_shared =
+          std::ranges::any_of(shared, [&](const auto& one) { return one.first == open_of(s); });
+      const std::string open = is_shared ? "" : open_of(s), behind = open.empty() ? "" : " (" + open + ")";
       std::string line = figure.figure.name + note + ": ";
       if (!ratio.value)
-        line +=
-            fmt::format("{} against {}: {}{}", name, reference, ratio.verdict, open.empty() ? "" : " (" + open + ")");
+        line += fmt::format("{} against {}: {}{}", name, reference, ratio.verdict, behind);
       else if (ratio.verdict == "better" || ratio.verdict == "worse")
         line += fmt::format("{} is {} than {}: {} {} {}", name, ratio.verdict, reference, words::change(*ratio.value),
                             words::unit(figure), words::interval(ratio));
       else if (ratio.verdict == "no claim")
-        line += fmt::format("no claim: {} ÷ {} ranges over {} ({})", name, reference, words::interval(ratio), open);
+        line += fmt::format("no claim: {} ÷ {} ranges over {}{}", name, reference, words::interval(ratio), behind);
       else
-        line += fmt::format("no difference shown between {} and {}: {} {} ({})", name, reference,
-                            words::change(*ratio.value), words::interval(ratio), open);
+        line += fmt::format("no difference shown between {} and {}: {} {}{}", name, reference,
+                            words::change(*ratio.value), words::interval(ratio), behind);
       if (const std::string split = words::split(figure, s); !split.empty()) line += "; " + split;
       if (const std::string left = words::left_out(figure, comparison); !left.empty()) line += "; " + left;
       lines.push_back(std::move(line));
     }
+    for (const auto& [open, systems] : shared)
+      lines.push_back(fmt::format("{}: {}: {}", figure.figure.name, words::names(comparison, systems), open));
   }
   if (lines.empty()) lines.emplace_back("nothing to compare: the reports have no figure in common");
   return lines;

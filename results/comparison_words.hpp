@@ -48,7 +48,13 @@ std::vector<std::string> rules_broken_in(std::span<const Report> runs);
 /// "Run rules broken: window, trials. Good for a look, not for publication"
 std::string broken_rules(const std::vector<std::string>& broken);
 /// The same of a system, or that none is shown to be broken: "A: Run rules broken: window. …"
-std::string run_rules(const ComparedSystem& system);
+struct KeptRules {
+  std::string text;  ///< "A, B: Run rules broken: window. Good for a look, not for publication"
+  bool kept = true;
+};
+std::vector<KeptRules> run_rules(const Comparison& comparison);
+/// "A, B, C"
+std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems);
 /// In how many workloads a system has which verdict: "better in 1, worse in 1 of 2 workloads"; empty of one workload.
 std::string split(const FigureComparison& figure, std::size_t system);
 /// "over 1 of 2 workloads; gpt2-tiny/float32 is left out of all means, since C calls it unsupported"; empty where none

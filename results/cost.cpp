@@ -20,13 +20,6 @@ using namespace costs;
 
 constexpr double samples_per_million = 1e6, flops_per_eflop = 1e18;
 
-/// All values of runs to a target count; of others the rule of DESIGN §8.2.
-Estimate estimated(const Record& record, const std::vector<double>& values, double common) {
-  Estimate e = record.target ? estimate_of_all(values) : estimate(values);
-  widen(e, common);
-  return of_positive(e);
-}
-
 CostFigure figure_of(const Record& record, const std::string& per, Unit unit, const std::vector<Use>& uses,
                      double scale, const PriceRow& price, int nodes) {
   CostFigure figure;
@@ -35,10 +28,8 @@ CostFigure figure_of(const Record& record, const std::string& per, Unit unit, co
     figure.reason = per == "model" && record.summary.to_target ? record.summary.to_target->reason : "not measured";
     return figure;
   }
-  std::vector<double> values;
-  for (const Use& use : uses) values.push_back(scale * cost(use, price, nodes));
-  const Use mean = counted_mean(record, uses, price, nodes);
-  figure.total = estimated(record, values, common_share(mean, passage_share(record, unit), price, nodes));
+  const Use mean = counted_mean(record, uses, unit, price, nodes);
+  figure.total = estimated_cost(record, uses, unit, scale, price, nodes);
   figure.hours_part = scale * hours_cost(mean, price, nodes);
   figure.electricity_part = scale * electricity_cost(mean, price, nodes);
   if (mean.joules) {
@@ -192,9 +183,10 @@ TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes) {
     costs.reason = record.summary.to_target ? record.summary.to_target->reason : "not measured";
     return costs;
   }
-  for (const Use& use : uses)
-    costs.values.push_back((record.target ? 1 : samples_per_million) * cost(use, price, nodes));
-  costs.common = common_share(counted_mean(record, uses, price, nodes), passage_share(record, unit), price, nodes);
+  const double scale = record.target ? 1 : samples_per_million;
+  for (const Use& use : uses) costs.values.push_back(scale * cost(use, price, nodes));
+  costs.common = common_share(counted_mean(record, uses, unit, price, nodes), passage_share(record, unit), price, nodes);
+  costs.estimate = estimated_cost(record, uses, unit, scale, price, nodes);
   return costs;
 }
 
@@ -243,7 +235,7 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     if (units.empty()) continue;
     one.of = record.target ? "model" : "million_samples";
     one.sensitivity = sensitivities(record, price, one.nodes, sensitivity_share, scale,
-                                    counted_mean(record, units, price, one.nodes), power_w);
+                                    counted_mean(record, units, unit, price, one.nodes), power_w);
   }
   return result;
 }

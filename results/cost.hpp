@@ -61,7 +61,9 @@ enum class CostBasis {
 };
 const char* to_string(CostBasis basis);  ///< "complete", "lower_bound", "hours_only"
 
-/// One kind of cost: of an hour, an EFLOP (10^18 model FLOPs), a million samples, a model trained to its target.
+/// One kind of cost: of an hour, an EFLOP (10^18 model FLOPs), a million samples, a model trained to its target. Of samples
+/// and FLOPs it is what a second costs ÷ the record's throughput, and what a joule costs ÷ its samples/J (estimate_of_paid());
+/// else the mean over trials.
 struct CostFigure {
   std::string per;                              ///< "hour", "eflop", "million_samples", "model"
   std::optional<Estimate> total;                ///< in the currency, with its interval; absent with a reason
@@ -122,6 +124,7 @@ CostGround cost_ground(const std::vector<const Record*>& runs, const PriceRow& p
 struct TrialCosts {
   std::vector<double> values;  ///< empty with a reason
   double common = 0;           ///< half width, 95 %, that all trials have in common, as a share
+  std::optional<Estimate> estimate{};  ///< as cost_of() has it: of samples no mean of `values`; absent with them
   std::string reason;
 };
 TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes);

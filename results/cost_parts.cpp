@@ -42,11 +42,13 @@ std::vector<Use> uses_of(const Record& record, Unit unit) {
       if (use.joules) *use.joules /= units;
       use.seconds = unit == Unit::sample ? 1 / throughput_of(record, *trial) : 1;
     }
-    if (!std::isfinite(use.seconds) || (use.joules && !std::isfinite(*use.joules))) return {};
+    if (!std::isfinite(use.seconds) || (use.joules && !(std::isfinite(*use.joules) && *use.joules > 0))) return {};
     uses.push_back(use);
   }
   return uses;
 }
+
+namespace {
 
 Use mean_of(const std::vector<Use>& uses) {
   Use mean;
@@ -59,13 +61,57 @@ Use mean_of(const std::vector<Use>& uses) {
   return mean;
 }
 
-Use counted_mean(const Record& record, std::vector<Use> uses, const PriceRow& price, int nodes) {
+/// Samples a second of each trial.
+std::vector<double> speeds_of(const std::vector<Use>& uses) {
+  std::vector<double> speeds;
+  for (const Use& use : uses) speeds.push_back(1 / use.seconds);
+  return speeds;
+}
+/// Samples a joule; empty without joules.
+std::vector<double> yields_of(const std::vector<Use>& uses) {
+  std::vector<double> yields;
+  for (const Use& use : uses)
+    if (use.joules) yields.push_back(1 / *use.joules);
+  return yields;
+}
+
+}  // namespace
+
+Use counted_mean(const Record& record, std::vector<Use> uses, Unit unit, const PriceRow& price, int nodes) {
+  if (unit == Unit::sample) {
+    Use use = mean_of(uses);  // for its sensor
+    use.seconds = 1 / central(speeds_of(uses));
+    if (use.joules) use.joules = 1 / central(yields_of(uses));
+    return use;
+  }
   if (record.target || uses.size() < trimmed_from) return mean_of(uses);
   std::ranges::sort(uses, {}, [&](const Use& use) {  // among equal costs by joules: of paid hours all cost the same
     return std::pair(cost(use, price, nodes), use.joules.value_or(0));
   });
   uses.pop_back(), uses.erase(uses.begin());
   return mean_of(uses);
+}
+
+Estimate estimated(const Record& record, const std::vector<double>& values, double common) {
+  Estimate e = record.target ? estimate_of_all(values) : estimate(values);
+  widen(e, common);
+  return of_positive(e);
+}
+
+Estimate estimated_cost(const Record& record, const std::vector<Use>& uses, Unit unit, double scale,
+                        const PriceRow& price, int nodes) {
+  const double common =
+      common_share(counted_mean(record, uses, unit, price, nodes), passage_share(record, unit), price, nodes);
+  if (unit != Unit::sample) {
+    std::vector<double> values;
+    for (const Use& use : uses) values.push_back(scale * cost(use, price, nodes));
+    return estimated(record, values, common);
+  }
+  const bool has_joules = uses[0].joules.has_value();
+  const std::optional<double> none = has_joules ? std::optional(0.0) : std::nullopt;
+  std::vector<Paid> paid = {{scale * cost({1, none}, price, nodes), speeds_of(uses)}};
+  if (has_joules) paid.push_back({scale * cost({0, 1.0}, price, nodes), yields_of(uses)});
+  return estimate_of_paid(paid, common);
 }
 
 double kwh_of(const Use& use, const PriceRow& price, int nodes) {

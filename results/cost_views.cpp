@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "results/ascii.hpp"
 #include "results/comparison_words.hpp"
 #include "results/cost.hpp"
 #include "results/cost_words.hpp"
+#include "results/lines.hpp"
 #include "results/paint.hpp"
 #include "results/text.hpp"
 
@@ -79,7 +81,7 @@ std::string price_inputs(const CostReport& report, const TableStyle& style) {
                              : one.name == "PUE" ? " (" + printable(report.price.pue_source) + ")"
                                                  : "";
     out += "  " + pad_right(one.name, width) + "  " +
-           wrap(one.value() + from, static_cast<std::size_t>(style.width), width + 4) + "\n";
+           beside(one.value() + from, static_cast<std::size_t>(style.width), width + 4) + "\n";
   }
   return out;
 }
@@ -100,7 +102,7 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
   const Paint paint(style.color);
   std::string out = paint.bold("Inputs") + "\n" + words::price_inputs(report, style);
   const auto line = [&](const std::string& label, const std::string& text) {
-    out += "  " + pad_right(label, 19) + wrap(text, static_cast<std::size_t>(style.width), 21) + "\n";
+    out += "  " + pad_right(label, 19) + beside(text, static_cast<std::size_t>(style.width), 21) + "\n";
   };
   for (const RecordCost& r : report.records) {
     out += "\n" + paint.bold(r.id) + "\n";
@@ -117,10 +119,10 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
     const bool bound = r.basis != CostBasis::complete;
     if (bound)
       out += "  " + pad_right("basis", 19) +
-             paint.yellow(wrap(r.basis_note, static_cast<std::size_t>(style.width), 20)) + "\n";
+             paint.yellow(beside(r.basis_note, static_cast<std::size_t>(style.width), 21)) + "\n";
     if (!bound && !r.energy_note.empty())  // which else says the same
       out += "  " + pad_right("energy", 19) +
-             paint.yellow(wrap(r.energy_note, static_cast<std::size_t>(style.width), 20)) + "\n";
+             paint.yellow(beside(r.energy_note, static_cast<std::size_t>(style.width), 21)) + "\n";
     const std::string least = r.energy_is_whole ? ", " : ", at least ";
     for (const CostFigure& f : r.figures) {
       if (!f.total) {
@@ -142,12 +144,22 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
            "\n";
     std::size_t names = 0;
     for (const Sensitivity& s : r.sensitivity) names = std::max(names, columns(s.input));
-    for (const Sensitivity& s : r.sensitivity)
-      out += fmt::format("    {}  {} to {} {}  ({} to {})\n", pad_right(s.input, names),
-                         pad_left(significant(s.cost_low), 8), pad_left(significant(s.cost_high), 8), report.currency,
-                         significant(s.low), significant(s.high));
+    for (const Sensitivity& s : r.sensitivity) {
+      const std::string input = fmt::format("({} to {})", significant(s.low), significant(s.high));
+      const std::string row = fmt::format("    {}  {} to {} {}", pad_right(s.input, names),
+                                           pad_left(significant(s.cost_low), 8), pad_left(significant(s.cost_high), 8),
+                                           report.currency);
+      const auto width = static_cast<std::size_t>(style.width);
+      if (columns(row) <= width)
+        out += row + (columns(row) + 2 + columns(input) <= width ? "  " : "\n      ") + input + "\n";
+      else
+        out += "    " + s.input + "\n      " +
+               wrap(fmt::format("{} to {} {} {}", significant(s.cost_low), significant(s.cost_high), report.currency, input),
+                    width, 6) +
+               "\n";
+    }
   }
-  return out;
+  return style.unicode ? out : ascii(out);
 }
 
 }  // namespace tw

@@ -102,7 +102,8 @@ FigureValues values_of(const Record& record, const std::string& figure, const st
       return result;
     }
     TrialCosts costs = trial_costs(record, *price, nodes);
-    result.values = std::move(costs.values), result.common = costs.common, result.reason = std::move(costs.reason);
+    result.values = std::move(costs.values), result.common = costs.common, result.estimate = costs.estimate,
+    result.reason = std::move(costs.reason);
   } else if (figure.ends_with("-to-target")) {
     result = of_target(record, figure, scope, trials);
   } else if (figure == "throughput") {
@@ -119,10 +120,10 @@ FigureValues values_of(const Record& record, const std::string& figure, const st
 }
 
 Estimate estimate_of(const Record& record, const FigureValues& values) {
+  if (values.estimate) return *values.estimate;
   Estimate e = record.target ? estimate_of_all(values.values) : estimate(values.values);
   widen(e, values.common);
-  if (e.low) e.low = std::max(0.0, *e.low);
-  return e;
+  return of_positive(e);
 }
 
 }  // namespace tw

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <span>
 
-#include "results/comparison.hpp"
 #include "results/run_rules.hpp"
 
 namespace tw {

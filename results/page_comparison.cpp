@@ -164,6 +164,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
         fmt::format("{}: {}{}{}", system.name, system.hosts, system.devices.empty() ? "" : ", ", system.devices));
   page.subtitle = fmt::format("{}. {} {}.", fmt::join(machines, "; "), sentence(words::workloads(comparison)),
                               words::dates(comparison));
+  if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
   constexpr std::size_t most_cards = 3;  // of a figure
   for (const FigureComparison& figure : comparison.figures) {
@@ -196,8 +197,8 @@ void add_comparison(Page& page, const Comparison& comparison) {
       left_out.push_back(left);
       page.caveats.emplace_back(fmt::format("Overall ratios are {}.", left), "bad");
     }
-  for (const ComparedSystem& system : comparison.systems)
-    page.caveats.emplace_back(words::run_rules(system) + ".", system.broken_rules.empty() ? "good" : "bad");
+  for (const words::KeptRules& rules : words::run_rules(comparison))
+    page.caveats.emplace_back(rules.text + ".", rules.kept ? "good" : "bad");
   if (!comparison.replicates_note.empty())
     page.caveats.emplace_back(sentence(comparison.replicates_note), "note");
   for (const ComparedSystem& system : comparison.systems)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "results/run_rules.hpp"
+
 namespace tw {
 namespace {
 

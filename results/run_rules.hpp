@@ -1,7 +1,8 @@
 // The run rules of DESIGN §8 as one table: what each asks for, and whether a report keeps it. The page, the workbook,
 // comparisons and `trainwatt validate` of reports and of offers all take them from here. What the report says is taken
 // as it stands: verdicts and flags follow from the samples (results/verdict.hpp), and `trainwatt validate` holds them
-// against these. The rule of comparisons (§8.11) is results/comparison.hpp's.
+// against these. The rule of comparisons (§8.11) is kept by
+// results/comparison.hpp.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@ namespace tw {
 /// The thresholds of the rules. Whoever flags, waits or plans by one takes it from here.
 inline constexpr double published_window_s = 60, published_window_periods = 100;  ///< §8.1; periods of the meter
 inline constexpr int least_trials = 3;                                            ///< §8.2
+inline constexpr int least_replicates = 5;  ///< of trials or runs a side, that a comparison claims anything (§8.11)
 /// How much warmer than the first one another point may begin, by the hottest sensor of all nodes (§8.2).
 inline constexpr double start_band_c = 5;
 /// How far apart a power series' entries may be: a second, or so many times their median distance (§8.9).

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "results/ascii.hpp"
 #include "results/choice.hpp"
 #include "results/paint.hpp"
 #include "results/phases.hpp"
@@ -39,12 +40,11 @@ class Shower {
       for (const std::string& warning : report_.context.warnings)
         out_ += "  " + paint_.yellow("! ") + wrap(warning, width(), 4) + "\n";
     }
-    points();
-    return std::move(out_);
+    return records_text();
   }
   std::string records_text() {
     points();
-    return std::move(out_);
+    return style_.unicode ? std::move(out_) : ascii(out_);
   }
 
  private:
@@ -78,8 +78,6 @@ class Shower {
     if (columns(label) >= label_width) out_ += "\n" + std::string(2 + label_width, ' ');
     out_ += wrap(text, width(), 2 + label_width) + "\n";
   }
-  std::string plus_minus() const { return style_.unicode ? "±" : "+-"; }
-  std::string arrow() const { return style_.unicode ? "→" : "->"; }
 
   void head() {
     const Program& p = report_.program;
@@ -166,7 +164,7 @@ class Shower {
     }
     for (const IdleRow& row : report_.context.idle_power)
       line("idle", row.when + " all points, " + row.host + ", " + row.domain + ": " +
-                       (row.power_w ? si(*row.power_w, "W") + (row.uncertainty_w ? (style_.unicode ? " ± " : " +- ") + si(*row.uncertainty_w, "W") : "")
+                       (row.power_w ? si(*row.power_w, "W") + (row.uncertainty_w ? " ± " + si(*row.uncertainty_w, "W") : "")
                                     : "absent: " + row.reason));
   }
 
@@ -192,10 +190,9 @@ class Shower {
         if (row.change != 0) counters[row.host + " " + row.domain + " " + row.quantity] += row.change;
     }
     std::string label = "telemetry";
-    const std::string to = style_.unicode ? " … " : " .. ";
     for (const auto& [name, sum] : series) {
       if (sum.count == 0) continue;
-      line(label, name + ": " + significant(sum.sum / static_cast<double>(sum.count)) + " (" + significant(sum.minimum) + to +
+      line(label, name + ": " + significant(sum.sum / static_cast<double>(sum.count)) + " (" + significant(sum.minimum) + " … " +
                       significant(sum.maximum) + ")");
       label.clear();
     }
@@ -219,18 +216,17 @@ class Shower {
     const Workload& w = r.workload;
     const Summary& s = r.summary;
     out_ += "\n" + paint_.bold(paint_.cyan(r.id)) + "\n";
-    const std::string times = style_.unicode ? " × " : " x ";
     if (is_command(r)) return command(r);
     line("workload", w.model + (w.layers ? " cut to " + count(*w.layers, "layer") : "") + ", " + w.precision + " on " +
                          w.device + ", " + si(static_cast<double>(w.parameters)) + " parameters, " + w.optimizer +
                          ", " + seeds(r));
-    line("batch", fmt::format("{} micro-batch{}{} accumulated{}{} = {} samples", w.micro_batch, times, w.accumulate,
-                              times, count(w.ranks, "rank"), w.global_batch) +
+    line("batch", fmt::format("{} micro-batch × {} accumulated × {} = {} samples", w.micro_batch, w.accumulate,
+                              count(w.ranks, "rank"), w.global_batch) +
                       (w.seq_len ? fmt::format(" of {} tokens", *w.seq_len) : ""));
     line("steps", r.execution ? execution(*r.execution) : "");
     settings(r);
     if (r.start)
-      line("start", "at " + significant(r.start->temperature_c) + (style_.unicode ? " °C" : " C") +
+      line("start", "at " + significant(r.start->temperature_c) + " °C" +
                         (r.start->waited_s > 0 ? ", after " + duration(r.start->waited_s) + " of cooling down" : ""));
     target(r);
     std::vector<std::string> windows;
@@ -306,9 +302,8 @@ class Shower {
   void target(const Record& r) {
     if (!r.target) return;
     const Target& t = *r.target;
-    const std::string at_most = style_.unicode ? " ≤ " : " <= ";
     line("target",
-         t.task + ": " + (t.metric == "error" ? "held-out error" : "excess loss") + at_most +
+         t.task + ": " + (t.metric == "error" ? "held-out error" : "excess loss") + " ≤ " +
              fmt::format("{:.4g}", t.value) +
              (t.metric == "error" ? ", the best possible is " + (t.floor < 1e-9 ? "0" : significant(t.floor, 4))
                                   : " nats over a floor of " + significant(t.floor, 4)) +
@@ -371,10 +366,21 @@ class Shower {
     const auto phases = mean_phases(r);
     if (phases.empty()) return;
     const double step = r.summary.step_time_s->value;
+    constexpr std::size_t figures = 14 + 9 + 9 + 2, widest = 40;  // in front of the bar; of a whole step
+    const std::size_t used = 2 + label_width + figures;
+    double largest = 0;
+    for (const auto& [phase, mean] : phases) largest = std::max(largest, mean / step);
+    const double room = width() > used ? static_cast<double>(width() - used) : 0;
+    const std::size_t whole = largest * widest > room ? static_cast<std::size_t>(room / largest) : widest;
+    if (whole == 0) {
+      std::vector<std::string> parts;
+      for (const auto& [phase, mean] : phases) parts.push_back(phase + " " + duration(mean) + ", " + percent(mean / step));
+      return line("phases", join(parts, "; "));
+    }
     std::string label = "phases";
     for (const auto& [phase, mean] : phases) {
       out_ += "  " + paint_.dim(pad_right(label, label_width)) + pad_right(phase, 14) + pad_left(duration(mean), 9) +
-              pad_left(percent(mean / step), 9) + "  " + paint_.cyan(bar(mean / step, 40, style_.unicode)) + "\n";
+              pad_left(percent(mean / step), 9) + "  " + paint_.cyan(bar(mean / step, whole, style_.unicode)) + "\n";
       label.clear();
     }
   }
@@ -386,9 +392,9 @@ class Shower {
     const auto figure = [](const std::optional<double>& v) {
       return v ? significant(*v, 4) : std::string("not finite");
     };
-    line("loss", figure(s.loss_first) + " " + arrow() + " " + figure(s.loss_last) +
+    line("loss", figure(s.loss_first) + " → " + figure(s.loss_last) +
                      (s.loss_slope_per_step ? ", slope " + significant(*s.loss_slope_per_step) + " a step" : "") +
-                     (r.target ? "; means over the seeds" : "  " + paint_.cyan(sparkline(losses, 32, style_.unicode))));
+                     (r.target ? "; means over the seeds" : "  " + paint_.cyan(sparkline(losses, std::min<std::size_t>(32, width() - label_width - 2), style_.unicode))));
   }
 
   void energy(const Record& r) {
@@ -400,7 +406,7 @@ class Shower {
       // Of one or two trials there is no interval; what the meters may be wrong by is known all the same.
       if (const auto trials = valid_trials(r); !joules->low && !trials.empty()) {
         const double half = uncertainty_of(*trials.front(), scope);
-        if (half > 0) text += " (" + plus_minus() + " " + si(half, "J") + " by the meters)";
+        if (half > 0) text += " (± " + si(half, "J") + " by the meters)";
       }
       if (const auto found = s.flops_per_w.find(scope); found != s.flops_per_w.end() && found->second)
         text += ", " + interval(*found->second, "FLOP/J");

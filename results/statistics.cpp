@@ -131,6 +131,53 @@ Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap
   return estimated(values, bootstrap_seed, mean, "mean");
 }
 
+double central(std::span<const double> values) {
+  if (values.empty()) throw std::invalid_argument("central: no values");
+  return values.size() < trimmed_from ? mean(values) : olympic_mean(values);
+}
+
+Estimate estimate_of_paid(std::span<const Paid> paid, double common, std::uint64_t bootstrap_seed) {
+  const std::size_t count = paid.empty() ? 0 : paid[0].rates.size();
+  if (count == 0 || std::ranges::any_of(paid, [&](const Paid& one) { return one.rates.size() != count; }))
+    throw std::invalid_argument("estimate_of_paid: needs rates of as many trials in each");
+  Estimate result;
+  result.count = static_cast<int>(count);
+  result.statistic = count == 1 ? "single" : count < trimmed_from ? "mean" : "olympic_mean";
+  for (const Paid& one : paid) result.value += one.price / central(one.rates);
+  if (count < least_trials) return result;
+  double below = 0, above = 0;  // of the logarithm
+  if (!(result.value > 0)) {    // what costs nothing does so in each trial
+  } else if (count < trimmed_from) {
+    double squares = 0;
+    for (std::size_t trial = 0; trial < count; ++trial) {
+      double off = 0;
+      for (const Paid& one : paid) {
+        const double middle = central(one.rates);
+        off += one.price / middle / result.value * (one.rates[trial] / middle - 1);
+      }
+      squares += off * off;
+    }
+    const double n = static_cast<double>(count);
+    below = above = student_t_975[count - least_trials] * std::sqrt(squares / (n - 1) / n);
+  } else {
+    Generator generator(bootstrap_seed);
+    std::vector<double> resampled(bootstrap_resamples, 0), sample(count);
+    std::vector<std::size_t> trials(count);
+    for (double& total : resampled) {
+      for (std::size_t& trial : trials) trial = generator.below(count);
+      for (const Paid& one : paid) {
+        std::ranges::transform(trials, sample.begin(), [&](std::size_t trial) { return one.rates[trial]; });
+        total += one.price / central(sample);
+      }
+    }
+    below = std::log(result.value / quantile(resampled, 0.025));
+    above = std::log(quantile(resampled, 0.975) / result.value);
+  }
+  result.low = result.value * std::exp(-std::hypot(below, common));
+  result.high = result.value * std::exp(std::hypot(above, common));
+  return result;
+}
+
 void widen(Estimate& e, double relative_half_width) {
   if (!e.low || !e.high) return;
   const double common = std::abs(e.value) * relative_half_width;

@@ -19,6 +19,18 @@ Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed =
 /// The same without dropping any value: from 10 on the mean with a seeded bootstrap interval. For what must not hide
 /// its worst.
 Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap_seed = 1);
+/// The value of estimate() alone.
+double central(std::span<const double> values);
+/// What is paid for a rate, and the rate in each trial: currency a second and samples a second, a joule and samples a joule.
+struct Paid {
+  double price = 0;
+  std::vector<double> rates;  ///< positive, of as many trials in each
+};
+/// Σ price ÷ estimate(rates): what a sample costs at exactly the rates that stand beside it, which the mean of the trials' own
+/// costs does not (it is of a harmonic mean of rates). 3–9 trials: 95 % interval by Student's t of the first-order deviation of
+/// the logarithm (delta method: Casella and Berger 2002, 5.5.4); from 10 on by a seeded bootstrap of whole trials. Both stay
+/// above 0, as costs do. `common`: half width, as a share, that all trials have in common.
+Estimate estimate_of_paid(std::span<const Paid> paid, double common, std::uint64_t bootstrap_seed = 1);
 /// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
 /// joins in quadrature (DESIGN §8.9). Nothing happens where there is no interval.
 void widen(Estimate& e, double relative_half_width);

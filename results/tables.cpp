@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "results/ascii.hpp"
 #include "results/columns.hpp"
 #include "results/comparison_words.hpp"
 #include "results/flag_notes.hpp"
@@ -157,7 +158,7 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
   if (!footnotes.empty()) out += "\n" + footnotes.notes(style, paint);
   for (const std::string& more : {drifted, words::range_only(report.records)})
     if (!more.empty()) out += "\n  " + paint.yellow("! ") + wrap(more, static_cast<std::size_t>(style.width), 4) + "\n";
-  return out;
+  return style.unicode ? out : ascii(out);
 }
 
 }  // namespace tw

@@ -219,9 +219,9 @@ void summarise_speed(Record& record) {
     step_time.push_back(sum(steps) / static_cast<double>(steps.size()));
     all.insert(all.end(), steps.begin(), steps.end());
   }
-  if (!throughput.empty()) s.samples_per_s = estimate(throughput);
+  if (!throughput.empty()) s.samples_per_s = of_positive(estimate(throughput));
   if (!step_time.empty()) {
-    s.step_time_s = estimate(step_time);
+    s.step_time_s = of_positive(estimate(step_time));
     if (record.workload.seq_len && s.samples_per_s)
       s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
     if (s.model_flops_per_sample > 0 && s.samples_per_s) s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);

@@ -358,6 +358,19 @@ void notes_sheet(Workbook& book, const Report& report, bool has_cost) {
   book.end();
 }
 
+/// Its records in the order of the report's.
+CostReport in_order(const CostReport& cost, const std::vector<Record>& records) {
+  CostReport ordered = cost;
+  ordered.records.clear();
+  std::vector<RecordCost> left = cost.records;
+  for (const Record& record : records)
+    if (const auto its = std::ranges::find(left, record.id, &RecordCost::id); its != left.end()) {
+      ordered.records.push_back(std::move(*its));
+      left.erase(its);
+    }
+  return ordered;
+}
+
 }  // namespace
 
 std::string to_xlsx(const Report& raw, const ExportOptions& options) {
@@ -366,7 +379,10 @@ std::string to_xlsx(const Report& raw, const ExportOptions& options) {
   Workbook book;
   book.properties(report);
   summary_sheet(book, report.records);
-  if (options.cost) cost_sheet(book, *options.cost), sensitivity_sheet(book, *options.cost);
+  if (options.cost) {
+    const CostReport cost = in_order(*options.cost, report.records);
+    cost_sheet(book, cost), sensitivity_sheet(book, cost);
+  }
   points_sheet(book, report.records);
   trials_sheet(book, report.records);
   energy_sheet(book, report.records);

@@ -64,7 +64,7 @@ int bundle(const BundleCommand& command) {
   }
   if (!command.sign.empty()) files[signature_file] = sign(files.at(sums_file), command.sign);
   const std::string bytes = pack(files);
-  write_atomically(command.out, bytes);
+  write_out(command.out, bytes);
   fmt::print("{}: {} files, {}{}\nSHA-256 {}\n", text::printable(command.out), files.size(),
              text::bytes(static_cast<double>(bytes.size())), command.sign.empty() ? "" : ", signed", sha256_hex(bytes));
   return 0;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "bench/tool/archive.hpp"
+#include "bench/tool/other_file.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/floors.hpp"
 #include "results/verdict.hpp"
@@ -86,7 +87,14 @@ void take(CheckedReport& checked, Read read) {
 CheckedReport check_report(std::string bytes) {
   CheckedReport checked;
   if (is_packed(bytes)) {
-    const BundleFiles& files = checked.bundle.emplace(unpack(bytes));
+    try {
+      checked.bundle = unpack(bytes);
+    } catch (const ArchiveError& error) {  // damaged, as a report that is no JSON: the file can be read, and is not good
+      checked.why_unreadable = error.what();
+      checked.found.violations.emplace_back(error.what());
+      return checked;
+    }
+    const BundleFiles& files = *checked.bundle;
     checked.found = validate_bundle(files);
     const auto file = files.find(report_file);
     if (file == files.end()) {
@@ -106,6 +114,9 @@ CheckedReport check_report(std::string bytes) {
     report.records = std::move(lines.records), checked.is_torn = lines.torn;
     return report;
   });
+  if (checked.report || checked.is_unfinished) return checked;
+  if (const std::string other = other_file(bytes); !other.empty())
+    checked.why_unreadable = other, checked.found.violations = {other};
   return checked;
 }
 

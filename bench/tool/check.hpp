@@ -23,7 +23,7 @@ struct CheckedReport {
   /// agree; not kits, signatures and run rules.
   Validation found;
 };
-/// `bytes`: a report, records.jsonl, or a bundle. Throws ArchiveError for what cannot be unpacked.
+/// `bytes`: a report, records.jsonl, or a bundle, whole or damaged.
 CheckedReport check_report(std::string bytes);
 
 }  // namespace tw::tool

@@ -99,7 +99,7 @@ struct HtmlCommand {
   std::vector<std::string> weights;
   PriceOptions prices;
 };
-/// Writes one page that needs nothing else, of a report or of a comparison.
+/// Writes one page that needs nothing else, of a report or of a comparison. 0; 4: the page says that nothing could be compared.
 int html(const HtmlCommand& command);
 
 struct CostCommand {

@@ -90,8 +90,7 @@ int compare_reports(const CompareCommand& command) {
       break;
   }
   if (rules) return code_of(checks, comparison);
-  if (!comparison.compared) fmt::print(stderr, "trainwatt: nothing could be compared: {}\n", comparison.answer.front());
-  return comparison.compared ? 0 : 4;
+  return code_of(comparison);
 }
 
 }  // namespace tw::tool

@@ -56,13 +56,14 @@ int export_report(const ExportCommand& options) {
     fs::create_directories(folder);
     for (const ExportFormat* format : formats) {
       const fs::path file = folder / format->file;
-      write_atomically(file, with_named_errors(options.path, [&] { return format->write(report, wanted); }));
+      write_out(file, with_named_errors(options.path, [&] { return format->write(report, wanted); }));
       fmt::print("{}\n", text::printable(file.string()));
     }
-  } catch (const std::system_error& error) {
+  } catch (const EnvironmentError&) {
     if (!was_there) fs::remove(folder, code);  // where nothing is in it
-    fmt::print(stderr, "trainwatt: {}\n", text::printable(why_not_written(folder, error, "-o")));
-    return exit_not_written;
+    throw;
+  } catch (const std::system_error& error) {
+    throw EnvironmentError(why_not_written(folder, error, "-o"));
   }
   return 0;
 }

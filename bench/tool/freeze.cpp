@@ -27,7 +27,7 @@ int freeze(const FreezeCommand& command) {
   for (const Axes& axes : again.axes)
     for (const int some : axes.ranks) ranks = std::max(ranks, some);
   const RunPlan plan = make_plan(again, ranks, "cpu");
-  write_atomically(command.out, text);
+  write_out(command.out, text);
   fmt::print("{}: {}, {} points on {} rank{}\nSHA-256 {}\n", text::printable(command.out), text::printable(again.suite),
              plan.points.size(), ranks, ranks == 1 ? "" : "s", again.kit->sha256);
   return 0;

@@ -65,10 +65,10 @@ int html(const HtmlCommand& command) {
       with_named_errors(files, [&] { return to_html(systems, comparison ? &*comparison : nullptr); });
   const fs::path folder = page.parent_path();
   if (std::error_code code; !folder.empty() && (fs::create_directories(folder, code), code))
-    throw std::system_error(code, folder.string());
-  write_atomically(page, text);
+    throw EnvironmentError(why_not_written(folder, std::system_error(code), "-o"));
+  write_out(page, text);
   fmt::print("{}\n", text::printable(page.string()));
-  return 0;
+  return comparison ? code_of(*comparison) : 0;
 }
 
 }  // namespace tw::tool

@@ -63,7 +63,7 @@ int fail(const std::string& what, int code = exit_usage) {
 int finish(int code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
-  return fail(std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO));
+  return fail(std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO), exit_environment);
 }
 
 }  // namespace
@@ -75,9 +75,10 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.require_subcommand(0, 1);
   app.footer(
-      "Exit codes: 0 good; 1 a report breaks its schema or an invariant, a rule of compare --baseline, or a bundle was altered\n"
-      "or breaks a run rule; 2 bad usage or an unreadable file; 3 restore has left something, or ssh-keygen is missing;\n"
-      "4 compare or cost had nothing to go by. meter passes its command's code through, and has 125 for its own failure.");
+      "Exit codes: 0 good; 1 a report breaks its schema or an invariant, a rule of compare --baseline, or a bundle is damaged,\n"
+      "was altered or breaks a run rule; 2 bad usage or an unreadable file; 3 what was to be written could not be, restore has\n"
+      "left something, or ssh-keygen is missing; 4 compare, html or cost had nothing to go by. meter passes its\n"
+      "command's code through, and has 125 for its own failure.");
 
   tool::ValidateOptions validate_options;
   CLI::App* validate =
@@ -297,6 +298,6 @@ int main(int argc, char** argv) {
   } catch (const tool::EnvironmentError& error) {
     return fail(error.what(), exit_environment);
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return fail(error.what(), std::ferror(stdout) != 0 ? exit_environment : exit_usage);
   }
 }

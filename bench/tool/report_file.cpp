@@ -100,4 +100,13 @@ std::string why_not_written(const std::filesystem::path& folder, const std::syst
                      is_full ? "make room, or choose another folder" : "choose a folder that you may write to", option);
 }
 
+void write_out(const std::filesystem::path& file, const std::string& bytes) {
+  try {
+    write_atomically(file, bytes);
+  } catch (const std::system_error& error) {
+    const std::filesystem::path folder = file.parent_path();
+    throw EnvironmentError(why_not_written(folder.empty() ? "." : folder, error, "-o"));
+  }
+}
+
 }  // namespace tw::tool

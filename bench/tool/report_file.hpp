@@ -55,9 +55,9 @@ void say_findings(const std::string& path, const Validation& found);
 /// What --sort and --scope ask for. Throws UsageError with the nearest word.
 Order parse_order(const SortOptions& options, const std::vector<Record>& records);
 
-/// Exit code where a folder or a disk does not take what is to be written.
-inline constexpr int exit_not_written = 3;
 /// "out: cannot be written: No space left on device: make room, or choose another folder with -o". `option` names the folder.
 std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option);
+/// Writes the file that -o names, whole or not at all. Throws EnvironmentError where its folder or disk does not take it.
+void write_out(const std::filesystem::path& file, const std::string& bytes);
 
 }  // namespace tw::tool

@@ -57,7 +57,7 @@ int validate(const ValidateOptions& options) {
                      checked.is_unfinished ? ", but of an unfinished run: without context and plan" : "");
         else
           code = std::max(code, 1);
-        if (!checked.bundle && !options.signers.empty())
+        if (checked.report && !checked.bundle && !options.signers.empty())
           throw UsageError(path + ": is no bundle, and --signers is for bundles: leave it out");
       });
     } catch (const UsageError& error) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "bench/tool/report_file.hpp"
@@ -54,6 +55,18 @@ SystemInput system_of(const std::string& word) {
   return system;
 }
 
+/// Runs in the order in which they were made, each with its path: "run 2" is the second file that is named.
+void sort_by_time(SystemInput& system) {
+  std::vector<std::size_t> order(system.runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t run) { return system.runs[run].context.started_at; });
+  std::vector<Report> runs;
+  std::vector<std::string> paths;
+  for (const std::size_t run : order)
+    runs.push_back(std::move(system.runs[run])), paths.push_back(std::move(system.paths[run]));
+  system.runs = std::move(runs), system.paths = std::move(paths);
+}
+
 }  // namespace
 
 std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
@@ -78,9 +91,15 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
       say_findings(path, found);
       system.runs.push_back(std::move(loaded.report));
     }
-    std::ranges::stable_sort(system.runs, {}, [](const Report& run) { return run.context.started_at; });
+    sort_by_time(system);
   }
   return systems;
+}
+
+int code_of(const Comparison& comparison) {
+  if (comparison.compared) return 0;
+  fmt::print(stderr, "trainwatt: nothing could be compared: {}\n", comparison.answer.front());
+  return 4;
 }
 
 std::string files_of(const std::vector<SystemInput>& systems) {

@@ -15,6 +15,8 @@ namespace tw::tool {
 /// Of words "FILE", or "NAME=FILE,FILE,..." of several runs; each name once. A single one may be an unfinished run's
 /// records. Throws UsageError.
 std::vector<SystemInput> read_systems(const std::vector<std::string>& words);
+/// 0; 4 with a line on stderr where nothing of them could be compared.
+int code_of(const Comparison& comparison);
 /// "a.json, b.json": what errors that concern all of them begin with.
 std::string files_of(const std::vector<SystemInput>& systems);
 /// Of "TEXT=NUMBER" words, or of one JSON file. Throws UsageError.

@@ -23,22 +23,27 @@ const drawing = (() => {
   }
   function trim(value) { return String(Number(value.toPrecision(4))); }
 
-  // What a category's label can be where the chart is narrow, its end above all, in which names differ; the whole name
-  // stands in tooltip and table.
+  // A name that does not fit beside the bars is broken where its parts end, so that it stays whole: whose it is, then what it
+  // is made of. Only a part that is longer than a line loses its middle; the whole name stands in tooltip and table.
   function mostLetters(width) { return Math.max(12, Math.floor(width * 0.42 / 6.4)); }
-  function fitted(label, width) {
-    const most = mostLetters(width);
-    if (label.length <= most) return label;
-    const head = Math.floor((most - 1) / 3);
-    return label.slice(0, head) + "…" + label.slice(label.length - (most - 1 - head));
+  function fitted(part, most) {
+    if (part.length <= most) return part;
+    const head = Math.floor((most - 1) / 2);
+    return part.slice(0, head) + "…" + part.slice(part.length - (most - 1 - head));
   }
-
-  // Whose it is stands above the rest where both do not fit beside each other.
-  function isSplit(label, width) { return label.length > mostLetters(width) && label.includes(": "); }
   function lines(label, width) {
-    if (!isSplit(label, width)) return fitted(label, width);
-    const at = label.indexOf(": ");
-    return [fitted(label.slice(0, at), width), fitted(label.slice(at + 2), width)];
+    const most = mostLetters(width);
+    if (label.length <= most) return [label];
+    const rows = [], owner = label.indexOf(": ");
+    for (const piece of owner < 0 ? [label] : [label.slice(0, owner), label.slice(owner + 2)]) {
+      let row = "";
+      for (const part of piece.match(/[^/]*\/|[^/]+/g) || []) {
+        if (row && row.length + part.length > most) { rows.push(row); row = ""; }
+        row += fitted(part, most);
+      }
+      rows.push(row);
+    }
+    return rows;
   }
 
   // The least and the greatest that a chart has to show along one axis, whiskers and the line across too.
@@ -228,7 +233,7 @@ const drawing = (() => {
     const lying = spec.kind === "bars" || spec.kind === "stack";
     const names = { color: ink.text, autoSkip: false, callback(value, i) {
       const label = this.getLabelForValue(value);
-      return marksUnder(spec, width) ? [fitted(label, width), spec.sets[0].data[i].mark || ""] : lines(label, width);
+      return marksUnder(spec, width) ? [...lines(label, width), spec.sets[0].data[i].mark || ""] : lines(label, width);
     } };
     const legend = spec.sets.filter(set => set.label).length > 1, lines_only = spec.kind === "lines" && spec.sets.every(isBare);
     return {
@@ -287,7 +292,8 @@ const drawing = (() => {
     return rows;
   }
   function heightOf(spec, width) {
-    const row = marksUnder(spec, width) || spec.categories.some(label => isSplit(label, width)) ? 40 : 30;
+    const most = Math.max(1, ...spec.categories.map(label => lines(label, width).length)) + (marksUnder(spec, width) ? 1 : 0);
+    const row = 16 + 14 * most;
     if (spec.kind === "bars") return 64 + row * spec.categories.length;
     const several = spec.sets.filter(set => set.label).length > 1, legend = several ? 24 * legendRows(spec, width) : 0;
     return legend + (spec.kind === "stack" ? 80 + row * spec.categories.length : width < 500 ? 260 : 320);

@@ -7,7 +7,7 @@
 
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/search.hpp"
-#include "results/comparison.hpp"
+#include "results/run_rules.hpp"
 
 namespace tw {
 namespace {

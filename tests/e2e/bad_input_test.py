@@ -236,6 +236,20 @@ class Output(Case):
         self.assertIn("make room", process.stderr)
         self.assertEqual([file.name for file in disk.rglob("*")], ["filler"])
 
+    def test_whatever_is_written_onto_a_full_disk_ends_with_one_code(self):
+        fixtures = pathlib.Path(__file__).parents[1] / "results/fixtures"
+        run_folder = self.folder / "run"
+        run_folder.mkdir()
+        (run_folder / "report.json").write_bytes((fixtures / "good.json").read_bytes())
+        disk = self.small_disk(4)
+        (disk / "filler").write_bytes(b"x" * 4096)
+        for command, name in ((("html", fixtures / "good.json"), "page.html"), (("bundle", run_folder, "--force"), "offer.tar.zst"),
+                              (("freeze", "--suite", "quick"), "kit.json")):
+            process = tool(*command, "-o", disk / name)
+            self.assertEqual(process.returncode, ENVIRONMENT, f"{command}: {process.stderr}")
+            self.assertIn(f"{disk}: cannot be written: No space left on device: make room", process.stderr)
+            self.assertEqual([file.name for file in disk.rglob("*")], ["filler"])
+
     def test_a_read_only_folder_is_named(self):
         report = pathlib.Path(__file__).parents[1] / "results/fixtures/good.json"
         disk = self.small_disk(64)

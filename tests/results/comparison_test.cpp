@@ -7,9 +7,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "results/baseline.hpp"
 #include "results/report_io.hpp"
+#include "results/run_rules.hpp"
+#include "results/tables.hpp"
+#include "results/text.hpp"
 #include "results/verdict.hpp"
 #include "tests/results/compared.hpp"
 
@@ -289,6 +293,80 @@ TEST(Comparison, WrongOptionsAreNamed) {
   options = {}, options.only = "resnet";
   EXPECT_THROW(compare(systems, options), std::invalid_argument);
   EXPECT_THROW(compare({systems[0]}, {}), std::invalid_argument);
+}
+
+int times_said(const std::string& text, const std::string& words) {
+  int times = 0;
+  for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; ++at) ++times;
+  return times;
+}
+
+TEST(Views, WhatIsSaidOfManyIsSaidOnceWithTheirNames) {
+  const auto system = [](const char* name, double factor) {
+    Record two = made_record(id, times({100, 101, 99}, factor * 1.001));
+    two.id = "two", two.workload.precision = "float32";
+    two.workload.hash = workload_hash(two.workload);
+    SystemInput made = made_system(name, {made_record(id, times({100, 101, 99}, factor)), two});
+    if (factor > 1) made.runs[0].context.hosts[0].kernel = "6.9", made.runs[0].context.hosts[0].cpu = "Another CPU";
+    return made;
+  };
+  const Comparison c = compare({system("A", 1), system("B", 1.1), system("C", 1.2), system("D", 1.3)}, {});
+  TableStyle style;
+  style.width = 300;
+  const std::string text = comparison_text(c, {}, style);
+  constexpr const char* note = "3 trials: range only; for a claim run each with --trials 5";
+  EXPECT_EQ(times_said(text, note), 2) << "in the answer and under the figure:\n" << text;
+  EXPECT_NE(text.find("throughput: B, C, D: " + std::string(note)), std::string::npos) << text;
+  EXPECT_NE(text.find("[1] B, C, D: " + std::string(note)), std::string::npos) << text;
+  EXPECT_EQ(times_said(text, "no claim [1]"), 3 * 3) << "two workloads and over all:\n" << text;
+  EXPECT_EQ(times_said(text, "B, C, D: A CPU"), 1) << text;
+  EXPECT_EQ(times_said(text, "Run rules broken: "), 1) << text;
+  EXPECT_NE(text.find("A, B, C, D: Run rules broken: "), std::string::npos) << text;
+  // One line of one pair has its own behind it.
+  const std::string pair = comparison_text(of(made_record(id, {100, 101, 99}), made_record(id, {110, 111, 109})), {}, style);
+  EXPECT_NE(pair.find("no claim: " + std::string(note)), std::string::npos) << pair;
+  EXPECT_EQ(pair.find("[1]"), std::string::npos);
+}
+
+TEST(Views, OfManyWidthsStayWithinThem) {
+  SystemInput a = made_system("delivery", {made_record(id, slow, 200)}), b = made_system("today", {made_record(id, fast, 200)});
+  a.price.emplace(), a.price->rent_per_month = 730, a.price->electricity_per_kwh = 0.25, b.price = a.price;
+  b.runs[0].context.hosts[0].cpu = "Another CPU";
+  CompareOptions options;
+  options.currency = "EUR";
+  const Comparison c = compare({a, b}, options);
+  for (int width = 40; width <= 100; ++width) {
+    TableStyle style;
+    style.width = width;
+    std::istringstream text(comparison_text(c, {}, style) + cost_text(*c.systems[0].cost, style) +
+                            show_report(a.runs[0], style));
+    for (std::string line; std::getline(text, line);)
+      EXPECT_LE(text::columns(line), static_cast<std::size_t>(width)) << line;
+  }
+}
+
+TEST(Views, InAsciiHoldNothingElse) {
+  Record record = made_record("punkt/µ/größe", slow, 200);
+  for (Trial& trial : record.trials)
+    for (double& seconds : trial.step_time_s) seconds = 2e-5;  // µs
+  summarise(record);
+  record.verdict.flags = {"short"}, record.verdict.reasons = {"needs ≥ 2 GiB – or …"};
+  SystemInput a = made_system("Süd", {record}), b = made_system("€ 3", {made_record("punkt/µ/größe", fast, 200)});
+  a.runs[0].context.hosts[0].cpu = "Prozessor™ 3 GHz ×2", a.runs[0].context.hosts[0].name = "knoten-ä";
+  a.runs[0].context.warnings = {"90 °C"};
+  a.price.emplace(), a.price->rent_per_month = 730, a.price->note = "2×2 TB, für drei Jahre", b.price = a.price;
+  CompareOptions options;
+  options.currency = "€";
+  const Comparison c = compare({a, b}, options);
+  TableStyle style;
+  style.unicode = false;
+  for (const std::string& text : {comparison_text(c, {}, style), cost_text(*c.systems[0].cost, style),
+                                  show_report(a.runs[0], style), summary_table(a.runs[0], style)}) {
+    const auto odd = std::ranges::find_if(text, [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; });
+    EXPECT_TRUE(odd == text.end()) << text;
+  }
+  EXPECT_NE(show_report(a.runs[0], style).find("20.0 us"), std::string::npos) << show_report(a.runs[0], style);
+  EXPECT_NE(cost_text(*c.systems[0].cost, style).find("2x2 TB, f\\u00fcr drei Jahre"), std::string::npos);
 }
 
 TEST(Views, SayTheSameAndNothingOfAReportIsMarkup) {

@@ -136,6 +136,38 @@ TEST(Cost, IntervalsAreOverTrials) {
   EXPECT_LT(*total.low, total.value);
 }
 
+/// However uneven the trials are, a price ÷ the throughput beside it is the cost, and joules are those of the samples/J.
+TEST(Cost, OfSamplesIsAtTheThroughputAndTheSamplesAJouleBesideIt) {
+  std::vector<double> speeds = {100, 300, 20, 150};
+  for (int more = 0; more < 2; ++more, speeds.insert(speeds.end(), {90, 110, 400, 10, 100, 120})) {
+    Record record = made_record(id, speeds, 1000);
+    record.trials[1].energy[0].energy_j = *record.trials[1].energy[0].energy_j * 2;
+    summarise(record);
+    const double seconds = 1e6 / record.summary.samples_per_s->value,
+                 joules = 1e6 / record.summary.samples_per_j.at("node")->value;
+    const RecordCost r = cost_of(made_report({record}), "EUR", bought()).records.at(0);
+    const CostFigure& million = figure(r, "million_samples");
+    EXPECT_NEAR(million.hours_part, 7.5 * seconds / 3600, 1e-12 * million.hours_part);
+    EXPECT_NEAR(*million.kwh, 1.2 * joules / 3.6e6, 1e-12 * *million.kwh);
+    EXPECT_NEAR(million.total->value, million.hours_part + million.electricity_part, 1e-12 * million.total->value);
+    EXPECT_NEAR(figure(r, "eflop").total->value, 1000 * million.total->value, 1e-9 * million.total->value);
+    ASSERT_TRUE(million.total->low && million.total->high);
+    EXPECT_GT(*million.total->low, 0) << "nobody is paid for training";
+    EXPECT_LT(*million.total->low, million.total->value);
+    EXPECT_GT(*million.total->high, million.total->value);
+    SystemInput a = made_system("A", {record}), b = made_system("B", {record});
+    a.price = b.price = bought();
+    for (Trial& trial : b.runs[0].records[0].trials) trial.window_s *= 1.1;  // a measurement of its own
+    summarise(b.runs[0].records[0]);
+    CompareOptions options;
+    options.figures = {"cost"};
+    const Comparison compared = compare({a, b}, options);
+    const Estimate& shown = *compared.figures.at(0).rows.at(0).systems.at(0).figure;
+    EXPECT_EQ(shown.value, million.total->value) << "one cost, whoever prints it";
+    EXPECT_EQ(shown.low, million.total->low);
+  }
+}
+
 /// From ten trials on the cheapest and the dearest are left out, of the total and of all its parts.
 TEST(Cost, PartsAreOfTheTrialsThatTheTotalIsOf) {
   Record record = made_record(id, {100, 101, 102, 99, 98, 100, 101, 99, 100, 40, 100, 300}, 1000);

@@ -200,11 +200,58 @@ TEST(Statistics, StudentIntervalsCover95Percent) {
   for (int count = 3; count <= 9; ++count) EXPECT_NEAR(coverage(count, 20000), 0.95, 0.0062) << count;
 }
 
+/// Of what is paid by the hour and by the joule, with noise of a fifth that both share in part.
+TEST(Statistics, IntervalsOfWhatIsPaidCover95Percent) {
+  std::mt19937_64 random(12345);
+  std::normal_distribution<double> normal(0, 1);
+  for (const int count : {3, 5, 9}) {
+    int covered = 0;
+    constexpr int experiments = 10000;
+    for (int e = 0; e < experiments; ++e) {
+      std::vector<Paid> paid = {{30, {}}, {7, {}}};
+      for (int trial = 0; trial < count; ++trial) {
+        const double common = normal(random);
+        paid[0].rates.push_back(10 + 1.5 * common), paid[1].rates.push_back(7 + 0.7 * common + 0.7 * normal(random));
+      }
+      const Estimate estimated = estimate_of_paid(paid, 0);
+      covered += *estimated.low <= 4 && 4 <= *estimated.high;
+    }
+    EXPECT_NEAR(static_cast<double>(covered) / experiments, 0.95, 0.012) << count;  // first order: a little too narrow
+  }
+}
+
 TEST(Statistics, BootstrapIntervalsCoverMostly) {
   // A percentile bootstrap of few values is known to be too narrow: 90 % rather than 95 % at n = 10.
   const double covered = coverage(10, 1000);
   EXPECT_GT(covered, 0.85);
   EXPECT_LT(covered, 0.97);
+}
+
+TEST(Estimate, OfWhatIsPaidIsAtTheMeanRates) {
+  const std::vector<Paid> hours = {{6, {1, 2, 3}}};
+  const Estimate e = estimate_of_paid(hours, 0);
+  EXPECT_DOUBLE_EQ(e.value, 3);
+  EXPECT_EQ(e.statistic, "mean");
+  const double half = 4.302652729696142 * 0.5 / std::sqrt(3.0);  // t × the rates' relative standard error
+  EXPECT_DOUBLE_EQ(*e.low, 3 * std::exp(-half));
+  EXPECT_DOUBLE_EQ(*e.high, 3 * std::exp(half));
+  const Estimate wider = estimate_of_paid(hours, 0.3);
+  EXPECT_DOUBLE_EQ(*wider.high, 3 * std::exp(std::hypot(half, 0.3)));
+  const std::vector<Paid> both = {{6, {1, 2, 3}}, {2, {3, 2, 1}}};  // what is saved of the one is paid of the other
+  const Estimate sum = estimate_of_paid(both, 0);
+  EXPECT_DOUBLE_EQ(sum.value, 4);
+  EXPECT_DOUBLE_EQ(*sum.high, 4 * std::exp(half / 2)) << "three quarters of it less one quarter";
+  const std::vector<Paid> two = {{6, {1, 3}}}, nothing = {{0, {1, 2, 3}}}, uneven = {{6, {1, 2}}, {2, {1, 2, 3}}};
+  EXPECT_FALSE(estimate_of_paid(two, 0).low);
+  EXPECT_EQ(estimate_of_paid(nothing, 0).high, 0);
+  EXPECT_THROW(estimate_of_paid(uneven, 0), std::invalid_argument);
+  EXPECT_THROW(estimate_of_paid({}, 0), std::invalid_argument);
+  const std::vector<Paid> ten = {{6, {1, 2, 3, 2, 2, 2, 2, 2, 2, 100}}};
+  const Estimate olympic = estimate_of_paid(ten, 0);
+  EXPECT_DOUBLE_EQ(olympic.value, 6 / 2.125) << "without the best and the worst";
+  EXPECT_EQ(olympic.statistic, "olympic_mean");
+  EXPECT_LE(*olympic.low, olympic.value);
+  EXPECT_GE(*olympic.high, olympic.value);
 }
 
 TEST(Estimate, OfAllDropsNone) {

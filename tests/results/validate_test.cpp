@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -393,6 +394,43 @@ TEST(Validate, ACountedRowWithJoulesHasNoExcuse) {
   summarise(report.records[0]);
   EXPECT_EQ(all(validate_report(to_json(report))),
             "/records/0/trials/0/energy/3/reason: a counted row with joules has one\n");
+}
+
+TEST(Validate, AnOlderProgramsIntervalMayReachBelowNothing) {
+  Report report = sample_report();
+  Record& record = report.records[0];
+  record.trials[1].window_s *= 3, record.trials[2].window_s *= 30;
+  for (double& seconds : record.trials[1].step_time_s) seconds *= 3;
+  for (double& seconds : record.trials[2].step_time_s) seconds *= 30;
+  summarise(record);
+  ASSERT_EQ(record.summary.samples_per_s->low, 0);
+  EXPECT_EQ(all(validate_report(to_json(report))), "");
+  record.summary.samples_per_s->low = -12;
+  EXPECT_EQ(all(validate_report(to_json(report))), "");
+  record.summary.samples_per_s->low = 12;
+  EXPECT_EQ(all(validate_report(to_json(report))), "/records/0/summary/samples_per_s/low: is 12.0, the samples give 0.0\n");
+}
+
+TEST(Validate, ATrialThatIsACopyOfAnotherIsFound) {
+  Report report = sample_report();
+  Record& record = report.records[0];
+  unsigned state = 1;
+  for (Trial& trial : record.trials)
+    for (double& seconds : trial.step_time_s)  // as a clock of nanoseconds has them: each its own
+      seconds = std::round((seconds + 1e-12 * ((state = state * 1103515245 + 12345) % 1000000)) * 1e9) * 1e-9;
+  summarise(record);
+  EXPECT_EQ(all(validate_report(to_json(report))), "");
+  const double window = record.trials[2].window_s;
+  record.trials[2] = record.trials[0];
+  record.trials[2].window_s = window, record.trials[2].first_step *= 3;
+  summarise(record);
+  EXPECT_EQ(all(validate_report(to_json(report))),
+            "/records/0/trials/2/step_time_s: is that of trial 0 to the last digit: one measurement counts once\n");
+  // What a coarse clock, or a step that always takes the same, may well give twice.
+  for (Trial& trial : record.trials)
+    for (double& seconds : trial.step_time_s) seconds = std::round(seconds * 1e3) * 1e-3;
+  summarise(record);
+  EXPECT_EQ(all(validate_report(to_json(report))).find("to the last digit"), std::string::npos);
 }
 
 TEST(Validate, InvalidRecordsAreGoodReports) {

@@ -63,6 +63,17 @@ TEST(Verdict, ThroughputIsTotalSamplesOverTheWindow) {
   EXPECT_DOUBLE_EQ(s.samples_per_j.at("dram")->value * s.energy_j.at("dram")->value / 12.8, s.samples_per_s->value);
 }
 
+TEST(Verdict, NoIntervalReachesBelowNothing) {
+  Record r = sample_record();
+  r.trials = {sample_trial(20, 0.01, 0.2), sample_trial(20, 1, 20), sample_trial(20, 2, 40)};
+  summarise(r);
+  for (const auto& e : {r.summary.samples_per_s, r.summary.tokens_per_s, r.summary.flops_per_s, r.summary.step_time_s}) {
+    ASSERT_TRUE(e && e->low && e->high);
+    EXPECT_EQ(*e->low, 0) << "Student's t would have it below";
+    EXPECT_GT(*e->high, e->value);
+  }
+}
+
 TEST(Verdict, StepsThatDoNotFillTheirWindow) {
   for (const auto& [window, flagged] : {std::pair{9.6, false}, {9.5, true}, {10.5, false}, {10.6, true}}) {
     Record r = sample_record();

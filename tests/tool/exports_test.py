@@ -178,6 +178,16 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
             turned = [(r["id"], s["input"]) for r in cost["records"] for s in r["sensitivity"]]
             self.assertEqual([(row[0]["value"], row[2]["value"]) for row in book["Sensitivity"]["rows"][1:]], turned)
 
+    def test_costs_stand_in_the_order_of_the_points(self):
+        report, prices = json.loads((FIXTURES / "good.json").read_text()), self.folder / "sorted.json"
+        report["records"].reverse()  # those that do not count first
+        prices.write_text(json.dumps(self.PRICES))
+        book = self.read(self.export(report, "xlsx", "report.xlsx", "--prices", prices, "--price-of", "offer-1", "--sort", "throughput"))
+        ids = {name: list(dict.fromkeys(row[0]["value"] for row in sheet["rows"][1:])) for name, sheet in book.items()}
+        self.assertNotEqual(ids["Points"], [record["id"] for record in report["records"]])
+        self.assertEqual(ids["Cost"], ids["Points"])
+        self.assertEqual(ids["Sensitivity"], [name for name in ids["Points"] if name in ids["Sensitivity"]])
+
     def test_every_price_is_echoed_with_its_unit_and_source(self):
         book, cost, path = self.with_prices(FIXTURES / "good_energy.json")
         sheet = book["Inputs"]["rows"]

@@ -69,8 +69,8 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-std::string file_with(const std::string& text) {
-  const std::string path = testing::TempDir() + "trainwatt-tool-" + std::to_string(getpid()) + ".json";
+std::string file_with(const std::string& text, const std::string& name = "") {
+  const std::string path = testing::TempDir() + "trainwatt-tool-" + std::to_string(getpid()) + name + ".json";
   std::ofstream(path) << text;
   return path;
 }
@@ -262,9 +262,12 @@ TEST_F(Export, Html) {
   EXPECT_EQ(o.out, page + "\n");
   EXPECT_TRUE(contents(page).starts_with("<!DOCTYPE html>"));
   expect_refused(run({"html", good, "-o", page}), "page.html: exists already");
-  EXPECT_EQ(run({"html", "A=" + good, "B=" + fixtures + "/good_energy.json", "-o", folder_ + "/two.html"}).code, 0);
+  const Outcome nothing = run({"html", "A=" + good, "B=" + fixtures + "/good_energy.json", "-o", folder_ + "/two.html"});
+  EXPECT_EQ(nothing.code, 4) << "as compare";
+  EXPECT_NE(nothing.err.find("nothing could be compared: throughput: B against A: not comparable"), std::string::npos) << nothing.err;
+  EXPECT_NE(contents(folder_ + "/two.html").find("Nothing could be compared."), std::string::npos);
   EXPECT_NE(contents(folder_ + "/two.html").find("<title>B against A</title>"), std::string::npos);
-  EXPECT_EQ(run({"html", "A=" + good, "B=" + good, "--reference", "B", "-o", folder_ + "/three.html"}).code, 0);
+  EXPECT_EQ(run({"html", "A=" + good, "B=" + good, "--reference", "B", "-o", folder_ + "/three.html"}).code, 4) << "one measurement";
   EXPECT_NE(contents(folder_ + "/three.html").find("<title>A against B</title>"), std::string::npos);
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder_);
@@ -366,6 +369,68 @@ TEST(Tool, WhatIsNoReportIsNamed) {
   expect_refused(run({"show", "/no/\033[2Jsuch\n.json"}), "/no/\\x1b[2Jsuch\\n.json: No such file");
 }
 
+TEST(Tool, AnotherFileOfOursIsNamedWithWhatReadsIt) {
+  const std::string good = fixtures + "/good.json", kit = testing::TempDir() + "trainwatt-kit.json";
+  std::remove(kit.c_str());
+  ASSERT_EQ(run({"freeze", "--suite", "quick", "-o", kit}).code, 0);
+  auto kept = [n = 0](const std::string& text) mutable { return file_with(text, "-" + std::to_string(n++)); };
+  const std::string prices = kept(R"({"currency": "EUR", /* of a node */ "systems": {"a": {"rent_per_month": 1}}})");
+  const std::pair<std::string, const char*> files[] = {
+      {kit, "is a kit (trainwatt freeze), no report: trainwatt-train --config runs it"},
+      {prices, "is a file of prices, no report: give it with --prices"},
+      {kept(run({"probe", "--json"}).out), "is what trainwatt probe --json wrote, no report: trainwatt plan --on reads it"},
+      {kept(run({"plan", "--suite", "quick", "--json"}).out), "is what trainwatt plan --json wrote, no report"},
+      {kept(run({"compare", "A=" + good, "B=" + good, "--json"}).out), "is what trainwatt compare --json wrote, no report"},
+      {kept(run({"cost", good, "--prices", prices, "--json"}).out), "is what trainwatt cost --json wrote, no report"},
+      {kept(R"({"rules": []})"), "is a file of rules, no report: give it with --baseline"},
+      {kept(R"({"model": "gpt2-tiny", "trials": 3})"), "trainwatt-train --config"}};
+  for (const auto& [path, words] : files) {
+    for (const char* command : {"show", "cost", "compare"}) {
+      std::vector<std::string> arguments = {command, path};
+      if (command == std::string("cost")) arguments.insert(arguments.end(), {"--prices", prices});
+      if (command == std::string("compare")) arguments.push_back(good);
+      expect_refused(run(arguments), path + ": is ");
+      expect_refused(run(arguments), words);
+    }
+    const Outcome validated = run({"validate", path});
+    EXPECT_EQ(validated.code, 1) << "whatever is no good report";
+    EXPECT_NE(validated.err.find(words), std::string::npos) << validated.err;
+  }
+  for (const auto& [path, words] : files) std::remove(path.c_str());
+}
+
+/// "Run 2" of a system is the second file that is named with it, whatever order they are given in.
+TEST(Tool, RunsAreNamedInTheOrderOfTheirTimes) {
+  const auto at = [](const char* time, const char* name) {
+    tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+    report.context.started_at = std::string("2026-03-0") + time, report.context.finished_at = "2026-03-09T00:00:00Z";
+    return file_with(tw::to_json(report), name);
+  };
+  const std::string late = at("3T10:00:00Z", "-a"), early = at("1T10:00:00Z", "-b"), middle = at("2T10:00:00Z", "-c");
+  const std::string out = run({"compare", "A=" + late + "," + early + "," + middle, "B=" + fixtures + "/good_energy.json", "--json"}).out;
+  EXPECT_LT(out.find(early), out.find(middle)) << out;
+  EXPECT_LT(out.find(middle), out.find(late)) << out;
+  EXPECT_LT(out.find("2026-03-01T10"), out.find("2026-03-02T10"));
+  for (const std::string& path : {late, early, middle}) std::remove(path.c_str());
+}
+
+TEST(Tool, ADamagedBundleIsNotGoodAsADamagedReportIs) {
+  const std::string folder = testing::TempDir() + "trainwatt-run-" + std::to_string(getpid()), offer = folder + "/offer.tar.zst";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/report.json") << contents(fixtures + "/good.json");
+  ASSERT_EQ(run({"bundle", folder, "-o", offer, "--force"}).code, 0);
+  const std::string whole = contents(offer);
+  for (const std::string& text : {whole.substr(0, whole.size() / 2), contents(fixtures + "/good.json").substr(0, 1000)}) {
+    std::ofstream(offer, std::ios::trunc) << text;
+    const Outcome validated = run({"validate", offer, fixtures + "/good_energy.json"});
+    EXPECT_EQ(validated.code, 1) << validated.err;
+    EXPECT_EQ(std::ranges::count(validated.err, '\n'), 1) << validated.err;
+    EXPECT_NE(validated.out.find("good_energy.json: good"), std::string::npos);
+    EXPECT_EQ(run({"show", offer}).code, 2);
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Tool, MessagesAreHarmless) {
   tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
   report.records[0].id = "x\033[2K\r\ngood";
@@ -384,7 +449,7 @@ TEST(Tool, AFullDiskIsNoSuccess) {
       {"models"}, {"validate", good}, {"show", good}, {"plan", "--model", "gpt2-tiny"}, {"models", "gpt2-tiny"}, {"--help"}, {"--version"}};
   for (const std::vector<std::string>& command : commands) {
     const Outcome o = run(command, {}, "/dev/full");
-    EXPECT_EQ(o.code, 2) << command[0];
+    EXPECT_EQ(o.code, 3) << command[0];
     EXPECT_NE(o.err.find("No space left on device"), std::string::npos) << command[0] << ": " << o.err;
   }
 }
