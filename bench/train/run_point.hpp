@@ -65,5 +65,7 @@ struct RunContext {
 /// other exceptions mean that this rank failed inside a step, where the others cannot be told: the caller aborts the
 /// job.
 Record run_point(RunContext& context, const Point& point);
+/// The record of a point that is not begun, and why; of no collectives.
+Record failed_point(const RunContext& context, const Point& point, const std::string& why);
 
 }  // namespace tw

@@ -25,6 +25,7 @@
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/train/cool_down.hpp"
+#include "bench/train/in_flight.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/search_run.hpp"
@@ -174,6 +175,7 @@ class Run {
         job_(sweep.job),
         plan_(sweep.plan),
         out_(sweep.folder.path()),
+        account_(out_),
         machines_(job_, sweep.device.info().uuid),
         energy_(job_, machines_, meters_of(sweep)),
         teams_(job_, machines_, meters_of(sweep), energy_) {}
@@ -396,6 +398,7 @@ class Run {
         for (const Point& point : plan_.points) measured(context, cool_down, point);
       }
     } catch (const Stop& stop) {
+      account_.leave();
       const bool by_signal = stop.code() == exit_interrupted;
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
                                  by_signal ? stop.what() : fmt::format("interrupted ({})", stop.what()), in_flight_,
@@ -416,7 +419,7 @@ class Run {
     in_flight_ = point.id;
     progress_.begin_point(point.id);
     const std::optional<StartTemperature> start = cool_down.before(point);
-    report_.records.push_back(run_point(context, point));
+    report_.records.push_back(run_or_leave(context, point));
     tell_settings();
     report_.records.back().start = start;
     report_.records.back().launch = report_.context.launch;
@@ -424,9 +427,33 @@ class Run {
     const bool earlier_changed = flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
     together(job_, [&] {
-      if (job_.is_root()) keep_last_record(out_ / records_file, report_.records, earlier_changed);
+      if (!job_.is_root()) return;
+      keep_last_record(out_ / records_file, report_.records, earlier_changed);
+      account_.end();
     });
     return report_.records.back();
+  }
+
+  /// The point's new record; of a point that has ended jobs before, one that says so.
+  Record run_or_leave(RunContext& context, const Point& point) {
+    const std::string why = job_.broadcast(job_.is_root() ? account_.why_not(point.id) : "");
+    if (!why.empty()) return failed_point(context, point, why);
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      try {
+        account_.begin(point.id);
+      } catch (const std::system_error& error) {
+        throw Stop(exit_environment, error.what() + sweep_.folder.how_to_go_on());
+      }
+    });
+    try {
+      return run_point(context, point);
+    } catch (const Stop&) {
+      throw;
+    } catch (const std::exception& error) {  // this rank alone, and so the job
+      InFlight::tell(out_, point.id, fmt::format("rank {} on {}: {}", job_.rank(), job_.host(), error.what()));
+      throw;
+    }
   }
 
   /// What has happened to settings beside what the points asked for.
@@ -461,6 +488,7 @@ class Run {
   Job& job_;
   const RunPlan& plan_;
   const fs::path out_;
+  InFlight account_;  // root's
   const Machines machines_;
   EnergyWindow energy_;
   Teams teams_;
