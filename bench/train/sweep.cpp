@@ -176,7 +176,7 @@ class Run {
         plan_(sweep.plan),
         out_(sweep.folder.path()),
         account_(out_),
-        machines_(job_, sweep.device.info().uuid),
+        machines_(job_, name_of_gpu(sweep.device.info().uuid).whole),
         energy_(job_, machines_, meters_of(sweep)),
         teams_(job_, machines_, meters_of(sweep), energy_) {}
 

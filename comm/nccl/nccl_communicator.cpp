@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -166,18 +167,27 @@ class NcclCommunicator : public Communicator {
   bool ends_ = false;
 };
 
+/// What NCCL takes for one GPU, over all ranks: two MIG instances are one to it, and containers of one machine, which have
+/// hosts' names of their own, may see the same.
+std::string physical_gpu(const Job& job, const DeviceInfo& info) {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return (boot.empty() ? job.host() : boot) + " " + (info.pci.empty() ? info.uuid : info.pci);
+}
+
 }  // namespace
 
 std::string nccl_why_not(Job& job, Device& device) {
   const DeviceInfo info = device.info();
   std::map<std::string, int> owners;
   std::string shared;
-  const std::vector<std::string> gpus = job.gather(job.host() + " " + info.uuid);
+  const std::vector<std::string> gpus = job.gather(physical_gpu(job, info));
+  const std::vector<std::string> names = job.gather(info.uuid);
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     const auto [owner, is_new] = owners.emplace(gpus[rank], static_cast<int>(rank));
     if (!is_new && shared.empty())
       shared = "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) + " share a GPU (" +
-               gpus[rank] + "), which NCCL refuses";
+               names[rank] + "), which NCCL refuses";
   }
   if (info.kind != DeviceKind::cuda) return "serves GPU memory";
   if (!shared.empty()) return shared;

@@ -94,7 +94,8 @@ struct DeviceInfo {
   DeviceKind kind = DeviceKind::reference;
   int index = 0;
   std::string name;               ///< "Intel(R) Xeon(R) …", "NVIDIA H200"
-  std::string uuid;               ///< "GPU-…"; empty where there is none
+  std::string uuid;               ///< "GPU-…", also of a MIG instance; empty where there is none
+  std::string pci;                ///< its place on the PCI buses: "00000000:c1:00"; empty where there is none
   std::string instruction_set;    ///< the kernels in use: "avx512_bf16+amx", "sm_90"; empty for reference
   int threads = 1;                ///< compute threads (CPU)
   std::size_t memory_bytes = 0;   ///< of the device or the node

@@ -268,6 +268,15 @@ TEST(Registry, TakesMpiWhereRanksShareAGpuAndNeverSilentlyNccl) {
   }
 }
 
+TEST(Registry, TwoInstancesOfOneGpuAreOneToNccl) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank shares nothing";
+  const int gpu = test_job().rank() == 1 ? 0 : test_job().rank();
+  FakeGpu instance(own_uuid(), FakeGpu::Memory::vault, "00000000:0" + std::to_string(gpu) + ":00");
+  EXPECT_EQ(create_communicator("", test_job(), instance)->name(), "mpi");
+  FakeGpu whole(own_uuid(), FakeGpu::Memory::open, "00000000:0" + std::to_string(test_job().rank()) + ":00");
+  EXPECT_EQ(create_communicator("", test_job(), whole)->name(), "nccl");
+}
+
 TEST(Registry, RefusesOnAllRanksWhatOneCannot) {
   if (test_job().size() == 1) GTEST_SKIP() << "one rank is all";
   FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);

@@ -19,7 +19,15 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// "GPU-1b2c3d4e-…", as nvidia-smi and NVML write it.
+/// "00000000:c1:00"
+std::string pci_text(const cudaDeviceProp& properties) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%08x:%02x:%02x", static_cast<unsigned>(properties.pciDomainID),
+                static_cast<unsigned>(properties.pciBusID), static_cast<unsigned>(properties.pciDeviceID));
+  return text;
+}
+
+/// "GPU-1b2c3d4e-…", as nvidia-smi and NVML write it; of a MIG instance they write "MIG-…", which the runtime does not tell.
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -102,6 +110,7 @@ class CudaDevice final : public Device {
     info.index = index_;
     info.name = properties.name;
     info.uuid = uuid_text(properties.uuid);
+    info.pci = pci_text(properties);
     info.instruction_set = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
     info.memory_bytes = properties.totalGlobalMem;
     info.libraries = {"CUDA runtime " + version_text(runtime), "CUDA driver " + version_text(driver)};
