@@ -246,6 +246,15 @@ std::string refused(const std::map<std::string, Setting>& settings) {
 
 }  // namespace
 
+std::string why_lost(Device& device) {
+  try {
+    device.create_stream()->synchronize();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 Record failed_point(const RunContext& context, const Point& point, const std::string& why) {
   return not_run(described(point, context), "failed", why);
 }

@@ -420,6 +420,8 @@ class Run {
     progress_.begin_point(point.id);
     const std::optional<StartTemperature> start = cool_down.before(point);
     report_.records.push_back(run_or_leave(context, point));
+    // The point that it was lost in has its record; those behind it would fail of the same, and not by their fault.
+    const std::string lost = job_.agree(why_lost(sweep_.device));
     tell_settings();
     report_.records.back().start = start;
     report_.records.back().launch = report_.context.launch;
@@ -431,6 +433,8 @@ class Run {
       keep_last_record(out_ / records_file, report_.records, earlier_changed);
       account_.end();
     });
+    if (!lost.empty())
+      throw Stop(exit_environment, fmt::format("the device does not answer any more: {}; a new process may have it again", lost));
     return report_.records.back();
   }
 

@@ -1,15 +1,21 @@
 // A device whose memory is full: the point has failed, with the size that was needed, and the next one runs.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
+#include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
+#include "bench/train/sweep.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/reference/reference.hpp"
 #include "tests/comm/support.hpp"
 
 namespace tw {
 namespace {
+
+namespace fs = std::filesystem;
 
 class SmallDevice : public reference::ReferenceDevice {
  public:
@@ -71,6 +77,58 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
   const Record runs = run_point(context, plan.points[0]);
   EXPECT_EQ(runs.trials.size(), 1u);
   EXPECT_TRUE(runs.execution);
+}
+
+/// A GPU after an error that stays with its process: nothing is answered any more.
+class LostDevice : public FailingDevice {
+ public:
+  bool is_lost = false;
+  std::unique_ptr<Stream> create_stream() override {
+    if (is_lost) throw Error(Failure::internal, "lost: an illegal memory access was encountered");
+    return ReferenceDevice::create_stream();
+  }
+
+ protected:
+  void do_adamw(Stream& stream, const AdamW& args) override {
+    is_lost = updates_before == 0;
+    FailingDevice::do_adamw(stream, args);
+  }
+};
+
+TEST(DeviceMemory, ADeviceThatIsLostFailsOnePointAndANewProcessGoesOn) {
+  Job& job = test_job();
+  if (job.size() > 1) GTEST_SKIP() << "of several ranks the others are in a collective";
+  const fs::path out = fs::path(testing::TempDir()) / ("trainwatt-lost-" + std::to_string(getpid()));
+  fs::remove_all(out);
+  Request request;
+  request.axes.emplace_back().model = {"gpt2-tiny"};
+  request.axes.front().micro_batch = {1};
+  request.axes.front().seq_len = {8};
+  request.axes.front().accumulate = {1, 2, 3};
+  request.measurement = {.trials = 1, .warmup_steps = 1, .steps = 1, .ceiling_seconds = 0};
+  const RunPlan plan = make_plan(request, job.size(), "reference");
+  const auto run = [&](Device& device, const fs::path& resume) {
+    Options options;
+    (resume.empty() ? options.out : options.resume) = out.string();
+    RunFolder folder(job, resume);
+    std::optional<Guardian> guardian;
+    return run_sweep({.job = job, .device = device, .plan = plan, .options = options, .folder = folder}, guardian);
+  };
+  const auto statuses = [&] {
+    std::vector<std::string> all;
+    for (const Record& record : read_earlier(out).records) all.push_back(record.verdict.status);
+    return all;
+  };
+  using Statuses = std::vector<std::string>;
+  LostDevice device;
+  device.updates_before = 3;  // the first point has a warm-up, a step and one whose operators are timed
+  EXPECT_EQ(run(device, ""), exit_environment);
+  EXPECT_EQ(statuses(), (Statuses{"valid", "failed"}));
+  LostDevice anew;
+  anew.updates_before = -1;
+  EXPECT_EQ(run(anew, out), exit_good);
+  EXPECT_EQ(statuses(), (Statuses{"valid", "failed", "valid"}));
+  fs::remove_all(out);
 }
 
 TEST(DeviceMemory, APointThatIsRefusedItHasFailedAndTheNextOneRuns) {
