@@ -35,13 +35,14 @@ std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(ten
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<const Library> library, Job& job, Device& device)
-      : library_(std::move(library)), job_(job), device_(device), side_stream_(device.create_stream()) {
-    // Creating the stream has made the device the calling thread's current one, which NCCL takes.
+      : library_(std::move(library)), job_(job), device_(device) {
     nccl::UniqueId id{};
     std::string failure;
-    if (job.is_root()) {
-      const int result = library_->ncclGetUniqueId(&id);
-      if (result != nccl::success) failure = library_->text(result);
+    try {
+      side_stream_ = device.create_stream();  // makes the device the calling thread's current one, which NCCL takes
+      if (job.is_root()) TW_NCCL_CALL(library_->ncclGetUniqueId(&id));
+    } catch (const std::exception& error) {  // the others are about to wait for the identity
+      failure = error.what();
     }
     failure = job.agree(failure);
     if (!failure.empty()) throw Error(Failure::environment, "NCCL: no identity for this job: " + failure);

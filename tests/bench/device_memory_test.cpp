@@ -10,6 +10,7 @@
 #include "bench/train/sweep.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/reference/reference.hpp"
+#include "tests/comm/fake_gpu.hpp"
 #include "tests/comm/support.hpp"
 
 namespace tw {
@@ -129,6 +130,30 @@ TEST(DeviceMemory, ADeviceThatIsLostFailsOnePointAndANewProcessGoesOn) {
   EXPECT_EQ(run(anew, out), exit_good);
   EXPECT_EQ(statuses(), (Statuses{"valid", "failed", "valid"}));
   fs::remove_all(out);
+}
+
+TEST(DeviceMemory, RanksThatCannotBeConnectedFailThePointAndTheNextOneRuns) {
+  Job& job = test_job();
+  if (job.size() == 1) GTEST_SKIP() << "one rank is alone";
+  Request request;
+  request.axes.emplace_back().model = {"gpt2-tiny"};
+  request.axes.front().micro_batch = {1};
+  request.axes.front().seq_len = {8};
+  request.measurement = {.trials = 1, .warmup_steps = 1, .steps = 1, .ceiling_seconds = 0};
+  request.comm = "nccl";
+  const RunPlan plan = make_plan(request, job.size(), "reference");
+  FakeGpu device("GPU-" + std::to_string(job.rank()), FakeGpu::Memory::open);
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  Progress progress(false, 2, 0);
+  RunContext context{job, device, plan, energy, progress, 25, "none asked for", {}};
+  setenv("TW_STANDIN_NCCL_LOSES_PEER", "at_start", 1);
+  const Record failed = run_point(context, plan.points[0]);
+  unsetenv("TW_STANDIN_NCCL_LOSES_PEER");
+  EXPECT_EQ(failed.verdict.status, "failed");
+  ASSERT_EQ(failed.verdict.reasons.size(), 1u);
+  EXPECT_NE(failed.verdict.reasons[0].find("remote process exited"), std::string::npos) << failed.verdict.reasons[0];
+  EXPECT_EQ(run_point(context, plan.points[0]).trials.size(), 1u);
 }
 
 TEST(DeviceMemory, APointThatIsRefusedItHasFailedAndTheNextOneRuns) {

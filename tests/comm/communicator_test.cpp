@@ -277,6 +277,21 @@ TEST(Registry, TwoInstancesOfOneGpuAreOneToNccl) {
   EXPECT_EQ(create_communicator("", test_job(), whole)->name(), "nccl");
 }
 
+TEST(Registry, ACommunicatorThatOneRankCannotMakeNoRankHas) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank is all";
+  FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);
+  setenv("TW_STANDIN_NCCL_LOSES_PEER", "at_start", 1);
+  try {
+    create_communicator("nccl", test_job(), gpu);
+    ADD_FAILURE() << "made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::environment);
+    EXPECT_NE(std::string(error.what()).find("--comm nccl: cannot be made: rank 1"), std::string::npos) << error.what();
+  }
+  unsetenv("TW_STANDIN_NCCL_LOSES_PEER");
+  EXPECT_EQ(create_communicator("nccl", test_job(), gpu)->name(), "nccl") << "the ranks are still in step";
+}
+
 TEST(Registry, RefusesOnAllRanksWhatOneCannot) {
   if (test_job().size() == 1) GTEST_SKIP() << "one rank is all";
   FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);
