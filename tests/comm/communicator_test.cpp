@@ -268,6 +268,17 @@ TEST(Registry, TakesMpiWhereRanksShareAGpuAndNeverSilentlyNccl) {
   }
 }
 
+TEST(Registry, WhatIsStagedIsInPageLockedMemoryThatStays) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank sends nothing";
+  FakeGpu gpu("GPU-0", FakeGpu::Memory::vault);
+  const auto staged = create_communicator("mpi", test_job(), gpu);
+  Guarded<float> values(8, 1);
+  HostStream stream;
+  for (int i = 0; i < 3; ++i) staged->all_reduce(stream, values.tensor(), Reduction::maximum);
+  EXPECT_EQ(gpu.locked, 1);
+  EXPECT_EQ(values[7], 1);
+}
+
 TEST(Registry, TwoInstancesOfOneGpuAreOneToNccl) {
   if (test_job().size() == 1) GTEST_SKIP() << "one rank shares nothing";
   const int gpu = test_job().rank() == 1 ? 0 : test_job().rank();
@@ -302,6 +313,19 @@ TEST(Registry, RefusesOnAllRanksWhatOneCannot) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
   }
+}
+
+TEST(Nccl, ALibraryThatIsTooOldIsTold) {
+  std::string why;
+  EXPECT_NE(nccl::Library::open(&why), nullptr) << why;
+  for (const auto& [code, version] : {std::pair{"2708", "2.7.8"}, {"20903", "2.9.3"}}) {
+    setenv("TW_STANDIN_NCCL_VERSION", code, 1);
+    EXPECT_EQ(nccl::Library::open(&why), nullptr);
+    EXPECT_NE(why.find(std::string("is NCCL ") + version + ": 2.10 or later is needed"), std::string::npos) << why;
+  }
+  setenv("TW_STANDIN_NCCL_VERSION", "21003", 1);
+  EXPECT_NE(nccl::Library::open(&why), nullptr) << why;
+  unsetenv("TW_STANDIN_NCCL_VERSION");
 }
 
 TEST(Nccl, ALibraryThatIsNotThereIsTold) {

@@ -33,6 +33,12 @@ class FakeGpu : public reference::ReferenceDevice {
   void copy_to_host(Stream& stream, void* host, const void* device_data, std::size_t bytes) override {
     ReferenceDevice::copy_to_host(stream, host, opened(device_data), bytes);
   }
+  /// How often page-locked host memory was asked for.
+  int locked = 0;
+  void* allocate_host(std::size_t bytes) override {
+    ++locked;
+    return ReferenceDevice::allocate_host(bytes);
+  }
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
 
  private:

@@ -71,6 +71,15 @@ class CudaEvent final : public Event {
   ~CudaEvent() override { TW_CUDA_NOTHROW(cudaEventDestroy(event_)); }
   void record(Stream& stream) override { TW_CUDA(cudaEventRecord(event_, native(stream))); }
   void synchronize() override { TW_CUDA(cudaEventSynchronize(event_)); }
+  bool is_done() override {
+    const cudaError_t code = cudaEventQuery(event_);
+    if (code == cudaErrorNotReady) {
+      cudaGetLastError();  // no error
+      return false;
+    }
+    TW_CUDA(code);
+    return true;
+  }
   double seconds_since(Event& earlier) override {
     earlier.synchronize();
     synchronize();
@@ -90,6 +99,7 @@ class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const DeviceOptions& options)
       : index_(options.index),
+        threads_(std::max(1, options.threads)),
         context_(
             std::make_unique<cuda::Context>(*this, options.index, options.time_algorithms, options.deterministic)) {}
   CudaDevice(const CudaDevice&) = delete;
@@ -112,6 +122,7 @@ class CudaDevice final : public Device {
     info.uuid = uuid_text(properties.uuid);
     info.pci = pci_text(properties);
     info.instruction_set = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+    info.threads = threads_;
     info.memory_bytes = properties.totalGlobalMem;
     info.libraries = {"CUDA runtime " + version_text(runtime), "CUDA driver " + version_text(driver)};
     if (context_->why_no_blas().empty()) info.libraries.push_back("cuBLASLt " + context_->blas().library().version());
@@ -341,7 +352,7 @@ class CudaDevice final : public Device {
     return native(on);
   }
 
-  int index_;
+  int index_, threads_;
   mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<void*, std::size_t> blocks_;
   std::vector<void*> refused_;  // of them, those given back in vain so far

@@ -106,7 +106,8 @@ int pass(void* data, std::size_t count, int type, int peer, bool sends, Comm* co
 extern "C" {
 
 int ncclGetVersion(int* version) {
-  *version = 22809;
+  const char* said = std::getenv("TW_STANDIN_NCCL_VERSION");
+  *version = said ? std::atoi(said) : 22809;
   return success;
 }
 const char* ncclGetErrorString(int result) { return result == remote_error ? "remote process exited" : "invalid"; }
