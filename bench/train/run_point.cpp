@@ -184,7 +184,12 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
     steps_done += static_cast<std::int64_t>(samples.step_seconds.size());
   }
   note_execution(*run, record);
-  summary.op_share = run->profile();
+  try {
+    summary.op_share = run->profile();
+  } catch (const Error& error) {  // nor for want of the operators' shares; of several ranks the others are in a collective
+    if (job.size() > 1) throw;
+    context.progress.line(fmt::format("warning: {}: no operators' shares: {}", point.id, error.what()));
+  }
   summary.planned_bytes_per_rank = run->planned_bytes();
   note_peak(context, summary);
   // Without the network, whose memory the plans for timing would come on top of.

@@ -61,7 +61,7 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
   RunContext context{job, device, plan, energy, progress, 25, "none asked for", {}};
   for (const Failure failure : {Failure::environment, Failure::internal}) {
     device.failure = failure;
-    for (const int step : {0, 1, 2}) {  // in the warm-up, in the window, where operators are timed
+    for (const int step : {0, 1}) {  // in the warm-up, in the window
       device.updates_before = step;
       const Record failed = run_point(context, plan.points[0]);
       EXPECT_EQ(failed.verdict.status, "failed") << step;
@@ -75,9 +75,16 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
       EXPECT_EQ(device.allocated_bytes(), 0u);
     }
   }
+  device.updates_before = 2;  // where operators are timed: the trials are there, and stay
+  const Record without_shares = run_point(context, plan.points[0]);
+  EXPECT_EQ(without_shares.verdict.status, "valid");
+  EXPECT_EQ(without_shares.trials.size(), 1u);
+  EXPECT_TRUE(without_shares.summary.op_share.empty());
+  EXPECT_FALSE(device.profiling());
   const Record runs = run_point(context, plan.points[0]);
   EXPECT_EQ(runs.trials.size(), 1u);
   EXPECT_TRUE(runs.execution);
+  EXPECT_FALSE(runs.summary.op_share.empty());
 }
 
 /// A GPU after an error that stays with its process: nothing is answered any more.
