@@ -80,6 +80,14 @@ TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
   }
 }
 
+// By which ParameterStore makes the weights.
+TEST_P(Steps, AreMadeByTheThreadsAskedFor) {
+  EXPECT_EQ(device_->info().threads, 1);
+  DeviceOptions options;
+  options.threads = 3;
+  EXPECT_EQ(make_cuda_device(options)->info().threads, 3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, Steps, testing::Values(Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8),
                          [](const auto& one) { return std::string(to_string(one.param)); });
 

@@ -62,8 +62,8 @@ cudaStream_t native(Stream& stream) { return static_cast<CudaStream&>(stream).ge
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(int index) {
-    TW_CUDA(cudaSetDevice(index));
+  explicit CudaEvent(int index) : index_(index) {
+    TW_CUDA(cudaSetDevice(index_));
     TW_CUDA(cudaEventCreate(&event_));
   }
   CudaEvent(const CudaEvent&) = delete;
@@ -72,6 +72,7 @@ class CudaEvent final : public Event {
   void record(Stream& stream) override { TW_CUDA(cudaEventRecord(event_, native(stream))); }
   void synchronize() override { TW_CUDA(cudaEventSynchronize(event_)); }
   bool is_done() override {
+    TW_CUDA(cudaSetDevice(index_));  // another thread's own would be the first one, on which it would make a context
     const cudaError_t code = cudaEventQuery(event_);
     if (code == cudaErrorNotReady) {
       cudaGetLastError();  // no error
@@ -90,6 +91,7 @@ class CudaEvent final : public Event {
 
  private:
   friend class CudaStream;
+  int index_;
   cudaEvent_t event_ = nullptr;
 };
 
