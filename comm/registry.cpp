@@ -31,7 +31,18 @@ std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& 
     known += (known.empty() ? "" : ", ") + std::string(kind.name);
     if (!name.empty() && name != kind.name) continue;
     const std::string reason = job.agree(kind.why_not(job, device));
-    if (reason.empty()) return kind.create(job, device);
+    if (reason.empty()) {
+      std::unique_ptr<Communicator> made;
+      std::string failure;
+      try {
+        made = kind.create(job, device);
+      } catch (const std::exception& error) {
+        failure = error.what();
+      }
+      failure = job.agree(failure);
+      if (failure.empty()) return made;
+      throw Error(Failure::environment, "--comm " + std::string(kind.name) + ": cannot be made: " + failure);
+    }
     reasons += (reasons.empty() ? "" : "; ") + std::string(kind.name) + ": " + reason;
   }
   if (reasons.empty()) throw Error(Failure::usage, "--comm " + name + " is not known; known are " + known);

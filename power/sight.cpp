@@ -14,4 +14,6 @@ Sight look() {
   return all;
 }
 
+GpuName name_of_gpu(const std::string& uuid) { return nvml::name_of(uuid); }
+
 }  // namespace tw

@@ -4,6 +4,7 @@
 #include "bench/inventory/read.hpp"
 #include "bench/inventory/topology.hpp"
 #include "models/compute/device.hpp"
+#include "power/sight.hpp"
 
 namespace tw {
 
@@ -24,7 +25,7 @@ DeviceEntry inspect_device(const Device& device, int rank) {
   entry.host = inventory::read_word("/proc/sys/kernel/hostname").value_or("");
   entry.kind = to_string(info.kind);
   entry.name = info.name;
-  entry.uuid = info.uuid;
+  entry.uuid = name_of_gpu(info.uuid).uuid;
   entry.instruction_set = info.instruction_set;
   entry.threads = info.threads;
   entry.affinity = affinity_list();

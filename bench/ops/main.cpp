@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 
+#include "bench/inventory/choose_device.hpp"
 #include "bench/ops/case.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
@@ -69,13 +70,6 @@ class Stage {
   std::string name_;
   std::unique_ptr<Case> case_;
 };
-
-std::string choose_device(const std::string& wanted) {
-  if (wanted != "auto") return wanted;
-  for (const Backend& backend : backends())
-    if (backend.count() > 0) return backend.name;
-  return "reference";
-}
 
 Precision parse(const std::string& name) {
   if (const std::optional<Precision> precision = parse_precision(name)) return *precision;
@@ -179,7 +173,7 @@ int run(int argc, char** argv) {
   DeviceOptions device_options;
   device_options.threads = options.threads;
   device_options.deterministic = options.deterministic == "yes";
-  const std::unique_ptr<Device> device = create_device(choose_device(options.device), device_options);
+  const std::unique_ptr<Device> device = create_device(choose_device(options.device).name, device_options);
   Stage stage(*device);
   register_all(options, *device, stage);
   add_context(*device);

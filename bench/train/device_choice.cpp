@@ -10,35 +10,9 @@
 
 #include "bench/inventory/inventory.hpp"
 #include "bench/train/outcome.hpp"
-#include "models/compute/registry.hpp"
 #include "power/sight.hpp"
 
 namespace tw {
-
-namespace {
-
-/// A line where a GPU is visible and the CPU was asked for.
-std::string why_gpu_unused(const std::string& wanted) {
-  if (wanted != "cpu") return {};
-  for (const Backend& backend : backends())
-    if (backend.kind == DeviceKind::cuda && backend.count() > 0)
-      return "device cpu: as asked for; a GPU is visible and is not used";
-  return {};
-}
-
-}  // namespace
-
-DeviceChoice choose_device(const std::string& wanted) {
-  for (const Backend& backend : backends()) {
-    if (wanted != "auto") {
-      if (wanted == backend.name) return {wanted, why_gpu_unused(wanted), std::max(1, backend.count())};
-      continue;
-    }
-    if (backend.kind != DeviceKind::cuda || backend.count() == 0) continue;
-    return {"cuda", "device auto: a GPU is visible, so cuda is used", backend.count()};
-  }
-  return {wanted == "auto" ? "cpu" : wanted, ""};
-}
 
 int gpu_index(const std::vector<std::string>& shown, int rank, int visible) {
   if (visible <= 1) return 0;

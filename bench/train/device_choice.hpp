@@ -1,4 +1,4 @@
-// What a rank computes on: which device, which of the node's GPUs, how many threads.
+// What a rank computes on: which of the node's GPUs, how many threads.
 #pragma once
 
 #include <string>
@@ -8,14 +8,6 @@
 #include "comm/job.hpp"
 
 namespace tw {
-
-struct DeviceChoice {
-  std::string name, note;  ///< a line to say about it; may be empty
-  int visible = 1;         ///< devices of that kind which this rank is shown
-};
-/// `auto` takes CUDA where a GPU is visible, and says so; a visible GPU that cannot be used is an error, never a silent
-/// CPU run. `cpu` where a GPU is visible says that it is not used.
-DeviceChoice choose_device(const std::string& wanted);
 
 /// Which of its `visible` devices a rank takes, by its place among those that are shown the same, in the same order:
 /// `shown` says by rank on which node and which devices that is. A launcher that shows each task a GPU of its own leaves no

@@ -47,7 +47,7 @@ std::optional<double> time_a_step(RunContext& context, const Point& point, Measu
 }  // namespace
 
 void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& options) {
-  const Machines machines(job, device.info().uuid);
+  const Machines machines(job, name_of_gpu(device.info().uuid).whole);
   EnergyWindow energy(job, machines);
   Progress progress(false, 0, 0);
   RunPlan few_steps = plan;

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bench/train/in_flight.hpp"
 #include "bench/train/outcome.hpp"
 #include "results/report_io.hpp"
 
@@ -144,7 +145,8 @@ RunFolder::~RunFolder() {
   if (!job_.is_root() || !lock_) return;
   const bool is_empty = is_missing(path_ / records_file) && is_missing(path_ / report_file);
   std::error_code code;
-  if (is_empty && kept_) fs::remove(path_ / run_file, code);
+  if (is_empty && kept_)
+    for (const char* file : {run_file, in_flight_file}) fs::remove(path_ / file, code);
   lock_.reset();
   if (!is_empty) return;
   // Where nothing else is in it.

@@ -1,7 +1,12 @@
 #include "bench/train/interruption.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 
 #include "bench/train/outcome.hpp"
 
@@ -9,13 +14,31 @@ namespace tw {
 namespace {
 
 volatile std::sig_atomic_t interruption = 0;
-void on_signal(int) { interruption = 1; }
+std::atomic<int> note_fd = -1;
+std::atomic<const char*> note_line = "";
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
+
+void on_signal(int number) {
+  const int fd = interruption == 0 && number != SIGTERM ? note_fd.load() : -1;
+  interruption = 1;
+  if (fd < 0) return;
+  const int before = errno;
+  const char* line = note_line;
+  [[maybe_unused]] const ssize_t written = write(fd, line, std::strlen(line));
+  errno = before;
+}
 
 }  // namespace
 
 bool interruption_requested() { return interruption != 0; }
 
 void set_interruption(bool requested) { interruption = requested ? 1 : 0; }
+
+void note_signals_in(int fd, const char* line) {
+  note_fd = -1;
+  note_line = line;
+  note_fd = fd;
+}
 
 void install_signal_handlers() {
   struct sigaction action{};

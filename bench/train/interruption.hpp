@@ -11,6 +11,9 @@ namespace tw {
 inline constexpr const char* interrupted_by_signal = "interrupted by a signal";
 
 void install_signal_handlers();
+/// The first of them writes `line` there, which has to outlive it, from within its handler: a launcher may kill before
+/// the next step is over. Not so SIGTERM, which launchers also send where a rank has been lost. Below 0: nowhere.
+void note_signals_in(int fd, const char* line);
 /// Whether this rank got one.
 bool interruption_requested();
 /// As a signal does; a test takes it back.

@@ -22,13 +22,13 @@ struct Sighted {
 /// A machine is told by its boot id. Its reader, the lowest rank on it, reads all meters and turns all knobs that it can
 /// address: NVML lists GPUs that CUDA_VISIBLE_DEVICES hides. What only another rank can address, as where a cgroup keeps
 /// device files apart, falls to the lowest of those. So each sensor has one reader, and each knob one hand.
-/// Which of the GPUs that a process sees it uses, where it computes on one: that alone. Of an instance of a GPU that is
-/// cut into several (MIG) its sight knows more than its UUID.
+/// Which of the GPUs that a process sees it uses, where it computes on one: that alone. `gpu` is the whole one, also where
+/// it computes on an instance of it (name_of_gpu).
 Sight used_of(Sight sight, const std::string& gpu);
 
 class Machines {
  public:
-  /// Collective. `gpu`: the UUID of the GPU that this rank computes on, where it does: it uses no other then, whatever
+  /// Collective. `gpu`: the UUID of the whole GPU that this rank computes on, where it does: it uses no other then, whatever
   /// else it is shown, so that GPUs which only stand by are in no joules and under no knob.
   explicit Machines(Job& job, const std::string& gpu = {});
   /// The same of a part of `whole`'s job, whose hosts have their names.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "bench/inventory/choose_device.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/meter_options.hpp"

@@ -67,7 +67,13 @@ Execution PointRun::execution() const {
 }
 
 void PointRun::connect() {
-  communicator_ = create_communicator(context_.plan.comm, context_.job, context_.device);
+  try {
+    communicator_ = create_communicator(context_.plan.comm, context_.job, context_.device);
+  } catch (const ApiError&) {  // of MPI itself, by which the ranks agree
+    throw;
+  } catch (const Error& error) {  // thrown on all ranks alike
+    throw Stop(exit_environment, error.what());
+  }
   bucketer_ = std::make_unique<Bucketer>(*communicator_, static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
   sync_.ready = [this](Stream& stream, Tensor gradients, GradientRange range) {
     bucketer_->ready(stream, gradients, range.begin, range.end);

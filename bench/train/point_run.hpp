@@ -33,6 +33,7 @@ class PointRun {
 
   /// Everything that may fail for want of memory or support; no collectives inside.
   void set_up(std::uint64_t seed);
+  /// Throws Stop on all ranks where they cannot be connected.
   void connect();
   /// Until every rank's step time is flat, or a trial's length has passed, but for as many steps as were asked for;
   /// where a trial has a number of steps, that of the warm-up is exact.

@@ -66,6 +66,22 @@ void finish(RunContext& context, Record& record) {
   summarise(record);
 }
 
+/// What is known of a point before it is run.
+Record described(const Point& point, const RunContext& context) {
+  Record record;
+  record.id = point.id;
+  record.workload = workload_of(point, context);
+  if (point.task) record.target = target_of(point, record.workload);
+  record.prices = context.plan.prices;
+  record.workload.hash = workload_hash(record.workload, record.target);
+  record.summary.model_flops_per_sample = model_flops_per_sample(point.network, point.seq_len);
+  if (point.recomputed_layers > 0)
+    record.summary.hardware_flops_per_sample =
+        record.summary.model_flops_per_sample + recomputed_flops_per_sample(point.network, point.seq_len, point.recomputed_layers);
+  record.summary.flops_rule = flops_rule();
+  return record;
+}
+
 /// The record of a point that has no trials.
 Record not_run(Record record, const char* status, const std::string& reason) {
   record.verdict = Verdict{status, {}, {reason}};
@@ -168,7 +184,12 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
     steps_done += static_cast<std::int64_t>(samples.step_seconds.size());
   }
   note_execution(*run, record);
-  summary.op_share = run->profile();
+  try {
+    summary.op_share = run->profile();
+  } catch (const Error& error) {  // nor for want of the operators' shares; of several ranks the others are in a collective
+    if (job.size() > 1) throw;
+    context.progress.line(fmt::format("warning: {}: no operators' shares: {}", point.id, error.what()));
+  }
   summary.planned_bytes_per_rank = run->planned_bytes();
   note_peak(context, summary);
   // Without the network, whose memory the plans for timing would come on top of.
@@ -230,6 +251,19 @@ std::string refused(const std::map<std::string, Setting>& settings) {
 
 }  // namespace
 
+std::string why_lost(Device& device) {
+  try {
+    device.create_stream()->synchronize();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+Record failed_point(const RunContext& context, const Point& point, const std::string& why) {
+  return not_run(described(point, context), "failed", why);
+}
+
 void StepSource::enqueue(const GradientSync&) { throw Error(Failure::internal, "these steps cannot be enqueued"); }
 std::vector<StepResult> StepSource::collect() { return {}; }
 
@@ -264,17 +298,7 @@ Record run_point(RunContext& whole, const Point& point) {
   if (team != nullptr) of_team.emplace(whole.of(*team));
   RunContext& context = of_team ? *of_team : whole;
 
-  Record record;
-  record.id = point.id;
-  record.workload = workload_of(point, whole);
-  if (point.task) record.target = target_of(point, record.workload);
-  record.prices = whole.plan.prices;
-  record.workload.hash = workload_hash(record.workload, record.target);
-  record.summary.model_flops_per_sample = model_flops_per_sample(point.network, point.seq_len);
-  if (point.recomputed_layers > 0)
-    record.summary.hardware_flops_per_sample =
-        record.summary.model_flops_per_sample + recomputed_flops_per_sample(point.network, point.seq_len, point.recomputed_layers);
-  record.summary.flops_rule = flops_rule();
+  Record record = described(point, whole);
   if (const std::string why = job.agree(why_unsupported(point, whole.device)); !why.empty())
     return not_run(std::move(record), "unsupported", why);
   if (const std::string why = job.agree(trains ? why_too_large(point, whole.plan, context.job, whole.device) : "");
@@ -291,7 +315,8 @@ Record run_point(RunContext& whole, const Point& point) {
 
   const Record before = record;
   // What ends a point on its only rank ends that point alone. Of several, the others may be in the middle of a step's
-  // collectives: there the job ends, and --resume goes on behind it.
+  // collectives: there the job ends. --resume begins the point once more, and goes on behind it where it ends that job,
+  // too (in_flight.hpp).
   const auto failed_alone = [&](const std::exception& error) {
     if (context.job.size() > 1) throw;
     record = not_run(before, "failed", why_ended(error, context, point));

@@ -65,5 +65,9 @@ struct RunContext {
 /// other exceptions mean that this rank failed inside a step, where the others cannot be told: the caller aborts the
 /// job.
 Record run_point(RunContext& context, const Point& point);
+/// Why the device answers nothing any more, as a GPU after an error that stays with the process; empty where it does.
+std::string why_lost(Device& device);
+/// The record of a point that is not begun, and why; of no collectives.
+Record failed_point(const RunContext& context, const Point& point, const std::string& why);
 
 }  // namespace tw

@@ -24,7 +24,9 @@
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/search.hpp"
+#include "bench/train/complete.hpp"
 #include "bench/train/cool_down.hpp"
+#include "bench/train/in_flight.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/search_run.hpp"
@@ -121,52 +123,6 @@ std::set<KnobKind> kinds_of(const RunPlan& plan) {
   return kinds;
 }
 
-int exit_code_of(const Report& report) {
-  const auto is_valid = [](const Record& record) { return record.verdict.status == "valid"; };
-  if (std::ranges::none_of(report.records, is_valid) && std::ranges::any_of(report.records, has_refused_setting))
-    return exit_environment;
-  return exit_code(report);
-}
-
-/// Throws Stop where only the version that wrote it can read it.
-Report report_of(const fs::path& path, const std::string& text, const Program& its) {
-  try {
-    return report_from_json(text);
-  } catch (const std::runtime_error& error) {
-    throw Stop(exit_environment, fmt::format("{}: {}: it was written by version {} ({}): leave it to that one",
-                                             path.string(), error.what(), its.version, its.git_commit));
-  }
-}
-
-/// The exit code of a run whose points are all measured and reported, and says so; nullopt where there is something to
-/// do (collective).
-std::optional<int> code_of_complete(const Sweep& sweep) {
-  const std::optional<Earlier>& earlier = sweep.folder.earlier();
-  if (!earlier || earlier->start.plan.canonical_json != sweep.plan.canonical_json()) return std::nullopt;
-  int code = -1;
-  together(sweep.job, [&] {
-    const fs::path path = sweep.folder.path() / report_file;
-    const bool is_whole = sweep.plan.search || earlier->records.size() == sweep.plan.points.size();
-    if (!sweep.job.is_root() || !is_whole || !fs::exists(path)) return;
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    // Another version may know other rules: the report is not damaged for that, and could not be written again.
-    const Program mine = program_info("trainwatt-train"), &its = earlier->start.program;
-    const bool is_ours = its.version == mine.version && its.git_commit == mine.git_commit;
-    if (const Validation found = validate_report(text.str()); is_ours && !found.violations.empty())
-      throw Stop(exit_environment, fmt::format("{}: was damaged: {}: move it away, and --resume writes it again",
-                                               path.string(), found.violations.front()));
-    const Report report = report_of(path, text.str(), its);
-    if (!missing_points(report).empty()) return;
-    code = exit_code_of(report);
-    std::fprintf(stderr, "trainwatt-train: %s is complete: nothing is left to run\n", sweep.folder.path().c_str());
-    std::printf("report: %s\n", path.c_str());
-    std::fflush(stdout);
-  });
-  code = std::stoi(sweep.job.broadcast(std::to_string(code)));
-  return code < 0 ? std::nullopt : std::optional(code);
-}
-
 class Run {
  public:
   explicit Run(const Sweep& sweep)
@@ -174,7 +130,8 @@ class Run {
         job_(sweep.job),
         plan_(sweep.plan),
         out_(sweep.folder.path()),
-        machines_(job_, sweep.device.info().uuid),
+        account_(out_),
+        machines_(job_, name_of_gpu(sweep.device.info().uuid).whole),
         energy_(job_, machines_, meters_of(sweep)),
         teams_(job_, machines_, meters_of(sweep), energy_) {}
 
@@ -396,6 +353,7 @@ class Run {
         for (const Point& point : plan_.points) measured(context, cool_down, point);
       }
     } catch (const Stop& stop) {
+      account_.leave();
       const bool by_signal = stop.code() == exit_interrupted;
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
                                  by_signal ? stop.what() : fmt::format("interrupted ({})", stop.what()), in_flight_,
@@ -416,7 +374,9 @@ class Run {
     in_flight_ = point.id;
     progress_.begin_point(point.id);
     const std::optional<StartTemperature> start = cool_down.before(point);
-    report_.records.push_back(run_point(context, point));
+    report_.records.push_back(run_or_leave(context, point));
+    // The point that it was lost in has its record; those behind it would fail of the same, and not by their fault.
+    const std::string lost = job_.agree(why_lost(sweep_.device));
     tell_settings();
     report_.records.back().start = start;
     report_.records.back().launch = report_.context.launch;
@@ -424,9 +384,35 @@ class Run {
     const bool earlier_changed = flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
     together(job_, [&] {
-      if (job_.is_root()) keep_last_record(out_ / records_file, report_.records, earlier_changed);
+      if (!job_.is_root()) return;
+      keep_last_record(out_ / records_file, report_.records, earlier_changed);
+      account_.end();
     });
+    if (!lost.empty())
+      throw Stop(exit_environment, fmt::format("the device does not answer any more: {}; a new process may have it again", lost));
     return report_.records.back();
+  }
+
+  /// The point's new record; of a point that has ended jobs before, one that says so.
+  Record run_or_leave(RunContext& context, const Point& point) {
+    const std::string why = job_.broadcast(job_.is_root() ? account_.why_not(point.id) : "");
+    if (!why.empty()) return failed_point(context, point, why);
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      try {
+        account_.begin(point.id);
+      } catch (const std::system_error& error) {
+        throw Stop(exit_environment, error.what() + sweep_.folder.how_to_go_on());
+      }
+    });
+    try {
+      return run_point(context, point);
+    } catch (const Stop&) {
+      throw;
+    } catch (const std::exception& error) {  // this rank alone, and so the job
+      InFlight::tell(out_, point.id, fmt::format("rank {} on {}: {}", job_.rank(), job_.host(), error.what()));
+      throw;
+    }
   }
 
   /// What has happened to settings beside what the points asked for.
@@ -461,6 +447,7 @@ class Run {
   Job& job_;
   const RunPlan& plan_;
   const fs::path out_;
+  InFlight account_;  // root's
   const Machines machines_;
   EnergyWindow energy_;
   Teams teams_;

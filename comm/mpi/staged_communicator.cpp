@@ -1,7 +1,6 @@
 #include "comm/mpi/staged_communicator.hpp"
 
 #include <array>
-#include <vector>
 
 #include "comm/checks.hpp"
 
@@ -75,10 +74,14 @@ class StagedCommunicator : public Communicator {
   // bf16 is widened by the host.
   bool reduces_directly(const Tensor& values) const { return copies_directly() && values.dtype == DType::float32; }
 
-  /// Host memory of the tensor's shape; grows on first use, then stays.
+  /// Host memory of the tensor's shape, page-locked where the device has such, since others are copied by way of it;
+  /// grows on first use, then stays.
   Tensor room(std::size_t which, const Tensor& like) {
-    std::vector<char>& memory = memory_[which];
-    if (memory.size() < like.bytes()) memory.resize(like.bytes());
+    HostBuffer& memory = memory_[which];
+    if (memory.bytes() < like.bytes()) {
+      memory = HostBuffer();  // not both at once
+      memory = HostBuffer(device_, like.bytes());
+    }
     return Tensor{memory.data(), like.dtype, like.dims};
   }
   Tensor down(Stream& stream, std::size_t which, const Tensor& from) {
@@ -95,7 +98,7 @@ class StagedCommunicator : public Communicator {
   Device& device_;
   std::unique_ptr<Communicator> host_;
   DirectMemory direct_;
-  std::array<std::vector<char>, 2> memory_;
+  std::array<HostBuffer, 2> memory_;
 };
 
 }  // namespace

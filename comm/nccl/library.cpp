@@ -13,14 +13,19 @@ std::shared_ptr<const Library> Library::open(std::string* why, const char* name)
     *why = std::string(text ? text : name) + "; install NCCL, or put its folder into LD_LIBRARY_PATH";
     return nullptr;
   }
+  const std::string oldest = "2.10";  // the first that has bf16
 #define TW_NCCL(symbol, parameters)                                                                \
   library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol)); \
   if (!library->symbol) {                                                                          \
-    *why = std::string(name) + " has no symbol " #symbol ": NCCL 2.7 or later is needed";          \
+    *why = std::string(name) + " has no symbol " #symbol ": NCCL " + oldest + " or later is needed";          \
     return nullptr;                                                                                \
   }
 #include "comm/nccl/functions.def"
 #undef TW_NCCL
+  if (int code = 0; library->ncclGetVersion(&code) == success && code < 21000) {
+    *why = std::string(name) + " is NCCL " + library->version() + ": " + oldest + " or later is needed";
+    return nullptr;
+  }
   library->error_string_ =
       reinterpret_cast<decltype(library->error_string_)>(dlsym(library->handle_, "ncclGetErrorString"));
   library->last_error_ = reinterpret_cast<decltype(library->last_error_)>(dlsym(library->handle_, "ncclGetLastError"));

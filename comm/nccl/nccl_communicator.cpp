@@ -1,14 +1,19 @@
 // Collectives between GPUs by NCCL, one rank for each GPU. All are enqueued on the caller's stream and return at once.
 //
 // A lost peer shows as an asynchronous error of the communicator, while the host waits for a stream that will never
-// end: a thread asks for it once a second, and ends the job with the reason.
+// end: a thread asks for it once a second, and ends the job with the reason. Within a host NCCL reports no such error
+// (NVIDIA/nccl issue 279): there the thread sees that a collective does not end.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -25,6 +30,19 @@ using nccl::Library;
 
 constexpr int lost_peer_exit = 3;  // environment (DESIGN §9)
 
+/// What a collective may take is this, or so many times the longest that one has taken, whichever is more.
+constexpr const char* patience_variable = "TRAINWATT_NCCL_TIMEOUT";
+constexpr double default_patience_seconds = 60, patience_steps = 100;
+
+double patience_seconds() {
+  const char* text = std::getenv(patience_variable);
+  if (text == nullptr || *text == '\0') return default_patience_seconds;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (*end == '\0' && std::isfinite(seconds) && seconds > 0) return seconds;
+  throw Error(Failure::usage, std::string(patience_variable) + "=" + text + ": is a number of seconds over 0");
+}
+
 nccl::Type type_of(const Tensor& tensor) { return tensor.dtype == DType::bf16 ? nccl::bfloat16 : nccl::float32; }
 nccl::Operation operation(Reduction reduction) { return reduction == Reduction::sum ? nccl::sum : nccl::maximum; }
 std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.count()); }
@@ -34,16 +52,19 @@ std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(ten
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<const Library> library, Job& job, Device& device)
-      : library_(std::move(library)), job_(job), device_(device), side_stream_(device.create_stream()) {
-    // Creating the stream has made the device the calling thread's current one, which NCCL takes.
+      : library_(std::move(library)), job_(job), device_(device) {
     nccl::UniqueId id{};
     std::string failure;
-    if (job.is_root()) {
-      const int result = library_->ncclGetUniqueId(&id);
-      if (result != nccl::success) failure = library_->text(result);
+    try {
+      patience_seconds_ = patience_seconds();
+      mark_ = device.create_event();
+      side_stream_ = device.create_stream();  // makes the device the calling thread's current one, which NCCL takes
+      if (job.is_root()) TW_NCCL_CALL(library_->ncclGetUniqueId(&id));
+    } catch (const std::exception& error) {  // the others are about to wait for the identity
+      failure = error.what();
     }
     failure = job.agree(failure);
-    if (!failure.empty()) throw Error(Failure::environment, "NCCL: no identity for this job: " + failure);
+    if (!failure.empty()) throw Error(Failure::environment, "NCCL: " + failure);
     const std::string bytes = job.broadcast(std::string(id.internal, sizeof id.internal));
     std::memcpy(id.internal, bytes.data(), sizeof id.internal);
     TW_NCCL_CALL(library_->ncclCommInitRank(&comm_, job.size(), id, job.rank()));
@@ -78,18 +99,21 @@ class NcclCommunicator : public Communicator {
     if (values.count() == 0) return;
     TW_NCCL_CALL(library_->ncclAllReduce(values.data, values.data, count_of(values), type_of(values),
                                          operation(reduction), comm_, stream.native()));
+    mark(stream);
   }
   void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction reduction) override {
     check_blocks(input, output, size(), 1, "reduce_scatter");
     if (output.count() == 0) return;
     TW_NCCL_CALL(library_->ncclReduceScatter(input.data, output.data, count_of(output), type_of(output),
                                              operation(reduction), comm_, stream.native()));
+    mark(stream);
   }
   void all_gather(Stream& stream, Tensor input, Tensor output) override {
     check_blocks(input, output, 1, size(), "all_gather");
     if (input.count() == 0) return;
     TW_NCCL_CALL(
         library_->ncclAllGather(input.data, output.data, count_of(input), type_of(input), comm_, stream.native()));
+    mark(stream);
   }
   void broadcast(Stream& stream, Tensor values, int root) override {
     check_values(values, "broadcast");
@@ -97,6 +121,7 @@ class NcclCommunicator : public Communicator {
     if (values.count() == 0) return;
     TW_NCCL_CALL(library_->ncclBroadcast(values.data, values.data, count_of(values), type_of(values), root, comm_,
                                          stream.native()));
+    mark(stream);
   }
   void all_to_all(Stream& stream, Tensor input, Tensor output) override {
     check_blocks(input, output, size(), size(), "all_to_all");
@@ -110,18 +135,21 @@ class NcclCommunicator : public Communicator {
                                       peer, comm_, stream.native()));
     }
     TW_NCCL_CALL(library_->ncclGroupEnd());
+    mark(stream);
   }
   void send(Stream& stream, Tensor values, int peer) override {
     check_values(values, "send");
     check_peer(peer, size(), "send");
     if (values.count() == 0) return;
     TW_NCCL_CALL(library_->ncclSend(values.data, count_of(values), type_of(values), peer, comm_, stream.native()));
+    mark(stream);
   }
   void receive(Stream& stream, Tensor values, int peer) override {
     check_values(values, "receive");
     check_peer(peer, size(), "receive");
     if (values.count() == 0) return;
     TW_NCCL_CALL(library_->ncclRecv(values.data, count_of(values), type_of(values), peer, comm_, stream.native()));
+    mark(stream);
   }
   void barrier(Stream& stream) override {
     stream.synchronize();
@@ -140,18 +168,57 @@ class NcclCommunicator : public Communicator {
     if (asked != nccl::success) error = asked;
     return error == nccl::in_progress ? nccl::success : error;
   }
-  void watch() {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ends_; })) {
-      const int error = error_now();
-      if (error == nccl::success) continue;
-      std::fprintf(
-          stderr,
-          "trainwatt-train: error: rank %d on %s: NCCL: %s (code %d): a rank is gone, or the network between the "
-          "GPUs has failed; see the other ranks' messages, or set NCCL_DEBUG=WARN and run again with --resume\n",
-          job_.rank(), job_.host().c_str(), library_->text(error).c_str(), error);
-      job_.abort(lost_peer_exit);
+  /// Behind a collective that was enqueued: the watch sees when it has ended. One at a time is enough, as streams keep
+  /// order.
+  void mark(Stream& stream) {
+    const std::lock_guard lock(mutex_);
+    if (is_marked_) return;
+    mark_->record(stream);
+    is_marked_ = true;
+    waited_seconds_ = 0;
+  }
+  /// Whether the marked collective takes longer than it may. Under the lock.
+  bool is_stuck(double seconds) {
+    if (!is_marked_) return false;
+    bool is_done = true;
+    try {
+      is_done = mark_->is_done();
+    } catch (const std::exception&) {  // of the device, which whoever waits for the stream learns
     }
+    if (is_done) {
+      longest_seconds_ = std::max(longest_seconds_, waited_seconds_);
+      is_marked_ = false;
+      return false;
+    }
+    waited_seconds_ += seconds;
+    return waited_seconds_ > std::max(patience_seconds_, patience_steps * longest_seconds_);
+  }
+  void watch() {
+    using Clock = std::chrono::steady_clock;
+    std::unique_lock lock(mutex_);
+    const auto pause = std::chrono::seconds(1);
+    for (auto last = Clock::now(); !wake_.wait_for(lock, pause, [this] { return ends_; });) {
+      const auto now = Clock::now();
+      // A job that was suspended has not waited meanwhile.
+      const double seconds =
+          std::min(std::chrono::duration<double>(now - last), 2 * std::chrono::duration<double>(pause)).count();
+      last = now;
+      if (const int error = error_now(); error != nccl::success)
+        end_job(library_->text(error) + " (code " + std::to_string(error) +
+                "): a rank is gone, or the network between the GPUs has failed; see the other ranks' messages, or set "
+                "NCCL_DEBUG=WARN and run again with --resume");
+      if (is_stuck(seconds))
+        end_job(
+            "no progress for " + std::to_string(std::lround(waited_seconds_)) +
+            " s: a rank is gone or stands still, or a GPU has failed; see the other ranks' messages and dmesg, and run "
+            "again with --resume; where collectives may take so long set " +
+            patience_variable + " to more seconds");
+    }
+  }
+  [[noreturn]] void end_job(const std::string& why) {
+    std::fprintf(stderr, "trainwatt-train: error: rank %d on %s: NCCL: %s\n", job_.rank(), job_.host().c_str(),
+                 why.c_str());
+    job_.abort(lost_peer_exit);
   }
 
   std::shared_ptr<const Library> library_;
@@ -161,10 +228,21 @@ class NcclCommunicator : public Communicator {
   nccl::Handle comm_ = nullptr;
   int exceptions_ = std::uncaught_exceptions();  // in flight when this was made
   std::thread watch_;
-  std::mutex mutex_;  // guards ends_
+  std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   bool ends_ = false;
+  std::unique_ptr<Event> mark_;
+  bool is_marked_ = false;
+  double patience_seconds_ = 0, waited_seconds_ = 0, longest_seconds_ = 0;
 };
+
+/// What NCCL takes for one GPU, over all ranks: two MIG instances are one to it, and containers of one machine, which
+/// have hosts' names of their own, may see the same.
+std::string physical_gpu(const Job& job, const DeviceInfo& info) {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return (boot.empty() ? job.host() : boot) + " " + (info.pci.empty() ? info.uuid : info.pci);
+}
 
 }  // namespace
 
@@ -172,12 +250,13 @@ std::string nccl_why_not(Job& job, Device& device) {
   const DeviceInfo info = device.info();
   std::map<std::string, int> owners;
   std::string shared;
-  const std::vector<std::string> gpus = job.gather(job.host() + " " + info.uuid);
+  const std::vector<std::string> gpus = job.gather(physical_gpu(job, info));
+  const std::vector<std::string> names = job.gather(info.uuid);
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     const auto [owner, is_new] = owners.emplace(gpus[rank], static_cast<int>(rank));
     if (!is_new && shared.empty())
       shared = "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) + " share a GPU (" +
-               gpus[rank] + "), which NCCL refuses";
+               names[rank] + "), which NCCL refuses";
   }
   if (info.kind != DeviceKind::cuda) return "serves GPU memory";
   if (!shared.empty()) return shared;

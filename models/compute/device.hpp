@@ -40,6 +40,8 @@ class Event {
   virtual ~Event() = default;
   virtual void record(Stream& stream) = 0;
   virtual void synchronize() = 0;
+  /// Whether the recorded point is behind; the host does not wait. From any thread.
+  virtual bool is_done() = 0;
   /// Seconds between `earlier` and this; both recorded, on the same device. Waits for both.
   virtual double seconds_since(Event& earlier) = 0;
 };
@@ -94,9 +96,10 @@ struct DeviceInfo {
   DeviceKind kind = DeviceKind::reference;
   int index = 0;
   std::string name;               ///< "Intel(R) Xeon(R) …", "NVIDIA H200"
-  std::string uuid;               ///< "GPU-…"; empty where there is none
+  std::string uuid;               ///< "GPU-…", also of a MIG instance; empty where there is none
+  std::string pci;                ///< its place on the PCI buses: "00000000:c1:00"; empty where there is none
   std::string instruction_set;    ///< the kernels in use: "avx512_bf16+amx", "sm_90"; empty for reference
-  int threads = 1;                ///< compute threads (CPU)
+  int threads = 1;                ///< of the host: that compute (CPU), or make weights (CUDA)
   std::size_t memory_bytes = 0;   ///< of the device or the node
   std::vector<std::string> libraries;  ///< "oneDNN 2.6.3", …
 };

@@ -11,7 +11,7 @@ namespace tw {
 
 struct DeviceOptions {
   int index = 0;    ///< which of the kind (CUDA)
-  int threads = 0;  ///< compute threads (CPU); 0: as many as the affinity mask allows
+  int threads = 0;  ///< of the host (DeviceInfo); 0: CPU as many as the affinity mask allows, CUDA 1
   /// Libraries' algorithms are timed when plans are built (CUDA). False: a library's first choice, so that every run of a
   /// program on one kind of GPU computes the same bits.
   bool time_algorithms = true;

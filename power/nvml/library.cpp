@@ -140,6 +140,20 @@ std::vector<Device> find_devices(const Library& library) {
 
 namespace {
 
+/// The GPU that a MIG instance is a part of; empty where the driver does not know it.
+std::string whole_of(const Library& library, const std::string& instance) {
+  // "MIG-GPU-<the GPU's UUID>/<GPU instance>/<compute instance>", before drivers gave instances UUIDs of their own.
+  if (constexpr std::string_view prefix = "MIG-"; instance.starts_with("MIG-GPU-"))
+    return instance.substr(prefix.size(), instance.find('/') - prefix.size());
+  DeviceHandle part = nullptr, whole = nullptr;
+  char uuid[96] = {};
+  if (call(library.nvmlDeviceGetHandleByUUID, instance.c_str(), &part) != success ||
+      call(library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part, &whole) != success ||
+      call(library.nvmlDeviceGetUUID, whole, uuid, static_cast<unsigned>(sizeof uuid)) != success)
+    return {};
+  return uuid;
+}
+
 /// Why the numbers of these, in the order of their PCI buses, may not be CUDA's; empty where they are.
 std::string why_not_numbered(const std::vector<Device>& all, const std::vector<Device>& usable, bool by_pci_bus) {
   if (usable.size() < 2) return {};
@@ -181,13 +195,8 @@ Named visible_devices(const Library& library, const std::vector<Device>& all, st
 
     std::string parent;  // outlives `entry`, which may refer to it
     if (entry.starts_with("MIG-")) {
-      DeviceHandle part = nullptr, whole = nullptr;
-      char uuid[96] = {};
-      if (call(library.nvmlDeviceGetHandleByUUID, std::string(entry).c_str(), &part) != success ||
-          call(library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part, &whole) != success ||
-          call(library.nvmlDeviceGetUUID, whole, uuid, static_cast<unsigned>(sizeof uuid)) != success)
-        break;
-      parent = uuid;
+      parent = whole_of(library, std::string(entry));
+      if (parent.empty()) break;
       entry = parent;
     }
     const Device* match = nullptr;
@@ -231,6 +240,18 @@ Sight look() {
     sight.unclear =
         "CUDA_VISIBLE_DEVICES=" + std::string(named) + ": which GPUs the numbers name is not known: " + chosen.unclear;
   return sight;
+}
+
+GpuName name_of(const std::string& uuid) {
+  constexpr std::string_view prefix = "GPU-";
+  const GpuName as_given{uuid, uuid};
+  Unavailable why;
+  const std::shared_ptr<const Library> library = uuid.starts_with(prefix) ? Library::open(&why) : nullptr;
+  DeviceHandle device = nullptr;
+  if (!library || call(library->nvmlDeviceGetHandleByUUID, uuid.c_str(), &device) == success) return as_given;
+  const std::string instance = "MIG-" + uuid.substr(prefix.size());
+  const std::string whole = whole_of(*library, instance);
+  return whole.empty() ? as_given : GpuName{instance, whole};
 }
 
 std::optional<double> field_number(const FieldValue& field) {

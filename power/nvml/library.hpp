@@ -77,7 +77,8 @@ struct Named {
   std::vector<Device> devices;  ///< in its order, without repetition
   std::string unclear;  ///< why it is not known what its numbers name; `devices` are then those that it names otherwise
 };
-/// Of all that find_devices() found: "GPU-…" (a unique beginning suffices), "MIG-…" (its parent), or numbers. As CUDA
+/// Of all that find_devices() found: "GPU-…" (a unique beginning suffices), "MIG-…" or "MIG-GPU-…/1/0" of drivers before
+/// 470 (its parent), or numbers. As CUDA
 /// does, counts only what this process can open, and stops at the first entry that names nothing. CUDA numbers by PCI
 /// bus where CUDA_DEVICE_ORDER is PCI_BUS_ID, else by speed, which is the same among equal GPUs and not known here
 /// among others.
@@ -87,6 +88,9 @@ Named visible_devices(const Library& library, const std::vector<Device>& all, st
 /// Domains ("nvml:GPU-…") of the GPUs that this process can ask, and of those that its programs may use: what
 /// CUDA_VISIBLE_DEVICES names, all of the former where it is unset. Empty without a driver.
 Sight look();
+
+/// name_of_gpu() of power/sight.hpp.
+GpuName name_of(const std::string& uuid);
 
 /// One field value as a number; nullopt where the device does not have it.
 std::optional<double> field_number(const FieldValue& field);

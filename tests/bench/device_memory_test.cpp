@@ -1,15 +1,22 @@
 // A device whose memory is full: the point has failed, with the size that was needed, and the next one runs.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
+#include "bench/train/outcome.hpp"
 #include "bench/train/run_point.hpp"
+#include "bench/train/sweep.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/reference/reference.hpp"
+#include "tests/comm/fake_gpu.hpp"
 #include "tests/comm/support.hpp"
 
 namespace tw {
 namespace {
+
+namespace fs = std::filesystem;
 
 class SmallDevice : public reference::ReferenceDevice {
  public:
@@ -54,7 +61,7 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
   RunContext context{job, device, plan, energy, progress, 25, "none asked for", {}};
   for (const Failure failure : {Failure::environment, Failure::internal}) {
     device.failure = failure;
-    for (const int step : {0, 1, 2}) {  // in the warm-up, in the window, where operators are timed
+    for (const int step : {0, 1}) {  // in the warm-up, in the window
       device.updates_before = step;
       const Record failed = run_point(context, plan.points[0]);
       EXPECT_EQ(failed.verdict.status, "failed") << step;
@@ -68,9 +75,92 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
       EXPECT_EQ(device.allocated_bytes(), 0u);
     }
   }
+  device.updates_before = 2;  // where operators are timed: the trials are there, and stay
+  const Record without_shares = run_point(context, plan.points[0]);
+  EXPECT_EQ(without_shares.verdict.status, "valid");
+  EXPECT_EQ(without_shares.trials.size(), 1u);
+  EXPECT_TRUE(without_shares.summary.op_share.empty());
+  EXPECT_FALSE(device.profiling());
   const Record runs = run_point(context, plan.points[0]);
   EXPECT_EQ(runs.trials.size(), 1u);
   EXPECT_TRUE(runs.execution);
+  EXPECT_FALSE(runs.summary.op_share.empty());
+}
+
+/// A GPU after an error that stays with its process: nothing is answered any more.
+class LostDevice : public FailingDevice {
+ public:
+  bool is_lost = false;
+  std::unique_ptr<Stream> create_stream() override {
+    if (is_lost) throw Error(Failure::internal, "lost: an illegal memory access was encountered");
+    return ReferenceDevice::create_stream();
+  }
+
+ protected:
+  void do_adamw(Stream& stream, const AdamW& args) override {
+    is_lost = updates_before == 0;
+    FailingDevice::do_adamw(stream, args);
+  }
+};
+
+TEST(DeviceMemory, ADeviceThatIsLostFailsOnePointAndANewProcessGoesOn) {
+  Job& job = test_job();
+  if (job.size() > 1) GTEST_SKIP() << "of several ranks the others are in a collective";
+  const fs::path out = fs::path(testing::TempDir()) / ("trainwatt-lost-" + std::to_string(getpid()));
+  fs::remove_all(out);
+  Request request;
+  request.axes.emplace_back().model = {"gpt2-tiny"};
+  request.axes.front().micro_batch = {1};
+  request.axes.front().seq_len = {8};
+  request.axes.front().accumulate = {1, 2, 3};
+  request.measurement = {.trials = 1, .warmup_steps = 1, .steps = 1, .ceiling_seconds = 0};
+  const RunPlan plan = make_plan(request, job.size(), "reference");
+  const auto run = [&](Device& device, const fs::path& resume) {
+    Options options;
+    (resume.empty() ? options.out : options.resume) = out.string();
+    RunFolder folder(job, resume);
+    std::optional<Guardian> guardian;
+    return run_sweep({.job = job, .device = device, .plan = plan, .options = options, .folder = folder}, guardian);
+  };
+  const auto statuses = [&] {
+    std::vector<std::string> all;
+    for (const Record& record : read_earlier(out).records) all.push_back(record.verdict.status);
+    return all;
+  };
+  using Statuses = std::vector<std::string>;
+  LostDevice device;
+  device.updates_before = 3;  // the first point has a warm-up, a step and one whose operators are timed
+  EXPECT_EQ(run(device, ""), exit_environment);
+  EXPECT_EQ(statuses(), (Statuses{"valid", "failed"}));
+  LostDevice anew;
+  anew.updates_before = -1;
+  EXPECT_EQ(run(anew, out), exit_good);
+  EXPECT_EQ(statuses(), (Statuses{"valid", "failed", "valid"}));
+  fs::remove_all(out);
+}
+
+TEST(DeviceMemory, RanksThatCannotBeConnectedFailThePointAndTheNextOneRuns) {
+  Job& job = test_job();
+  if (job.size() == 1) GTEST_SKIP() << "one rank is alone";
+  Request request;
+  request.axes.emplace_back().model = {"gpt2-tiny"};
+  request.axes.front().micro_batch = {1};
+  request.axes.front().seq_len = {8};
+  request.measurement = {.trials = 1, .warmup_steps = 1, .steps = 1, .ceiling_seconds = 0};
+  request.comm = "nccl";
+  const RunPlan plan = make_plan(request, job.size(), "reference");
+  FakeGpu device("GPU-" + std::to_string(job.rank()), FakeGpu::Memory::open);
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  Progress progress(false, 2, 0);
+  RunContext context{job, device, plan, energy, progress, 25, "none asked for", {}};
+  setenv("TW_STANDIN_NCCL_LOSES_PEER", "at_start", 1);
+  const Record failed = run_point(context, plan.points[0]);
+  unsetenv("TW_STANDIN_NCCL_LOSES_PEER");
+  EXPECT_EQ(failed.verdict.status, "failed");
+  ASSERT_EQ(failed.verdict.reasons.size(), 1u);
+  EXPECT_NE(failed.verdict.reasons[0].find("remote process exited"), std::string::npos) << failed.verdict.reasons[0];
+  EXPECT_EQ(run_point(context, plan.points[0]).trials.size(), 1u);
 }
 
 TEST(DeviceMemory, APointThatIsRefusedItHasFailedAndTheNextOneRuns) {

@@ -131,6 +131,7 @@ struct SideRecorder : Recorder {
       recorder.log.push_back(static_cast<Named&>(stream).name + " marks " + name);
     }
     void synchronize() override {}
+    bool is_done() override { return true; }
     double seconds_since(Event& earlier) override {
       recorder.log.push_back("time from " + static_cast<Mark&>(earlier).name + " to " + name);
       return 0.25;

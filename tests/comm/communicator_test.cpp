@@ -268,6 +268,41 @@ TEST(Registry, TakesMpiWhereRanksShareAGpuAndNeverSilentlyNccl) {
   }
 }
 
+TEST(Registry, WhatIsStagedIsInPageLockedMemoryThatStays) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank sends nothing";
+  FakeGpu gpu("GPU-0", FakeGpu::Memory::vault);
+  const auto staged = create_communicator("mpi", test_job(), gpu);
+  Guarded<float> values(8, 1);
+  HostStream stream;
+  for (int i = 0; i < 3; ++i) staged->all_reduce(stream, values.tensor(), Reduction::maximum);
+  EXPECT_EQ(gpu.locked, 1);
+  EXPECT_EQ(values[7], 1);
+}
+
+TEST(Registry, TwoInstancesOfOneGpuAreOneToNccl) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank shares nothing";
+  const int gpu = test_job().rank() == 1 ? 0 : test_job().rank();
+  FakeGpu instance(own_uuid(), FakeGpu::Memory::vault, "00000000:0" + std::to_string(gpu) + ":00");
+  EXPECT_EQ(create_communicator("", test_job(), instance)->name(), "mpi");
+  FakeGpu whole(own_uuid(), FakeGpu::Memory::open, "00000000:0" + std::to_string(test_job().rank()) + ":00");
+  EXPECT_EQ(create_communicator("", test_job(), whole)->name(), "nccl");
+}
+
+TEST(Registry, ACommunicatorThatOneRankCannotMakeNoRankHas) {
+  if (test_job().size() == 1) GTEST_SKIP() << "one rank is all";
+  FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);
+  setenv("TW_STANDIN_NCCL_LOSES_PEER", "at_start", 1);
+  try {
+    create_communicator("nccl", test_job(), gpu);
+    ADD_FAILURE() << "made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::environment);
+    EXPECT_NE(std::string(error.what()).find("--comm nccl: cannot be made: rank 1"), std::string::npos) << error.what();
+  }
+  unsetenv("TW_STANDIN_NCCL_LOSES_PEER");
+  EXPECT_EQ(create_communicator("nccl", test_job(), gpu)->name(), "nccl") << "the ranks are still in step";
+}
+
 TEST(Registry, RefusesOnAllRanksWhatOneCannot) {
   if (test_job().size() == 1) GTEST_SKIP() << "one rank is all";
   FakeGpu gpu(own_uuid(), FakeGpu::Memory::open);
@@ -278,6 +313,19 @@ TEST(Registry, RefusesOnAllRanksWhatOneCannot) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
   }
+}
+
+TEST(Nccl, ALibraryThatIsTooOldIsTold) {
+  std::string why;
+  EXPECT_NE(nccl::Library::open(&why), nullptr) << why;
+  for (const auto& [code, version] : {std::pair{"2708", "2.7.8"}, {"20903", "2.9.3"}}) {
+    setenv("TW_STANDIN_NCCL_VERSION", code, 1);
+    EXPECT_EQ(nccl::Library::open(&why), nullptr);
+    EXPECT_NE(why.find(std::string("is NCCL ") + version + ": 2.10 or later is needed"), std::string::npos) << why;
+  }
+  setenv("TW_STANDIN_NCCL_VERSION", "21003", 1);
+  EXPECT_NE(nccl::Library::open(&why), nullptr) << why;
+  unsetenv("TW_STANDIN_NCCL_VERSION");
 }
 
 TEST(Nccl, ALibraryThatIsNotThereIsTold) {

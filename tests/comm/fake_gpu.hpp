@@ -14,8 +14,8 @@ namespace tw {
 class FakeGpu : public reference::ReferenceDevice {
  public:
   enum class Memory { open, vault };
-  FakeGpu(std::string uuid, Memory memory)
-      : ReferenceDevice(1), uuid_(std::move(uuid)), is_vault_(memory == Memory::vault) {
+  FakeGpu(std::string uuid, Memory memory, std::string pci = {})
+      : ReferenceDevice(1), uuid_(std::move(uuid)), pci_(std::move(pci)), is_vault_(memory == Memory::vault) {
     device_offset = is_vault_ ? vault_offset : 0;
   }
   ~FakeGpu() override { device_offset = 0; }
@@ -24,6 +24,7 @@ class FakeGpu : public reference::ReferenceDevice {
     DeviceInfo info = ReferenceDevice::info();
     info.kind = DeviceKind::cuda;
     info.uuid = uuid_;
+    info.pci = pci_;
     return info;
   }
   void copy_from_host(Stream& stream, void* device_data, const void* host, std::size_t bytes) override {
@@ -31,6 +32,12 @@ class FakeGpu : public reference::ReferenceDevice {
   }
   void copy_to_host(Stream& stream, void* host, const void* device_data, std::size_t bytes) override {
     ReferenceDevice::copy_to_host(stream, host, opened(device_data), bytes);
+  }
+  /// How often page-locked host memory was asked for.
+  int locked = 0;
+  void* allocate_host(std::size_t bytes) override {
+    ++locked;
+    return ReferenceDevice::allocate_host(bytes);
   }
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
 
@@ -42,7 +49,7 @@ class FakeGpu : public reference::ReferenceDevice {
     return is_vault_ ? reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(data) - vault_offset) : data;
   }
 
-  std::string uuid_;
+  std::string uuid_, pci_;
   bool is_vault_;
 };
 

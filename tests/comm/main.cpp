@@ -25,6 +25,20 @@ class FailuresOnly : public testing::EmptyTestEventListener {
   }
 };
 
+/// Whose collectives never end.
+class StuckGpu : public FakeGpu {
+  struct Never : Event {
+    void record(Stream&) override {}
+    void synchronize() override {}
+    bool is_done() override { return false; }
+    double seconds_since(Event&) override { return 0; }
+  };
+
+ public:
+  using FakeGpu::FakeGpu;
+  std::unique_ptr<Event> create_event() override { return std::make_unique<Never>(); }
+};
+
 /// `--scenario NAME`: programs that end badly on purpose; the tests look at how.
 int run_scenario(Job& job, const char* name) {
   if (std::strcmp(name, "one_rank_throws") == 0) {
@@ -61,6 +75,27 @@ int run_scenario(Job& job, const char* name) {
       std::fprintf(stderr, "rank %d: %s\n", job.rank(), error.what());
       job.abort(3);
     }
+    return 0;
+  }
+  if (std::strcmp(name, "nccl_stands_still") == 0) {  // TRAINWATT_NCCL_TIMEOUT is short
+    StuckGpu gpu("GPU-" + std::to_string(job.rank()), FakeGpu::Memory::open);
+    const auto communicator = create_communicator("nccl", job, gpu);
+    HostStream stream;
+    float value = 1;
+    communicator->all_reduce(stream, {&value, DType::float32, {1}}, Reduction::sum);
+    std::this_thread::sleep_for(std::chrono::minutes(5));  // as a host that waits for it
+    return 0;
+  }
+  if (std::strcmp(name, "nccl_goes_on") == 0) {  // for longer than that
+    FakeGpu gpu("GPU-" + std::to_string(job.rank()), FakeGpu::Memory::open);
+    const auto communicator = create_communicator("nccl", job, gpu);
+    HostStream stream;
+    float value = 1;
+    for (int i = 0; i < 40; ++i) {
+      communicator->all_reduce(stream, {&value, DType::float32, {1}}, Reduction::maximum);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (job.is_root()) std::fprintf(stderr, "reduced to %g\n", static_cast<double>(value));
     return 0;
   }
   std::fprintf(stderr, "unknown scenario %s\n", name);

@@ -17,8 +17,26 @@ class Steps : public testing::TestWithParam<Precision> {
     options.time_algorithms = false;  // the same ones for every trainer
     device_ = make_cuda_device(options);
   }
-  /// Of a loss and a gradient's norm, relative: what float32, or bf16's 8 bits, make of these few small layers.
-  double limit() const { return GetParam() == Precision::float32 ? 1e-4 : 3e-2; }
+  /// Of a loss and a gradient's norm, relative: what a precision's significant bits (float32 24, tf32 and fp16 11, bf16 8,
+  /// e5m2's gradients 3) make of these few small layers.
+  double limit() const {
+    switch (GetParam()) {
+      case Precision::float32:
+        return 1e-4;
+      case Precision::tf32:
+      case Precision::fp16:
+        return 1e-2;
+      case Precision::bf16:
+        return 3e-2;
+      case Precision::fp8:
+        return 1e-1;
+    }
+    return 0;
+  }
+  /// Whether the device has it, and the network a use for it: fp8 is of linear layers.
+  bool can(const NetworkDescription& network) const {
+    return device_->why_unsupported(GetParam()).empty() && (GetParam() != Precision::fp8 || network.is_tokens());
+  }
 
   std::unique_ptr<Device> device_;
 };
@@ -26,6 +44,7 @@ class Steps : public testing::TestWithParam<Precision> {
 TEST_P(Steps, RepeatAndFollowTheReference) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(true)}) {
     SCOPED_TRACE(network.name);
+    if (!can(network)) continue;
     TrainerConfig config = micro_config(network, GetParam());
     config.accumulate = 2;
     config.graphs = false;
@@ -43,7 +62,33 @@ TEST_P(Steps, RepeatAndFollowTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Steps, testing::Values(Precision::float32, Precision::bf16),
+TEST_P(Steps, RecomputedAreThoseWithKeptActivations) {
+  for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(true)}) {
+    SCOPED_TRACE(network.name);
+    if (!can(network)) continue;
+    TrainerConfig config = micro_config(network, GetParam());
+    config.accumulate = 2;
+    config.graphs = false;
+    Trainer kept(*device_, config);
+    config.recomputed_layers = 1;
+    Trainer recomputed(*device_, config);
+    for (int step = 0; step < 3; ++step) {
+      const StepResult want = kept.step({}), got = recomputed.step({});
+      EXPECT_EQ(got.loss, want.loss) << step;
+      EXPECT_EQ(got.gradient_norm, want.gradient_norm) << step;
+    }
+  }
+}
+
+// By which ParameterStore makes the weights.
+TEST_P(Steps, AreMadeByTheThreadsAskedFor) {
+  EXPECT_EQ(device_->info().threads, 1);
+  DeviceOptions options;
+  options.threads = 3;
+  EXPECT_EQ(make_cuda_device(options)->info().threads, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Steps, testing::Values(Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8),
                          [](const auto& one) { return std::string(to_string(one.param)); });
 
 }  // namespace

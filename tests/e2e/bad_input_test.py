@@ -352,17 +352,25 @@ class LostRanks(Case):
         self.assertIn("rank 0", process.stdout + process.stderr)
 
     def test_a_failure_in_a_step_ends_all_ranks(self):
-        """One rank fails in the middle of a step while the other waits for it: the job ends, and says where."""
+        """One rank fails in the middle of a step while the other waits for it: the job ends, and says where. What does so
+        twice is a failed point, and the run goes on behind it."""
         train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--window", "600", "--trials", "1"]
-        train += ["--out", str(self.out)]
+        train += ["--resume", str(self.out)]
         failing = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_FAILING_REDUCTION']}"]
         command = mpirun(1) + train + [":", "-np", "1"] + failing + train
+        for _ in range(2):
+            process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
+            self.assertNotEqual(process.returncode, 0, process.stdout + process.stderr)
+            said = [line for line in process.stderr.splitlines() if "trainwatt-train: error: rank 1 on " in line]
+            self.assertEqual(len(said), 1, process.stderr)
+            self.assertIn("MPI_Allreduce", said[0])
+            self.assertFalse((self.out / "report.json").exists(), "nothing was measured")
         process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
-        self.assertNotEqual(process.returncode, 0, process.stdout + process.stderr)
-        said = [line for line in process.stderr.splitlines() if "trainwatt-train: error: rank 1 on " in line]
-        self.assertEqual(len(said), 1, process.stderr)
-        self.assertIn("MPI_Allreduce", said[0])
-        self.assertFalse((self.out / "report.json").exists(), "nothing was measured")
+        self.assertEqual(process.returncode, 4, process.stdout + process.stderr)
+        [record] = self.report()["records"]
+        self.assertEqual(record["verdict"]["status"], "failed")
+        self.assertRegex(record["verdict"]["reasons"][0], "^ended the job twice: rank 1 on .*MPI_Allreduce")
+        self.assert_ran(tool("validate", self.out / "report.json"))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environme
                      tool)
 
 # Points of about a second; only the first is to be finished.
-SWEEP = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "1305,990", "--window", 1, "--trials", 1]
+SWEEP = ["--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "1305,990", "--window", 1, "--trials", 1]
 
 
 class Faults(Case):
@@ -86,7 +86,7 @@ class Faults(Case):
         failing = ["env", f"LD_PRELOAD={os.environ['TRAINWATT_FAILING_REDUCTION']}"]
         for rank in (0, 1):
             with self.subTest(rank=rank):
-                train = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
+                train = [str(BIN / "trainwatt-train"), "--device", "cpu", "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
                          "--window", "600", "--trials", "1", "--out", str(self.folder / f"out{rank}")]
                 resets = self.gpus.all("resets")[0]
                 command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", *(failing if rank == 0 else []),
@@ -102,7 +102,7 @@ class Faults(Case):
     def test_the_job_ends_while_its_guardian_is_still_at_work(self):
         """What started the job, and whoever reads its output, waits for the ranks alone."""
         site = SiteTool(self.folder / "site", "gpu_clock_mhz", 1980, minimum=210, maximum=1980)
-        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 600, "--trials", 1,
+        process = self.start("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 600, "--trials", 1,
                              "--site", site.file, "--out", self.out, command=mpirun(2), **self.env)
         self.assertTrue(eventually(lambda: site.value.read_text() == "990\n"))
         site.hold.touch()
@@ -155,7 +155,7 @@ class Faults(Case):
                 self.out = self.folder / f"killed-{name}"
                 dead = self.leave_settings()
                 out = self.folder / name
-                following = run("--model", "gpt2-tiny", "--threads", 1, *option, "--steps", 2, "--out", out, **self.env)
+                following = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, *option, "--steps", 2, "--out", out, **self.env)
                 self.assert_ran(following)
                 self.assertIn("put back", following.stderr)
                 self.assert_one_warning(out, "put back: ", "gpu_clock_mhz", f"process {dead.pid} of user")
@@ -212,19 +212,19 @@ class Faults(Case):
         self.leave_settings()
         self.gpus.set("deny_set", 1)
         out = self.folder / "denied"
-        following = run("--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
+        following = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
         self.assert_ran(following)
         self.assert_one_warning(out, "not put back: ", "gpu_clock_mhz", "`trainwatt restore` tries again")
         self.assertTrue(self.journal_is_there())
         self.gpus.set("deny_set", 0)
         (self.journals / "settings.json").write_text("{")
         out = self.folder / "damaged"
-        following = run("--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
+        following = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
         self.assert_ran(following)
         self.assert_one_warning(out, "not put back: ", "settings.json is damaged", "then remove it")
 
     def test_a_journal_that_cannot_be_kept_ends_the_run_before_its_first_point(self):
-        args = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "found,990", "--steps", 2, "--out", self.out]
+        args = ["--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "found,990", "--steps", 2, "--out", self.out]
         refused = run(*args, **{**self.env, "TRAINWATT_RUN_DIR": self.folder / "no" / "such"})
         self.assert_one_line_error(refused, 3, "no/such: the journal of what is set cannot be kept here: TRAINWATT_RUN_DIR "
                                    "names this folder: make the one above it, or name another", "No such file or directory")
@@ -238,7 +238,7 @@ class Faults(Case):
         site = SiteTool(self.folder / "site", "gpu_clock_mhz", 1980, minimum=210, maximum=1980)
         named = os.path.join(os.fsencode(self.folder), b"s\xe9te.json")
         os.rename(site.file, named)
-        process = subprocess.run([str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
+        process = subprocess.run([str(BIN / "trainwatt-train"), "--device", "cpu", "--model", "gpt2-tiny", "--threads", "1", "--gpu-clock", "990",
                                   "--steps", "2", "--site", named, "--out", str(self.out)], capture_output=True, timeout=HANG,
                                  env=environment(**self.env))
         self.assertNotIn(b"json.exception", process.stderr)
@@ -248,7 +248,7 @@ class Faults(Case):
     def test_a_site_whose_reset_is_not_there_sets_nothing(self):
         site = SiteTool(self.folder / "site", "gpu_clock_mhz", 1980, minimum=210, maximum=1980)
         site.file.write_text(site.file.read_text().replace('"reset": ["', '"reset": ["/no/such'))
-        args = ["--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--site", site.file, "--out", self.out]
+        args = ["--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--site", site.file, "--out", self.out]
         refused = run(*args, "--gpu-clock", 990, **self.env)
         self.assert_one_line_error(refused, 2, '/knobs/0: "reset": ', "cannot be run: No such file or directory")
         self.assertEqual(site.value.read_text(), "1980\n")
@@ -257,12 +257,12 @@ class Faults(Case):
         self.assert_ran(run(*args, **self.env))  # which turns nothing
 
     def test_a_run_beside_one_that_holds_settings_says_so(self):
-        first = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 600, "--trials", 1,
+        first = self.start("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 600, "--trials", 1,
                            "--out", self.out, **self.env)
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
         whose = (f"process {first.pid} of user {os.geteuid()}, which still runs", "gpu_clock_mhz 990 of nvml:")
         plain = self.folder / "plain"
-        self.assert_ran(run("--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", plain, **self.env))
+        self.assert_ran(run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", plain, **self.env))
         self.assert_one_warning(plain, "under settings of another run: ", *whose)
         metered = tool("meter", "--out", self.folder / "metered", "--", "true", **self.env)
         self.assert_ran(metered)
@@ -292,7 +292,7 @@ class Faults(Case):
 
     def test_a_run_without_a_valid_point_whose_clock_cannot_be_put_back(self):
         """3, not 4: the node is not as it was found, whatever was measured."""
-        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,
+        process = self.start("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,
                              "--out", self.out, **self.env)
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
         self.gpus.set("lock_mhz", 1305)  # somebody else's: the point is not_applied
@@ -338,7 +338,7 @@ class Faults(Case):
                          "wait for its end, or leave all settings as found$")
 
     def test_restore_beside_a_run(self):
-        process = self.start("--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,
+        process = self.start("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,
                              "--out", self.out, **self.env)
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [990]))
         with self.held(process, self.gpus):
@@ -360,7 +360,7 @@ class Faults(Case):
 
     def test_a_lock_of_somebody_elses(self):
         self.gpus = FakeGpus(self.folder / "nvml", 1, lock_mhz=990)
-        args = ["--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305, "--steps", 2, "--out", self.out]
+        args = ["--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305, "--steps", 2, "--out", self.out]
         refused = run(*args, **self.env)
         self.assertEqual(refused.returncode, 3, refused.stderr)
         self.assertIn("990 of 1980 MHz by somebody's clock setting", refused.stderr)

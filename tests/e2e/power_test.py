@@ -60,7 +60,7 @@ class Power(Case):
     def test_ranks_of_a_node_that_address_the_same_gpu_read_it_once(self):
         (self.folder / "nvml").mkdir()
         gpus = FakeGpus(self.folder / "nvml", 2)
-        process = run("--model", "gpt2-tiny", "--threads", 1, "--window", 0.5, "--trials", 2, "--out", self.out, ranks=4,
+        process = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--window", 0.5, "--trials", 2, "--out", self.out, ranks=4,
                       **gpus.environment)
         self.assert_ran(process)
         for trial in self.report()["records"][0]["trials"]:
@@ -91,18 +91,18 @@ class Power(Case):
         gpus = FakeGpus(self.folder / "nvml", 2)
         with open(self.folder / "nvml" / "state", "a") as file:
             file.write("name = Stand-in T4\n")  # the second one
-        process = run("--model", "gpt2-tiny", "--steps", 2, "--gpu-clock", 1305, "--out", self.out,
+        process = run("--device", "cpu", "--model", "gpt2-tiny", "--steps", 2, "--gpu-clock", 1305, "--out", self.out,
                       **gpus.environment, CUDA_VISIBLE_DEVICES=1)
         self.assert_one_line_error(process, 2, "CUDA_VISIBLE_DEVICES=1", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
         self.assertEqual(gpus.all("lock_mhz"), [0, 0])
-        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, **gpus.environment, CUDA_VISIBLE_DEVICES=1)
+        process = run("--device", "cpu", "--model", "gpt2-tiny", "--steps", 2, "--out", self.out, **gpus.environment, CUDA_VISIBLE_DEVICES=1)
         self.assert_ran(process)
         self.assertIsNone(self.report()["records"][0]["summary"]["energy_j"]["device"])
 
     def test_a_gpu_cut_into_instances_is_flagged(self):
         (self.folder / "nvml").mkdir()
         gpus = FakeGpus(self.folder / "nvml", 1, mig=1)
-        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, **gpus.environment)
+        process = run("--device", "cpu", "--model", "gpt2-tiny", "--steps", 2, "--out", self.out, **gpus.environment)
         self.assert_ran(process)
         report = self.report()
         self.assertIn("shared_device", report["records"][0]["verdict"]["flags"])

@@ -1,4 +1,5 @@
 """A sweep that is cut short goes on where it stood: nothing is measured twice, nothing is lost, and the report says so."""
+import contextlib
 import json
 import os
 import signal
@@ -83,6 +84,30 @@ class Resume(Case):
         report = self.assert_resumed(before, 5, [3, 2])
         self.assertEqual(report["parts"][0]["context"]["finished_at"], "", "nobody knows when it was killed")
         self.assertEqual(report["parts"][1]["forced_over"], [])
+
+    def test_a_point_that_ends_every_job_fails_and_the_sweep_goes_on(self):
+        account = self.out / "in-flight.jsonl"
+
+        def begun():
+            """How often the second point was."""
+            with contextlib.suppress(FileNotFoundError):
+                return account.read_text().count("/acc2/")
+            return 0
+        # A longer window: each is killed in its second point.
+        points = sweep(3)[:-2] + ["--window", 1, "--trials", 1]
+        for launch in (1, 2):
+            process = self.start(*points, "--resume", self.out)
+            self.assertTrue(eventually(lambda: begun() == launch or process.poll() is not None))
+            self.assertIsNone(process.poll())
+            process.kill()
+            process.communicate(timeout=HANG)
+        before = self.lines()
+        self.assertEqual(len(before), 1)
+        self.assert_ran(self.resumed())
+        report = self.assert_resumed(before, 3, [1, 0, 2])
+        self.assertEqual([record["verdict"]["status"] for record in report["records"]], ["valid", "failed", "valid"])
+        self.assertEqual(report["records"][1]["verdict"]["reasons"][0][:43], "ended the job twice: no rank has said why, ")
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["records.jsonl", "report.json", "run.json"])
 
     def test_ranks_resume_together(self):
         before = self.cut_short(3, 1, command=mpirun(2))

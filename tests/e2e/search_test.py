@@ -9,7 +9,8 @@ import unittest
 from fake_node import FakeNode
 from support import BIN, HANG, Case, FakeGpus, SiteTool, environment, only_root, run, tool
 
-SEARCH = ["--model", "resnet-tiny", "--threads", 1, "--window", 0.3, "--trials", 3, "--search", "energy", "--max-slowdown", "99.9%"]
+SEARCH = ["--device", "cpu", "--model", "resnet-tiny", "--threads", 1, "--window", 0.3, "--trials", 3, "--search", "energy",
+          "--max-slowdown", "99.9%"]
 LIMITS = ["--cpu-power-limit", "50:90:10"]
 CLOCKS = ["--gpu-clock", "600:1980:345"]
 

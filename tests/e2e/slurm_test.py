@@ -209,7 +209,7 @@ class Epilog(Slurm):
         return f"Epilog={epilog}"
 
     def test_what_run_and_guardian_have_left_is_put_back(self):
-        job = self.submit(SCRIPTS / "train.sbatch", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305,
+        job = self.submit(SCRIPTS / "train.sbatch", "--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305,
                           "--window", 600, "--out", "out/r1", options=["--nodes=1"], **self.env)
         self.assertTrue(eventually(lambda: self.gpus.all("lock_mhz") == [1305] or self.cluster.state(job) in ENDED))
         self.assertTrue(self.journal.exists(), self.log())

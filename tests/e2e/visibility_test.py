@@ -25,7 +25,7 @@ class Visibility(Case):
         for rank in range(RANKS):
             given = [f"{key}={value}" for key, value in variables(rank).items()]
             words += [":"] if rank else []
-            words += ["-np", "1", "env", *given, str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--threads", "1",
+            words += ["-np", "1", "env", *given, str(BIN / "trainwatt-train"), "--device", "cpu", "--model", "gpt2-tiny", "--threads", "1",
                       "--micro-batch", "1", *map(str, args), "--out", str(self.out)]
         return words
 

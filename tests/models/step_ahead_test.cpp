@@ -81,7 +81,9 @@ TrainerConfig config_of(const NetworkDescription& network, Precision precision, 
 // On the reference: the cpu device measures which way of a product is fastest, and two instances may choose apart.
 TEST(StepsAhead, EqualStepsOneByOneBitwise) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet()}) {
-    for (const Precision precision : {Precision::float32, Precision::bf16, Precision::fp16}) {
+    for (const Precision precision :
+         {Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+      if (precision == Precision::fp8 && !network.is_tokens()) continue;  // of linear layers
       for (const std::int64_t accumulate : {1, 3}) {
         const auto plain = reference_device();
         const TrainerConfig config = config_of(network, precision, accumulate);
@@ -97,6 +99,27 @@ TEST(StepsAhead, EqualStepsOneByOneBitwise) {
           }
         }
       }
+    }
+  }
+}
+
+// In all ways at once: pieces of the gradients leave in the middle of backward, and layers run forward again in it.
+TEST(StepsAhead, EqualStepsOneByOneWhereGraphsAreCutAndLayersRecomputed) {
+  for (const Precision precision :
+       {Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+    TrainerConfig config = config_of(micro_gpt2(), precision, 2);
+    const Outcome want = one_by_one(*reference_device(), config);
+    config.recomputed_layers = 1;
+    for (const bool graphs : {false, true}) {
+      DeferredDevice device(reference_device(), graphs);
+      Trainer trainer(device, config);
+      int pieces = 0;
+      GradientSync sync;
+      sync.piece_bytes = 4096;
+      sync.ready = [&](Stream&, Tensor, GradientRange) { ++pieces; };
+      for (int i = 0; i < steps; ++i) trainer.enqueue_step(sync);
+      EXPECT_TRUE(outcome_of(device, trainer, trainer.collect()) == want) << to_string(precision) << " graphs " << graphs;
+      EXPECT_GT(pieces, 2 * steps);
     }
   }
 }

@@ -42,6 +42,7 @@ TrainerConfig micro_config(const NetworkDescription& network, Precision precisio
   config.precision = precision;
   config.micro_batch = network.default_micro_batch;
   config.seq_len = network.default_seq_len;
+  if (precision == Precision::fp8 && network.is_tokens()) config.micro_batch = 4, config.seq_len = 8;  // rows by 16, as on GPUs
   config.optimizer = default_optimizer(network);
   return config;
 }

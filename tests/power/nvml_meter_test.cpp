@@ -240,6 +240,26 @@ TEST_F(CudaVisibleDevices, NamesMigDevicesByTheirGpu) {
   EXPECT_TRUE(has(chosen("0"), "MIG"));
 }
 
+TEST_F(CudaVisibleDevices, NamesMigDevicesOfOldDriversByTheirGpuToo) {
+  machine_.edit(1, [](standin::Gpu& gpu) { gpu.mig = 1; });
+  EXPECT_EQ(chosen("MIG-GPU-00000001-1111-2222-3333-444444444444/7/0"), "1");
+  EXPECT_EQ(chosen("MIG-GPU-00000009-1111-2222-3333-444444444444/7/0"), "");
+}
+
+TEST_F(CudaVisibleDevices, AnInstanceIsToldFromAGpu) {
+  machine_.edit(2, [](standin::Gpu& gpu) { gpu.mig = 1; });
+  const std::string rest = "-1111-2222-3333-444444444444";
+  const GpuName whole = name_of_gpu("GPU-00000001" + rest);
+  EXPECT_EQ(whole.uuid, "GPU-00000001" + rest);
+  EXPECT_EQ(whole.whole, whole.uuid);
+  const GpuName part = name_of_gpu("GPU-ffffffff" + rest);
+  EXPECT_EQ(part.uuid, "MIG-ffffffff" + rest);
+  EXPECT_EQ(part.whole.substr(0, 4), "GPU-");
+  EXPECT_NE(part.whole, "GPU-ffffffff" + rest);
+  EXPECT_EQ(name_of_gpu("GPU-eeeeeeee" + rest).whole, "GPU-eeeeeeee" + rest) << "nobody knows it";
+  EXPECT_EQ(name_of_gpu("").whole, "");
+}
+
 TEST_F(CudaVisibleDevices, CountsOnlyWhatCanBeOpened) {
   machine_.edit(0, [](standin::Gpu& gpu) { gpu.hidden = 1; });  // listed all the same
   EXPECT_EQ(chosen("0"), "1");

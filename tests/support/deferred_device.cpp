@@ -38,6 +38,7 @@ class DeferredStream final : public Stream {
       work();
     }
   }
+  bool has_run(long number) const { return run_ >= number; }
   void refuse_capture(const char* what) const {
     if (capture) throw std::logic_error(std::string(what) + " inside a recorded graph");
   }
@@ -66,6 +67,7 @@ class DeferredEvent final : public Event {
     stream_->refuse_capture("waiting for an event");
     stream_->run_to(number_);
   }
+  bool is_done() override { return stream_ == nullptr || stream_->has_run(number_); }
   double seconds_since(Event& earlier) override {
     earlier.synchronize();
     synchronize();

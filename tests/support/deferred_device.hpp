@@ -35,6 +35,7 @@ class DeferredDevice final : public Device {
   bool supports(Op op, DType dtype) const override { return inner_->supports(op, dtype); }
   using Device::why_unsupported;
   std::string why_unsupported(DType dtype) const override { return inner_->why_unsupported(dtype); }
+  std::string why_no_math(Math math) const override { return inner_->why_no_math(math); }
   bool is_asynchronous() const override { return true; }
   bool has_graphs() const override { return has_graphs_; }
   void begin_capture(Stream& stream) override;

@@ -19,7 +19,15 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// "GPU-1b2c3d4e-…", as nvidia-smi and NVML write it.
+/// "00000000:c1:00"
+std::string pci_text(const cudaDeviceProp& properties) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%08x:%02x:%02x", static_cast<unsigned>(properties.pciDomainID),
+                static_cast<unsigned>(properties.pciBusID), static_cast<unsigned>(properties.pciDeviceID));
+  return text;
+}
+
+/// "GPU-1b2c3d4e-…", as nvidia-smi and NVML write it; of a MIG instance they write "MIG-…", which the runtime does not tell.
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -54,8 +62,8 @@ cudaStream_t native(Stream& stream) { return static_cast<CudaStream&>(stream).ge
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(int index) {
-    TW_CUDA(cudaSetDevice(index));
+  explicit CudaEvent(int index) : index_(index) {
+    TW_CUDA(cudaSetDevice(index_));
     TW_CUDA(cudaEventCreate(&event_));
   }
   CudaEvent(const CudaEvent&) = delete;
@@ -63,6 +71,16 @@ class CudaEvent final : public Event {
   ~CudaEvent() override { TW_CUDA_NOTHROW(cudaEventDestroy(event_)); }
   void record(Stream& stream) override { TW_CUDA(cudaEventRecord(event_, native(stream))); }
   void synchronize() override { TW_CUDA(cudaEventSynchronize(event_)); }
+  bool is_done() override {
+    TW_CUDA(cudaSetDevice(index_));  // another thread's own would be the first one, on which it would make a context
+    const cudaError_t code = cudaEventQuery(event_);
+    if (code == cudaErrorNotReady) {
+      cudaGetLastError();  // no error
+      return false;
+    }
+    TW_CUDA(code);
+    return true;
+  }
   double seconds_since(Event& earlier) override {
     earlier.synchronize();
     synchronize();
@@ -73,6 +91,7 @@ class CudaEvent final : public Event {
 
  private:
   friend class CudaStream;
+  int index_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -82,6 +101,7 @@ class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const DeviceOptions& options)
       : index_(options.index),
+        threads_(std::max(1, options.threads)),
         context_(
             std::make_unique<cuda::Context>(*this, options.index, options.time_algorithms, options.deterministic)) {}
   CudaDevice(const CudaDevice&) = delete;
@@ -102,7 +122,9 @@ class CudaDevice final : public Device {
     info.index = index_;
     info.name = properties.name;
     info.uuid = uuid_text(properties.uuid);
+    info.pci = pci_text(properties);
     info.instruction_set = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+    info.threads = threads_;
     info.memory_bytes = properties.totalGlobalMem;
     info.libraries = {"CUDA runtime " + version_text(runtime), "CUDA driver " + version_text(driver)};
     if (context_->why_no_blas().empty()) info.libraries.push_back("cuBLASLt " + context_->blas().library().version());
@@ -332,7 +354,7 @@ class CudaDevice final : public Device {
     return native(on);
   }
 
-  int index_;
+  int index_, threads_;
   mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<void*, std::size_t> blocks_;
   std::vector<void*> refused_;  // of them, those given back in vain so far

@@ -1,6 +1,6 @@
-// NVIDIA GPUs through the CUDA runtime: devices, memory, copies, streams, events, fill and cast. The other operators and
-// the plans are not there: supports() denies them and plan() throws Error{unsupported}, so a network's point is recorded
-// as `unsupported`.
+// NVIDIA GPUs through the CUDA runtime: memory, streams, events and graphs, all operators, and the plans: products by cuBLASLt,
+// convolutions and fused attention by cuDNN, the rest by own kernels. What a library that is missing would do, or this GPU
+// cannot, supports() denies and plan() throws as Error{unsupported}.
 #pragma once
 
 #include <memory>

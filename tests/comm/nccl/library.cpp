@@ -1,7 +1,7 @@
 // A made-up libnccl.so.2 for tests without a GPU: the "device memory" is host memory, and MPI moves it. What NCCL asks
 // of its callers is checked: one identity on all ranks, a stream, sends and receives of a group that match.
 // TW_STANDIN_NCCL_LOSES_PEER: a peer has gone. "watched": a communicator has the asynchronous error; "returned": a
-// reduction returns it, and from then on ncclCommDestroy waits for ever.
+// reduction returns it, and from then on ncclCommDestroy waits for ever; "at_start": rank 1 gets no communicator.
 #include <mpi.h>
 
 #include <chrono>
@@ -106,7 +106,8 @@ int pass(void* data, std::size_t count, int type, int peer, bool sends, Comm* co
 extern "C" {
 
 int ncclGetVersion(int* version) {
-  *version = 22809;
+  const char* said = std::getenv("TW_STANDIN_NCCL_VERSION");
+  *version = said ? std::atoi(said) : 22809;
   return success;
 }
 const char* ncclGetErrorString(int result) { return result == remote_error ? "remote process exited" : "invalid"; }
@@ -126,6 +127,7 @@ int ncclCommInitRank(Comm** comm, int ranks, UniqueId id, int rank) {
   MPI_Bcast(first.internal, sizeof first.internal, MPI_BYTE, 0, (*comm)->ranks);
   int differs = here != rank || (*comm)->size != ranks || std::memcmp(&first, &id, sizeof id) != 0;
   MPI_Allreduce(MPI_IN_PLACE, &differs, 1, MPI_INT, MPI_MAX, (*comm)->ranks);
+  if (loses_peer("at_start") && rank == 1) return remote_error;
   return differs ? invalid_usage : success;
 }
 int ncclCommDestroy(Comm* comm) {

@@ -156,7 +156,9 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, DeviceHandle* device) {
   return with_state([&](const State& state) {
     for (const std::size_t i : addressable(state)) {
       const bool whole = state.gpus[i].uuid == uuid;
-      const bool part = state.gpus[i].mig && "MIG" + state.gpus[i].uuid.substr(3) == uuid;
+      // Two instances: one of the GPU's own digits, one with others in front.
+      const std::string digits = state.gpus[i].uuid.substr(3);
+      const bool part = state.gpus[i].mig && ("MIG" + digits == uuid || "MIG-ffffffff" + digits.substr(9) == uuid);
       if (whole || part) return *device = handle_of(i + 1 + (part ? mig_offset : 0)), success;
     }
     return not_found;
