@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 
+#include "bench/inventory/short_spins.hpp"
 #include "bench/ops/case.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
@@ -192,6 +193,7 @@ int run(int argc, char** argv) {
 }  // namespace tw::ops
 
 int main(int argc, char** argv) {
+  tw::restart_with_short_spins(argv);
   try {
     return tw::ops::run(argc, argv);
   } catch (const tw::Error& error) {
