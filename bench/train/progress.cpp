@@ -63,6 +63,8 @@ void Progress::begin_point(const std::string& id) {
 
 void Progress::stage(const std::string& text) {
   const bool changed = text != stage_;
+  const auto kind = [](const std::string& stage) { return stage.substr(0, stage.find_first_of("0123456789")); };
+  if (kind(text) != kind(stage_)) shown_ = false;
   stage_ = text;
   draw(changed && terminal_);
 }
@@ -70,9 +72,10 @@ void Progress::stage(const std::string& text) {
 void Progress::draw(bool force) {
   if (!enabled_) return;
   const auto now = Clock::now();
-  const auto interval = terminal_ ? std::chrono::milliseconds(200) : std::chrono::milliseconds(10000);
+  const auto interval = std::chrono::milliseconds(terminal_ ? 200 : shown_ ? 10000 : 1000);
   if (!force && now - last_ < interval) return;
   last_ = now;
+  shown_ = true;
   std::string shown = fmt::format("[{}/{}] {}: {} · {:.0f} s", number_, std::max(number_, points_), id_, stage_, seconds_since(start_));
   if (const auto left = pace_.left_seconds(seconds_since(point_start_)); left && *left > 0)
     shown += fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : text::duration(*left));

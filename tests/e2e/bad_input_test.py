@@ -327,6 +327,20 @@ class LostRanks(Case):
         self.assertIn("interrupted", err)
         self.assertEqual(self.report()["records"], [], "nothing was complete, but it can be resumed")
 
+    def test_a_signal_while_the_products_are_timed_ends_the_run_there(self):
+        """Its log names what the run is at, and it waits for no more than the run of a product."""
+        process = self.start("--model", "gpt2-124m", "--micro-batch", 4, "--window", 600, "--trials", 1, "--out", self.out)
+        log = []
+        for line in process.stderr:
+            log.append(line)
+            if "timing the products alone" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        out, err = process.communicate(timeout=HANG)
+        self.assertEqual(process.returncode, INTERRUPTED, "".join(log) + err)
+        self.assertIn("interrupted by a signal in gpt2-124m", err)
+        self.assertNotIn("building plans", err)
+
     def test_one_rank_without_memory_fails_the_point_on_all(self):
         """One rank throws while it sets up: all agree, the point is `failed`, nobody hangs."""
         train = str(BIN / "trainwatt-train")
