@@ -1,5 +1,6 @@
 """What a run leaves behind."""
 import json
+import os
 import re
 import subprocess
 import unittest
@@ -46,6 +47,20 @@ class Report(Case):
                 self.assertEqual(self.report(out)["context"]["environment"].get("GOMP_SPINCOUNT"), spins)
                 in_force = re.findall(r"GOMP_SPINCOUNT = '(\w+)'", process.stderr)[-1]  # libgomp's word for it
                 self.assertEqual(in_force, spins or "30000000000")
+
+    def test_a_busy_machine_is_said_before_the_first_point(self):
+        others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() // 8 + 1)]
+        try:
+            process = run("--model", "gpt2-tiny", "--steps", 1, "--out", self.out, ranks=2)
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        self.assert_ran(process)
+        said = [line for line in self.report()["context"]["warnings"] if ": other programs use " in line]
+        self.assertEqual(len(said), 1, self.report()["context"]["warnings"])
+        self.assertRegex(said[0], r": other programs use [1-9]\d* % of the CPU")
+        self.assertLess(process.stderr.index("warning: " + said[0]), process.stderr.index("[1/1]"))
 
     def test_records_are_on_disk_point_by_point(self):
         self.assert_ran(run("--model", "gpt2-tiny", "--accumulate", "1,2", "--steps", 3, "--out", self.out))
