@@ -11,6 +11,7 @@
 
 #include "bench/inventory/short_spins.hpp"
 #include "bench/ops/case.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
 
@@ -163,9 +164,13 @@ int run(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--deterministic", options.deterministic, "yes (default), no: sums on a GPU in any order, too")
       ->check(CLI::IsMember({"yes", "no"}));
+  app.get_formatter()->column_width(30);
   app.allow_extras();
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(help_within_terminal(app.help()).c_str(), stdout);
+    return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "bench/terminal/terminal.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/compute/registry.hpp"
 #include "results/version.hpp"
@@ -99,7 +100,7 @@ ParseResult parse_options(int argc, char** argv) {
         throw UsageError("--resume goes alone, or with all the options of the run: add --model, --suite or --config");
     }
   } catch (const CLI::CallForHelp&) {
-    return {std::nullopt, 0, app.help()};
+    return {std::nullopt, 0, help_within_terminal(app.help())};
   } catch (const CLI::CallForVersion& call) {
     return {std::nullopt, 0, std::string(call.what()) + "\n"};
   } catch (const CLI::ParseError& error) {

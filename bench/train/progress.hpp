@@ -30,7 +30,7 @@ class Progress {
   /// more.
   Progress(bool enabled, int points, double expected_point_seconds, int finished = 0);
   /// A permanent line.
-  void line(const std::string& text);
+  void line(const std::string& words);
   void begin_point(const std::string& id);
   /// What is happening now: "warm-up", "trial 2/3", …
   void stage(const std::string& text);

@@ -24,6 +24,7 @@
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/search.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/train/busy_nodes.hpp"
 #include "bench/train/cool_down.hpp"
 #include "bench/train/outcome.hpp"
@@ -59,6 +60,13 @@ std::string new_launch() {
 bool is_colourful(const Job& job) {
   const char* no_color = std::getenv("NO_COLOR");
   return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
+TableStyle style_of(const Job& job) {
+  TableStyle style;
+  style.color = is_colourful(job);
+  style.width = terminal_width(STDOUT_FILENO).value_or(style.width);
+  return style;
 }
 
 /// 0 where a number of steps, or a target, was asked for.
@@ -429,7 +437,7 @@ class Run {
     if (!parts_.empty()) report_.parts = parts_so_far();
     const fs::path path = out_ / report_file;
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
-      std::printf("\n%s\n%s", summary_table(report_, {is_colourful(job_), 100}).c_str(), search_text(report_, {is_colourful(job_), 100}).c_str());
+      std::printf("\n%s\n%s", summary_table(report_, style_of(job_)).c_str(), search_text(report_, style_of(job_)).c_str());
     together(job_, [&] {
       if (!job_.is_root()) return;
       if (!report_.records.empty() || resumable) {
