@@ -189,9 +189,9 @@ int run(int argc, char** argv) {
   Stage stage(*device);
   register_all(options, *device, stage);
   add_context(*device);
-  benchmark::RunSpecifiedBenchmarks();
+  const std::size_t ran = benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
-  return 0;
+  return ran > 0 ? 0 : 2;  // the library has said that its filter matches none
 }
 
 }  // namespace

@@ -74,11 +74,13 @@ ParseResult parse_options(int argc, char** argv) {
     std::vector<std::string> devices = {"auto"};
     for (const Backend& backend : backends()) devices.emplace_back(backend.name);
     if (std::ranges::find(devices, options.device) == devices.end()) {
-      const std::string close = nearest(options.device, devices);
+      const std::string close = options.device == "gpu" ? "cuda" : nearest(options.device, devices);
       throw UsageError(fmt::format("unknown --device '{}': {}", options.device,
                                    close.empty() ? fmt::format("known: {}", fmt::join(devices, ", "))
                                                  : fmt::format("did you mean '{}'?", close)));
     }
+    if (app.count("--out") > 0 && options.out.empty())
+      throw UsageError("--out: give a folder, or leave it out for one under out/");
     check_plan_options(options);
     const bool planned = !options.suite.empty() || !options.config.empty();
     if (!options.target.empty() && !options.export_step.empty())

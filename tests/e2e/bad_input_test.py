@@ -119,6 +119,15 @@ class BadInput(Case):
 
     def test_unknown_device(self):
         self.refused(USAGE, ["cpuu", "cpu"], "--model", "gpt2-tiny", "--device", "cpuu")
+        self.refused(USAGE, ["unknown --device 'gpu'", "did you mean 'cuda'?"], "--model", "gpt2-tiny", "--device", "gpu")
+
+    def test_other_programs_names_of_precisions(self):
+        for theirs, ours in (("fp32", "float32"), ("bfloat16", "bf16"), ("float16", "fp16")):
+            self.refused(USAGE, [f"unknown --precision '{theirs}'", f"did you mean '{ours}'?"], "--model", "gpt2-tiny", "--precision", theirs)
+
+    def test_a_folder_without_a_name(self):
+        process = run("--model", "gpt2-tiny", "--steps", 1, "--out", "")
+        self.assert_one_line_error(process, USAGE, "--out: give a folder")
 
     def test_unwritable_output(self):
         process = run("--model", "gpt2-tiny", "--steps", 2, "--out", "/proc/trainwatt/out", ranks=2)
