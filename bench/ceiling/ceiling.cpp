@@ -70,13 +70,15 @@ std::string times(const std::vector<std::int64_t>& extents) {
 
 class Measurement {
  public:
-  Measurement(Device& device, Precision precision, const std::vector<Product>& all, const Ceiling* earlier)
+  Measurement(Device& device, Precision precision, const std::vector<Product>& all, const Ceiling* earlier,
+              const std::function<void()>& pause)
       : device_(device),
         dtype_(storage(precision)),
         math_(math(precision)),
         head_math_(math_beside_linear(precision)),
         all_(all),
         earlier_(earlier),
+        pause_(pause ? pause : [] {}),
         stream_(device.create_stream()),
         sizes_(operand_sizes(all)) {}
 
@@ -86,7 +88,7 @@ class Measurement {
     double model_flops = 0;
     for (const Product& product : all_) model_flops += product.flops();
     allocate();
-    for (const Product& product : all_) add(product);
+    for (const Product& product : all_) pause_(), add(product);
     make_room_for_library();
     time_all();
     return sum_up(model_flops);
@@ -166,6 +168,7 @@ class Measurement {
   /// packed weight; activations and gradients move on from tile to tile as they would in the whole.
   void add_linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t row_tiles,
                   std::int64_t column_tiles, const std::string& name, Math math) {
+    pause_();  // a plan is built by timing the ways that it has
     for (const Op op : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights}) need(op);
     std::shared_ptr<LinearPlan> plan = device_.plan(LinearShape{rows, in, out, dtype_, Activation::none, math});
     plan->bind(view(weight_, {out, in}));
@@ -317,6 +320,7 @@ class Measurement {
   bool affords(double more_seconds) const { return seconds_since(start_) + more_seconds <= budget_seconds_; }
 
   double time(Candidate& candidate, int runs) {
+    pause_();
     stream_->synchronize();
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < runs; ++i) candidate.run();
@@ -430,6 +434,7 @@ class Measurement {
   Math math_, head_math_;
   const std::vector<Product>& all_;
   const Ceiling* earlier_;
+  const std::function<void()> pause_;
   std::unique_ptr<Stream> stream_;
   Clock::time_point start_;
   double budget_seconds_ = 0;
@@ -447,9 +452,10 @@ class Measurement {
 }  // namespace
 
 Ceiling measure_ceiling(Device& device, const NetworkDescription& network, Precision precision,
-                        std::int64_t micro_batch, std::int64_t seq_len, double budget_seconds, const Ceiling* earlier) {
+                        std::int64_t micro_batch, std::int64_t seq_len, double budget_seconds, const Ceiling* earlier,
+                        const std::function<void()>& pause) {
   const std::vector<Product> all = products(network, micro_batch, seq_len);
-  return Measurement(device, precision, all, earlier).run(budget_seconds);
+  return Measurement(device, precision, all, earlier, pause).run(budget_seconds);
 }
 
 }  // namespace tw

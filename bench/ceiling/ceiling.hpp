@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,9 @@ std::size_t ceiling_bytes(const NetworkDescription& network, Precision precision
 /// the device lacks an operator in this dtype.
 ///
 /// `earlier`, a ceiling of the same arguments: each pass is timed again in the way that won there, in no other.
+/// `pause` is called between products and between the ways of one; what it throws ends the timing.
 Ceiling measure_ceiling(Device& device, const NetworkDescription& network, Precision precision,
                         std::int64_t micro_batch, std::int64_t seq_len, double budget_seconds,
-                        const Ceiling* earlier = nullptr);
+                        const Ceiling* earlier = nullptr, const std::function<void()>& pause = {});
 
 }  // namespace tw

@@ -14,9 +14,12 @@ std::string percent(double share) {
   return text;
 }
 
-std::string gib(std::uint64_t bytes) {
+std::string amount(std::uint64_t bytes) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1ull << 30));
+  if (bytes < (1ull << 29))
+    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1ull << 20));
+  else
+    std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1ull << 30));
   return text;
 }
 
@@ -97,9 +100,10 @@ std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
     }
     const std::string running = plural(ranks.size(), "rank") + " on " + name + " run " + plural(threads, "thread");
     if (known && threads > cpus.size()) {
+      const std::size_t fewer = cpus.size() / ranks.size();  // 0: a thread of each is too many
       warnings.push_back({"oversubscribed", running + " on " + plural(cpus.size(), "CPU") +
-                                                ": they wait for each other; use fewer ranks, or --threads " +
-                                                std::to_string(std::max<std::size_t>(1, cpus.size() / ranks.size()))});
+                                                ": they wait for each other; use fewer ranks" +
+                                                (fewer >= 1 ? ", or --threads " + std::to_string(fewer) : "")});
       continue;
     }
     const HostInfo* host = find_host(hosts, name);
@@ -140,7 +144,7 @@ std::vector<Warning> warn_unequal_hosts(std::span<const HostInfo> hosts) {
     differs("cores", std::to_string(first.cores), std::to_string(host.cores));
     differs("governor", first.cpu_governor.value_or("unknown"), host.cpu_governor.value_or("unknown"));
     const double a = static_cast<double>(first.memory_bytes), b = static_cast<double>(host.memory_bytes);
-    if (std::abs(a - b) > 0.05 * std::max(a, b)) differs("memory", gib(first.memory_bytes), gib(host.memory_bytes));
+    if (std::abs(a - b) > 0.05 * std::max(a, b)) differs("memory", amount(first.memory_bytes), amount(host.memory_bytes));
     if (!difference.empty())
       warnings.push_back({"unequal_hosts", first.name + " and " + host.name + " differ (" + difference +
                                                "): the slowest node sets the pace; run on equal nodes"});
@@ -176,7 +180,7 @@ std::vector<Warning> warn_governor(std::span<const HostInfo> hosts) {
 std::vector<Warning> warn_disk_space(std::optional<std::uint64_t> available_bytes, std::uint64_t needed_bytes,
                                      const std::string& folder) {
   if (!available_bytes || *available_bytes >= needed_bytes) return {};
-  return {{"low_disk", "only " + gib(*available_bytes) + " free for " + folder + ", " + gib(needed_bytes) +
+  return {{"low_disk", "only " + amount(*available_bytes) + " free for " + folder + ", " + amount(needed_bytes) +
                            " wanted: free some, or choose another folder with --out"}};
 }
 

@@ -10,7 +10,9 @@
 #include <map>
 
 #include "bench/inventory/choose_device.hpp"
+#include "bench/inventory/short_spins.hpp"
 #include "bench/ops/case.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
 
@@ -156,9 +158,13 @@ int run(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--deterministic", options.deterministic, "yes (default), no: sums on a GPU in any order, too")
       ->check(CLI::IsMember({"yes", "no"}));
+  app.get_formatter()->column_width(30);
   app.allow_extras();
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(help_within_terminal(app.help()).c_str(), stdout);
+    return 0;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -177,15 +183,16 @@ int run(int argc, char** argv) {
   Stage stage(*device);
   register_all(options, *device, stage);
   add_context(*device);
-  benchmark::RunSpecifiedBenchmarks();
+  const std::size_t ran = benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
-  return 0;
+  return ran > 0 ? 0 : 2;  // the library has said that its filter matches none
 }
 
 }  // namespace
 }  // namespace tw::ops
 
 int main(int argc, char** argv) {
+  tw::restart_with_short_spins(argv);
   try {
     return tw::ops::run(argc, argv);
   } catch (const tw::Error& error) {

@@ -27,6 +27,14 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean '{}'?", close);
 }
 
+/// A precision by the name that other programs have for it; else the word as it is.
+std::string own_name_of(const std::string& precision) {
+  static const std::map<std::string, std::string> names = {
+      {"fp32", "float32"}, {"f32", "float32"}, {"single", "float32"}, {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}};
+  const auto known = names.find(precision);
+  return known == names.end() ? precision : known->second;
+}
+
 /// A batch that these ranks cannot share out so. Beside combinations that can it is left out; `advice` is for who has
 /// no other.
 class Indivisible : public UsageError {
@@ -380,7 +388,7 @@ static RunPlan made_plan(const Request& request, int ranks, const std::string& d
     for (const std::string& precision : axes.precision)
       if (std::ranges::find(precision_names(), precision) == precision_names().end())
         throw UsageError(fmt::format("unknown --precision '{}': {}", cut_word(precision),
-                                     did_you_mean(precision, precision_names())));
+                                     did_you_mean(own_name_of(precision), precision_names())));
     const std::vector<std::string> precisions =
         axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
     const auto add = [&](const Choice& choice) {

@@ -13,6 +13,7 @@
 #include <new>
 #include <string_view>
 
+#include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
 #include "models/catalog/nearest.hpp"
 #include "results/comparison.hpp"
@@ -262,7 +263,10 @@ int main(int argc, char** argv) {
     app.parse(words, argv);
   } catch (const UsageError& error) {
     return fail(error.what(), argc > 1 && std::string_view(argv[1]) == "meter" ? tool::meter_failure : exit_usage);
-  } catch (const CLI::Success& success) {  // --help, --version
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", help_within_terminal(app.help()));
+    return finish(0);
+  } catch (const CLI::Success& success) {  // --version
     return finish(app.exit(success));
   } catch (const CLI::ParseError& error) {
     return fail(parse_problem(called(app), error) + "; see " + help_of(app), *meter ? tool::meter_failure : exit_usage);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/tool/commands.hpp"
+#include "bench/tool/terminal.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/catalog/tasks.hpp"
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using text::pad_left, text::pad_right, text::si;
 
-constexpr std::size_t text_width = 100;
+std::size_t text_width() { return static_cast<std::size_t>(terminal_style({}, false).width); }
 
 struct Precision {
   const char* name;
@@ -129,12 +130,12 @@ int all_models(bool json) {
     fmt::print("{}\n", Json{{"flops_rule", flops_rule()}, {"models", std::move(all)}, {"tasks", std::move(with_target)}}.dump(2));
   } else {
     print_table(rows, 2);
-    fmt::print("\n  {}\n", text::wrap(flops_rule(), text_width, 2));
+    fmt::print("\n  {}\n", text::wrap(flops_rule(), text_width(), 2));
     for (const TaskDescription& t : tasks())
       fmt::print("\n  {}\n", text::wrap(fmt::format("--target trains {} to {} {} ({}), {} samples a step{}", t.model,
                                                     t.metric == TaskDescription::Metric::error ? "held-out error" : "excess loss",
                                                     t.target, t.name, t.global_batch,
-                                                    t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""), text_width, 2));
+                                                    t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""), text_width(), 2));
   }
   return 0;
 }
@@ -205,7 +206,7 @@ int one_model(const ModelsOptions& options) {
                             options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
                             network.is_tokens() ? fmt::format(" of {} tokens", seq_len) : ""));
   line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
-  line("rule", text::wrap(flops_rule(), text_width, 16));
+  line("rule", text::wrap(flops_rule(), text_width(), 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
   std::vector<Row> rows = {{{"kind", "shape", "times", "FLOP", "share"}}};
   for (const Product& p : list)

@@ -9,6 +9,7 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/terminal.hpp"
 #include "power/energy_meter.hpp"
 #include "power/in_force.hpp"
 #include "power/knob.hpp"
@@ -19,7 +20,9 @@ namespace tw::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::size_t width = 100, name_width = 22, state_width = 13;
+constexpr std::size_t name_width = 22, state_width = 13;
+
+std::size_t width() { return static_cast<std::size_t>(terminal_style({}, false).width); }
 
 /// What it takes to make something available, with what it is for. Equal grants stand once.
 class Grants {
@@ -35,8 +38,8 @@ class Grants {
     for (const auto& [grant, names] : grants_) {
       std::string list;
       for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-      fmt::print("  {}\n", text::wrap(text::printable(grant), width, 4));
-      fmt::print("      {}\n", text::wrap("for " + text::printable(list), width, 10));
+      fmt::print("  {}\n", text::wrap(text::printable(grant), width(), 4));
+      fmt::print("      {}\n", text::wrap("for " + text::printable(list), width(), 10));
     }
   }
 
@@ -51,7 +54,7 @@ void line(const std::string& name, const std::string& state, const std::string& 
   fmt::print("  {}", text::pad_right(shown, name_width));
   if (text::columns(shown) > name_width) fmt::print("\n{}", std::string(2 + name_width, ' '));
   fmt::print(" {} ", text::pad_right(state, state_width));
-  std::string below = text::wrap(text::printable(rest), width - indent, 0);
+  std::string below = text::wrap(text::printable(rest), width() - indent, 0);
   for (std::size_t at = below.find('\n'); at != std::string::npos; at = below.find('\n', at + 1))
     below.insert(at + 1, indent, ' ');
   fmt::print("{}\n", below);
@@ -200,12 +203,12 @@ int probe(const ProbeOptions& options) {
   grants.print();
   if (!in_force.empty()) fmt::print("\nSettings in force by a run's journal\n");
   for (const SettingsInForce& one : in_force)
-    fmt::print("  {}\n", text::wrap(text::printable(describe(one) + remedy(one)), width, 4));
+    fmt::print("  {}\n", text::wrap(text::printable(describe(one) + remedy(one)), width(), 4));
   fmt::print(
       "\n{}\n",
       text::wrap(any ? "Reports from this node will have joules."
                      : "No meter answers here: reports will have speed, and joules that are null with these reasons.",
-                 width, 0));
+                 width(), 0));
   return 0;
 }
 

@@ -1,12 +1,13 @@
 #include "bench/tool/terminal.hpp"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <string>
+
+#include "bench/terminal/terminal.hpp"
 
 namespace tw::tool {
 namespace {
@@ -34,11 +35,8 @@ TableStyle terminal_style(std::optional<int> width, bool ascii) {
   const bool terminal = isatty(STDOUT_FILENO);
   style.color = terminal && !is_set("NO_COLOR");
   style.unicode = !ascii && has_unicode();
-  winsize size{};
-  if (width)
-    style.width = *width;
-  else if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    style.width = std::clamp<int>(size.ws_col, 40, 200);
+  if (!width) width = terminal_width(STDOUT_FILENO);
+  if (width) style.width = *width;
   return style;
 }
 

@@ -1,6 +1,7 @@
 #include "bench/train/dry_run.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,14 +11,13 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
+#include "bench/terminal/terminal.hpp"
 #include "bench/train/outcome.hpp"
 #include "bench/train/point_config.hpp"
 #include "bench/train/point_run.hpp"
 
 namespace tw {
 namespace {
-
-constexpr std::size_t width = 100;
 
 /// Steps that are timed behind the first, which builds things; of long ones a single one.
 constexpr int timed_steps = 5;
@@ -83,6 +83,7 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
   made.power_unknown = node.power_unknown;
   made.power_reason = "no energy meter answers on " + node.host + ": `trainwatt probe` says why";
   made.search_obstacle = search_obstacle(plan, made);
+  const auto width = static_cast<std::size_t>(terminal_width(STDOUT_FILENO).value_or(100));
   std::printf("%s", forecast_text(plan, made, width).c_str());
 }
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "bench/terminal/terminal.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/compute/registry.hpp"
 #include "results/version.hpp"
@@ -73,11 +74,13 @@ ParseResult parse_options(int argc, char** argv) {
     std::vector<std::string> devices = {"auto"};
     for (const Backend& backend : backends()) devices.emplace_back(backend.name);
     if (std::ranges::find(devices, options.device) == devices.end()) {
-      const std::string close = nearest(options.device, devices);
+      const std::string close = options.device == "gpu" ? "cuda" : nearest(options.device, devices);
       throw UsageError(fmt::format("unknown --device '{}': {}", options.device,
                                    close.empty() ? fmt::format("known: {}", fmt::join(devices, ", "))
                                                  : fmt::format("did you mean '{}'?", close)));
     }
+    if (app.count("--out") > 0 && options.out.empty())
+      throw UsageError("--out: give a folder, or leave it out for one under out/");
     check_plan_options(options);
     const bool planned = !options.suite.empty() || !options.config.empty();
     if (!options.target.empty() && !options.export_step.empty())
@@ -99,7 +102,7 @@ ParseResult parse_options(int argc, char** argv) {
         throw UsageError("--resume goes alone, or with all the options of the run: add --model, --suite or --config");
     }
   } catch (const CLI::CallForHelp&) {
-    return {std::nullopt, 0, app.help()};
+    return {std::nullopt, 0, help_within_terminal(app.help())};
   } catch (const CLI::CallForVersion& call) {
     return {std::nullopt, 0, std::string(call.what()) + "\n"};
   } catch (const CLI::ParseError& error) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench/terminal/terminal.hpp"
 #include "results/text.hpp"
 
 namespace tw {
@@ -13,6 +14,8 @@ namespace tw {
 using Clock = std::chrono::steady_clock;
 
 namespace {
+
+constexpr std::size_t least_of_id = 12;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -46,10 +49,11 @@ void Progress::clear() {
   drawn_ = false;
 }
 
-void Progress::line(const std::string& text) {
+void Progress::line(const std::string& words) {
   if (!enabled_) return;
   clear();
-  std::fprintf(stderr, "%s\n", text.c_str());
+  const std::optional<int> width = terminal_ ? terminal_width(STDERR_FILENO) : std::nullopt;
+  std::fprintf(stderr, "%s\n", (width ? text::wrap(words, static_cast<std::size_t>(*width), 4) : words).c_str());
   std::fflush(stderr);
 }
 
@@ -63,6 +67,8 @@ void Progress::begin_point(const std::string& id) {
 
 void Progress::stage(const std::string& text) {
   const bool changed = text != stage_;
+  const auto kind = [](const std::string& stage) { return stage.substr(0, stage.find_first_of("0123456789")); };
+  if (kind(text) != kind(stage_)) shown_ = false;
   stage_ = text;
   draw(changed && terminal_);
 }
@@ -70,17 +76,23 @@ void Progress::stage(const std::string& text) {
 void Progress::draw(bool force) {
   if (!enabled_) return;
   const auto now = Clock::now();
-  const auto interval = terminal_ ? std::chrono::milliseconds(200) : std::chrono::milliseconds(10000);
+  const auto interval = std::chrono::milliseconds(terminal_ ? 200 : shown_ ? 10000 : 1000);
   if (!force && now - last_ < interval) return;
   last_ = now;
-  std::string shown = fmt::format("[{}/{}] {}: {} · {:.0f} s", number_, std::max(number_, points_), id_, stage_, seconds_since(start_));
+  shown_ = true;
+  std::string shown = fmt::format(": {} · {:.0f} s", stage_, seconds_since(start_));
   if (const auto left = pace_.left_seconds(seconds_since(point_start_)); left && *left > 0)
     shown += fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : text::duration(*left));
+  const std::string number = fmt::format("[{}/{}] ", number_, std::max(number_, points_));
   if (terminal_) {
+    // In one line, or what is drawn anew would leave the others standing.
+    const auto width = static_cast<std::size_t>(terminal_width(STDERR_FILENO).value_or(80)) - 1;
+    const std::size_t taken = text::columns(number) + text::columns(shown);
+    shown = without_middle(number + without_middle(id_, std::max(width - std::min(taken, width), least_of_id)) + shown, width);
     std::fprintf(stderr, "\r\033[K%s", shown.c_str());
     drawn_ = true;
   } else {
-    std::fprintf(stderr, "%s\n", shown.c_str());
+    std::fprintf(stderr, "%s\n", (number + id_ + shown).c_str());
   }
   std::fflush(stderr);
 }

@@ -1,4 +1,5 @@
-// Progress on stderr: one line rewritten on a terminal, otherwise a line every ten seconds. Rank 0 only; others get a
+// Progress on stderr: one line rewritten on a terminal, otherwise a line every ten seconds, and one for what is begun, where it
+// takes a second. Rank 0 only; others get a
 // mute one.
 #pragma once
 
@@ -29,7 +30,7 @@ class Progress {
   /// more.
   Progress(bool enabled, int points, double expected_point_seconds, int finished = 0);
   /// A permanent line.
-  void line(const std::string& text);
+  void line(const std::string& words);
   void begin_point(const std::string& id);
   /// What is happening now: "warm-up", "trial 2/3", …
   void stage(const std::string& text);
@@ -43,7 +44,7 @@ class Progress {
   int points_, number_;  // of the point in progress, from 1
   Pace pace_;
   std::string id_, stage_;
-  bool drawn_ = false;
+  bool drawn_ = false, shown_ = false;  // a line is on the terminal; the stage was named
   std::chrono::steady_clock::time_point start_, point_start_, last_;
 };
 

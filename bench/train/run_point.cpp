@@ -160,9 +160,11 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   if (!has_ceiling) context.progress.line(fmt::format("warning: {}: no of_ceiling: {}", point.id, summary.of_ceiling_reason));
   const auto ceiling = [&](const Ceiling* earlier) {
     if (!has_ceiling) return Ceiling();
-    context.progress.stage("timing the products alone");
     return measure_ceiling(context.device, point.network, precision, point.micro_batch, point.seq_len,
-                           context.plan.measurement.ceiling_seconds / 2, earlier);
+                           context.plan.measurement.ceiling_seconds / 2, earlier, [&] {
+                             context.progress.stage("timing the products alone");
+                             if (interruption_requested()) throw Stop(exit_interrupted, interrupted_by_signal);
+                           });
   };
   Ceiling before, after;
   auto run = std::make_unique<PointRun>(context, point);
@@ -197,6 +199,7 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   try {
     together(job, [&] { after = ceiling(&before); });
   } catch (const Stop& stop) {  // a measured point is not lost for want of its second ceiling
+    if (stop.code() == exit_interrupted) throw;
     record.verdict.flags.push_back("ceiling_once");
     context.progress.line(fmt::format("warning: {}: the products were timed before the trials only: {}", point.id, stop.what()));
   }

@@ -24,6 +24,8 @@
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/search.hpp"
+#include "bench/terminal/terminal.hpp"
+#include "bench/train/busy_nodes.hpp"
 #include "bench/train/complete.hpp"
 #include "bench/train/cool_down.hpp"
 #include "bench/train/in_flight.hpp"
@@ -31,6 +33,7 @@
 #include "bench/train/run_point.hpp"
 #include "bench/train/search_run.hpp"
 #include "bench/train/settings.hpp"
+#include "bench/train/short_result.hpp"
 #include "bench/train/slurm.hpp"
 #include "results/choice.hpp"
 #include "results/conditions.hpp"
@@ -61,25 +64,16 @@ bool is_colourful(const Job& job) {
   return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
+TableStyle style_of(const Job& job) {
+  TableStyle style;
+  style.color = is_colourful(job);
+  style.width = terminal_width(STDOUT_FILENO).value_or(style.width);
+  return style;
+}
+
 /// 0 where a number of steps, or a target, was asked for.
 double expected_point_seconds(const RunPlan& plan) {
   return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
-}
-
-std::string short_result(const Record& record) {
-  if (record.verdict.status == "unsupported" || record.verdict.status == "failed")
-    return record.verdict.status + ": " + (record.verdict.reasons.empty() ? "" : record.verdict.reasons.front());
-  const Summary& s = record.summary;
-  std::string text = record.verdict.status;
-  if (s.to_target && s.to_target->time_s)
-    text += fmt::format(" · target after {:.4g} steps, {:.4g} s", s.to_target->steps->value, s.to_target->time_s->value);
-  else if (s.to_target)
-    text += " · " + s.to_target->reason;
-  const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
-  if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
-  if (s.of_ceiling) text += fmt::format(" · {:.2f} of ceiling", *s.of_ceiling);
-  if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);
-  return text;
 }
 
 /// "rapl: no_driver": each source's reason once; empty where any meter is counted.
@@ -226,6 +220,7 @@ class Run {
       if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
       context.warnings.push_back(warning.text);
     }
+    for (std::string& line : busy_nodes(job_)) context.warnings.push_back(std::move(line));
     for (const std::string& why : plan_.left_out) context.warnings.push_back("left out: " + why);
     if (sweep_.note.empty()) return;
     context.warnings.push_back(sweep_.note);
@@ -428,7 +423,7 @@ class Run {
     if (!parts_.empty()) report_.parts = parts_so_far();
     const fs::path path = out_ / report_file;
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
-      std::printf("\n%s\n%s", summary_table(report_, {is_colourful(job_), 100}).c_str(), search_text(report_, {is_colourful(job_), 100}).c_str());
+      std::printf("\n%s\n%s", summary_table(report_, style_of(job_)).c_str(), search_text(report_, style_of(job_)).c_str());
     together(job_, [&] {
       if (!job_.is_root()) return;
       if (!report_.records.empty() || resumable) {

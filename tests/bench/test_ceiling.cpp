@@ -122,6 +122,34 @@ TEST_P(CeilingOn, TimesTheWaysOfAnEarlierOneAgain) {
   }
 }
 
+// A signal is looked at there: while plans are made, and while they are timed.
+TEST(CeilingPause, EndsTheTimingBetweenAnyTwoProducts) {
+  struct Ended {};
+  const auto device = create_device("cpu", {.threads = 1});
+  const NetworkDescription network = small_transformer();
+  const auto calls_until = [&](int end) {
+    int calls = 0;
+    try {
+      measure_ceiling(*device, network, Precision::float32, 1, 16, 0, nullptr, [&] {
+        if (++calls == end) throw Ended{};
+      });
+    } catch (const Ended&) {
+      EXPECT_EQ(calls, end);
+    }
+    return calls;
+  };
+  int products_timed = 0, passes = 0;
+  for (const Product& product : products(network, 1, 16)) {
+    if (product.kind == Product::Kind::attention) continue;
+    ++products_timed;
+    passes += product.backward_input ? 3 : 2;
+  }
+  const int all = calls_until(0);
+  EXPECT_GE(all, products_timed + 3 * passes) << "before each plan, and before each run of three rounds";
+  for (const int end : {1, products_timed, products_timed + 1, all}) EXPECT_EQ(calls_until(end), end);
+  EXPECT_GT(device->peak_allocated_bytes(), device->allocated_bytes()) << "operands are freed";
+}
+
 TEST(CeilingBytes, BoundWhatTheTimingAllocates) {
   for (const Precision dtype : {Precision::float32, Precision::bf16})
     for (const bool transformer : {true, false})

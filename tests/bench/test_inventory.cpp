@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "bench/inventory/busy.hpp"
 #include "bench/inventory/inventory.hpp"
 
 namespace tw {
@@ -31,6 +32,39 @@ class Root {
  private:
   fs::path path_;
 };
+
+/// A process's line in /proc, which has used so many ticks.
+std::string stat_of(const std::string& name, int user, int system) {
+  return "1 (" + name + ") R 1 1 1 0 -1 4194304 1 0 0 0 " + std::to_string(user) + ' ' + std::to_string(system) + " 0 0 20 0 1 0\n";
+}
+
+TEST(Busy, NamesTheProgramsThatHaveTheCpu) {
+  const Root root;
+  const auto use = [&](int busy, int idle) {
+    root.write("proc/stat", "cpu " + std::to_string(busy) + " 0 0 " + std::to_string(idle) + " 0 0 0 0\n");
+    ProcessorUse now = read_processor_use(root.path());
+    now.own_seconds = 0;
+    return now;
+  };
+  root.write("proc/10/stat", stat_of("cc1plus", 100, 0));
+  root.write("proc/11/stat", stat_of("a (b) c", 500, 0));
+  root.write("proc/12/stat", stat_of("idle", 7000, 0));
+  root.write("proc/self/stat", stat_of("no process id", 0, 0));
+  const ProcessorUse before = use(1000, 1000);
+  root.write("proc/10/stat", stat_of("cc1plus", 120, 10));
+  root.write("proc/11/stat", stat_of("a (b) c", 500, 20));
+  root.write("proc/12/stat", stat_of("idle", 7000, 1));
+  root.write("proc/13/stat", stat_of("cc1plus", 20, 0));
+  EXPECT_EQ(others_at_work(before, use(1078, 1022)), "other programs use 78 % of the CPU: cc1plus, a (b) c");
+  EXPECT_EQ(others_at_work(before, use(1004, 1096)), "") << "a quiet machine";
+  EXPECT_EQ(others_at_work(use(0, 0), use(50, 50)), "other programs use 50 % of the CPU, by processes that cannot be seen from here");
+  EXPECT_EQ(others_at_work(ProcessorUse{}, use(50, 50)), "") << "nobody knows";
+}
+
+TEST(Busy, LeavesThisProcessOut) {
+  EXPECT_EQ(read_processor_use().programs.count(getpid()), 0u);
+  EXPECT_GT(read_processor_use().programs.size(), 0u);
+}
 
 TEST(Host, ReadsAFixtureTree) {
   const Root root;

@@ -77,6 +77,11 @@ TEST(Oversubscription, ThreadsAgainstTheUnionOfMasks) {
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].flag, "oversubscribed");
   EXPECT_NE(warnings[0].text.find("2 ranks on a run 3 threads on 2 CPUs"), std::string::npos);
+  EXPECT_NE(warnings[0].text.find("use fewer ranks, or --threads 1"), std::string::npos);
+  ranks.assign(12, make_rank(0, "a", {0, 1}, 1));
+  const auto too_many = warn_oversubscription(ranks, hosts);
+  ASSERT_EQ(too_many.size(), 1u);
+  EXPECT_EQ(too_many[0].text.find("--threads"), std::string::npos) << "each has one already";
   const std::vector<DeviceEntry> same_core = {make_rank(0, "a", {0}, 1), make_rank(1, "a", {0}, 1)};
   EXPECT_EQ(warn_oversubscription(same_core, hosts).size(), 1u);
   const std::vector<DeviceEntry> two_nodes = {make_rank(0, "a", {0}, 1), make_rank(1, "b", {0}, 1)};
@@ -139,6 +144,9 @@ TEST(DiskSpace, OnlyWhereItIsKnownToBeShort) {
   const auto warnings = warn_disk_space(1ull << 29, 1ull << 30, "out/r1");
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].text.find("0.5 GiB free for out/r1"), std::string::npos);
+  const auto small = warn_disk_space(12ull << 20, 64ull << 20, "out/r1");
+  ASSERT_EQ(small.size(), 1u);
+  EXPECT_NE(small[0].text.find("only 12.0 MiB free for out/r1, 64.0 MiB wanted"), std::string::npos) << small[0].text;
 }
 
 TEST(Preflight, EveryWarningIsOneLine) {

@@ -119,6 +119,15 @@ class BadInput(Case):
 
     def test_unknown_device(self):
         self.refused(USAGE, ["cpuu", "cpu"], "--model", "gpt2-tiny", "--device", "cpuu")
+        self.refused(USAGE, ["unknown --device 'gpu'", "did you mean 'cuda'?"], "--model", "gpt2-tiny", "--device", "gpu")
+
+    def test_other_programs_names_of_precisions(self):
+        for theirs, ours in (("fp32", "float32"), ("bfloat16", "bf16"), ("float16", "fp16")):
+            self.refused(USAGE, [f"unknown --precision '{theirs}'", f"did you mean '{ours}'?"], "--model", "gpt2-tiny", "--precision", theirs)
+
+    def test_a_folder_without_a_name(self):
+        process = run("--model", "gpt2-tiny", "--steps", 1, "--out", "")
+        self.assert_one_line_error(process, USAGE, "--out: give a folder")
 
     def test_unwritable_output(self):
         process = run("--model", "gpt2-tiny", "--steps", 2, "--out", "/proc/trainwatt/out", ranks=2)
@@ -340,6 +349,20 @@ class LostRanks(Case):
         self.assertEqual(process.returncode, INTERRUPTED, out + err)
         self.assertIn("interrupted", err)
         self.assertEqual(self.report()["records"], [], "nothing was complete, but it can be resumed")
+
+    def test_a_signal_while_the_products_are_timed_ends_the_run_there(self):
+        """Its log names what the run is at, and it waits for no more than the run of a product."""
+        process = self.start("--model", "gpt2-124m", "--micro-batch", 4, "--window", 600, "--trials", 1, "--out", self.out)
+        log = []
+        for line in process.stderr:
+            log.append(line)
+            if "timing the products alone" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        out, err = process.communicate(timeout=HANG)
+        self.assertEqual(process.returncode, INTERRUPTED, "".join(log) + err)
+        self.assertIn("interrupted by a signal in gpt2-124m", err)
+        self.assertNotIn("building plans", err)
 
     def test_one_rank_without_memory_fails_the_point_on_all(self):
         """One rank throws while it sets up: all agree, the point is `failed`, nobody hangs."""

@@ -1,0 +1,21 @@
+// How much fits on a line of the terminal that a program prints on.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace tw {
+
+/// Columns of the terminal behind this descriptor, from 40 to 200; nullopt where there is none, or it does not say.
+std::optional<int> terminal_width(int descriptor);
+
+/// What CLI11 prints for --help, in lines of `width` columns at most. `column`: where descriptions begin.
+std::string help_within(const std::string& help, std::size_t width, std::size_t column = 30);
+/// Likewise, as wide as standard output's terminal, or 80 columns.
+std::string help_within_terminal(const std::string& help);
+
+/// `text` in `width` columns at most, without its middle where it is longer: "gpt2-124m/bf…/acc2/np2".
+std::string without_middle(const std::string& text, std::size_t width);
+
+}  // namespace tw

@@ -1,0 +1,54 @@
+// What fits on a line.
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "bench/terminal/terminal.hpp"
+#include "results/text.hpp"
+
+namespace tw {
+namespace {
+
+TEST(TerminalWidth, IsThatOfTheDescriptorsOwnTerminal) {
+  int ours = -1, theirs = -1;
+  winsize size{24, 80, 0, 0};
+  if (openpty(&ours, &theirs, nullptr, nullptr, &size) != 0) GTEST_SKIP() << "no pseudo-terminal here";
+  EXPECT_EQ(terminal_width(theirs), 80);
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  EXPECT_EQ(terminal_width(pipes[1]), std::nullopt);
+  for (const int descriptor : {ours, theirs, pipes[0], pipes[1]}) close(descriptor);
+}
+
+TEST(WithoutMiddle, KeepsBothEnds) {
+  EXPECT_EQ(without_middle("gpt2-124m/bf16", 14), "gpt2-124m/bf16");
+  EXPECT_EQ(without_middle("gpt2-124m/bf16", 9), "gpt2…bf16");
+  EXPECT_EQ(without_middle("a · b · c", 6), "a ·… c");
+  EXPECT_EQ(without_middle("abc", 1), "…");
+  EXPECT_EQ(without_middle("abc", 0), "");
+}
+
+TEST(Help, StaysWithinItsColumns) {
+  const std::string help =
+      "What it does.\nLaunch it.\nUsage: x [OPTIONS]\n\nOptions:\n"
+      "  --short INT                 a few words that go on for longer than there is room\n"
+      "                              and were broken by hand\n"
+      "  --much-too-long-a-name TEXT ...\n"
+      "                              described below\n"
+      "  --bare\n\n"
+      "Codes: 0 good, 1 bad,\n2 ugly.\n";
+  EXPECT_EQ(help_within(help, 60),
+            "What it does. Launch it.\nUsage: x [OPTIONS]\n\nOptions:\n"
+            "  --short INT                 a few words that go on for\n"
+            "                              longer than there is room and\n"
+            "                              were broken by hand\n"
+            "  --much-too-long-a-name TEXT ...\n"
+            "                              described below\n"
+            "  --bare\n\n"
+            "Codes: 0 good, 1 bad, 2 ugly.\n");
+}
+
+}  // namespace
+}  // namespace tw

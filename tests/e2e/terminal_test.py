@@ -1,0 +1,67 @@
+"""What the programs print on a terminal of 80 columns."""
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unittest
+
+from support import BIN, HANG, Case, environment
+
+COLUMNS = 80
+
+
+class Terminal(Case):
+    def shown(self, program, *args, code=0):
+        """What a program writes on a terminal, as it writes it."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+        process = subprocess.Popen([str(BIN / program), *map(str, args)], stdin=theirs, stdout=theirs, stderr=theirs,
+                                   env=environment(LANG="C.UTF-8", NO_COLOR=1))
+        self.addCleanup(self.end, process)
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                some = os.read(ours, 65536)
+            except OSError:  # the last writer has ended
+                break
+            if not some:
+                break
+            text += some
+        os.close(ours)
+        self.assertEqual(process.wait(timeout=HANG), code, text)
+        return text.decode().replace("\r\n", "\n")
+
+    def assert_fits(self, text):
+        for line in text.split("\n"):
+            self.assertLessEqual(len(line), COLUMNS, line)
+
+    def test_help(self):
+        for program in ("trainwatt-train", "trainwatt-ops", "trainwatt"):
+            self.assert_fits(self.shown(program, "--help"))
+        for command in re.findall(r"^  ([a-z]+) ", self.shown("trainwatt", "--help").split("Subcommands:")[1], re.MULTILINE):
+            with self.subTest(command):
+                self.assert_fits(self.shown("trainwatt", command, "--help"))
+
+    def test_progress_is_one_line_and_the_table_fits(self):
+        text = self.shown("trainwatt-train", "--model", "gpt2-tiny", "--micro-batch", 4, "--accumulate", 1, "--window", 2,
+                          "--trials", 3, "--recompute", "2", "--out", self.out)
+        drawn = re.findall(r"\r\033\[K([^\r\n]+)(?=\r)", text)
+        self.assertTrue(any("trial" in line for line in drawn), text)
+        for line in drawn:
+            self.assertLess(len(line), COLUMNS, line)
+        table = text.split("\n  point")[1].split("\n", 2)
+        self.assertLessEqual(len("  point" + table[0]), COLUMNS)
+        self.assertLessEqual(len(table[1]), COLUMNS)
+
+    def test_dry_run_and_probe(self):
+        for text in (self.shown("trainwatt-train", "--model", "gpt2-tiny", "--steps", 1, "--dry-run"), self.shown("trainwatt", "probe")):
+            wide = [line for line in text.split("\n") if len(line) > COLUMNS and " " in line.strip()[:COLUMNS - 20]]
+            self.assertEqual(wide, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
