@@ -10,7 +10,6 @@
 #include <map>
 
 #include "bench/inventory/choose_device.hpp"
-#include "bench/inventory/short_spins.hpp"
 #include "bench/ops/case.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/compute/error.hpp"
@@ -192,7 +191,6 @@ int run(int argc, char** argv) {
 }  // namespace tw::ops
 
 int main(int argc, char** argv) {
-  tw::restart_with_short_spins(argv);
   try {
     return tw::ops::run(argc, argv);
   } catch (const tw::Error& error) {

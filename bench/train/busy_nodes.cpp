@@ -17,7 +17,8 @@ std::vector<std::string> busy_nodes(Job& job) {
     const ProcessorUse before = read_processor_use();
     std::this_thread::sleep_for(look);
     if (const std::string at_work = others_at_work(before, read_processor_use()); !at_work.empty())
-      line = fmt::format("{}: {}: steps take longer and scatter; wait until these are done, or use a machine of your own",
+      line = fmt::format("{}: {}: steps take longer and scatter; wait until these are done, or use a machine of your own "
+                         "(where it must be shared, OMP_WAIT_POLICY=passive is faster)",
                          job.host(), at_work);
   }
   job.meet();

@@ -11,7 +11,6 @@
 
 #include "bench/inventory/choose_device.hpp"
 #include "bench/inventory/inventory.hpp"
-#include "bench/inventory/short_spins.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/set_points.hpp"
@@ -187,7 +186,6 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
 }  // namespace tw
 
 int main(int argc, char** argv) {
-  tw::restart_with_short_spins(argv);
   tw::install_signal_handlers();
   std::optional<tw::Guardian> guardian;
   std::unique_ptr<tw::Job> job;

@@ -1,7 +1,6 @@
 """What a run leaves behind."""
 import json
 import os
-import re
 import subprocess
 import unittest
 
@@ -31,22 +30,6 @@ class Report(Case):
         shown = tool("show", self.out / "report.json")
         self.assert_ran(shown)
         self.assertIn("gpt2-tiny", shown.stdout)
-
-    def test_threads_spin_for_a_moment_only_unless_the_user_says_otherwise(self):
-        """Threads that wait for one whose CPU another program has would spin on its own."""
-        for name, setting, spins in (("default", {}, "1000"), ("active", {"OMP_WAIT_POLICY": "active"}, None),
-                                     ("count", {"GOMP_SPINCOUNT": "7"}, "7")):
-            with self.subTest(name):
-                env = environment(OMP_DISPLAY_ENV="VERBOSE")
-                for variable in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
-                    env.pop(variable, None)
-                out = self.folder / name
-                process = subprocess.run([str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--steps", "1", "--out", str(out)],
-                                         capture_output=True, text=True, timeout=HANG, env=dict(env, **setting))
-                self.assert_ran(process)
-                self.assertEqual(self.report(out)["context"]["environment"].get("GOMP_SPINCOUNT"), spins)
-                in_force = re.findall(r"GOMP_SPINCOUNT = '(\w+)'", process.stderr)[-1]  # libgomp's word for it
-                self.assertEqual(in_force, spins or "30000000000")
 
     def test_a_busy_machine_is_said_before_the_first_point(self):
         others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() // 8 + 1)]
