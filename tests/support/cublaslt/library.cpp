@@ -1,5 +1,6 @@
 // A made-up libcublasLt: products element by element, with sums in float32. It refuses what the real one documents that
-// it refuses (layouts of fp8, extents of the second matrix) and what its algorithms were not asked for (alignment).
+// it refuses (layouts of fp8, extents of the second matrix), what the real one was seen to refuse (scales of fp8 that are
+// not 16-byte aligned) and what its algorithms were not asked for (alignment).
 #include <cublasLt.h>
 
 #include <bit>
@@ -88,6 +89,11 @@ float to_tf32(float value) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000u) & 0xffffe000u);
 }
 
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  return bits == 0 ? 256u : static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
 /// A problem as the library sees it.
 struct Problem {
   const Operation& o;
@@ -113,6 +119,7 @@ struct Problem {
       const bool sixteens = m() % 16 == 0 && n() % 16 == 0 && k() % 16 == 0 && a.ld % 16 == 0 && b.ld % 16 == 0;
       if (!ta || tb || !sixteens || (a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2))
         return CUBLAS_STATUS_NOT_SUPPORTED;
+      if (alignment_of(o.scale_a) < 16 || alignment_of(o.scale_b) < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
       return is_fp8(b.type) && o.compute == CUBLAS_COMPUTE_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
     }
     if (a.type != b.type || (d.type != a.type && d.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -133,11 +140,6 @@ std::vector<float> unpacked(const Layout& layout, const void* data, std::int64_t
     }
   }
   return values;
-}
-
-std::uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address);
-  return bits == 0 ? 256u : static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
 void multiply(const Problem& p, float alpha, const void* a_data, const void* b_data, float beta, const void* c_data,
