@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/compute/cuda/check.hpp"
+#include "models/compute/vendor_library.hpp"
 
 namespace tw::cuda {
 
@@ -15,16 +16,8 @@ namespace tw::cuda {
 std::unique_ptr<BlasLibrary> BlasLibrary::open(std::string* why) {
   static const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
   std::unique_ptr<BlasLibrary> library(new BlasLibrary);
-  // It stays loaded: threads of its own may outlive the last handle.
-  constexpr int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-  library->handle_ = dlopen(name.c_str(), flags);
-  if (library->handle_ == nullptr) {
-    const char* text = dlerror();
-    *why = std::string(text != nullptr ? text : name) + "; install cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) +
-           ", or put its folder into LD_LIBRARY_PATH";
-    library->handle_ = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), flags);  // where NVIDIA's installer puts it
-    if (library->handle_ == nullptr) return nullptr;
-  }
+  library->handle_ = open_vendor_library(name, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR), why);
+  if (library->handle_ == nullptr) return nullptr;
 #define TW_BLAS(symbol)                                                                            \
   library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol)); \
   if (library->symbol == nullptr) {                                                                \
