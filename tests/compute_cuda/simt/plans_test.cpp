@@ -343,6 +343,34 @@ TEST_F(CudaPlans, LargeHeadsAndManyScoresComeInChunks) {
   compare(*device_, Op::attention_backward, DType::float32, attention);
 }
 
+// cuBLASLt's algorithms go by the extents: those of an odd vocabulary are slow in all three products.
+TEST_F(CudaPlans, ProductsOfTheHeadAreOfMultiplesOf8ButForAFewClasses) {
+  struct Sizes {
+    std::int64_t classes, whole;
+  };
+  // A single class would be a vector: the library's way for these is kept out of.
+  for (const auto& [classes, whole] : {Sizes{2101, 2096}, Sizes{2104, 2104}, Sizes{2105, 2096}, Sizes{5, 0}}) {
+    calls().clear();
+    const std::int64_t rows = 128, in = 16;
+    const auto plan = device_->plan(ClassifierShape{rows, in, classes, 0, DType::bf16});
+    plan->bind(tensor(DType::bf16, {classes, in}));
+    plan->refresh(*stream_);
+    plan->forward_backward(*stream_, {.x = tensor(DType::bf16, {rows, in}),
+                                      .targets = tensor(DType::int32, {rows}),
+                                      .loss = tensor(DType::float32, {1}),
+                                      .dx = tensor(DType::bf16, {rows, in}),
+                                      .d_weight = tensor(DType::float32, {classes, in})});
+    std::int64_t multiplied = 0;
+    for (const blas::Call& call : calls()) {
+      const auto product = static_cast<std::int64_t>(call.m * call.n * call.k);
+      const std::int64_t of = product / (rows * in);
+      EXPECT_TRUE(of == whole || of == classes - whole) << call.m << " x " << call.n << " x " << call.k;
+      multiplied += of;
+    }
+    EXPECT_EQ(multiplied, 3 * classes) << "each class once in each of the three";
+  }
+}
+
 TEST_F(CudaPlans, AScaledLossScalesItsGradients) {
   for (const DType type : {DType::float32, DType::fp16}) {
     const auto head = [&](Lab& lab) {
