@@ -95,7 +95,7 @@ class Blas {
   const BlasLibrary& library() const { return *library_; }
   cublasLtHandle_t handle() const { return handle_; }
   /// Asked of the library once a shape; where it offers several they are timed once, outside of captures, in memory taken
-  /// for that alone (which is in no peak). Not `found` where the library has none.
+  /// for that alone (which is in no peak). Not `found` where the library has none, or runs none of those that it offers.
   const BlasAlgorithm& algorithm(const ProductShape& shape, cudaStream_t stream);
   /// For every product; part of the context's workspace.
   std::size_t workspace_bytes() const;

@@ -174,13 +174,29 @@ TEST_F(CudaPlans, AlgorithmsAreTimedOnceAShape) {
   const int asked = blas::state().questions;
   const std::size_t timed = calls().size();
   EXPECT_GT(asked, 0);
-  EXPECT_EQ(timed % 21, 0u) << "7 runs of each of 3";
+  EXPECT_EQ(timed % 36, 0u) << "12 runs of each of 3";
   EXPECT_GT(timed, 0u);
   EXPECT_NE(first->description().find("algorithm "), std::string::npos);
   const auto second = device_->plan(shape);
   EXPECT_EQ(blas::state().questions, asked);
   EXPECT_EQ(calls().size(), timed);
   EXPECT_EQ(device_->peak_allocated_bytes(), device_->arena_bytes()) << "the measurement's memory is nobody's";
+}
+
+TEST_F(CudaPlans, AnAlgorithmThatDoesNotRunIsNotTaken) {
+  blas::state().offers = 3;
+  blas::state().failing_offers = 2;
+  const LinearShape shape{16, 16, 32, DType::bf16};
+  EXPECT_NE(device_->plan(shape)->description().find("forward: algorithm 3 "), std::string::npos);
+  device_ = make_cuda_device({});
+  blas::state().failing_offers = 3;
+  try {
+    device_->plan(shape);
+    ADD_FAILURE() << "no exception";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::unsupported);
+    EXPECT_NE(std::string(error.what()).find("has no algorithm for 16 × 16 × 32"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(CudaPlans, AlgorithmsAreNotTimedWhereEveryRunMustBeTheSame) {

@@ -1,6 +1,6 @@
 // A made-up libcublasLt: products element by element, with sums in float32. It refuses what the real one documents that
-// it refuses (layouts of fp8, extents of the second matrix), what the real one was seen to refuse (scales of fp8 that are
-// not 16-byte aligned) and what its algorithms were not asked for (alignment).
+// it refuses (layouts of fp8, extents of the second matrix), what the real one was seen to refuse (scales of fp8 that
+// are not 16-byte aligned) and what its algorithms were not asked for (alignment).
 #include <cublasLt.h>
 
 #include <bit>
@@ -331,6 +331,7 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
   if (const cublasStatus_t code = c == d ? p.check() : CUBLAS_STATUS_INVALID_VALUE; code != CUBLAS_STATUS_SUCCESS)
     return code;
   if (algorithm == nullptr || algorithm->data[2] != p.o.epilogue) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm->data[0] <= static_cast<std::uint64_t>(state().failing_offers)) return CUBLAS_STATUS_EXECUTION_FAILED;
   for (const void* address : {a_data, b_data, c_data, static_cast<const void*>(d_data),
                               static_cast<const void*>(p.o.bias), static_cast<const void*>(p.o.aux)}) {
     if (alignment_of(address) < algorithm->data[1]) return CUBLAS_STATUS_INVALID_VALUE;

@@ -29,6 +29,7 @@ struct State {
   std::vector<Call> calls;
   bool has_epilogues = true;  ///< false: only plain products are offered
   int offers = 1;             ///< algorithms for each question
+  int failing_offers = 0;     ///< the first of them do not run
   int questions = 0;          ///< to the heuristic
 };
 __attribute__((visibility("default"))) State& state();
