@@ -226,6 +226,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(index_); }
 
   std::size_t arena_bytes() const override { return context_->workspace_bytes(); }
+  void trim() override { context_->trim(); }
 
   std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
     require(Op::linear_forward, shape.dtype);

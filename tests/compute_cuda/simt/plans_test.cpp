@@ -310,6 +310,28 @@ TEST_F(CudaPlans, TheDeviceGivesAGraphItsWorkspace) {
   EXPECT_EQ(device_->allocated_bytes(), others + large) << "it went with its graph";
 }
 
+TEST_F(CudaPlans, WhatANetworkHoldsDoesNotDependOnTheOneBefore) {
+  const ClassifierShape small{16, 16, 40, 0, DType::float32};
+  const auto plan = device_->plan(small);
+  const std::size_t alone = device_->arena_bytes();
+  device_->plan(ClassifierShape{4096, 16, 40, 0, DType::float32});
+  EXPECT_GT(device_->arena_bytes(), alone);
+  device_->trim();
+  EXPECT_EQ(device_->arena_bytes(), 0u);
+  EXPECT_EQ(device_->allocated_bytes(), 0u);
+  device_->reset_peak_allocated_bytes();
+  const auto next = device_->plan(small);
+  EXPECT_EQ(device_->peak_allocated_bytes(), alone);
+  device_->trim();
+  plan->bind(tensor(DType::float32, {40, 16}));
+  plan->refresh(*stream_);
+  plan->forward_backward(*stream_, {.x = tensor(DType::float32, {16, 16}),
+                                    .targets = tensor(DType::int32, {16}),
+                                    .loss = tensor(DType::float32, {1}),
+                                    .backward = false});
+  EXPECT_EQ(device_->arena_bytes(), alone) << "a plan that is still there takes what it needs";
+}
+
 TEST_F(CudaPlans, ABlockThatIsFreedWhileAGraphIsRecordedIsNotLost) {
   const std::size_t before = device_->allocated_bytes();
   auto buffer = std::make_unique<Buffer>(*device_, 1000);
