@@ -229,6 +229,7 @@ struct Bench {
     void* block = nullptr;
     if (cudaMalloc(&block, std::max<std::size_t>(bytes, 1)) != cudaSuccess) {
       cudaGetLastError();
+      complete = false;
       return nullptr;
     }
     blocks.push_back(block);
@@ -236,6 +237,7 @@ struct Bench {
     return block;
   }
   std::vector<void*> blocks;
+  bool complete = true;  // there was room for all of them
   cudaStream_t stream = nullptr;
   cudaEvent_t start = nullptr, end = nullptr;
 };
@@ -246,6 +248,19 @@ std::size_t size_of_type(cudaDataType_t type) {
 std::size_t bytes_of(const Operand& operand, Index rows, Index columns, Index batch) {
   const Index lines = operand.transposed ? columns : rows;
   return static_cast<std::size_t>(lines * operand.ld + (batch - 1) * operand.stride) * size_of_type(operand.type);
+}
+
+/// What a product of the shape may be given.
+ProductArguments lay_out(Bench& bench, const ProductShape& s, std::size_t workspace_bytes, void** workspace) {
+  ProductArguments args;
+  *workspace = bench.memory(workspace_bytes);
+  args.a = bench.memory(bytes_of(s.a, s.m, s.k, s.batch));
+  args.b = bench.memory(bytes_of(s.b, s.k, s.n, s.batch));
+  args.d = bench.memory(bytes_of(s.d, s.m, s.n, s.batch));
+  args.bias = bench.memory(static_cast<std::size_t>(std::max(s.m, s.n)) * sizeof(float));
+  args.aux = bench.memory(static_cast<std::size_t>(s.m * s.aux_ld) * size_of_type(s.d.type));
+  args.a_scale = args.b_scale = static_cast<const float*>(bench.memory(sizeof(float)));
+  return args;
 }
 
 std::string name_of(const BlasLibrary& library, const cublasLtMatmulAlgo_t& algorithm) {
@@ -322,16 +337,9 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
   const Product product(*this, s, &choice);
   Bench bench;
   bench.begin();
-  ProductArguments args;
-  void* const workspace = bench.memory(workspace_bytes());
-  void* const scale = bench.memory(sizeof(float));
-  args.a = bench.memory(bytes_of(s.a, s.m, s.k, s.batch));
-  args.b = bench.memory(bytes_of(s.b, s.k, s.n, s.batch));
-  args.d = bench.memory(bytes_of(s.d, s.m, s.n, s.batch));
-  args.bias = bench.memory(static_cast<std::size_t>(std::max(s.m, s.n)) * sizeof(float));
-  args.aux = bench.memory(static_cast<std::size_t>(s.m * s.aux_ld) * size_of_type(s.d.type));
-  args.a_scale = args.b_scale = static_cast<const float*>(scale);
-  if (bench.blocks.size() < 7) return;  // no room for one of them
+  void* workspace = nullptr;
+  const ProductArguments args = lay_out(bench, s, workspace_bytes(), &workspace);
+  if (!bench.complete) return;
   float best = std::numeric_limits<float>::infinity();
   choice.found = false;
   for (const cublasLtMatmulHeuristicResult_t& offer : offers) {
@@ -350,6 +358,28 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
   }
   // Where none ran: a device that has failed says so here, and is not taken for a library without algorithms.
   if (!choice.found) TW_CUDA(cudaStreamSynchronize(bench.stream));
+}
+
+bool Blas::is_slower(const Product& fused, std::size_t more_bytes, const Apart& apart, cudaStream_t stream) {
+  const auto known = std::find_if(chosen_.begin(), chosen_.end(),
+                                  [&](const auto& choice) { return choice.get() == fused.algorithm_; });
+  std::optional<bool>& slower = (*known)->slower;
+  if (slower) return *slower;
+  if (!fused.algorithm_->measured || is_capturing(stream)) return false;
+  context_.use();
+  Bench bench;
+  bench.begin();
+  void* workspace = nullptr;
+  ProductArguments args = lay_out(bench, fused.shape(), workspace_bytes() + more_bytes, &workspace);
+  if (!bench.complete) return false;
+  if (!has_bias(fused.shape().epilogue)) args.bias = nullptr;
+  if (!has_aux(fused.shape().epilogue)) args.aux = nullptr;
+  const auto time = [&](const auto& run) {
+    return milliseconds_of(bench.stream, bench.start, bench.end, [&] { run(bench.stream, args, workspace); });
+  };
+  const float together = time([&](auto... with) { fused.run(with...); });
+  slower = time(apart) < together;
+  return *slower;
 }
 
 int alignment_of(std::initializer_list<const void*> addresses, DType dtype) {

@@ -1,45 +1,17 @@
-// What the cuda device asks of its libraries, on stand-ins: orientation and epilogues of products, algorithms, chunks,
-// memory. That the numbers are right is what the tests of all devices say.
+// What the cuda device asks of its libraries, on stand-ins: orientation and epilogues of products, chunks, memory. That
+// the numbers are right is what the tests of all devices say.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "models/compute/cuda/check.hpp"
 #include "models/compute/cuda/context.hpp"
-#include "models/compute/cuda/cuda_device.hpp"
 #include "models/compute/error.hpp"
-#include "tests/support/cublaslt/stand_in.hpp"
+#include "tests/compute_cuda/simt/cuda_plans.hpp"
 #include "tests/support/devices.hpp"
-#include "tests/support/simt/runtime.hpp"
 
 namespace tw::test {
 namespace {
-
-class CudaPlans : public testing::Test {
- protected:
-  void SetUp() override {
-    blas::state() = {};
-    simt::gpu() = {};
-    device_ = make_cuda_device({});
-    stream_ = device_->create_stream();
-  }
-  void TearDown() override { blas::state() = {}; }
-  Tensor tensor(DType dtype, const Dims& dims) {
-    buffers_.emplace_back(*device_, static_cast<std::size_t>(dims.count()) * size_of(dtype));
-    const Tensor made{buffers_.back().data(), dtype, dims};
-    if (dtype == DType::int32) {
-      std::fill_n(made.as<std::int32_t>(), made.count(), 0);
-    } else {
-      device_->fill(*stream_, {made, 0.5f});
-    }
-    return made;
-  }
-  std::vector<blas::Call>& calls() { return blas::state().calls; }
-
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
-  std::deque<Buffer> buffers_;
-};
 
 TEST_F(CudaPlans, LinearLayersAreAskedForInTheLibrarysOrder) {
   const std::int64_t rows = 24, in = 16, out = 32;
@@ -147,64 +119,6 @@ TEST_F(CudaPlans, Float32IsMultipliedAsFloat32UnlessTf32IsAskedFor) {
     ASSERT_EQ(calls().size(), 1u);
     EXPECT_EQ(calls()[0].compute, math == Math::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
   }
-}
-
-TEST_F(CudaPlans, PartsOfASumAreAddedInFloat32) {
-  for (const DType type : {DType::float32, DType::bf16, DType::fp16}) {
-    calls().clear();
-    const auto plan = device_->plan(LinearShape{8, 16, 8, type});
-    plan->bind(tensor(type, {8, 16}));
-    plan->refresh(*stream_);
-    const Tensor x = tensor(type, {8, 16}), y = tensor(type, {8, 8});
-    plan->forward(*stream_, {.x = x, .y = y});
-    plan->backward_input(*stream_, {.dy = y, .dx = x});
-    plan->backward_weights(*stream_, {.x = x, .dy = y, .d_weight = tensor(DType::float32, {8, 16})});
-    ASSERT_EQ(calls().size(), 3u);
-    for (const blas::Call& call : calls()) {
-      const bool in_d_too = call.type_d == CUDA_R_32F;
-      EXPECT_EQ(call.reductions, in_d_too ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-    }
-  }
-}
-
-TEST_F(CudaPlans, AlgorithmsAreTimedOnceAShape) {
-  blas::state().offers = 3;
-  const LinearShape shape{16, 16, 32, DType::bf16};
-  const auto first = device_->plan(shape);
-  const int asked = blas::state().questions;
-  const std::size_t timed = calls().size();
-  EXPECT_GT(asked, 0);
-  EXPECT_EQ(timed % 36, 0u) << "12 runs of each of 3";
-  EXPECT_GT(timed, 0u);
-  EXPECT_NE(first->description().find("algorithm "), std::string::npos);
-  const auto second = device_->plan(shape);
-  EXPECT_EQ(blas::state().questions, asked);
-  EXPECT_EQ(calls().size(), timed);
-  EXPECT_EQ(device_->peak_allocated_bytes(), device_->arena_bytes()) << "the measurement's memory is nobody's";
-}
-
-TEST_F(CudaPlans, AnAlgorithmThatDoesNotRunIsNotTaken) {
-  blas::state().offers = 3;
-  blas::state().failing_offers = 2;
-  const LinearShape shape{16, 16, 32, DType::bf16};
-  EXPECT_NE(device_->plan(shape)->description().find("forward: algorithm 3 "), std::string::npos);
-  device_ = make_cuda_device({});
-  blas::state().failing_offers = 3;
-  try {
-    device_->plan(shape);
-    ADD_FAILURE() << "no exception";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.failure(), Failure::unsupported);
-    EXPECT_NE(std::string(error.what()).find("has no algorithm for 16 × 16 × 32"), std::string::npos) << error.what();
-  }
-}
-
-TEST_F(CudaPlans, AlgorithmsAreNotTimedWhereEveryRunMustBeTheSame) {
-  blas::state().offers = 3;
-  device_ = make_cuda_device({.time_algorithms = false});
-  device_->plan(LinearShape{16, 16, 32, DType::bf16});
-  EXPECT_GT(blas::state().questions, 0);
-  EXPECT_TRUE(calls().empty());
 }
 
 TEST_F(CudaPlans, StepsNeitherAllocateNorWait) {
@@ -379,34 +293,6 @@ TEST_F(CudaPlans, LargeHeadsAndManyScoresComeInChunks) {
                                  .d_qkv = lab.out("d_qkv", DType::float32, packed)});
   };
   compare(*device_, Op::attention_backward, DType::float32, attention);
-}
-
-// cuBLASLt's algorithms go by the extents: those of an odd vocabulary are slow in all three products.
-TEST_F(CudaPlans, ProductsOfTheHeadAreOfMultiplesOf8ButForAFewClasses) {
-  struct Sizes {
-    std::int64_t classes, whole;
-  };
-  // A single class would be a vector: the library's way for these is kept out of.
-  for (const auto& [classes, whole] : {Sizes{2101, 2096}, Sizes{2104, 2104}, Sizes{2105, 2096}, Sizes{5, 0}}) {
-    calls().clear();
-    const std::int64_t rows = 128, in = 16;
-    const auto plan = device_->plan(ClassifierShape{rows, in, classes, 0, DType::bf16});
-    plan->bind(tensor(DType::bf16, {classes, in}));
-    plan->refresh(*stream_);
-    plan->forward_backward(*stream_, {.x = tensor(DType::bf16, {rows, in}),
-                                      .targets = tensor(DType::int32, {rows}),
-                                      .loss = tensor(DType::float32, {1}),
-                                      .dx = tensor(DType::bf16, {rows, in}),
-                                      .d_weight = tensor(DType::float32, {classes, in})});
-    std::int64_t multiplied = 0;
-    for (const blas::Call& call : calls()) {
-      const auto product = static_cast<std::int64_t>(call.m * call.n * call.k);
-      const std::int64_t of = product / (rows * in);
-      EXPECT_TRUE(of == whole || of == classes - whole) << call.m << " x " << call.n << " x " << call.k;
-      multiplied += of;
-    }
-    EXPECT_EQ(multiplied, 3 * classes) << "each class once in each of the three";
-  }
 }
 
 TEST_F(CudaPlans, AScaledLossScalesItsGradients) {

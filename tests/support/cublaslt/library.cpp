@@ -4,7 +4,9 @@
 #include <cublasLt.h>
 
 #include <bit>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "models/compute/formulas.hpp"
 #include "models/compute/fp8.hpp"
@@ -342,6 +344,8 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
                            p.o.transpose_b == CUBLAS_OP_T, p.a.ld, p.b.ld, p.d.ld, p.a.type, p.b.type, p.d.type,
                            p.o.compute, p.o.epilogue, scale, add, c_data == d_data, p.o.fast_sums != 0,
                            static_cast<std::uint32_t>(algorithm->data[3]), stream});
+  if (p.o.epilogue != CUBLASLT_EPILOGUE_DEFAULT && state().epilogue_ms > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(state().epilogue_ms));
   multiply(p, scale, a_data, b_data, add, c_data, d_data);
   return CUBLAS_STATUS_SUCCESS;
 }
