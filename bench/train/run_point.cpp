@@ -135,6 +135,7 @@ void run_seed(RunContext& context, const Point& point, std::uint64_t seed, Recor
 /// not fit, or a signal asked for the end: what the seeds before have reached is then lost, and the Stop says how many
 /// these are.
 void run_to_target(RunContext& context, const Point& point, Record& record) {
+  context.device.trim();
   context.device.reset_peak_allocated_bytes();
   for (const std::uint64_t seed : point.seeds) {
     try {
@@ -171,6 +172,7 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   together(job, [&] { before = ceiling(nullptr); });
   stop_if_interrupted(job);
   context.progress.stage("building plans and weights");
+  context.device.trim();
   context.device.reset_peak_allocated_bytes();
   reset_peak_resident_bytes();  // the network's, not that of the ceiling's operands
   together(job, [&] { run->set_up(context.plan.seed); });

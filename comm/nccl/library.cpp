@@ -2,17 +2,14 @@
 
 #include <dlfcn.h>
 
+#include "models/compute/vendor_library.hpp"
+
 namespace tw::nccl {
 
 std::shared_ptr<const Library> Library::open(std::string* why, const char* name) {
   std::shared_ptr<Library> library(new Library);
-  // It stays loaded: threads of its own may outlive the last communicator.
-  library->handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library->handle_) {
-    const char* text = dlerror();
-    *why = std::string(text ? text : name) + "; install NCCL, or put its folder into LD_LIBRARY_PATH";
-    return nullptr;
-  }
+  library->handle_ = open_vendor_library(name, "NCCL", why);
+  if (!library->handle_) return nullptr;
   const std::string oldest = "2.10";  // the first that has bf16
 #define TW_NCCL(symbol, parameters)                                                                \
   library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol)); \

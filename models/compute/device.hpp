@@ -256,8 +256,12 @@ class Device {
   /// The peak starts again from what is held now.
   virtual void reset_peak_allocated_bytes() = 0;
   /// Bytes of scratch memory that plans and operators share, part of allocated_bytes(): grown while plans are built,
-  /// never given back. 0 where nothing is shared.
+  /// given back by trim() if at all. 0 where nothing is shared.
   virtual std::size_t arena_bytes() const { return 0; }
+  /// Gives back the scratch memory that plans and operators share, so that what a network holds does not depend on what
+  /// was there before. Recorded graphs of the device are gone, and nothing is being recorded; plans that are still there
+  /// take what they need with their next call.
+  virtual void trim() {}
 
   /// Host memory for asynchronous copies, at least 128-byte aligned: page-locked where that lets them run beside the host.
   /// Not part of allocated_bytes(). Throws Error{environment} naming the bytes wanted.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "models/compute/dtype.hpp"
@@ -74,13 +75,15 @@ TW_HOST_DEVICE static inline float fp8_scale(float greatest, float largest) {
 }  // namespace formula
 
 /// The scale of one fp8 tensor; starts as zeros. It follows the greatest magnitudes of the last calls.
-struct Fp8Scale {
+struct alignas(16) Fp8Scale {
   static constexpr int length = 16;
-  float history[length] = {};    ///< greatest magnitudes, 0: none yet
-  float scale = 0, inverse = 0;  ///< stored = value · scale; a product is multiplied by `inverse`
-  std::uint32_t greatest = 0;    ///< max |x| of the call that runs, as the bits of a float32
-  std::int32_t position = 0;     ///< the next place in `history`
+  float history[length] = {};  ///< greatest magnitudes, 0: none yet
+  float inverse = 0;           ///< a product is multiplied by it; cuBLASLt refuses one that is not 16-byte aligned
+  float scale = 0;             ///< stored = value · scale
+  std::uint32_t greatest = 0;  ///< max |x| of the call that runs, as the bits of a float32
+  std::int32_t position = 0;   ///< the next place in `history`
 };
+static_assert(offsetof(Fp8Scale, inverse) % 16 == 0);
 
 namespace formula {
 

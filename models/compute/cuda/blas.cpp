@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/compute/cuda/check.hpp"
+#include "models/compute/vendor_library.hpp"
 
 namespace tw::cuda {
 
@@ -15,16 +16,8 @@ namespace tw::cuda {
 std::unique_ptr<BlasLibrary> BlasLibrary::open(std::string* why) {
   static const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
   std::unique_ptr<BlasLibrary> library(new BlasLibrary);
-  // It stays loaded: threads of its own may outlive the last handle.
-  constexpr int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-  library->handle_ = dlopen(name.c_str(), flags);
-  if (library->handle_ == nullptr) {
-    const char* text = dlerror();
-    *why = std::string(text != nullptr ? text : name) + "; install cuBLAS " + std::to_string(CUBLAS_VER_MAJOR) +
-           ", or put its folder into LD_LIBRARY_PATH";
-    library->handle_ = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), flags);  // where NVIDIA's installer puts it
-    if (library->handle_ == nullptr) return nullptr;
-  }
+  library->handle_ = open_vendor_library(name, "cuBLAS " + std::to_string(CUBLAS_VER_MAJOR), why);
+  if (library->handle_ == nullptr) return nullptr;
 #define TW_BLAS(symbol)                                                                            \
   library->symbol = reinterpret_cast<decltype(library->symbol)>(dlsym(library->handle_, #symbol)); \
   if (library->symbol == nullptr) {                                                                \
@@ -195,20 +188,21 @@ std::size_t Blas::workspace_bytes() const {
 
 namespace {
 
-/// Time of one run on `stream`, the best of several.
+/// Time of one run on `stream`, the best of several rounds. The device is still at the run before them when those that
+/// are timed are enqueued: what the host takes to launch them is no part of it.
 template <class Run>
 float milliseconds_of(cudaStream_t stream, cudaEvent_t start, cudaEvent_t end, Run&& run) {
-  run();
-  run();
+  constexpr int rounds = 3, runs = 3;
   float best = std::numeric_limits<float>::infinity();
-  for (int i = 0; i < 5; ++i) {
-    TW_CUDA(cudaEventRecord(start, stream));
+  for (int round = 0; round < rounds; ++round) {
     run();
+    TW_CUDA(cudaEventRecord(start, stream));
+    for (int i = 0; i < runs; ++i) run();
     TW_CUDA(cudaEventRecord(end, stream));
     TW_CUDA(cudaEventSynchronize(end));
     float milliseconds = 0;
     TW_CUDA(cudaEventElapsedTime(&milliseconds, start, end));
-    best = std::min(best, milliseconds);
+    best = std::min(best, milliseconds / runs);
   }
   return best;
 }
@@ -235,6 +229,7 @@ struct Bench {
     void* block = nullptr;
     if (cudaMalloc(&block, std::max<std::size_t>(bytes, 1)) != cudaSuccess) {
       cudaGetLastError();
+      complete = false;
       return nullptr;
     }
     blocks.push_back(block);
@@ -242,6 +237,7 @@ struct Bench {
     return block;
   }
   std::vector<void*> blocks;
+  bool complete = true;  // there was room for all of them
   cudaStream_t stream = nullptr;
   cudaEvent_t start = nullptr, end = nullptr;
 };
@@ -252,6 +248,19 @@ std::size_t size_of_type(cudaDataType_t type) {
 std::size_t bytes_of(const Operand& operand, Index rows, Index columns, Index batch) {
   const Index lines = operand.transposed ? columns : rows;
   return static_cast<std::size_t>(lines * operand.ld + (batch - 1) * operand.stride) * size_of_type(operand.type);
+}
+
+/// What a product of the shape may be given.
+ProductArguments lay_out(Bench& bench, const ProductShape& s, std::size_t workspace_bytes, void** workspace) {
+  ProductArguments args;
+  *workspace = bench.memory(workspace_bytes);
+  args.a = bench.memory(bytes_of(s.a, s.m, s.k, s.batch));
+  args.b = bench.memory(bytes_of(s.b, s.k, s.n, s.batch));
+  args.d = bench.memory(bytes_of(s.d, s.m, s.n, s.batch));
+  args.bias = bench.memory(static_cast<std::size_t>(std::max(s.m, s.n)) * sizeof(float));
+  args.aux = bench.memory(static_cast<std::size_t>(s.m * s.aux_ld) * size_of_type(s.d.type));
+  args.a_scale = args.b_scale = static_cast<const float*>(bench.memory(sizeof(float)));
+  return args;
 }
 
 std::string name_of(const BlasLibrary& library, const cublasLtMatmulAlgo_t& algorithm) {
@@ -328,17 +337,11 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
   const Product product(*this, s, &choice);
   Bench bench;
   bench.begin();
-  ProductArguments args;
-  void* const workspace = bench.memory(workspace_bytes());
-  void* const scale = bench.memory(sizeof(float));
-  args.a = bench.memory(bytes_of(s.a, s.m, s.k, s.batch));
-  args.b = bench.memory(bytes_of(s.b, s.k, s.n, s.batch));
-  args.d = bench.memory(bytes_of(s.d, s.m, s.n, s.batch));
-  args.bias = bench.memory(static_cast<std::size_t>(std::max(s.m, s.n)) * sizeof(float));
-  args.aux = bench.memory(static_cast<std::size_t>(s.m * s.aux_ld) * size_of_type(s.d.type));
-  args.a_scale = args.b_scale = static_cast<const float*>(scale);
-  if (bench.blocks.size() < 7) return;  // no room for one of them
+  void* workspace = nullptr;
+  const ProductArguments args = lay_out(bench, s, workspace_bytes(), &workspace);
+  if (!bench.complete) return;
   float best = std::numeric_limits<float>::infinity();
+  choice.found = false;
   for (const cublasLtMatmulHeuristicResult_t& offer : offers) {
     float time = best;
     try {
@@ -347,12 +350,36 @@ void Blas::measure(BlasAlgorithm& choice, const std::vector<cublasLtMatmulHeuris
     } catch (const ApiError&) {  // offered, but refused: the others remain
       continue;
     }
-    if (time >= best) continue;
+    if (choice.found && time >= best) continue;
+    choice.found = choice.measured = true;
     best = time;
     choice.algorithm = offer.algo;
     choice.workspace_bytes = offer.workspaceSize;
   }
-  choice.measured = true;
+  // Where none ran: a device that has failed says so here, and is not taken for a library without algorithms.
+  if (!choice.found) TW_CUDA(cudaStreamSynchronize(bench.stream));
+}
+
+bool Blas::is_slower(const Product& fused, std::size_t more_bytes, const Apart& apart, cudaStream_t stream) {
+  const auto known = std::find_if(chosen_.begin(), chosen_.end(),
+                                  [&](const auto& choice) { return choice.get() == fused.algorithm_; });
+  std::optional<bool>& slower = (*known)->slower;
+  if (slower) return *slower;
+  if (!fused.algorithm_->measured || is_capturing(stream)) return false;
+  context_.use();
+  Bench bench;
+  bench.begin();
+  void* workspace = nullptr;
+  ProductArguments args = lay_out(bench, fused.shape(), workspace_bytes() + more_bytes, &workspace);
+  if (!bench.complete) return false;
+  if (!has_bias(fused.shape().epilogue)) args.bias = nullptr;
+  if (!has_aux(fused.shape().epilogue)) args.aux = nullptr;
+  const auto time = [&](const auto& run) {
+    return milliseconds_of(bench.stream, bench.start, bench.end, [&] { run(bench.stream, args, workspace); });
+  };
+  const float together = time([&](auto... with) { fused.run(with...); });
+  slower = time(apart) < together;
+  return *slower;
 }
 
 int alignment_of(std::initializer_list<const void*> addresses, DType dtype) {

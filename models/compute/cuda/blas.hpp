@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,7 +83,11 @@ struct BlasAlgorithm {
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace_bytes = 0;
   std::string name;  ///< "algorithm 66, tile 20, …"
+  /// Than the same by a plain product and own kernels; not known where nobody has timed it.
+  std::optional<bool> slower;
 };
+
+class Product;
 
 /// The library, its handle, and the algorithms chosen so far.
 class Blas {
@@ -95,8 +101,13 @@ class Blas {
   const BlasLibrary& library() const { return *library_; }
   cublasLtHandle_t handle() const { return handle_; }
   /// Asked of the library once a shape; where it offers several they are timed once, outside of captures, in memory taken
-  /// for that alone (which is in no peak). Not `found` where the library has none.
+  /// for that alone (which is in no peak). Not `found` where the library has none, or runs none of those that it offers.
   const BlasAlgorithm& algorithm(const ProductShape& shape, cudaStream_t stream);
+  /// What the epilogue of a product does, by a plain product and own kernels, on the same arguments; `workspace`: of
+  /// workspace_bytes() and the `more_bytes` behind it.
+  using Apart = std::function<void(cudaStream_t stream, const ProductArguments& args, void* workspace)>;
+  /// Whether that takes less time; timed once a shape, where algorithms are, else false.
+  bool is_slower(const Product& fused, std::size_t more_bytes, const Apart& apart, cudaStream_t stream);
   /// For every product; part of the context's workspace.
   std::size_t workspace_bytes() const;
 

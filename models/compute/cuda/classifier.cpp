@@ -4,11 +4,16 @@
 // Logits are stored in the step's type, as frameworks store them, and the loss is of these: a logit z is off by up to
 // 2^-9·|z| in bf16 (2^-12 in fp16), to either side, so that the mean over n rows is off by about 2^-9·|z| / sqrt(3·n)
 // against the cpu device, whose logits are float32. Logits in float32 would be 4 bytes more, once written and once read
-// (the second pass finds them in the cache): 6.6 GB a step of 32 x 1024 tokens of GPT-2, 2 ms of an H100's memory against
-// some 70 ms for all of it. Chunks that stay in the cache would avoid that, but then the weights' gradient is read and
-// written once for each of hundreds of chunks, which takes ten times as long.
+// (the second pass finds them in the cache): 6.6 GB a step of 32 x 1024 tokens of GPT-2, 2 ms of an H100's memory
+// against some 70 ms for all of it. Chunks that stay in the cache would avoid that, but then the weights' gradient is
+// read and written once for each of hundreds of chunks, which takes ten times as long.
+//
+// Which algorithms cuBLASLt has goes by the extents, not by how far rows lie apart: at 50257 classes all three products
+// would run on kernels of GPUs two generations back, which load element by element. So the products are of the classes
+// up to a multiple of 8, and the few that are left have small ones of their own.
 #include <algorithm>
-#include <array>
+#include <utility>
+#include <vector>
 
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
@@ -31,15 +36,36 @@ Index chunk_rows(const Context& context, const ClassifierShape& s, Index ld) {
   return std::min(s.rows, ((s.rows + chunks - 1) / chunks + row_step - 1) / row_step * row_step);
 }
 
+/// Classes [first, first + count).
+struct Classes {
+  Index first, count;
+  bool operator==(const Classes&) const = default;
+};
+
+/// The few first: of the two roundings of dx theirs is the lesser. Never one alone beside others: for products with a
+/// vector cuBLASLt has a way of its own, and 13.1 was seen to divide by zero in it (float32, gradient of the weights).
+std::vector<Classes> parts_of(Index classes) {
+  Index whole = classes / 8 * 8;
+  if (classes - whole == 1 && whole > 0) whole -= 8;
+  std::vector<Classes> parts;
+  if (whole < classes) parts.push_back({whole, classes - whole});
+  if (whole > 0) parts.push_back({0, whole});
+  return parts;
+}
+
 class CudaClassifier final : public ClassifierPlan {
  public:
   CudaClassifier(Context& context, const ClassifierShape& shape)
       : ClassifierPlan(context.device(), shape),
         context_(context),
         ld_((shape.classes + 63) / 64 * 64),
-        chunk_(chunk_rows(context, shape, ld_)) {
+        chunk_(chunk_rows(context, shape, ld_)),
+        parts_(parts_of(shape.classes)) {
     for (const Index rows : {chunk_, shape.rows % chunk_}) {
-      for (int which = 0; which < 3 && rows > 0; ++which) product(static_cast<Kind>(which), rows, 16, nullptr);
+      if (rows == 0) continue;
+      for (const Classes& part : parts_) {
+        for (const Kind kind : {Kind::logits, Kind::input, Kind::weights}) product(kind, rows, part, 16, nullptr);
+      }
     }
     context.reserve(lay_out(nullptr).bytes);
   }
@@ -69,8 +95,13 @@ class CudaClassifier final : public ClassifierPlan {
       const int alignment = alignment_of(
           {x, weight().data, args.backward ? args.dx.data : nullptr, args.backward ? args.d_weight.data : nullptr},
           s.dtype);
-      product(Kind::logits, rows, alignment, stream)
-          .run(stream, {.a = x, .b = weight().data, .d = space.logits}, space.library);
+      const std::size_t row_bytes = static_cast<std::size_t>(s.in_features) * element;  // of a class's weights
+      for (const Classes& part : parts_) {
+        const auto from = static_cast<std::size_t>(part.first);
+        product(Kind::logits, rows, part, alignment, stream)
+            .run(stream, {.a = x, .b = weight().as<char>() + from * row_bytes, .d = space.logits + from * element},
+                 space.library);
+      }
       ClassifierRows chunk;
       chunk.dtype = s.dtype;
       chunk.logits = space.logits;
@@ -89,16 +120,26 @@ class CudaClassifier final : public ClassifierPlan {
       if (!args.backward) continue;
       const bool accumulate = args.accumulate || first > 0;
       char* const dx = args.dx.as<char>() + static_cast<std::size_t>(first * s.in_features) * element;
-      product(Kind::input, rows, alignment, stream)
-          .run(stream, {.a = space.logits, .b = weight().data, .d = dx, .alpha = in_products}, space.library);
-      product(Kind::weights, rows, alignment, stream)
-          .run(stream,
-               {.a = space.logits,
-                .b = x,
-                .d = args.d_weight.data,
-                .alpha = in_products,
-                .beta = accumulate ? 1.0f : 0.0f},
-               space.library);
+      bool more = false;  // the sum over all classes: a part is added in float32 to what is there
+      for (const Classes& part : parts_) {
+        const auto from = static_cast<std::size_t>(part.first);
+        product(Kind::input, rows, part, alignment, stream)
+            .run(stream,
+                 {.a = space.logits + from * element,
+                  .b = weight().as<char>() + from * row_bytes,
+                  .d = dx,
+                  .alpha = in_products,
+                  .beta = std::exchange(more, true) ? 1.0f : 0.0f},
+                 space.library);
+        product(Kind::weights, rows, part, alignment, stream)
+            .run(stream,
+                 {.a = space.logits + from * element,
+                  .b = x,
+                  .d = args.d_weight.as<float>() + part.first * s.in_features,
+                  .alpha = in_products,
+                  .beta = accumulate ? 1.0f : 0.0f},
+                 space.library);
+      }
       if (args.d_bias) {
         column_sums(stream, s.dtype, space.logits, rows, s.classes, ld_, in_products, args.d_bias.as<float>(),
                     accumulate, space.sums);
@@ -113,11 +154,13 @@ class CudaClassifier final : public ClassifierPlan {
   struct Kept {
     Kind kind;
     Index rows;
+    Classes part;
     int alignment;
     Product product;
   };
   struct Space {
-    void *library, *logits, *sums;
+    void *library, *sums;
+    char* logits;
     float* row_loss;
     std::int32_t* row_correct;
     std::size_t bytes;
@@ -136,15 +179,16 @@ class CudaClassifier final : public ClassifierPlan {
     return space;
   }
 
-  const Product& product(Kind kind, Index rows, int alignment, cudaStream_t stream) {
+  const Product& product(Kind kind, Index rows, const Classes& part, int alignment, cudaStream_t stream) {
     for (const Kept& kept : products_) {
-      if (kept.kind == kind && kept.rows == rows && kept.alignment == alignment) return kept.product;
+      if (kept.kind == kind && kept.rows == rows && kept.part == part && kept.alignment == alignment)
+        return kept.product;
     }
     const ClassifierShape& s = shape();
     LinearShape layer;
     layer.rows = rows;
     layer.in_features = s.in_features;
-    layer.out_features = s.classes;
+    layer.out_features = part.count;
     layer.dtype = s.dtype;
     layer.math = s.math;
     ProductShape wanted = linear_product(layer, kind == Kind::logits  ? LinearPass::forward
@@ -152,7 +196,7 @@ class CudaClassifier final : public ClassifierPlan {
                                                                       : LinearPass::backward_weights);
     (kind == Kind::logits ? wanted.d : wanted.a).ld = ld_;
     wanted.alignment = alignment;
-    products_.push_back({kind, rows, alignment, Product(context_.blas(), wanted, stream)});
+    products_.push_back({kind, rows, part, alignment, Product(context_.blas(), wanted, stream)});
     const Product& made = products_.back().product;
     if (!made) throw_no_algorithm(context_, wanted, "the classifier");
     return made;
@@ -160,6 +204,7 @@ class CudaClassifier final : public ClassifierPlan {
 
   Context& context_;
   Index ld_, chunk_;
+  const std::vector<Classes> parts_;  // each with its products
   std::deque<Kept> products_;
 };
 

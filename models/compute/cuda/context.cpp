@@ -51,6 +51,14 @@ void Context::grow(std::size_t bytes) {
   workspace_ = std::make_shared<Buffer>(device_, bytes);
 }
 
+void Context::trim() {
+  use();
+  TW_CUDA(cudaDeviceSynchronize());
+  workspace_.reset();
+  retired_.clear();
+  captured_ = false;
+}
+
 std::shared_ptr<const void> Context::take_captured_workspace() {
   if (!captured_) return nullptr;
   captured_ = false;

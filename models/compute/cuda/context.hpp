@@ -48,6 +48,8 @@ class Context {
   /// moves as it grows.
   void* workspace(cudaStream_t stream, std::size_t bytes);
   std::size_t workspace_bytes() const { return workspace_ ? workspace_->bytes() : 0; }
+  /// Gives the workspace back, and those of graphs that nobody has taken. Waits for the device.
+  void trim();
   /// The workspace that calls under capture have used since the last call of this; null where there was none. Whoever
   /// keeps the graph keeps this, so that the block goes with the last of its graphs. One that is not taken stays with
   /// the context.

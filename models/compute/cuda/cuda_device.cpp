@@ -190,9 +190,11 @@ class CudaDevice final : public Device {
       cudaGetLastError();
       std::size_t free_bytes = 0, total_bytes = 0;
       TW_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-      throw Error(Failure::environment, "cuda:" + std::to_string(index_) + ": cannot allocate " +
-                                            std::to_string(bytes) + " bytes, " + std::to_string(free_bytes) + " of " +
-                                            std::to_string(total_bytes) + " are free; take a smaller micro-batch");
+      throw Error(Failure::environment,
+                  "cuda:" + std::to_string(index_) + ": cannot allocate " + std::to_string(bytes) + " bytes, " +
+                      std::to_string(free_bytes) + " of " + std::to_string(total_bytes) + " are free, and with the " +
+                      std::to_string(allocated_bytes()) + " held so far at least " +
+                      std::to_string(allocated_bytes() + bytes) + " are needed; take a smaller micro-batch");
     }
     TW_CUDA(code);
     const std::lock_guard lock(mutex_);
@@ -248,6 +250,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(index_); }
 
   std::size_t arena_bytes() const override { return context_->workspace_bytes(); }
+  void trim() override { context_->trim(); }
 
   std::unique_ptr<LinearPlan> plan(const LinearShape& shape) override {
     require(Op::linear_forward, shape.dtype);

@@ -1,4 +1,5 @@
-// Linear layers by cuBLASLt. What its epilogues cannot do for a shape is done by a plain product and our own kernels.
+// Linear layers by cuBLASLt. What its epilogues cannot do for a shape, or do more slowly, is done by a plain product
+// and our own kernels.
 #include <array>
 
 #include "models/compute/cuda/blas.hpp"
@@ -11,22 +12,24 @@ namespace {
 
 class CudaLinear final : public LinearPlan {
  public:
-  CudaLinear(Context& context, const LinearShape& shape) : LinearPlan(context.device(), shape), context_(context) {
+  CudaLinear(Context& context, const LinearShape& shape)
+      : LinearPlan(context.device(), shape),
+        context_(context),
+        sums_bytes_(column_sums_scratch(shape.rows, shape.out_features)) {
     // All that steps usually ask for: searched and timed here, outside of them.
     const bool gelu = shape.activation == Activation::gelu;
     for (const auto epilogue : {gelu ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS,
                                 gelu ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_DEFAULT}) {
-      product(LinearPass::forward, epilogue, 16, nullptr);
+      kept(LinearPass::forward, epilogue, 16, nullptr);
     }
     for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_DGELU}) {
-      product(LinearPass::backward_input, epilogue, 16, nullptr);
+      kept(LinearPass::backward_input, epilogue, 16, nullptr);
     }
     for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BGRADB}) {
-      product(LinearPass::backward_weights, epilogue, 16, nullptr);
+      kept(LinearPass::backward_weights, epilogue, 16, nullptr);
     }
     for (const LinearPass pass : {LinearPass::forward, LinearPass::backward_input, LinearPass::backward_weights})
       plain(pass, 16, nullptr);
-    sums_bytes_ = column_sums_scratch(shape.rows, shape.out_features);
     context.reserve(library_bytes() + sums_bytes_);
   }
 
@@ -36,7 +39,8 @@ class CudaLinear final : public LinearPlan {
       if (kept.alignment != 16) continue;
       text += std::string("; ") + names[static_cast<std::size_t>(kept.pass)] +
               epilogue_name(kept.product.shape().epilogue) +
-              (kept.product ? ": " + kept.product.name() : ": a plain product and own kernels");
+              (kept.product ? ": " + kept.product.name() + (kept.slower ? ", slower than" : "") : ":") +
+              (kept.product && !kept.slower ? "" : " a plain product and own kernels");
     }
     return text;
   }
@@ -52,27 +56,14 @@ class CudaLinear final : public LinearPlan {
         {args.x.data, weight().data, args.y.data, args.bias.data, args.residual.data, args.pre_activation.data},
         s.dtype);
     void* const workspace = context_.workspace(stream, library_bytes());
-    ProductArguments product_args{.a = args.x.data, .b = weight().data};
-    if (const Product& fused = product(LinearPass::forward, epilogue, alignment, stream)) {
-      product_args.c = args.residual.data;
-      product_args.d = args.y.data;
-      product_args.beta = args.residual ? 1 : 0;
-      product_args.bias = args.bias.data;
-      product_args.aux = args.pre_activation.data;
-      fused.run(stream, product_args, workspace);
-      return;
-    }
-    const Tensor& sum = gelu ? args.pre_activation : args.y;
-    if (args.bias) {
-      bias_rows(stream, s.dtype, args.bias.data, args.residual.data, sum.data, s.rows, s.out_features);
-      product_args.beta = 1;
-    } else if (args.residual) {
-      product_args.c = args.residual.data;
-      product_args.beta = 1;
-    }
-    product_args.d = sum.data;
-    plain(LinearPass::forward, alignment, stream).run(stream, product_args, workspace);
-    if (gelu) gelu_forward(stream, s.dtype, sum.data, args.y.data, s.rows * s.out_features);
+    run(stream, LinearPass::forward, epilogue, alignment, workspace,
+        {.a = args.x.data,
+         .b = weight().data,
+         .c = args.residual.data,
+         .d = args.y.data,
+         .beta = args.residual ? 1.0f : 0.0f,
+         .bias = args.bias.data,
+         .aux = args.pre_activation.data});
   }
 
   void do_backward_input(Stream& on, const LinearBackwardInput& args) override {
@@ -81,41 +72,24 @@ class CudaLinear final : public LinearPlan {
     const int alignment =
         alignment_of({args.dy.data, weight().data, args.dx.data, args.input_pre_activation.data}, s.dtype);
     void* const workspace = context_.workspace(stream, library_bytes());
-    const ProductArguments product_args{
-        .a = args.dy.data, .b = weight().data, .d = args.dx.data, .aux = args.input_pre_activation.data};
     const auto epilogue = args.input_pre_activation ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
-    if (const Product& fused = product(LinearPass::backward_input, epilogue, alignment, stream)) {
-      fused.run(stream, product_args, workspace);
-      return;
-    }
-    plain(LinearPass::backward_input, alignment, stream).run(stream, product_args, workspace);
-    if (args.input_pre_activation) {
-      gelu_backward(stream, s.dtype, args.input_pre_activation.data, args.dx.data, s.rows * s.in_features);
-    }
+    run(stream, LinearPass::backward_input, epilogue, alignment, workspace,
+        {.a = args.dy.data, .b = weight().data, .d = args.dx.data, .aux = args.input_pre_activation.data});
   }
 
   void do_backward_weights(Stream& on, const LinearBackwardWeights& args) override {
     const cudaStream_t stream = begin(on);
     const LinearShape& s = shape();
     const int alignment = alignment_of({args.x.data, args.dy.data, args.d_weight.data, args.d_bias.data}, s.dtype);
-    char* const workspace = static_cast<char*>(context_.workspace(stream, library_bytes() + sums_bytes_));
-    const ProductArguments product_args{.a = args.dy.data,
-                                        .b = args.x.data,
-                                        .d = args.d_weight.data,
-                                        .beta = args.accumulate ? 1.0f : 0.0f,
-                                        .bias = args.d_bias.data};
-    // The epilogue overwrites the bias's gradient.
-    if (args.d_bias && !args.accumulate) {
-      if (const Product& fused = product(LinearPass::backward_weights, CUBLASLT_EPILOGUE_BGRADB, alignment, stream)) {
-        fused.run(stream, product_args, workspace);
-        return;
-      }
-    }
-    plain(LinearPass::backward_weights, alignment, stream).run(stream, product_args, workspace);
-    if (args.d_bias) {
-      column_sums(stream, s.dtype, args.dy.data, s.rows, s.out_features, s.out_features, 1, args.d_bias.as<float>(),
-                  args.accumulate, workspace + library_bytes());
-    }
+    void* const workspace = context_.workspace(stream, library_bytes() + sums_bytes_);
+    // The epilogue overwrites the bias's gradient: where it is added to, kernels of our own do it.
+    const auto epilogue = args.d_bias ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
+    run(stream, LinearPass::backward_weights, epilogue, alignment, workspace,
+        {.a = args.dy.data,
+         .b = args.x.data,
+         .d = args.d_weight.data,
+         .beta = args.accumulate ? 1.0f : 0.0f,
+         .bias = args.d_bias.data});
   }
 
  private:
@@ -124,6 +98,7 @@ class CudaLinear final : public LinearPlan {
     LinearPass pass;
     int alignment;
     Product product;
+    bool slower = false;  ///< than a plain product and own kernels
   };
 
   static std::string epilogue_name(cublasLtEpilogue_t epilogue) {
@@ -149,10 +124,38 @@ class CudaLinear final : public LinearPlan {
   }
   std::size_t library_bytes() const { return context_.blas().workspace_bytes(); }
 
-  const Product& product(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream) {
+  /// By one product where that is there and not slower.
+  void run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, void* workspace,
+           const ProductArguments& args) {
+    const bool adds_to_bias = epilogue == CUBLASLT_EPILOGUE_BGRADB && args.beta != 0;
+    if (const Kept& fused = kept(pass, epilogue, alignment, stream); fused.product && !fused.slower && !adds_to_bias) {
+      fused.product.run(stream, args, workspace);
+    } else {
+      run_apart(stream, pass, epilogue, alignment, workspace, args);
+    }
+  }
+  void run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, void* workspace,
+                 const ProductArguments& args) {
+    const LinearShape& s = shape();
+    const bool gelu = epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    ProductArguments sum{.a = args.a, .b = args.b, .c = args.c, .d = gelu ? args.aux : args.d, .beta = args.beta};
+    if (pass == LinearPass::forward && args.bias != nullptr) {
+      bias_rows(stream, s.dtype, args.bias, args.c, sum.d, s.rows, s.out_features);
+      sum.c = nullptr;
+      sum.beta = 1;
+    }
+    plain(pass, alignment, stream).run(stream, sum, workspace);
+    if (gelu) gelu_forward(stream, s.dtype, sum.d, args.d, s.rows * s.out_features);
+    if (epilogue == CUBLASLT_EPILOGUE_DGELU) gelu_backward(stream, s.dtype, args.aux, sum.d, s.rows * s.in_features);
+    if (epilogue == CUBLASLT_EPILOGUE_BGRADB) {
+      column_sums(stream, s.dtype, args.a, s.rows, s.out_features, s.out_features, 1, static_cast<float*>(args.bias),
+                  args.beta != 0, static_cast<char*>(workspace) + library_bytes());
+    }
+  }
+
+  const Kept& kept(LinearPass pass, cublasLtEpilogue_t epilogue, int alignment, cudaStream_t stream) {
     for (const Kept& kept : products_) {
-      if (kept.pass == pass && kept.alignment == alignment && kept.product.shape().epilogue == epilogue)
-        return kept.product;
+      if (kept.pass == pass && kept.alignment == alignment && kept.product.shape().epilogue == epilogue) return kept;
     }
     ProductShape wanted = linear_product(shape(), pass);
     wanted.epilogue = epilogue;
@@ -160,18 +163,27 @@ class CudaLinear final : public LinearPlan {
     wanted.aux_ld = wanted.n;
     wanted.alignment = alignment;
     products_.push_back({pass, alignment, Product(context_.blas(), wanted, stream)});
-    return products_.back().product;
+    Kept& made = products_.back();
+    if (made.product && epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+      made.slower = context_.blas().is_slower(
+          made.product, sums_bytes_,
+          [&](cudaStream_t on, const ProductArguments& args, void* workspace) {
+            run_apart(on, pass, epilogue, alignment, workspace, args);
+          },
+          stream);
+    }
+    return made;
   }
   /// Every library has it; Error{unsupported} says otherwise.
   const Product& plain(LinearPass pass, int alignment, cudaStream_t stream) {
-    const Product& found = product(pass, CUBLASLT_EPILOGUE_DEFAULT, alignment, stream);
+    const Product& found = kept(pass, CUBLASLT_EPILOGUE_DEFAULT, alignment, stream).product;
     if (!found) throw_no_algorithm(context_, found.shape(), "a linear layer");
     return found;
   }
 
   Context& context_;
+  std::size_t sums_bytes_;
   std::deque<Kept> products_;
-  std::size_t sums_bytes_ = 0;
 };
 
 }  // namespace

@@ -23,12 +23,12 @@ class Fp8Linear final : public LinearPlan {
     for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
                                 gelu ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_DEFAULT,
                                 gelu ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_DEFAULT}) {
-      product(LinearPass::forward, epilogue, nullptr);
+      kept(LinearPass::forward, epilogue, nullptr);
     }
     for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_DGELU}) {
-      product(LinearPass::backward_input, epilogue, nullptr);
+      kept(LinearPass::backward_input, epilogue, nullptr);
     }
-    product(LinearPass::backward_weights, CUBLASLT_EPILOGUE_DEFAULT, nullptr);
+    kept(LinearPass::backward_weights, CUBLASLT_EPILOGUE_DEFAULT, nullptr);
     for (const LinearPass pass : {LinearPass::forward, LinearPass::backward_input, LinearPass::backward_weights}) {
       plain(pass, nullptr);
     }
@@ -39,7 +39,9 @@ class Fp8Linear final : public LinearPlan {
   std::string description() const override {
     std::string text = "cuBLASLt in e4m3 and e5m2, scales from 16 calls";
     for (const Kept& kept : products_) {
-      text += "; " + (kept.product ? kept.product.name() : std::string("a plain product and own kernels"));
+      if (kept.product) text += "; " + kept.product.name() + (kept.slower ? ", slower than" : "");
+      if (!kept.product || kept.slower)
+        text += std::string(kept.product ? "" : ";") + " a plain product and own kernels";
     }
     return text;
   }
@@ -58,35 +60,18 @@ class Fp8Linear final : public LinearPlan {
     const Space space = lay_out(context_.workspace(stream, lay_out(nullptr).bytes));
     const Fp8Scale* const x_scale =
         round(stream, Role::x, args.x, s.rows, s.in_features, space.first, nullptr, args.follows);
-    ProductArguments product_args{.a = space.first,
-                                  .b = weights_.data(),
-                                  .a_scale = &x_scale->inverse,
-                                  .b_scale = &scale(Role::weight)->inverse};
+    ProductArguments product_args{
+        .a = space.first, .b = weights_.data(), .a_scale = &x_scale->inverse, .b_scale = &scale(Role::weight)->inverse};
     const auto epilogue = gelu ? (args.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX)
                                : (args.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
     const bool aligned =
         alignment_of({args.y.data, args.bias.data, args.residual.data, args.pre_activation.data}, DType::bf16) == 16;
-    const Product& fused = product(LinearPass::forward, epilogue, stream);
-    if (fused && aligned) {
-      product_args.c = args.residual.data;
-      product_args.d = args.y.data;
-      product_args.beta = args.residual ? 1 : 0;
-      product_args.bias = args.bias.data;
-      product_args.aux = args.pre_activation.data;
-      fused.run(stream, product_args, space.library);
-      return;
-    }
-    const Tensor& sum = gelu ? args.pre_activation : args.y;
-    if (args.bias) {
-      bias_rows(stream, DType::bf16, args.bias.data, args.residual.data, sum.data, s.rows, s.out_features);
-      product_args.beta = 1;
-    } else if (args.residual) {
-      product_args.c = args.residual.data;
-      product_args.beta = 1;
-    }
-    product_args.d = sum.data;
-    plain(LinearPass::forward, stream).run(stream, product_args, space.library);
-    if (gelu) gelu_forward(stream, DType::bf16, sum.data, args.y.data, s.rows * s.out_features);
+    product_args.c = args.residual.data;
+    product_args.d = args.y.data;
+    product_args.beta = args.residual ? 1 : 0;
+    product_args.bias = args.bias.data;
+    product_args.aux = args.pre_activation.data;
+    run(stream, LinearPass::forward, epilogue, aligned, product_args, space.library);
   }
 
   void do_backward_input(Stream& on, const LinearBackwardInput& args) override {
@@ -102,15 +87,7 @@ class Fp8Linear final : public LinearPlan {
                                         .b_scale = &scale(Role::weight)->inverse};
     const auto epilogue = args.input_pre_activation ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
     const bool aligned = alignment_of({args.dx.data, args.input_pre_activation.data}, DType::bf16) == 16;
-    const Product& fused = product(LinearPass::backward_input, epilogue, stream);
-    if (fused && aligned) {
-      fused.run(stream, product_args, space.library);
-      return;
-    }
-    plain(LinearPass::backward_input, stream).run(stream, product_args, space.library);
-    if (args.input_pre_activation) {
-      gelu_backward(stream, DType::bf16, args.input_pre_activation.data, args.dx.data, s.rows * s.in_features);
-    }
+    run(stream, LinearPass::backward_input, epilogue, aligned, product_args, space.library);
   }
 
   void do_backward_weights(Stream& on, const LinearBackwardWeights& args) override {
@@ -141,6 +118,7 @@ class Fp8Linear final : public LinearPlan {
   struct Kept {
     LinearPass pass;
     Product product;
+    bool slower = false;  ///< than a plain product and own kernels
   };
   struct Space {
     void *library, *first, *second, *sums;
@@ -186,9 +164,36 @@ class Fp8Linear final : public LinearPlan {
     return used;
   }
 
-  const Product& product(LinearPass pass, cublasLtEpilogue_t epilogue, cudaStream_t stream) {
+  /// By one product where that is there and not slower.
+  void run(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, bool aligned,
+           const ProductArguments& args, void* workspace) {
+    if (const Kept& fused = kept(pass, epilogue, stream); fused.product && !fused.slower && aligned) {
+      fused.product.run(stream, args, workspace);
+    } else {
+      run_apart(stream, pass, epilogue, args, workspace);
+    }
+  }
+  void run_apart(cudaStream_t stream, LinearPass pass, cublasLtEpilogue_t epilogue, const ProductArguments& args,
+                 void* workspace) {
+    const LinearShape& s = shape();
+    const bool gelu = epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    ProductArguments sum = args;
+    sum.bias = sum.aux = nullptr;
+    if (gelu) sum.d = args.aux;
+    if (pass == LinearPass::forward && args.bias != nullptr) {
+      bias_rows(stream, DType::bf16, args.bias, args.c, sum.d, s.rows, s.out_features);
+      sum.c = nullptr;
+      sum.beta = 1;
+    }
+    plain(pass, stream).run(stream, sum, workspace);
+    if (gelu) gelu_forward(stream, DType::bf16, sum.d, args.d, s.rows * s.out_features);
+    if (epilogue == CUBLASLT_EPILOGUE_DGELU)
+      gelu_backward(stream, DType::bf16, args.aux, sum.d, s.rows * s.in_features);
+  }
+
+  const Kept& kept(LinearPass pass, cublasLtEpilogue_t epilogue, cudaStream_t stream) {
     for (const Kept& kept : products_) {
-      if (kept.pass == pass && kept.product.shape().epilogue == epilogue) return kept.product;
+      if (kept.pass == pass && kept.product.shape().epilogue == epilogue) return kept;
     }
     const LinearShape& s = shape();
     ProductShape wanted = linear_product(s, pass);
@@ -201,10 +206,19 @@ class Fp8Linear final : public LinearPlan {
     wanted.bias_type = CUDA_R_16BF;
     wanted.aux_ld = wanted.n;
     products_.push_back({pass, Product(context_.blas(), wanted, stream)});
-    return products_.back().product;
+    Kept& made = products_.back();
+    if (made.product && epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+      made.slower = context_.blas().is_slower(
+          made.product, 0,
+          [&](cudaStream_t on, const ProductArguments& args, void* workspace) {
+            run_apart(on, pass, epilogue, args, workspace);
+          },
+          stream);
+    }
+    return made;
   }
   const Product& plain(LinearPass pass, cudaStream_t stream) {
-    const Product& found = product(pass, CUBLASLT_EPILOGUE_DEFAULT, stream);
+    const Product& found = kept(pass, CUBLASLT_EPILOGUE_DEFAULT, stream).product;
     if (!found) throw_no_algorithm(context_, found.shape(), "a linear layer in fp8");
     return found;
   }

@@ -77,6 +77,39 @@ TEST_F(CudnnOnGpu, ConvolutionsOfANetworkAreExactOnIntegers) {
   }
 }
 
+// The engines that are taken say that they are deterministic. At the sizes at which a gradient of weights is summed in
+// parts, which a note that is wrong would show.
+TEST_F(CudnnOnGpu, GradientsOfWeightsAreTheSameBitsEachTime) {
+  constexpr int runs = 10;
+  for (const ConvolutionShape& s : {ConvolutionShape{256, 56, 56, 64, 64, 3, 1, 1, DType::bf16},
+                                    ConvolutionShape{256, 14, 14, 1024, 512, 1, 1, 0, DType::bf16}}) {
+    const auto plan = device_->plan(s);
+    SCOPED_TRACE(plan->description());
+    const std::unique_ptr<Stream> stream = device_->create_stream();
+    const auto filled = [&](Buffer& buffer, const Dims& dims, std::uint64_t seed) {
+      const Floats some = normal(1 << 20, seed);
+      std::vector<bf16> values(static_cast<std::size_t>(dims.count()));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = to_bf16(some[i % some.size()]);
+      device_->copy_from_host(*stream, buffer.data(), values.data(), values.size() * sizeof(bf16));
+      stream->synchronize();
+      return Tensor{buffer.data(), DType::bf16, dims};
+    };
+    const auto count = static_cast<std::size_t>(kernel(s).count());
+    Buffer x_memory(*device_, static_cast<std::size_t>(image_in(s).count()) * sizeof(bf16)),
+        dy_memory(*device_, static_cast<std::size_t>(image_out(s).count()) * sizeof(bf16)),
+        sum(*device_, count * sizeof(float));
+    const Tensor x = filled(x_memory, image_in(s), 1), dy = filled(dy_memory, image_out(s), 2);
+    std::vector<std::uint32_t> first(count), bits(count);
+    for (int run = 0; run < runs; ++run) {
+      plan->backward_weights(*stream, {.x = x, .dy = dy, .d_weight = {sum.data(), DType::float32, kernel(s)}});
+      device_->copy_to_host(*stream, bits.data(), sum.data(), sum.bytes());
+      stream->synchronize();
+      if (run == 0) first = bits;
+      EXPECT_EQ(bits, first) << "run " << run;
+    }
+  }
+}
+
 /// Attention forward and backward.
 Case both_ways(const AttentionShape& s) {
   return [s](Lab& lab) {

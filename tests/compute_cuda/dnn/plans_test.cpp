@@ -105,6 +105,15 @@ TEST_F(DnnPlans, OneShapeIsMeasuredOnce) {
   EXPECT_GT(cudnn::state().questions, questions);
 }
 
+TEST_F(DnnPlans, OneShapeIsRefusedOnce) {
+  cudnn::state().proposals = {{7, {0}, true, 5001}};
+  const std::string text = refusal(wide);
+  EXPECT_TRUE(has(text, "engine 7 fails: ")) << text;
+  const int questions = cudnn::state().questions;
+  EXPECT_EQ(refusal(wide), text);
+  EXPECT_EQ(cudnn::state().questions, questions);
+}
+
 TEST_F(DnnPlans, UntimedTheFirstIsTaken) {
   device_ = make_cuda_device({.time_algorithms = false});
   cudnn::state().proposals = {{12, {0}}, {11, {0}}, {10, {0}}};

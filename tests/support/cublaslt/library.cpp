@@ -1,9 +1,12 @@
 // A made-up libcublasLt: products element by element, with sums in float32. It refuses what the real one documents that
-// it refuses (layouts of fp8, extents of the second matrix) and what its algorithms were not asked for (alignment).
+// it refuses (layouts of fp8, extents of the second matrix), what the real one was seen to refuse (scales of fp8 that
+// are not 16-byte aligned) and what its algorithms were not asked for (alignment).
 #include <cublasLt.h>
 
 #include <bit>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "models/compute/formulas.hpp"
 #include "models/compute/fp8.hpp"
@@ -88,6 +91,11 @@ float to_tf32(float value) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000u) & 0xffffe000u);
 }
 
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  return bits == 0 ? 256u : static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
 /// A problem as the library sees it.
 struct Problem {
   const Operation& o;
@@ -113,6 +121,7 @@ struct Problem {
       const bool sixteens = m() % 16 == 0 && n() % 16 == 0 && k() % 16 == 0 && a.ld % 16 == 0 && b.ld % 16 == 0;
       if (!ta || tb || !sixteens || (a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2))
         return CUBLAS_STATUS_NOT_SUPPORTED;
+      if (alignment_of(o.scale_a) < 16 || alignment_of(o.scale_b) < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
       return is_fp8(b.type) && o.compute == CUBLAS_COMPUTE_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
     }
     if (a.type != b.type || (d.type != a.type && d.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -133,11 +142,6 @@ std::vector<float> unpacked(const Layout& layout, const void* data, std::int64_t
     }
   }
   return values;
-}
-
-std::uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address);
-  return bits == 0 ? 256u : static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
 void multiply(const Problem& p, float alpha, const void* a_data, const void* b_data, float beta, const void* c_data,
@@ -329,6 +333,7 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
   if (const cublasStatus_t code = c == d ? p.check() : CUBLAS_STATUS_INVALID_VALUE; code != CUBLAS_STATUS_SUCCESS)
     return code;
   if (algorithm == nullptr || algorithm->data[2] != p.o.epilogue) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm->data[0] <= static_cast<std::uint64_t>(state().failing_offers)) return CUBLAS_STATUS_EXECUTION_FAILED;
   for (const void* address : {a_data, b_data, c_data, static_cast<const void*>(d_data),
                               static_cast<const void*>(p.o.bias), static_cast<const void*>(p.o.aux)}) {
     if (alignment_of(address) < algorithm->data[1]) return CUBLAS_STATUS_INVALID_VALUE;
@@ -339,6 +344,8 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
                            p.o.transpose_b == CUBLAS_OP_T, p.a.ld, p.b.ld, p.d.ld, p.a.type, p.b.type, p.d.type,
                            p.o.compute, p.o.epilogue, scale, add, c_data == d_data, p.o.fast_sums != 0,
                            static_cast<std::uint32_t>(algorithm->data[3]), stream});
+  if (p.o.epilogue != CUBLASLT_EPILOGUE_DEFAULT && state().epilogue_ms > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(state().epilogue_ms));
   multiply(p, scale, a_data, b_data, add, c_data, d_data);
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -28,7 +28,9 @@ struct Call {
 struct State {
   std::vector<Call> calls;
   bool has_epilogues = true;  ///< false: only plain products are offered
+  int epilogue_ms = 0;        ///< that a product takes longer for its epilogue
   int offers = 1;             ///< algorithms for each question
+  int failing_offers = 0;     ///< the first of them do not run
   int questions = 0;          ///< to the heuristic
 };
 __attribute__((visibility("default"))) State& state();

@@ -123,20 +123,27 @@ class Stopwatch {
 std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, const std::string& name,
                                                    const Graph& graph, const Wish& wish, const std::vector<Need>& needs,
                                                    const std::vector<Operand>& scalars, std::string* why) {
-  std::shared_ptr<const ExecutionPlan>& known = dnn.plans[name];
-  if (known) return known;
-  context.use();
-  std::unique_ptr<Stopwatch> stopwatch;
-  if (!context.times_algorithms()) return known = find_plan(graph, wish, {}, why);
-  try {
-    stopwatch = std::make_unique<Stopwatch>(context, needs, scalars);
-    known = find_plan(graph, wish, std::ref(*stopwatch), why);
-  } catch (const Error& error) {
-    if (error.failure() != Failure::environment) throw;
-    stopwatch.reset();  // its memory may be what the plan wants
-    known = find_plan(graph, wish, {}, why);
+  if (const auto known = dnn.found.find(name); known != dnn.found.end()) {
+    *why = known->second.why;
+    return known->second.plan;
   }
-  return known;
+  context.use();
+  Dnn::Found found;
+  if (context.times_algorithms()) {
+    std::unique_ptr<Stopwatch> stopwatch;
+    try {
+      stopwatch = std::make_unique<Stopwatch>(context, needs, scalars);
+      found.plan = find_plan(graph, wish, std::ref(*stopwatch), &found.why);
+    } catch (const Error& error) {
+      if (error.failure() != Failure::environment) throw;
+      stopwatch.reset();  // its memory may be what the plan wants
+      found.plan = find_plan(graph, wish, {}, &found.why);
+    }
+  } else {
+    found.plan = find_plan(graph, wish, {}, &found.why);
+  }
+  *why = found.why;
+  return dnn.found.emplace(name, std::move(found)).first->second.plan;
 }
 
 }  // namespace dnn

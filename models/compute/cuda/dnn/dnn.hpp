@@ -13,10 +13,15 @@
 namespace tw::cuda {
 
 struct Dnn {
-  std::shared_ptr<const dnn::Library> library;                             ///< null where it is not there
-  std::string no_library;                                                  ///< why
-  std::unique_ptr<dnn::Target> target;                                     ///< made with the first plan
-  std::map<std::string, std::shared_ptr<const dnn::ExecutionPlan>> plans;  ///< by what they do, in words
+  /// What a search has found; it takes seconds, above all where nothing is good enough.
+  struct Found {
+    std::shared_ptr<const dnn::ExecutionPlan> plan;
+    std::string why;  ///< there is none
+  };
+  std::shared_ptr<const dnn::Library> library;  ///< null where it is not there
+  std::string no_library;                       ///< why
+  std::unique_ptr<dnn::Target> target;          ///< made with the first plan
+  std::map<std::string, Found> found;           ///< by what it does, in words
 };
 
 namespace dnn {
@@ -31,8 +36,8 @@ struct Need {
   DType dtype = DType::float32;
 };
 
-/// find_plan() with the device's own clock, on memory of its own that is given back at once; kept under `name`. Where
-/// that memory is not there, the heuristics' first.
+/// find_plan() with the device's own clock, on memory of its own that is given back at once; kept under `name`, a
+/// refusal too. Where that memory is not there, the heuristics' first.
 std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, const std::string& name,
                                                    const Graph& graph, const Wish& wish, const std::vector<Need>& needs,
                                                    const std::vector<Operand>& scalars, std::string* why);

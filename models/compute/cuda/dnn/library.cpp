@@ -5,17 +5,14 @@
 #include <cstdio>
 
 #include "models/compute/error.hpp"
+#include "models/compute/vendor_library.hpp"
 
 namespace tw::cuda::dnn {
 
 std::shared_ptr<const Library> Library::open(std::string* why, const char* name) {
   std::shared_ptr<Library> library(new Library);
-  library->handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library->handle_) {
-    const char* text = dlerror();
-    *why = std::string(text ? text : name) + "; install cuDNN 9, or put its folder into LD_LIBRARY_PATH";
-    return nullptr;
-  }
+  library->handle_ = open_vendor_library(name, "cuDNN 9", why);
+  if (!library->handle_) return nullptr;
   const auto find = [&](const char* symbol) {
     void* address = dlsym(library->handle_, symbol);
     if (!address) *why = std::string(name) + " has no symbol " + symbol + ": cuDNN 9 is needed";
