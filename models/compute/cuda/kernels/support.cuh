@@ -115,21 +115,18 @@ inline bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) 
 constexpr int warp_size = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
 
-/// Over all 32 lanes; each gets the same bits.
-template <class T>
-__device__ inline T warp_sum(T value) {
-#pragma unroll
-  for (int distance = warp_size / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(all_lanes, value, distance);
-  return value;
-}
-
-/// Sums of `count` values over all threads of a one-dimensional block, in a fixed order; each thread gets the same
-/// bits. The caller separates calls with the same scratch by a barrier.
-template <int count, class T>
-__device__ inline void block_sum(T (&values)[count], T* scratch /* count · warps */) {
+/// `count` values over all threads of a one-dimensional block, brought together by `combine` (which must not depend on
+/// the order of its two) in a fixed order; each thread gets the same bits. The caller separates calls with the same
+/// scratch by a barrier.
+template <int count, class T, class Combine>
+__device__ inline void block_combine(T (&values)[count], T* scratch /* count · warps */, Combine&& combine) {
   const int warp = static_cast<int>(threadIdx.x) / warp_size, warps = static_cast<int>(blockDim.x) / warp_size;
 #pragma unroll
-  for (int i = 0; i < count; ++i) values[i] = warp_sum(values[i]);
+  for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int distance = warp_size / 2; distance > 0; distance /= 2)
+      values[i] = combine(values[i], __shfl_xor_sync(all_lanes, values[i], distance));
+  }
   if (warps == 1) return;
   if (threadIdx.x % warp_size == 0) {
 #pragma unroll
@@ -140,8 +137,26 @@ __device__ inline void block_sum(T (&values)[count], T* scratch /* count · warp
   for (int i = 0; i < count; ++i) values[i] = scratch[i];
   for (int other = 1; other < warps; ++other) {
 #pragma unroll
-    for (int i = 0; i < count; ++i) values[i] += scratch[other * count + i];
+    for (int i = 0; i < count; ++i) values[i] = combine(values[i], scratch[other * count + i]);
   }
+}
+template <int count, class T>
+__device__ inline void block_sum(T (&values)[count], T* scratch /* count · warps */) {
+  block_combine(values, scratch, [](T a, T b) { return a + b; });
+}
+
+// ---- functions ----
+/// e^x for x ≤ 0, as a softmax wants it: one instruction for 2^y, relative error < 2^-21.9 + |x|·2^-23, zero below 2^-126;
+/// exactly 1 at 0, and a NaN stays.
+__device__ inline float exponential_below_one(float x) {
+  const float y = x * 1.44269504088896341f;
+#if defined(__CUDA_ARCH__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(y));  // exp2f spends three more on denormal results
+  return power;
+#else
+  return ::exp2f(y);
+#endif
 }
 
 // ---- launch shapes ----
