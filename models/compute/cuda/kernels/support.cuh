@@ -135,29 +135,39 @@ __device__ inline void store_words(std::uint32_t* p, std::uint32_t a, std::uint3
   *reinterpret_cast<Pack<std::uint32_t, 4>*>(p) = {{a, b, c, d}};
 #endif
 }
-/// To global memory.
 template <class T, int N>
-__device__ inline void store(T* p, const Floats<N>& floats) {
-  if constexpr (sizeof(T) * N % access_bytes == 0) {
-    constexpr int count = static_cast<int>(sizeof(T)) * N / 4;
-    std::uint32_t words[count];
+__device__ inline Pack<T, N> to_pack(const Floats<N>& floats) {
+  if constexpr (in_pairs<T, N>) {
+    Pairs<N> pairs;
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      if constexpr (in_pairs<T, N>) {
-        words[i] = pair_of<T>(floats[2 * i], floats[2 * i + 1]);
-      } else {
-        words[i] = std::bit_cast<std::uint32_t>(floats[i]);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < count; i += 4)
-      store_words(reinterpret_cast<std::uint32_t*>(p) + i, words[i], words[i + 1], words[i + 2], words[i + 3]);
+    for (int i = 0; i < N; i += 2) pairs.words[i / 2] = pair_of<T>(floats[i], floats[i + 1]);
+    return std::bit_cast<Pack<T, N>>(pairs);
   } else {
     Pack<T, N> pack;
 #pragma unroll
     for (int i = 0; i < N; ++i) pack.values[i] = from_float<T>(floats[i]);
+    return pack;
+  }
+}
+/// To global memory.
+template <class T, int N>
+__device__ inline void store_pack(T* p, const Pack<T, N>& pack) {
+  if constexpr (sizeof(pack) % access_bytes == 0) {
+    struct Words {
+      std::uint32_t at[sizeof(pack) / 4];
+    };
+    const auto words = std::bit_cast<Words>(pack);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(pack) / 4); i += 4)
+      store_words(reinterpret_cast<std::uint32_t*>(p) + i, words.at[i], words.at[i + 1], words.at[i + 2],
+                  words.at[i + 3]);
+  } else {
     *reinterpret_cast<Pack<T, N>*>(p) = pack;
   }
+}
+template <class T, int N>
+__device__ inline void store(T* p, const Floats<N>& floats) {
+  store_pack(p, to_pack<T>(floats));
 }
 /// The first `count` of N; the rest is `otherwise`.
 template <int N, class T>
@@ -184,6 +194,14 @@ inline bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) 
 // ---- reductions ----
 constexpr int warp_size = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
+
+/// Over all 32 lanes; each gets the same bits.
+template <class T>
+__device__ inline T warp_sum(T value) {
+#pragma unroll
+  for (int distance = warp_size / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(all_lanes, value, distance);
+  return value;
+}
 
 /// `count` values over all threads of a one-dimensional block, brought together by `combine` (which must not depend on
 /// the order of its two) in a fixed order; each thread gets the same bits. The caller separates calls with the same
