@@ -43,14 +43,22 @@ struct fp16 {
 
 // Internal linkage (`static`): kernels are compiled several times with different instruction sets, and the linker must
 // never pick the AVX-512 copy of a shared inline function for a machine that lacks AVX-512.
+//
+// On a GPU a rounding is one instruction, of the same bits but for a NaN's payload.
 
 /// Round to nearest, ties to even; NaN stays NaN (quietened).
 TW_HOST_DEVICE static inline bf16 to_bf16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const std::uint32_t quiet_nan = (bits >> 16) | 0x40u;
   const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   return bf16{static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded)};
+#endif
 }
 
 TW_HOST_DEVICE static inline float to_float(bf16 value) {
@@ -60,6 +68,11 @@ TW_HOST_DEVICE static inline float to_float(float value) { return value; }
 
 /// Round to nearest, ties to even, from 65520 on to infinity; denormals are kept, NaN stays NaN (quietened).
 TW_HOST_DEVICE static inline fp16 to_fp16(float value) {
+#if defined(__CUDA_ARCH__)
+  fp16 result;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
   // Normal: the exponent moves from bias 127 to 15, 13 fraction bits go. A carry out of the fraction is the next
@@ -71,14 +84,21 @@ TW_HOST_DEVICE static inline fp16 to_fp16(float value) {
   result = magnitude >= 0x477ff000u ? 0x7c00u : result;
   result = magnitude > 0x7f800000u ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : result;
   return fp16{static_cast<std::uint16_t>(sign | result)};
+#endif
 }
 
 TW_HOST_DEVICE static inline float to_float(fp16 value) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+  return result;
+#else
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16, magnitude = value.bits & 0x7fffu;
   const std::uint32_t normal = (magnitude << 13) + (112u << 23), special = (magnitude << 13) | 0x7f800000u;
   const auto denormal = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 5.9604644775390625e-8f);  // 2^-24
   const std::uint32_t result = magnitude >= 0x7c00u ? special : magnitude < 0x400u ? denormal : normal;
   return std::bit_cast<float>(sign | result);
+#endif
 }
 
 /// Unit roundoff (half a unit in the last place): 2^-24 for float32, 2^-8 for bf16, 2^-11 for fp16.

@@ -10,7 +10,8 @@ namespace {
 TW_DEVICE_SUITE(LayerNorm);
 
 const std::vector<Dims> sizes = {{1, 2},    {3, 17},   {17, 31}, {31, 33},  {33, 127},
-                                 {5, 1024}, {64, 768}, {7, 200}, {2, 1023}, {2, 8200}};
+                                 {5, 1024}, {64, 768}, {7, 200}, {3, 1600}, {2, 4096},
+                                 {2, 1023}, {2, 8200}};
 
 enum class Sum { none, own, over_x, over_residual };
 
@@ -108,6 +109,11 @@ TEST_P(LayerNorm, ForwardKeepsTheVarianceOfValuesFarFromZero) {
     EXPECT_NEAR(got[0].values[i], want[0].values[i], is_half(dtype()) ? 0x1p-6 : 4 * half_unit_of_mean);
   }
   for (std::size_t i = 0; i < want[2].values.size(); ++i) EXPECT_NEAR(got[2].values[i] / want[2].values[i], 1, 1e-5);
+}
+
+TEST_P(LayerNorm, ForwardOfManyRows) {  // more than the cuda device has warps
+  TW_NEEDS(Op::layer_norm_forward);
+  compare(device(), Op::layer_norm_forward, dtype(), forward(dtype(), {8460, 8}, Sum::none, 0));
 }
 
 TEST_P(LayerNorm, Backward) {

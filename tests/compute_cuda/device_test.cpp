@@ -1,6 +1,8 @@
 // Memory, copies, streams and events of a real GPU, and what it refuses.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -152,15 +154,24 @@ TEST_F(CudaDeviceTest, cast_rounds_bit_for_bit_as_the_host) {
   const auto count = static_cast<std::int64_t>(sent.size());
   const Buffer x(*device_, sent.size() * 4), y(*device_, sent.size() * 2), back(*device_, sent.size() * 4);
   device_->copy_from_host(*stream_, x.data(), sent.data(), sent.size() * 4);
-  const Tensor narrow{y.data(), DType::bf16, {count}};
-  device_->cast(*stream_, {.x = Tensor{x.data(), DType::float32, {count}}, .y = narrow});
-  device_->cast(*stream_, {.x = narrow, .y = Tensor{back.data(), DType::float32, {count}}});
-  const auto rounded = read<std::uint16_t>(y, sent.size());
-  const auto widened = read<std::uint32_t>(back, sent.size());
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    ASSERT_EQ(rounded[i], to_bf16(sent[i]).bits) << "at " << i;
-    ASSERT_EQ(widened[i], static_cast<std::uint32_t>(rounded[i]) << 16) << "at " << i;
-  }
+  const auto compare = [&]<class T>(DType dtype, T (*round)(float)) {
+    const Tensor narrow{y.data(), dtype, {count}};
+    device_->cast(*stream_, {.x = Tensor{x.data(), DType::float32, {count}}, .y = narrow});
+    device_->cast(*stream_, {.x = narrow, .y = Tensor{back.data(), DType::float32, {count}}});
+    const auto rounded = read<std::uint16_t>(y, sent.size());
+    const auto widened = read<std::uint32_t>(back, sent.size());
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      if (std::isnan(sent[i])) {  // whatever its payload
+        ASSERT_TRUE(std::isnan(to_float(T{rounded[i]}))) << "at " << i;
+        ASSERT_TRUE(std::isnan(std::bit_cast<float>(widened[i]))) << "at " << i;
+        continue;
+      }
+      ASSERT_EQ(rounded[i], round(sent[i]).bits) << "at " << i;
+      ASSERT_EQ(widened[i], std::bit_cast<std::uint32_t>(to_float(T{rounded[i]}))) << "at " << i;
+    }
+  };
+  compare(DType::bf16, to_bf16);
+  compare(DType::fp16, to_fp16);
 }
 
 TEST_F(CudaDeviceTest, what_is_not_there_is_unsupported) {

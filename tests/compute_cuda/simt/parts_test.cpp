@@ -176,7 +176,8 @@ const Head heads[] = {{1, 1, 1, 0, 0, false, true, false},        {3, 2, 8, 0, 0
                       {5, 31, 31, 0, 0, true, true, false},       {4, 33, 40, 1, 0.1f, true, true, true},
                       {3, 1023, 1024, 0, 0, false, true, false},  {2, 1023, 1024, 0, 0.1f, true, true, true},
                       {2, 40001, 40008, 0, 0, false, true, true}, {3, 1000, 1000, 0, 0.1f, true, false, false},
-                      {7, 10, 16, 0, 0, false, true, true}};
+                      {7, 10, 16, 0, 0, false, true, true},
+                      {2, 20003, 20003, 0, 0.1f, true, true, true}};
 
 TEST_P(Parts, ClassifierRows) {
   for (const Head& h : heads) {
@@ -243,17 +244,20 @@ TEST_P(Parts, ClassifierRows) {
 
 TEST_P(Parts, ClassifierRowsOfHugeLogitsAndNaN) {
   Lab lab(device());
-  const Dims dims{4, 16};
-  Floats logits(64, 0.0f);
+  const Dims dims{6, 16};
+  Floats logits(96, 0.0f);
   logits[3] = 1e4f;                // far above the rest: loss 0 at the target
   logits[16 + 5] = -1e4f;          // far below
   logits[32 + 7] = std::nanf("");  // shows
-  const Tensor tensor = lab.in_out("logits", dtype(), dims, logits), row_loss = lab.out("loss", DType::float32, {4}),
-               row_correct = lab.out("correct", DType::int32, {4});
+  std::fill(logits.begin() + 64, logits.begin() + 80, std::nanf(""));
+  std::fill(logits.begin() + 80, logits.end(), -HUGE_VALF);  // classes that are ruled out
+  logits[80 + 2] = logits[80 + 9] = 3.0f;
+  const Tensor tensor = lab.in_out("logits", dtype(), dims, logits), row_loss = lab.out("loss", DType::float32, {6}),
+               row_correct = lab.out("correct", DType::int32, {6});
   cuda::classifier_rows(nullptr, {.dtype = dtype(),
                                   .logits = tensor.data,
-                                  .targets = lab.in({4}, Ints{3, 5, 1, 0}).as<std::int32_t>(),
-                                  .rows = 4,
+                                  .targets = lab.in({6}, Ints{3, 5, 1, 0, 0, 9}).as<std::int32_t>(),
+                                  .rows = 6,
                                   .classes = 16,
                                   .ld = 16,
                                   .row_loss = row_loss.as<float>(),
@@ -267,7 +271,16 @@ TEST_P(Parts, ClassifierRowsOfHugeLogitsAndNaN) {
   EXPECT_NEAR(gradient[3], 0.0f, 1e-6);
   EXPECT_EQ(gradient[16 + 5], -1.0f);
   EXPECT_TRUE(std::isnan(gradient[32 + 1]));
-  EXPECT_EQ(lab.finish()[2].values[3], 1.0f);
+  EXPECT_TRUE(std::isnan(loss[4]));
+  EXPECT_NEAR(loss[5], std::log(2.0f), 1e-6);
+  EXPECT_EQ(gradient[80 + 2], 0.5f);
+  EXPECT_EQ(gradient[80 + 9], -0.5f);
+  EXPECT_EQ(gradient[80 + 3], 0.0f);
+  const Floats correct = lab.finish()[2].values;
+  EXPECT_EQ(correct[0], 1.0f);
+  EXPECT_EQ(correct[3], 1.0f);
+  EXPECT_EQ(correct[4], 0.0f);  // no logit is the greatest
+  EXPECT_EQ(correct[5], 0.0f);  // the first of equals is class 2
 }
 
 TEST_P(Parts, ClassifierTotals) {

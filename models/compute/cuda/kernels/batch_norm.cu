@@ -7,12 +7,13 @@ namespace {
 
 constexpr int block_threads = 256;
 
+// Most blocks: multiples of the 132 SMs of an H100 or H200, of which each holds four.
 Columns sums_cut(Index rows, Index channels, int n) {
-  return cut_columns(rows, channels, channels, n, block_threads, 8, 1024);
+  return cut_columns(rows, channels, channels, n, block_threads, 8, 4 * 132);
 }
 /// For the pass over the elements, which has nothing to bring together.
 Columns elements_cut(Index rows, Index channels, int n) {
-  return cut_columns(rows, channels, channels, n, block_threads, 4, 8192);
+  return cut_columns(rows, channels, channels, n, block_threads, 16, 16 * 132);
 }
 
 /// Sums of each slice, (slices, channels) for each kind of sum, and behind them what else is kept for a channel.
@@ -55,9 +56,11 @@ __global__ void __launch_bounds__(block_threads) batch_norm_sums_kernel(const T*
 #pragma unroll
       for (int k = 0; k < N; ++k) partial.of(shift_kind)[me.slice * c.columns + me.column + k] = shift[k];
     }
+    const Index stride = me.step * c.ld;
+    Index at = me.row * c.ld + me.column;
 #pragma unroll 4
-    for (Index row = me.row; row < me.end; row += me.step) {
-      const Floats<N> values = load<N>(x + row * c.ld + me.column);
+    for (Index row = me.row; row < me.end; row += me.step, at += stride) {
+      const Floats<N> values = load<N>(x + at);
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         const float d = values[k] - shift[k];
@@ -72,28 +75,36 @@ __global__ void __launch_bounds__(block_threads) batch_norm_sums_kernel(const T*
 
 // ---- over slices: a block has 32 channels side by side and 32 shares of the slices below each other ----
 constexpr int total_threads = 1024, shares = total_threads / warp_size;
-constexpr std::size_t total_shared_bytes = total_threads * sizeof(double);
+constexpr std::size_t total_shared_bytes = 2 * total_threads * sizeof(double);
 
 __device__ inline Index total_channel() { return static_cast<Index>(blockIdx.x) * warp_size + threadIdx.x % warp_size; }
 
-/// Σ over slices of value(slice); each share of the channel gets it. All threads call it.
-template <class Value>
-__device__ inline double over_slices(const Columns& c, Value&& value) {
+/// Two sums over the slices, to which add(slice, sums) adds one. All threads call it; true where the thread, one for
+/// each channel, has them.
+template <class Add>
+__device__ inline bool over_slices(const Columns& c, double (&sums)[2], Add&& add) {
   double* shared = dynamic_shared<double>();
   const int x = static_cast<int>(threadIdx.x) % warp_size, share = static_cast<int>(threadIdx.x) / warp_size;
-  double sum = 0;
-  if (total_channel() < c.columns) {
-    for (Index slice = share; slice < c.slices; slice += shares) sum += value(slice);
+  sums[0] = sums[1] = 0;
+  const bool here = total_channel() < c.columns;
+  if (here) {
+#pragma unroll 4
+    for (Index slice = share; slice < c.slices; slice += shares) add(slice, sums);
   }
-  __syncthreads();  // the last call's sums have been read
-  shared[share * warp_size + x] = sum;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) shared[(i * shares + share) * warp_size + x] = sums[i];
   __syncthreads();
-  sum = shared[x];
-  for (int other = 1; other < shares; ++other) sum += shared[other * warp_size + x];
-  return sum;
+  if (share > 0 || !here) return false;
+#pragma unroll 8
+  for (int other = 1; other < shares; ++other) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) sums[i] += shared[(i * shares + other) * warp_size + x];
+  }
+  return true;
 }
 
 struct ForwardTotals {
+  double rows, last_rows, inverse_rows, inverse_last_rows;  // of a slice: of all but the last, of the last
   const float* gamma;
   float *mean, *rstd, *running_mean, *running_var;
   float momentum, epsilon;
@@ -103,24 +114,23 @@ struct ForwardTotals {
 __global__ void __launch_bounds__(total_threads)
     batch_norm_forward_totals_kernel(Columns c, Partial partial, ForwardTotals a) {
   const Index channel = total_channel();
-  const auto rows_of = [&](Index slice) {
-    return static_cast<double>(slice + 1 < c.slices ? c.rows_per_slice : c.rows - slice * c.rows_per_slice);
-  };
   const auto value = [&](int kind, Index slice) {
     return static_cast<double>(partial.of(kind)[slice * c.columns + channel]);
   };
-  const auto mean_of = [&](Index slice) {
-    const double mean = value(2, slice) / rows_of(slice), distance = value(0, slice) / rows_of(slice);
-    return ::fabs(mean) < ::fabs(distance) ? mean : value(shift_kind, slice) + distance;
-  };
-  const double count = static_cast<double>(c.rows);
-  const double mean = over_slices(c, [&](Index slice) { return rows_of(slice) * mean_of(slice); }) / count;
-  const double squares =
-      over_slices(c, [&](Index slice) {  // around the slice's mean, and of that around the mean of all
-        const double sum = value(0, slice), distance = mean_of(slice) - mean;
-        return value(1, slice) - sum * sum / rows_of(slice) + rows_of(slice) * distance * distance;
-      });
-  if (channel >= c.columns || threadIdx.x >= warp_size) return;
+  // All means are measured from a value of the channel, so that their squares cancel no more than a slice's do.
+  const double count = static_cast<double>(c.rows), pivot = channel < c.columns ? value(shift_kind, 0) : 0;
+  double sums[2];  // Σ n·(mean − pivot), Σ (squares around the mean + n·(mean − pivot)²)
+  const bool total = over_slices(c, sums, [&](Index slice, double(&to)[2]) {
+    const bool last = slice + 1 == c.slices;
+    const double rows = last ? a.last_rows : a.rows, inverse = last ? a.inverse_last_rows : a.inverse_rows;
+    const double sum = value(0, slice), mean = value(2, slice) * inverse, distance = sum * inverse;
+    const double better = ::fabs(mean) < ::fabs(distance) ? mean : value(shift_kind, slice) + distance;
+    const double from_pivot = better - pivot;
+    to[0] += rows * from_pivot;
+    to[1] += value(1, slice) - sum * distance + rows * from_pivot * from_pivot;
+  });
+  if (!total) return;
+  const double from_pivot = sums[0] / count, mean = pivot + from_pivot, squares = sums[1] - sums[0] * from_pivot;
   const double variance = squares < 0 ? 0 : squares / count;  // a NaN stays
   const double rstd = 1.0 / ::sqrt(variance + static_cast<double>(a.epsilon));
   a.mean[channel] = static_cast<float>(mean);
@@ -146,24 +156,26 @@ template <class T, int N>
 __global__ void __launch_bounds__(block_threads) batch_norm_forward_kernel(Columns c, Forward<T> a) {
   const ColumnThread<N> me(c);
   if (me.width <= 0) return;
-  Floats<N> mean, factor, beta;
+  const Floats<N> mean = load<N>(a.mean + me.column), factor = load<N>(a.factor + me.column),
+                  beta = load<N>(a.beta + me.column);
+  with_flag(a.residual != nullptr, [&](auto adds) {
+    with_flag(a.relu, [&](auto cuts) {
+      over_rows(c, me, [&](Index at) {
+        Pack<T, N> packs[2] = {load_pack<N>(a.x + at), {}};
+        if constexpr (adds) packs[1] = load_pack<N>(a.residual + at);
+        Floats<N> x = to_floats(packs[0]);
+        const Floats<N> residual = to_floats(packs[1]);
 #pragma unroll
-  for (int k = 0; k < N; ++k) {
-    mean[k] = a.mean[me.column + k];
-    factor[k] = a.factor[me.column + k];
-    beta[k] = a.beta[me.column + k];
-  }
-  for (Index row = me.row; row < me.end; row += me.step) {
-    const Index at = row * c.ld + me.column;
-    Floats<N> x = load<N>(a.x + at);
-    const Floats<N> residual = a.residual != nullptr ? load<N>(a.residual + at) : Floats<N>{};
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const float value = (x[k] - mean[k]) * factor[k] + beta[k] + residual[k];
-      x[k] = a.relu && value < 0.0f ? 0.0f : value;  // a NaN stays
-    }
-    store(a.y + at, x);
-  }
+        for (int k = 0; k < N; ++k) {
+          float value = (x[k] - mean[k]) * factor[k] + beta[k];
+          if constexpr (adds) value += residual[k];
+          if constexpr (cuts) value = value < 0.0f ? 0.0f : value;  // a NaN stays
+          x[k] = value;
+        }
+        store(a.y + at, x);
+      });
+    });
+  });
 }
 
 // ---- backward ----
@@ -174,15 +186,19 @@ struct Backward {
   const float *mean, *scale, *slope, *offset;
 };
 
-/// dy under the ReLU's mask.
-template <int N, class T>
-__device__ inline Floats<N> masked(const T* dy, const T* y, Index at) {
-  Floats<N> g = load<N>(dy + at);
-  if (y == nullptr) return g;
-  const Floats<N> value = load<N>(y + at);
+/// x and dy, under the ReLU's mask; all loads stand before the first use.
+template <int N, bool masks, class T>
+__device__ inline void load_gradient(const Backward<T>& a, Index at, Floats<N>& x, Floats<N>& g) {
+  const Pack<T, N> dy_pack = load_pack<N>(a.dy + at), x_pack = load_pack<N>(a.x + at);
+  Pack<T, N> y_pack;
+  if constexpr (masks) y_pack = load_pack<N>(a.y + at);
+  x = to_floats(x_pack);
+  g = to_floats(dy_pack);
+  if constexpr (masks) {
+    const Floats<N> y = to_floats(y_pack);
 #pragma unroll
-  for (int k = 0; k < N; ++k) g[k] = value[k] > 0.0f ? g[k] : 0.0f;
-  return g;
+    for (int k = 0; k < N; ++k) g[k] = y[k] > 0.0f ? g[k] : 0.0f;
+  }
 }
 
 /// Σ g and Σ g·(x − mean); g is kept where another branch wants it.
@@ -192,20 +208,21 @@ __global__ void __launch_bounds__(block_threads)
   const ColumnThread<N> me(c);
   float sums[backward_kinds * N] = {};
   if (me.width > 0) {
-    Floats<N> mean;
+    const Floats<N> mean = load<N>(a.mean + me.column);
+    with_flag(a.y != nullptr, [&](auto masks) {
+      with_flag(a.d_residual != nullptr, [&](auto keeps) {
+        over_rows(c, me, [&](Index at) {
+          Floats<N> x, g;
+          load_gradient<N, masks>(a, at, x, g);
+          if constexpr (keeps) store(a.d_residual + at, g);
 #pragma unroll
-    for (int k = 0; k < N; ++k) mean[k] = a.mean[me.column + k];
-#pragma unroll 2
-    for (Index row = me.row; row < me.end; row += me.step) {
-      const Index at = row * c.ld + me.column;
-      const Floats<N> x = load<N>(a.x + at), g = masked<N>(a.dy, a.y, at);
-      if (a.d_residual != nullptr) store(a.d_residual + at, g);
-#pragma unroll
-      for (int k = 0; k < N; ++k) {
-        sums[k] += g[k];
-        sums[N + k] += g[k] * (x[k] - mean[k]);
-      }
-    }
+          for (int k = 0; k < N; ++k) {
+            sums[k] += g[k];
+            sums[N + k] += g[k] * (x[k] - mean[k]);
+          }
+        });
+      });
+    });
   }
   write_sums<N, backward_kinds>(c, me, sums, partial);
 }
@@ -222,11 +239,14 @@ struct BackwardTotals {
 __global__ void __launch_bounds__(total_threads)
     batch_norm_backward_totals_kernel(Columns c, Partial partial, BackwardTotals a) {
   const Index channel = total_channel();
-  const double sum =
-      over_slices(c, [&](Index slice) { return static_cast<double>(partial.of(0)[slice * c.columns + channel]); });
-  const double products =
-      over_slices(c, [&](Index slice) { return static_cast<double>(partial.of(1)[slice * c.columns + channel]); });
-  if (channel >= c.columns || threadIdx.x >= warp_size) return;
+  double sums[2];
+  const bool total = over_slices(c, sums, [&](Index slice, double(&to)[2]) {
+#pragma unroll
+    for (int kind = 0; kind < backward_kinds; ++kind)
+      to[kind] += static_cast<double>(partial.of(kind)[slice * c.columns + channel]);
+  });
+  if (!total) return;
+  const double sum = sums[0], products = sums[1];
   const double rstd = static_cast<double>(a.rstd[channel]), scale = static_cast<double>(a.gamma[channel]) * rstd;
   const double dot = products * rstd, count = static_cast<double>(c.rows);
   a.d_beta[channel] = static_cast<float>(a.accumulate ? static_cast<double>(a.d_beta[channel]) + sum : sum);
@@ -240,22 +260,17 @@ template <class T, int N>
 __global__ void __launch_bounds__(block_threads) batch_norm_backward_kernel(Columns c, Backward<T> a) {
   const ColumnThread<N> me(c);
   if (me.width <= 0) return;
-  Floats<N> mean, scale, slope, offset;
+  const Floats<N> mean = load<N>(a.mean + me.column), scale = load<N>(a.scale + me.column),
+                  slope = load<N>(a.slope + me.column), offset = load<N>(a.offset + me.column);
+  with_flag(a.y != nullptr, [&](auto masks) {
+    over_rows(c, me, [&](Index at) {
+      Floats<N> x, g;
+      load_gradient<N, masks>(a, at, x, g);
 #pragma unroll
-  for (int k = 0; k < N; ++k) {
-    mean[k] = a.mean[me.column + k];
-    scale[k] = a.scale[me.column + k];
-    slope[k] = a.slope[me.column + k];
-    offset[k] = a.offset[me.column + k];
-  }
-  for (Index row = me.row; row < me.end; row += me.step) {
-    const Index at = row * c.ld + me.column;
-    const Floats<N> x = load<N>(a.x + at);
-    Floats<N> g = masked<N>(a.dy, a.y, at);
-#pragma unroll
-    for (int k = 0; k < N; ++k) g[k] = scale[k] * g[k] + slope[k] * (x[k] - mean[k]) + offset[k];
-    store(a.dx + at, g);
-  }
+      for (int k = 0; k < N; ++k) g[k] = scale[k] * g[k] + slope[k] * (x[k] - mean[k]) + offset[k];
+      store(a.dx + at, g);
+    });
+  });
 }
 
 unsigned total_blocks(const Columns& c) { return static_cast<unsigned>(ceil_div(c.columns, warp_size)); }
@@ -268,9 +283,20 @@ void forward(cudaStream_t stream, const BatchNormForward& args, void* scratch) {
   float* factor = partial.sums + forward_kinds * partial.stride;
   launch<batch_norm_sums_kernel<T, N>>(sums.blocks(), sums.threads(), sums.threads() * forward_sums * N * sizeof(float),
                                        stream, args.x.as<T>(), sums, partial);
-  const ForwardTotals totals{
-      args.gamma.as<float>(),       args.mean.as<float>(), args.rstd.as<float>(), args.running_mean.as<float>(),
-      args.running_var.as<float>(), args.momentum,         args.epsilon,          factor};
+  const auto of_slice = static_cast<double>(sums.rows_per_slice),
+             of_last = static_cast<double>(rows - (sums.slices - 1) * sums.rows_per_slice);
+  const ForwardTotals totals{of_slice,
+                             of_last,
+                             1 / of_slice,
+                             1 / of_last,
+                             args.gamma.as<float>(),
+                             args.mean.as<float>(),
+                             args.rstd.as<float>(),
+                             args.running_mean.as<float>(),
+                             args.running_var.as<float>(),
+                             args.momentum,
+                             args.epsilon,
+                             factor};
   launch<batch_norm_forward_totals_kernel>(total_blocks(sums), total_threads, total_shared_bytes, stream, sums, partial,
                                            totals);
   const Forward<T> a{args.x.as<T>(), args.residual.as<T>(), args.y.as<T>(), args.mean.as<float>(),
@@ -323,7 +349,7 @@ void batch_norm_forward(cudaStream_t stream, const BatchNormForward& args, void*
   with_type(args.x.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     constexpr int n = width_of<T>;
-    if (args.x.dims[3] % n == 0 && aligned<n>({args.x, args.residual, args.y})) {
+    if (args.x.dims[3] % n == 0 && aligned<n>({args.x, args.residual, args.y}) && aligned<4>({args.mean, args.beta})) {
       forward<T, n>(stream, args, scratch);
     } else {
       forward<T, 1>(stream, args, scratch);
@@ -336,7 +362,8 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormBackward& args, voi
     using T = std::remove_pointer_t<decltype(type)>;
     constexpr int n = width_of<T>;
     if (args.x.dims[3] % n == 0 &&
-        aligned<n>({args.dy, args.x, args.relu ? args.y : Tensor{}, args.dx, args.d_residual})) {
+        aligned<n>({args.dy, args.x, args.relu ? args.y : Tensor{}, args.dx, args.d_residual}) &&
+        aligned<4>({args.mean})) {
       backward<T, n>(stream, args, scratch);
     } else {
       backward<T, 1>(stream, args, scratch);

@@ -4,9 +4,11 @@
 namespace tw::cuda {
 namespace {
 
+constexpr int sum_threads = 256, final_threads = 1024;
+
 /// One slice: its sums to `partial` (slices, columns), or where there is only one, to the totals.
 template <class T, int N>
-__global__ void column_sums_kernel(const T* x, Columns c, float* partial, ColumnTotals totals) {
+__global__ void __launch_bounds__(final_threads) column_sums_kernel(const T* x, Columns c, float* partial, ColumnTotals totals) {
   const ColumnThread<N> me(c);
   float sums[N] = {};
   const auto add_rows = [&](auto&& read) {
@@ -34,8 +36,6 @@ __global__ void column_sums_kernel(const T* x, Columns c, float* partial, Column
     *total = totals.accumulate ? *total + totals.scale * sum : totals.scale * sum;
   });
 }
-
-constexpr int sum_threads = 256, final_threads = 1024;
 
 template <int N>
 Columns first_cut(Index rows, Index columns, Index ld) {

@@ -10,6 +10,7 @@ namespace tw::cuda {
 struct Columns {
   Index rows = 0, columns = 0, ld = 0;  // element (r, c) at r·ld + c
   int x = 1, y = 1;                     // threads of a block: powers of two, x·y a multiple of 32
+  int x_bits = 0;                       // x = 2^x_bits
   Index tiles = 1, slices = 1, rows_per_slice = 0;
 
   unsigned blocks() const { return static_cast<unsigned>(tiles * slices); }
@@ -30,6 +31,7 @@ inline Columns cut_columns(Index rows, Index columns, Index ld, int n, int threa
     c.x = static_cast<int>(std::min<Index>(power_of_two_from(packs), threads / c.y));
     c.y = std::max(c.y, warp_size / c.x);
   }
+  c.x_bits = std::countr_zero(static_cast<unsigned>(c.x));
   c.tiles = ceil_div(packs, c.x);
   const Index slices = std::clamp<Index>(rows / (c.y * rows_each), 1, std::max<Index>(1, most_blocks / c.tiles));
   c.rows_per_slice = ceil_div(rows, slices);
@@ -47,16 +49,36 @@ struct ColumnThread {
   int x, y;
 
   __device__ explicit ColumnThread(const Columns& c) {
-    x = static_cast<int>(threadIdx.x) % c.x;
-    y = static_cast<int>(threadIdx.x) / c.x;
-    slice = blockIdx.x / c.tiles;
-    column = (blockIdx.x % c.tiles * c.x + x) * N;
+    x = static_cast<int>(threadIdx.x) & (c.x - 1);
+    y = static_cast<int>(threadIdx.x) >> c.x_bits;
+    const unsigned tiles = static_cast<unsigned>(c.tiles),
+                   of_block = blockIdx.x / tiles;  // 64 bits would divide in software
+    slice = of_block;
+    column = (static_cast<Index>(blockIdx.x - of_block * tiles) * c.x + x) * N;
     width = c.columns - column < N ? c.columns - column : N;
     row = slice * c.rows_per_slice + y;
     end = (slice + 1) * c.rows_per_slice < c.rows ? (slice + 1) * c.rows_per_slice : c.rows;
     step = c.y;
   }
 };
+
+/// body(at) for the element of the thread's pack in each of its rows.
+template <int N, class Body>
+__device__ inline void over_rows(const Columns& c, const ColumnThread<N>& me, Body&& body) {
+  const Index stride = me.step * c.ld;
+  Index at = me.row * c.ld + me.column;
+  for (Index row = me.row; row < me.end; row += me.step, at += stride) body(at);
+}
+
+/// body(std::true_type) or body(std::false_type): what is the same for all rows is asked before them.
+template <class Body>
+__device__ inline void with_flag(bool flag, Body&& body) {
+  if (flag) {
+    body(std::true_type{});
+  } else {
+    body(std::false_type{});
+  }
+}
 
 /// Sum down the block of each of its x·N columns: every thread brings the sums of its pack; body(column in the tile,
 /// sum) runs once for each column. `shared`: threads · N. All threads call it; the caller separates calls by a barrier.

@@ -1,5 +1,6 @@
-// Layer norm. A block holds a row in registers from the first access to the last, one pack a thread. What is wider than
-// that, or lies where no wide access may go, takes the kernels named any.
+// Layer norm. Registers hold a row from the first access to the last: those of a warp, several packs a lane, where it
+// is short (forward), else those of a block, one pack a thread. What is wider than that, or lies where no wide access
+// may go, takes the kernels named any.
 #include "models/compute/cuda/kernels/columns.cuh"
 
 namespace tw::cuda {
@@ -17,9 +18,12 @@ struct Forward {
 /// x + residual, rounded to T and stored: what is normalised, and what backward will see.
 template <int N, class T>
 __device__ inline void add_residual(const Forward<T>& a, Index at, Pack<T, N>& x, const Pack<T, N>& residual) {
+  Floats<N> sum = to_floats(x);
+  const Floats<N> other = to_floats(residual);
 #pragma unroll
-  for (int k = 0; k < N; ++k) x.values[k] = from_float<T>(to_float(x.values[k]) + to_float(residual.values[k]));
-  *reinterpret_cast<Pack<T, N>*>(a.sum + at) = x;
+  for (int k = 0; k < N; ++k) sum[k] += other[k];
+  x = to_pack<T>(sum);
+  store_pack(a.sum + at, x);
 }
 
 template <int N, class T>
@@ -32,14 +36,69 @@ __device__ inline void write_normal(const Forward<T>& a, Index at, const Floats<
 }
 
 template <class T>
-__device__ inline void write_statistics(const Forward<T>& a, Index row, float mean, float rstd) {
-  if (threadIdx.x != 0) return;
+__device__ inline void write_statistics(const Forward<T>& a, Index row, float mean, float rstd, bool first_thread) {
+  if (!first_thread) return;
   a.mean[row] = mean;
   a.rstd[row] = rstd;
 }
 
 constexpr int most_threads = 1024;  // of a block that holds a row, one pack a thread
 constexpr int most_any_threads = 256;
+
+constexpr int warp_rows = 4;  // warps of a block, each with rows of its own
+constexpr Index most_warp_blocks = 16 * 132;
+
+/// A warp for each row, which takes rows w, w + warps, …; each lane holds up to `most` packs of it, and of gamma and
+/// beta. No warp waits for another.
+template <class T, int most>
+__global__ void __launch_bounds__(warp_rows* warp_size) layer_norm_forward_warp_kernel(Forward<T> a) {
+  constexpr int n = width_of<T>, step = warp_size * n;
+  const int first = static_cast<int>(threadIdx.x) % warp_size * n, width = static_cast<int>(a.width);
+  Pack<T, n> gamma[most], beta[most];
+#pragma unroll
+  for (int p = 0; p < most; ++p) {
+    if (first + p * step >= width) continue;
+    gamma[p] = load_pack<n>(a.gamma + first + p * step);
+    beta[p] = load_pack<n>(a.beta + first + p * step);
+  }
+  Index row = static_cast<Index>(blockIdx.x) * warp_rows + threadIdx.x / warp_size;
+  for (; row < a.rows; row += static_cast<Index>(gridDim.x) * warp_rows) {
+    const Index begin = row * a.width + first;
+    Pack<T, n> packs[most];
+#pragma unroll
+    for (int p = 0; p < most; ++p)
+      if (first + p * step < width) packs[p] = load_pack<n>(a.x + begin + p * step);
+    if (a.residual != nullptr) {
+#pragma unroll
+      for (int p = 0; p < most; ++p)
+        if (first + p * step < width)
+          add_residual(a, begin + p * step, packs[p], load_pack<n>(a.residual + begin + p * step));
+    }
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int p = 0; p < most; ++p) {
+      if (first + p * step >= width) continue;
+      const Floats<n> x = to_floats(packs[p]);
+#pragma unroll
+      for (int k = 0; k < n; ++k) sum += x[k];
+    }
+    const float mean = warp_sum(sum) / static_cast<float>(a.width);
+#pragma unroll
+    for (int p = 0; p < most; ++p) {
+      if (first + p * step >= width) continue;
+      const Floats<n> x = to_floats(packs[p]);
+#pragma unroll
+      for (int k = 0; k < n; ++k) squares += (x[k] - mean) * (x[k] - mean);
+    }
+    const float rstd = 1.0f / ::sqrtf(warp_sum(squares) / static_cast<float>(a.width) + a.epsilon);
+#pragma unroll
+    for (int p = 0; p < most; ++p) {
+      if (first + p * step >= width) continue;
+      write_normal(a, begin + p * step, to_floats(packs[p]), to_floats(gamma[p]), to_floats(beta[p]), mean, rstd);
+    }
+    write_statistics(a, row, mean, rstd, first == 0);
+  }
+}
 
 /// One block for each row; each thread holds one pack of it.
 template <class T>
@@ -50,8 +109,11 @@ __global__ void __launch_bounds__(most_threads) layer_norm_forward_kernel(Forwar
   float* scratch = dynamic_shared<float>();
   Floats<n> x{};
   float sum[1] = {0}, squares[1] = {0};
+  Pack<T, n> gamma{}, beta{};
   if (here) {
     Pack<T, n> pack = load_pack<n>(a.x + at);
+    gamma = load_pack<n>(a.gamma + column);
+    beta = load_pack<n>(a.beta + column);
     if (a.residual != nullptr) add_residual(a, at, pack, load_pack<n>(a.residual + at));
     x = to_floats(pack);
 #pragma unroll
@@ -65,8 +127,8 @@ __global__ void __launch_bounds__(most_threads) layer_norm_forward_kernel(Forwar
   }
   block_sum(squares, scratch + blockDim.x / warp_size);
   const float rstd = 1.0f / ::sqrtf(squares[0] / static_cast<float>(a.width) + a.epsilon);
-  if (here) write_normal(a, at, x, load<n>(a.gamma + column), load<n>(a.beta + column), mean, rstd);
-  write_statistics(a, row, mean, rstd);
+  if (here) write_normal(a, at, x, to_floats(gamma), to_floats(beta), mean, rstd);
+  write_statistics(a, row, mean, rstd, threadIdx.x == 0);
 }
 
 /// One block for each row, read again for each pass; packs of N.
@@ -96,7 +158,7 @@ __global__ void __launch_bounds__(most_any_threads) layer_norm_forward_any_kerne
     write_normal(a, begin + column, load<N>(x + begin + column), load<N>(a.gamma + column), load<N>(a.beta + column),
                  mean, rstd);
   }
-  write_statistics(a, row, mean, rstd);
+  write_statistics(a, row, mean, rstd, threadIdx.x == 0);
 }
 
 /// Whether a block holds a row in packs of n, and its threads.
@@ -226,7 +288,13 @@ void layer_norm_forward(cudaStream_t stream, const LayerNormForward& args) {
     const bool wide = aligned<n>({args.x, args.residual, args.sum, args.gamma, args.beta, args.y});
     const RowBlock block(a.width, n, wide);
     const auto rows = static_cast<unsigned>(a.rows);
-    if (block.holds) {
+    const Index lane_packs = ceil_div(a.width, warp_size * n);
+    const auto warp_blocks = static_cast<unsigned>(std::min(ceil_div(a.rows, warp_rows), most_warp_blocks));
+    if (block.holds && lane_packs <= 4) {
+      launch<layer_norm_forward_warp_kernel<T, 4>>(warp_blocks, warp_rows * warp_size, 0, stream, a);
+    } else if (block.holds && lane_packs <= 8) {
+      launch<layer_norm_forward_warp_kernel<T, 8>>(warp_blocks, warp_rows * warp_size, 0, stream, a);
+    } else if (block.holds) {
       launch<layer_norm_forward_kernel<T>>(rows, block.threads, block.shared_bytes(2), stream, a);
     } else if (wide && a.width % n == 0) {
       launch<layer_norm_forward_any_kernel<T, n>>(rows, block.threads, block.shared_bytes(2), stream, a);

@@ -71,23 +71,103 @@ template <int N, class T>
 __device__ inline Pack<T, N> load_pack(const T* p) {
   return *reinterpret_cast<const Pack<T, N>*>(p);
 }
+/// Neighbours of two bytes, the first in the lower half.
+template <class T>
+__device__ inline Floats<2> floats_of(std::uint32_t pair) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return {std::bit_cast<float>(pair << 16), std::bit_cast<float>(pair & 0xffff0000u)};
+  } else {
+    return {to_float(T{static_cast<std::uint16_t>(pair)}), to_float(T{static_cast<std::uint16_t>(pair >> 16)})};
+  }
+}
+/// The same of two floats, by one instruction where there is one.
+template <class T>
+__device__ inline std::uint32_t pair_of(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t pair;
+  if constexpr (std::is_same_v<T, bf16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  }
+  return pair;
+#else
+  return from_float<T>(first).bits | static_cast<std::uint32_t>(from_float<T>(second).bits) << 16;
+#endif
+}
+template <int N>
+struct Pairs {
+  std::uint32_t words[N / 2];
+};
+template <class T, int N>
+constexpr bool in_pairs = sizeof(T) == 2 && N % 2 == 0;
+
 template <class T, int N>
 __device__ inline Floats<N> to_floats(const Pack<T, N>& pack) {
   Floats<N> floats;
+  if constexpr (in_pairs<T, N>) {
+    const auto pairs = std::bit_cast<Pairs<N>>(pack);
 #pragma unroll
-  for (int i = 0; i < N; ++i) floats[i] = to_float(pack.values[i]);
+    for (int i = 0; i < N; i += 2) {
+      const Floats<2> two = floats_of<T>(pairs.words[i / 2]);
+      floats[i] = two[0];
+      floats[i + 1] = two[1];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) floats[i] = to_float(pack.values[i]);
+  }
   return floats;
 }
 template <int N, class T>
 __device__ inline Floats<N> load(const T* p) {
   return to_floats(load_pack<N>(p));
 }
+/// 16 bytes of global memory at once. (Of a plain store nvcc makes four where it does not see the alignment.)
+__device__ inline void store_words(std::uint32_t* p, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                                   std::uint32_t d) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(__cvta_generic_to_global(p)), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+#else
+  *reinterpret_cast<Pack<std::uint32_t, 4>*>(p) = {{a, b, c, d}};
+#endif
+}
+template <class T, int N>
+__device__ inline Pack<T, N> to_pack(const Floats<N>& floats) {
+  if constexpr (in_pairs<T, N>) {
+    Pairs<N> pairs;
+#pragma unroll
+    for (int i = 0; i < N; i += 2) pairs.words[i / 2] = pair_of<T>(floats[i], floats[i + 1]);
+    return std::bit_cast<Pack<T, N>>(pairs);
+  } else {
+    Pack<T, N> pack;
+#pragma unroll
+    for (int i = 0; i < N; ++i) pack.values[i] = from_float<T>(floats[i]);
+    return pack;
+  }
+}
+/// To global memory.
+template <class T, int N>
+__device__ inline void store_pack(T* p, const Pack<T, N>& pack) {
+  if constexpr (sizeof(pack) % access_bytes == 0) {
+    struct Words {
+      std::uint32_t at[sizeof(pack) / 4];
+    };
+    const auto words = std::bit_cast<Words>(pack);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(pack) / 4); i += 4)
+      store_words(reinterpret_cast<std::uint32_t*>(p) + i, words.at[i], words.at[i + 1], words.at[i + 2],
+                  words.at[i + 3]);
+  } else {
+    *reinterpret_cast<Pack<T, N>*>(p) = pack;
+  }
+}
 template <class T, int N>
 __device__ inline void store(T* p, const Floats<N>& floats) {
-  Pack<T, N> pack;
-#pragma unroll
-  for (int i = 0; i < N; ++i) pack.values[i] = from_float<T>(floats[i]);
-  *reinterpret_cast<Pack<T, N>*>(p) = pack;
+  store_pack(p, to_pack<T>(floats));
 }
 /// The first `count` of N; the rest is `otherwise`.
 template <int N, class T>
@@ -123,13 +203,18 @@ __device__ inline T warp_sum(T value) {
   return value;
 }
 
-/// Sums of `count` values over all threads of a one-dimensional block, in a fixed order; each thread gets the same
-/// bits. The caller separates calls with the same scratch by a barrier.
-template <int count, class T>
-__device__ inline void block_sum(T (&values)[count], T* scratch /* count · warps */) {
+/// `count` values over all threads of a one-dimensional block, brought together by `combine` (which must not depend on
+/// the order of its two) in a fixed order; each thread gets the same bits. The caller separates calls with the same
+/// scratch by a barrier.
+template <int count, class T, class Combine>
+__device__ inline void block_combine(T (&values)[count], T* scratch /* count · warps */, Combine&& combine) {
   const int warp = static_cast<int>(threadIdx.x) / warp_size, warps = static_cast<int>(blockDim.x) / warp_size;
 #pragma unroll
-  for (int i = 0; i < count; ++i) values[i] = warp_sum(values[i]);
+  for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int distance = warp_size / 2; distance > 0; distance /= 2)
+      values[i] = combine(values[i], __shfl_xor_sync(all_lanes, values[i], distance));
+  }
   if (warps == 1) return;
   if (threadIdx.x % warp_size == 0) {
 #pragma unroll
@@ -140,8 +225,26 @@ __device__ inline void block_sum(T (&values)[count], T* scratch /* count · warp
   for (int i = 0; i < count; ++i) values[i] = scratch[i];
   for (int other = 1; other < warps; ++other) {
 #pragma unroll
-    for (int i = 0; i < count; ++i) values[i] += scratch[other * count + i];
+    for (int i = 0; i < count; ++i) values[i] = combine(values[i], scratch[other * count + i]);
   }
+}
+template <int count, class T>
+__device__ inline void block_sum(T (&values)[count], T* scratch /* count · warps */) {
+  block_combine(values, scratch, [](T a, T b) { return a + b; });
+}
+
+// ---- functions ----
+/// e^x for x ≤ 0, as a softmax wants it: one instruction for 2^y, relative error < 2^-21.9 + |x|·2^-23, zero below
+/// 2^-126; exactly 1 at 0, and a NaN stays.
+__device__ inline float exponential_below_one(float x) {
+  const float y = x * 1.44269504088896341f;
+#if defined(__CUDA_ARCH__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(y));  // exp2f spends three more on denormal results
+  return power;
+#else
+  return ::exp2f(y);
+#endif
 }
 
 // ---- launch shapes ----
