@@ -15,6 +15,7 @@
 #include "results/run_rules.hpp"
 #include "results/search.hpp"
 #include "results/stability.hpp"
+#include "results/statistics.hpp"
 #include "results/text.hpp"
 
 namespace tw::page {
@@ -65,9 +66,7 @@ Best best_of(const Group& group, bool more_is_better, Of of) {
   for (const Place& place : group.places) {
     const std::optional<Estimate> e = counts(place) && &place != best.place ? of(*place.record) : std::nullopt;
     if (!e) continue;
-    const bool told_apart = e->low && e->high && best.figure.low && best.figure.high &&
-                            (*e->low > *best.figure.high || *e->high < *best.figure.low);
-    if (!told_apart) ++best.alike;
+    if (!told_apart(*e, best.figure)) ++best.alike;
   }
   return best;
 }

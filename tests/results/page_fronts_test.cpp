@@ -54,13 +54,51 @@ HtmlSystem priced(const std::string& name, std::vector<Record> records, double p
   return system;
 }
 
+TwoFigures figures(double first, double second, std::optional<double> half = {}) {
+  const auto of = [&](double v) {
+    return half ? Estimate{v, v - *half, v + *half, "mean", 5} : Estimate{v, {}, {}, "single", 1};
+  };
+  return {of(first), of(second)};
+}
+
 TEST(TradeOff, KeepsWhatNoneReachesInBothAndFindsTheKnee) {
-  const TradeOff found = trade_off({{50, 5}, {100, 1}, {60, 4}, {95, 3.5}, {100, 0.5}});
+  const TradeOff found =
+      trade_off({figures(50, 5), figures(100, 1), figures(60, 4), figures(95, 3.5), figures(100, 0.5)});
   EXPECT_EQ(found.front, (std::vector<std::size_t>{1, 3, 2, 0}));
   EXPECT_EQ(found.knee, std::optional<std::size_t>(1));
-  EXPECT_EQ(trade_off({{1, 1}}).front.size(), 1u);
-  EXPECT_FALSE(trade_off({{2, 1}, {1, 2}}).knee);
+  EXPECT_EQ(trade_off({figures(1, 1)}).front.size(), 1u);
+  EXPECT_FALSE(trade_off({figures(2, 1), figures(1, 2)}).knee);
   EXPECT_TRUE(trade_off({}).front.empty());
+}
+
+TEST(TradeOff, OnlyIntervalsShowThatAPointIsBeaten) {
+  using Places = std::vector<std::size_t>;
+  EXPECT_EQ(trade_off({figures(10, 10), figures(8, 8)}).alike, Places{1}) << "no interval shows anything";
+  EXPECT_EQ(trade_off({figures(10, 10, 1.5), figures(8, 8, 1.5)}).alike, Places{1});
+  EXPECT_EQ(trade_off({figures(10, 10, 0.5), figures(8, 8, 0.5)}).alike, Places{});
+  EXPECT_EQ(trade_off({figures(10, 10, 0.5), figures(8, 9.8, 0.5)}).alike, Places{1}) << "beaten in one";
+  EXPECT_EQ(trade_off({figures(11, 11, 9), figures(10, 10, 0.5), figures(8, 8, 0.5)}).alike, Places{1})
+      << "the third is beaten by a point that is on no front";
+}
+
+TEST(PageFronts, NoPointIsTheCheapestOrAloneWithinItsNoise) {
+  const auto charts_of = [](double spread) {
+    const auto speeds = [&](double speed) {
+      return std::vector<double>{(1 - spread) * speed, speed, (1 + spread) * speed, speed, speed};
+    };
+    return blocks<page::Chart>(section(
+        page::build({priced("A", {made_record("a", speeds(92.4), 300), made_record("b", speeds(91.1), 310),
+                                  made_record("c", speeds(80), 200)}, 1)}, nullptr), "pareto"));
+  };
+  for (const page::Chart& chart : charts_of(0.4)) {
+    EXPECT_NE(chart.note.find("more from the front."), std::string::npos) << chart.note;
+    EXPECT_EQ(chart.table.rows.at(1).back().text, "not told apart");
+    EXPECT_EQ(marked(chart, "cheapest"), nullptr) << chart.title;
+  }
+  for (const page::Chart& chart : charts_of(0.0001)) {
+    EXPECT_EQ(chart.note.find("Intervals do not"), std::string::npos) << chart.note;
+    EXPECT_EQ(chart.table.rows.at(1).back().text, "no");
+  }
 }
 
 TEST(PageFronts, CostsHaveAFrontWithItsKneeAndTheCheapest) {
