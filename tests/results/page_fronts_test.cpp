@@ -273,6 +273,27 @@ TEST(PageFronts, RunsToATargetStandByTimeAndCost) {
   }
 }
 
+TEST(PageFronts, MeansOfADisturbedMachineNameNoWinner) {
+  Report report = made_report({made_record("a", around(100), 300), made_record("b", around(90), 200)});
+  const auto screen = [&] {
+    const page::Page page = page::build({{"A", report}}, nullptr);
+    std::string all = words(page.answer);
+    for (const page::Card& card : page.cards) all += card.label + "\n";
+    return all;
+  };
+  for (const char* said : {"trains fastest as a: ", "no other point's interval reaches it", "Fastest, ", "Least node energy"})
+    EXPECT_NE(screen().find(said), std::string::npos) << screen();
+  report.records[1].verdict.flags.emplace_back("busy_host");
+  for (const char* said : {"trains fastest", "interval reaches", "Fastest", "Least"})
+    EXPECT_EQ(screen().find(said), std::string::npos) << screen();
+  for (const char* said : {"has its highest mean speed as a: ", "Lowest mean node energy a sample: b, ",
+                           "in 1 of the 2 points something else was at work (busy_host), so that none is shown to be the best",
+                           "Highest mean speed, ", "Lowest mean node energy, "})
+    EXPECT_NE(screen().find(said), std::string::npos) << said << " in " << screen();
+  report.records.pop_back();
+  EXPECT_NE(screen().find("trains fastest as a: "), std::string::npos) << "of one point there is nothing to show";
+}
+
 TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
   Report report =
       made_report({made_record("a", around(100), 300, "device"), made_record("b", around(90), 200, "device")});
