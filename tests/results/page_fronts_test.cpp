@@ -339,7 +339,7 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   EXPECT_EQ(tables[1].rows.at(0)[4].text, "1.20 kW");
   std::vector<std::string> inputs;
   for (const auto& row : tables[2].rows) inputs.push_back(row[2].text);
-  EXPECT_NE(std::ranges::find(inputs, "electricity_per_kwh"), inputs.end());
+  EXPECT_NE(std::ranges::find(inputs, "electricity a kWh"), inputs.end());
   EXPECT_EQ(tables[3].caption, "Prices, as given");
   Record failed = made_record("f", around(100), 1000);
   failed.verdict.status = "failed";
