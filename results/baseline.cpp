@@ -128,19 +128,22 @@ class Checker {
     if (!ratio.value)
       return add(rule, s, id, "not checked", ratio.verdict + (ratio.reason.empty() ? "" : ": " + ratio.reason));
     const double low = 1 - rule.most_below.value_or(INFINITY), high = 1 + rule.most_above.value_or(INFINITY);
-    const auto outside = [&](double v) { return v < low || v > high; };
-    const bool value_outside = outside(*ratio.value);
-    const bool all_outside = ratio.low && ratio.high && (*ratio.high < low || *ratio.low > high);
+    const bool is_outside = *ratio.value < low || *ratio.value > high;
     std::string text = words::change(*ratio.value) + allowed(rule);
-    if (ratio.low && !ratio.is_range && value_outside) {
-      text += fmt::format("; the interval {} {}", words::interval(ratio),
-                          all_outside ? "bears it out" : "does not bear it out");
-    } else if (value_outside) {
-      text += "; " + (ratio.reason.empty() ? "no interval" : ratio.reason);
+    if (!is_compared(rule.figure))
+      return add(rule, s, id, is_outside ? "violated" : "kept", text + "; by the figure alone, which has no interval");
+    if (!ratio.low || !ratio.high || ratio.is_range) {
+      if (ratio.low && ratio.high) text += "; it ranges over " + words::interval(ratio);
+      return add(rule, s, id, "undecided", text + "; " + (ratio.reason.empty() ? "no interval" : ratio.reason));
     }
-    if (rule.surely && value_outside && (ratio.is_range || !ratio.low)) return add(rule, s, id, "not checked", text);
-    const bool violated = rule.surely ? all_outside : value_outside;
-    add(rule, s, id, violated ? "violated" : "kept", text);
+    const bool all_outside = *ratio.high < low || *ratio.low > high, all_inside = *ratio.low >= low && *ratio.high <= high;
+    text += fmt::format("; the interval {} {}", words::interval(ratio),
+                        all_outside  ? "bears it out"
+                        : all_inside ? "lies inside"
+                        : is_outside ? "does not bear it out"
+                                     : "reaches outside");
+    if (ratio.detectable) text += fmt::format("; {} % would show", text::significant(100 * *ratio.detectable, 2));
+    add(rule, s, id, all_outside ? "violated" : all_inside ? "kept" : "undecided", text);
   }
   static std::string allowed(const BaselineRule& rule) {
     const auto percent = [](double share) { return text::significant(100 * share, 3) + " %"; };

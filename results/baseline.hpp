@@ -14,8 +14,8 @@ namespace tw {
 extern const char* const baseline_schema_json;
 
 enum class RuleKind {
-  variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above; of several runs their
-             ///< means
+  variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above, with its whole 95 % interval;
+             ///< of several runs their means
   value,     ///< a figure lies between at_least and at_most in each run, whatever the baseline has
   failure,   ///< no more than at_most points are missing, failed, invalid, or carry one of the flags, in any run
 };
@@ -28,7 +28,7 @@ struct BaselineRule {
   std::optional<double> most_below, most_above;  ///< shares: 0.05
   std::optional<double> at_least, at_most;
   std::vector<std::string> flags;
-  /// A variance is a violation only where its whole 95 % interval lies outside; else where its value does.
+  /// Of a variance; says what holds for each of them, that only intervals decide. Read so that older rules files are.
   bool surely = false;
 };
 struct BaselineRules {
@@ -42,7 +42,8 @@ std::vector<std::string> rule_figures();
 /// place.
 BaselineRules baseline_from_json(const std::string& text);
 /// Each rule on each system but the reference, which is the baseline. `comparison` is of these systems and has the
-/// figures of the variance rules. "not checked" is every rule on a system with faults, and each point of a rule that
+/// figures of the variance rules, which are kept or violated where the whole interval is inside or outside, else "undecided";
+/// figures that can have no interval are taken as they are. "not checked" is every rule on a system with faults, and each point of a rule that
 /// has not what it takes; not so points that the baseline's device cannot do, which a rule is not about.
 std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,
                                       const Comparison& comparison);

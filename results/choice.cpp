@@ -37,6 +37,16 @@ std::string reach_of(const Report& report, const SearchOutcome& outcome) {
                      : ": no neighbour of the best one is better, and what lies farther off may be");
 }
 
+/// "a, b, c and 2 more"
+std::string alike_ids(const Report& report, const Front& front) {
+  constexpr std::size_t most_named = 6;
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < std::min(front.alike.size(), most_named); ++i)
+    ids.push_back(report.records[front.alike[i]].id);
+  const std::size_t more = front.alike.size() - ids.size();
+  return fmt::format("{}{}", fmt::join(ids, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 }  // namespace
 
 std::string merit_words(const SearchOutcome& outcome) {
@@ -54,9 +64,11 @@ std::string front_text(const Report& report, const TableStyle& style) {
     const std::string axes =
         front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric, first.target->value, front.scope)
                         : fmt::format("speed against {} joules", front.scope);
-    out += fmt::format("  {} in batches of {}: {}, the fastest first{}{}{}\n", first.workload.model, first.workload.global_batch, axes,
+    out += fmt::format("  {} in batches of {}: {}, the fastest mean first{}{}{}\n", first.workload.model, first.workload.global_batch, axes,
                        unlike.empty() ? "" : "; " + unlike,
-                       front.others == 0 ? "" : fmt::format("; {} more points are beaten in both", front.others),
+                       front.others == 0 ? ""
+                                         : fmt::format("; {} more {} beaten in both", front.others,
+                                                       front.others == 1 ? "point is" : "points are"),
                        front.without == 0 ? ""
                                           : fmt::format("; {} {} no {} joules and {} left out", front.without,
                                                         front.without == 1 ? "has" : "have", front.scope,
@@ -77,6 +89,9 @@ std::string front_text(const Report& report, const TableStyle& style) {
                          front.knee == place ? "  " + paint.bold("knee") : "",
                          front.cheapest == place ? "  " + paint.bold("cheapest") : "");
     }
+    if (!front.alike.empty())
+      out += "    " + wrap("not told apart from these by their intervals: " + alike_ids(report, front),
+                           static_cast<std::size_t>(style.width), 4) + "\n";
   }
   return out;
 }

@@ -171,8 +171,8 @@ struct RuleCheck {
   std::string rule;
   std::size_t system = 0;
   std::string point;   ///< of the baseline; empty: of a failure rule, which is about all of them
-  std::string status;  ///< "kept", "violated", "not checked"
-  std::string text;    ///< "-7.1 % (least allowed -5.0 %); the interval [-9.0, -5.2] % bears it out"
+  std::string status;  ///< "kept", "violated", "undecided", "not checked"
+  std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval [-9.0, -5.2] % bears it out; 3.1 % would show"
 };
 
 /// `checks`: of baseline rules (results/baseline.hpp); empty without any.

@@ -69,6 +69,7 @@ Json as_json(const CostReport& report) {
                              {"base", number(s.base)},
                              {"low", number(s.low)},
                              {"high", number(s.high)},
+                             {"cost_base", number(s.cost_base)},
                              {"cost_low", number(s.cost_low)},
                              {"cost_high", number(s.cost_high)}});
     records.push_back({{"id", r.id},

@@ -81,13 +81,15 @@ class Writer {
   void rules() {
     if (checks_.empty()) return;
     const auto having = [&](const char* status) { return std::ranges::count(checks_, status, &RuleCheck::status); };
-    heading(fmt::format("Rules: {} violated, {} not checked, {} kept", having("violated"), having("not checked"),
-                        having("kept")));
-    for (const char* status : {"violated", "not checked"})
+    heading(fmt::format("Rules: {} violated, {} undecided, {} not checked, {} kept", having("violated"),
+                        having("undecided"), having("not checked"), having("kept")));
+    for (const char* status : {"violated", "undecided", "not checked", "kept"})
       for (const RuleCheck& check : checks_) {
         if (check.status != status) continue;
         const std::string word = pad_right(status, 11);
-        out_ += "  " + (check.status == "violated" ? paint_.red(word) : paint_.yellow(word)) + "  " +
+        out_ += "  " + (check.status == "violated" ? paint_.red(word)
+                         : check.status == "kept"   ? paint_.green(word)
+                                                    : paint_.yellow(word)) + "  " +
                 wrapped(check.rule + (c_.systems.size() > 2 ? ", " + name(check.system) : "") +
                             (check.point.empty() ? "" : ", " + check.point) + ": " + check.text,
                         15) +

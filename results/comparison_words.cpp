@@ -79,7 +79,11 @@ std::string when_quiet() {
 }  // namespace
 
 std::string range_only(int count, Replicates replicates, const Trials& trials) {
-  if (count < least_replicates) return few(count, replicates, trials, "range only");
+  if (count < least_replicates) {
+    const std::string too_few = few(count, replicates, trials, "range only");
+    if (replicates != Replicates::trials || trials.disturbed.empty()) return too_few;
+    return fmt::format("{}; {} too{}", too_few, fmt::join(trials.disturbed, ", "), when_quiet());
+  }
   if (!trials.bounds.empty()) return trials.bounds + ": range only, since what they leave out may turn the order round";
   if (replicates != Replicates::trials || trials.disturbed.empty()) return {};
   return fmt::format("{}: range only{}", fmt::join(trials.disturbed, ", "), when_quiet());
@@ -97,11 +101,12 @@ std::string range_only(std::span<const Record> records) {
     least = std::min(least, static_cast<int>(record.trials.size()));
   }
   constexpr const char* of_compare = "trainwatt compare gives a range only";
-  if (least >= least_replicates && disturbed > 0)
-    return fmt::format("in {} of {} points something else was at work ({}): {} there{}", disturbed, points,
-                       fmt::join(trials.disturbed, ", "), of_compare, when_quiet());
-  if (least >= least_replicates || least < least_trials) return {};  // has a flag that says so
-  return few(least, Replicates::trials, trials, of_compare);
+  const bool is_few = least < least_replicates && least >= least_trials;  // fewer have a flag that says so
+  const std::string too_few = is_few ? few(least, Replicates::trials, trials, of_compare) : "";
+  if (disturbed == 0) return too_few;
+  const std::string at_work = fmt::format("in {} of {} points something else was at work ({})", disturbed, points,
+                                          fmt::join(trials.disturbed, ", "));
+  return is_few ? too_few + "; " + at_work + when_quiet() : at_work + ": " + of_compare + " there" + when_quiet();
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {

@@ -98,11 +98,10 @@ std::vector<Sensitivity> sensitivities(const Record& record, const PriceRow& pri
     };
     Sensitivity one{turn.input, turn.base, std::clamp(turn.base * (1 - share), turn.least, turn.most),
                     std::clamp(turn.base * (1 + share), turn.least, turn.most)};
-    one.cost_low = cost_at(one.low), one.cost_high = cost_at(one.high);
+    one.cost_low = cost_at(one.low), one.cost_high = cost_at(one.high), one.cost_base = cost_at(one.base);
     all.push_back(std::move(one));
   }
-  std::ranges::stable_sort(all, std::ranges::greater(),
-                           [](const Sensitivity& s) { return std::abs(s.cost_high - s.cost_low); });
+  std::ranges::stable_sort(all, std::ranges::greater(), &Sensitivity::effect);
   return all;
 }
 
@@ -120,6 +119,10 @@ std::string energy_note(const std::string& scope) {
 }
 
 }  // namespace
+
+double Sensitivity::effect() const {
+  return std::max(std::abs(cost_low - cost_base), std::abs(cost_high - cost_base));
+}
 
 const char* to_string(CostBasis basis) {
   static constexpr const char* names[] = {"complete", "lower_bound", "hours_only"};

@@ -77,6 +77,9 @@ struct Sensitivity {
   std::string input;                   ///< "electricity_per_kwh", "throughput", …
   double base = 0, low = 0, high = 0;  ///< of the input; low and high as far as it may go (a PUE is no less than 1)
   double cost_low = 0, cost_high = 0;  ///< the cost at them
+  double cost_base = 0;                ///< the cost as given
+  /// The greater of both changes of the cost as given; without its sign.
+  double effect() const;
 };
 struct RecordCost {
   std::string id;  ///< of the record

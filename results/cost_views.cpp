@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "results/ascii.hpp"
 #include "results/comparison_words.hpp"
@@ -26,6 +27,37 @@ const char* per(const std::string& name) {
          : name == "eflop" ? "an EFLOP"
          : name == "model" ? "a trained model"
                            : "a million samples";
+}
+
+std::string turned_input(const std::string& name) {
+  static const std::map<std::string, std::string> all = {
+      {"rent_per_month", "rent a month"},
+      {"life_years", "life"},
+      {"maintenance_per_year", "maintenance a year"},
+      {"fixed_opex_per_year", "fixed opex a year"},
+      {"network_storage_capex", "network and storage, capex"},
+      {"network_storage_power_w", "network and storage, power"},
+      {"time_to_target_s", "time to the target"},
+      {"samples_per_s", "samples/s"},
+      {"electricity_per_kwh", "electricity a kWh"},
+      {"pue", "PUE"},
+      {"it_power_w", "power of the IT"},
+  };
+  const auto found = all.find(name);
+  return found == all.end() ? name : found->second;
+}
+
+namespace {
+std::string change_of(double cost, const Sensitivity& one) {
+  return one.cost_base > 0 ? fmt::format("{:+.1f} %", 100 * (cost / one.cost_base - 1)) : "of nothing";
+}
+}  // namespace
+
+std::string change_at_less(const Sensitivity& one) {
+  return one.low == one.base ? "as given: it cannot be less" : change_of(one.cost_low, one);
+}
+std::string change_at_more(const Sensitivity& one) {
+  return one.high == one.base ? "as given: it cannot be more" : change_of(one.cost_high, one);
 }
 
 std::vector<CostInput> inputs_of(const CostReport& report) {
@@ -138,22 +170,24 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
     }
     if (r.sensitivity.empty()) continue;
     out += "  " +
-           paint.dim(wrap(fmt::format("what {} costs where one input is {:.3g} % less or more, most effect first:",
+           paint.dim(wrap(fmt::format("what {} costs where one input is {:.3g} % less or more, and what that changes of the cost as given, most effect first:",
                                       words::per(r.of), 100 * report.sensitivity_share),
                           static_cast<std::size_t>(style.width), 2)) +
            "\n";
     std::size_t names = 0;
-    for (const Sensitivity& s : r.sensitivity) names = std::max(names, columns(s.input));
+    for (const Sensitivity& s : r.sensitivity) names = std::max(names, columns(words::turned_input(s.input)));
     for (const Sensitivity& s : r.sensitivity) {
-      const std::string input = fmt::format("({} to {})", significant(s.low), significant(s.high));
-      const std::string row = fmt::format("    {}  {} to {} {}", pad_right(s.input, names),
+      const std::string name = words::turned_input(s.input);
+      const std::string input = fmt::format("{}, {} ({} to {})", words::change_at_less(s), words::change_at_more(s),
+                                            significant(s.low), significant(s.high));
+      const std::string row = fmt::format("    {}  {} to {} {}", pad_right(name, names),
                                            pad_left(significant(s.cost_low), 8), pad_left(significant(s.cost_high), 8),
                                            report.currency);
       const auto width = static_cast<std::size_t>(style.width);
       if (columns(row) <= width)
-        out += row + (columns(row) + 2 + columns(input) <= width ? "  " : "\n      ") + input + "\n";
+        out += row + (columns(row) + 2 + columns(input) <= width ? "  " + input : "\n      " + wrap(input, width, 6)) + "\n";
       else
-        out += "    " + s.input + "\n      " +
+        out += "    " + name + "\n      " +
                wrap(fmt::format("{} to {} {} {}", significant(s.cost_low), significant(s.cost_high), report.currency, input),
                     width, 6) +
                "\n";

@@ -26,6 +26,12 @@ namespace tw::words {
 
 /// "a million samples" of a CostFigure's `per`.
 const char* per(const std::string& name);
+/// "rent a month" of a Sensitivity's `input`.
+std::string turned_input(const std::string& name);
+/// What an input that is less, and one that is more, changes of the cost as given: "+25.0 %"; "as given: it cannot be more"
+/// where the input does not go that way.
+std::string change_at_less(const Sensitivity& one);
+std::string change_at_more(const Sensitivity& one);
 /// Each input with its value, unit and source, "not given" where it is absent: nothing is left unsaid.
 std::vector<CostInput> inputs_of(const CostReport& report);
 /// Those for a terminal.

@@ -15,6 +15,7 @@
 #include "results/run_rules.hpp"
 #include "results/search.hpp"
 #include "results/stability.hpp"
+#include "results/statistics.hpp"
 #include "results/text.hpp"
 
 namespace tw::page {
@@ -50,7 +51,10 @@ bool counts(const Place& place) { return place.record->verdict.status == "valid"
 struct Best {
   const Place* place = nullptr;
   Estimate figure;
-  std::size_t alike = 0, held_against = 0;
+  std::size_t alike = 0, held_against = 0, disturbed = 0;
+  std::set<std::string> disturbed_by;  ///< flags of those that are held against each other
+  /// Anything but one point's figure: that it is the best of several.
+  bool is_shown() const { return held_against < 2 || (alike == 0 && disturbed == 0); }
 };
 template <class Of>
 Best best_of(const Group& group, bool more_is_better, Of of) {
@@ -59,22 +63,32 @@ Best best_of(const Group& group, bool more_is_better, Of of) {
     const std::optional<Estimate> e = counts(place) ? of(*place.record) : std::nullopt;
     if (!e || !std::isfinite(e->value)) continue;
     ++best.held_against;
+    words::Trials alone;
+    alone.add(*place.record);
+    best.disturbed += !alone.disturbed.empty();
+    best.disturbed_by.merge(alone.disturbed);
     if (best.place == nullptr || (more_is_better ? e->value > best.figure.value : e->value < best.figure.value))
       best.place = &place, best.figure = *e;
   }
   for (const Place& place : group.places) {
     const std::optional<Estimate> e = counts(place) && &place != best.place ? of(*place.record) : std::nullopt;
     if (!e) continue;
-    const bool told_apart = e->low && e->high && best.figure.low && best.figure.high &&
-                            (*e->low > *best.figure.high || *e->high < *best.figure.low);
-    if (!told_apart) ++best.alike;
+    if (!told_apart(*e, best.figure)) ++best.alike;
   }
   return best;
 }
 std::string alike_words(const Best& best) {
   if (best.held_against < 2) return "";
+  if (best.disturbed > 0)
+    return fmt::format("; in {} of the {} points something else was at work ({}), so that none is shown to be the best",
+                       best.disturbed, best.held_against, fmt::join(best.disturbed_by, ", "));
   if (best.alike == 0) return "; no other point's interval reaches it";
   return fmt::format("; intervals do not tell it from {} of the other {}", best.alike, best.held_against - 1);
+}
+
+/// "Least node energy", or of means that are not told apart "Lowest mean node energy".
+std::string least_energy(const Best& best, const std::string& scope) {
+  return (best.is_shown() ? "Least " : "Lowest mean ") + scope + " energy";
 }
 
 /// "; of bf16 and float32, which may not train alike": what the points that were held against the best do not share.
@@ -116,28 +130,31 @@ void add_group(Page& page, const Group& group) {
     if (scope.empty()) return;
     const Best least = best_of(group, false, [&](const Record& r) { return target_joules(r, scope); });
     if (least.place == nullptr) return;
-    page.answer.emplace_back(fmt::format("Least {} energy to the target: {}, {}{}.", scope, least.place->name,
+    const std::string label = least_energy(least, scope);
+    page.answer.emplace_back(fmt::format("{} to the target: {}, {}{}.", label, least.place->name,
                                          figure(least.figure, "J"), alike_words(least)));
-    page.cards.push_back({fmt::format("Least {} energy to the target, {}", scope, group.name),
+    page.cards.push_back({fmt::format("{} to the target, {}", label, group.name),
                           text::si(least.figure.value, "J"), least.place->name});
     return;
   }
   const auto speed_of = [](const Record& r) { return r.summary.samples_per_s; };
   const Best fastest = best_of(group, true, speed_of);
   if (fastest.place == nullptr) return;
-  page.answer.emplace_back(fmt::format("{} trains fastest as {}: {}{}{}.", group.name, fastest.place->name,
-                                       figure(fastest.figure, "samples/s"), alike_words(fastest),
+  page.answer.emplace_back(fmt::format("{} {} {}: {}{}{}.", group.name,
+                                       fastest.is_shown() ? "trains fastest as" : "has its highest mean speed as",
+                                       fastest.place->name, figure(fastest.figure, "samples/s"), alike_words(fastest),
                                        unlike_words(group, speed_of)));
-  page.cards.push_back({"Fastest, " + group.name, text::si(fastest.figure.value, "samples/s"), fastest.place->name});
+  page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name, text::si(fastest.figure.value, "samples/s"), fastest.place->name});
   const std::string scope = energy_scope(page, group);
   if (scope.empty()) return;
   const auto joules_of = [&](const Record& r) { return sample_joules(r, scope); };
   const Best leanest = best_of(group, false, joules_of);
   if (leanest.place == nullptr) return;
-  page.answer.emplace_back(fmt::format("Least {} energy a sample: {}, {}{}{}.", scope, leanest.place->name,
+  const std::string label = least_energy(leanest, scope);
+  page.answer.emplace_back(fmt::format("{} a sample: {}, {}{}{}.", label, leanest.place->name,
                                        figure(leanest.figure, "J/sample"), alike_words(leanest),
                                        unlike_words(group, joules_of)));
-  page.cards.push_back({"Least " + scope + " energy, " + group.name, significant(leanest.figure.value) + " J/sample",
+  page.cards.push_back({label + ", " + group.name, significant(leanest.figure.value) + " J/sample",
                         leanest.place->name});
 }
 

@@ -63,11 +63,12 @@ void add_record(Tables& tables, const RecordCost& record, const std::string& nam
   for (const Sensitivity& one : record.sensitivity)
     row(tables.sensitivity,
         {words::per(record.of),
-         one.input,
+         words::turned_input(one.input),
          {fmt::format("{} to {}", significant(one.low), significant(one.high)), "number"},
          {significant(one.cost_low), "number"},
          {significant(one.cost_high), "number"},
-         {fmt::format("{:+.1f} %", one.cost_low != 0 ? 100 * (one.cost_high / one.cost_low - 1) : 0), "number"}});
+         {words::change_at_less(one), one.low == one.base ? "quiet" : "number"},
+         {words::change_at_more(one), one.high == one.base ? "quiet" : "number"}});
 }
 
 }  // namespace
@@ -90,9 +91,9 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
                   {"Point", "Nodes", "Mean power of the IT", "By joules of", "Of the facility"},
                   {},
                   true};
-  tables.sensitivity = {fmt::format("What one input does alone, turned by {:.3g} %, in {}, most effect first",
+  tables.sensitivity = {fmt::format("What one input does alone, turned by {:.3g} %, in {}; changes are of the cost as given, most effect first",
                                     100 * priced->cost->sensitivity_share, currency),
-                        {"Point", "Per", "Input", "From … to", "Cost at the first", "Cost at the last", "Between them"},
+                        {"Point", "Per", "Input", "From … to", "Cost at the first", "Cost at the last", "Change at the first", "Change at the last"},
                         {},
                         false};
   Table inputs{"Prices, as given", {"What", "Value", "Source"}, {}, false};

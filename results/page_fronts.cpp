@@ -12,6 +12,7 @@
 #include "results/page.hpp"
 #include "results/pareto.hpp"
 #include "results/search.hpp"
+#include "results/statistics.hpp"
 #include "results/text.hpp"
 
 namespace tw::page {
@@ -136,9 +137,17 @@ struct Axes {
   bool to_target = false, is_cost = false;
 };
 
-/// `front`: places among the dots, the fastest first.
-Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>& dots,
-                  const std::vector<std::size_t>& front, std::optional<std::size_t> knee, const Axes& axes) {
+/// Its cost lies below that of every other dot that it is held against, beyond their intervals.
+bool is_shown_cheapest(const std::vector<Dot>& dots, std::size_t cheapest) {
+  return std::ranges::all_of(held(dots), [&](std::size_t i) {
+    return i == cheapest || (dots[cheapest].up.value < dots[i].up.value && told_apart(dots[cheapest].up, dots[i].up));
+  });
+}
+
+/// `found`: places among the dots.
+Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>& dots, const TradeOff& found,
+                  const Axes& axes) {
+  const std::vector<std::size_t>& front = found.front;
   Chart chart;
   chart.kind = "scatter", chart.from_zero = false;
   chart.title = axes.title;
@@ -146,9 +155,11 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
   for (const Dot& dot : dots) precisions.insert(dot.record->workload.precision);
   const bool by_precision = precisions.size() > 1;
   const std::string unlike = axes.to_target ? "" : unlike_precisions(precisions);
-  chart.note = fmt::format("{} is faster, lower {}.{}{}{}{}", axes.to_target ? "To the left" : "To the right",
+  chart.note = fmt::format("{} is faster, lower {}.{}{}{}{}{}", axes.to_target ? "To the left" : "To the right",
                            axes.is_cost ? "is cheaper" : "takes less energy",
                            front.size() > 1 ? " The line joins the points whose means none beats in both." : "",
+                           found.alike.empty() ? ""
+                                               : fmt::format(" Intervals do not tell {} more from the front.", found.alike.size()),
                            unlike.empty() ? "" : fmt::format(" The points are {}.", unlike),
                            axes.note.empty() ? "" : " " + axes.note, left_out_words(systems, dots));
   chart.x_title = axes.to_target ? "s to the target" : "samples/s", chart.y_title = axes.up_title;
@@ -174,9 +185,9 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
     const Record& record = *dot.record;
     const auto on = std::ranges::find(front, i);
     std::vector<std::string> marks;
-    if (on != front.end() && knee == static_cast<std::size_t>(on - front.begin())) marks.emplace_back("knee");
-    if (rivals > 1 && front.size() == 1 && i == front.front()) marks.emplace_back("alone on the front");
-    if (axes.is_cost && front.size() > 1 && i == front.back()) marks.emplace_back("cheapest");
+    if (on != front.end() && found.knee == static_cast<std::size_t>(on - front.begin())) marks.emplace_back("knee");
+    if (rivals > 1 && front.size() == 1 && found.alike.empty() && i == front.front()) marks.emplace_back("alone on the front");
+    if (axes.is_cost && front.size() > 1 && i == front.back() && is_shown_cheapest(dots, i)) marks.emplace_back("cheapest");
     if (recommended(systems[dot.system].report).contains(record.id)) marks.emplace_back("recommended");
     Datum datum{dot.across.value,
                 dot.up.value,
@@ -190,7 +201,7 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
                                                              : "";
     datum.text = fmt::format("{}: {}, {}{}{}", dot.name, speed_words(record, dot.across), figure(dot.up, axes.unit),
                              why.empty() ? "" : ", ", why);
-    std::string role = on == front.end() ? "no" : "yes";
+    std::string role = on != front.end() ? "yes" : std::ranges::count(found.alike, i) > 0 ? "not told apart" : "no";
     if (!datum.mark.empty() || !why.empty()) role += ": " + datum.mark + why;
     chart.table.rows.push_back({dot.name,
                                 {axes.to_target ? significant(datum.x) : si(datum.x), "number"},
@@ -240,10 +251,12 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, co
     dots.push_back({all.places[i].system, &record, all.places[i].name, *speed, *joules,
                     why == off.end() ? std::string() : why->second});
   }
-  std::vector<std::size_t> on;
-  for (const std::size_t i : front.records) on.push_back(place.at(i));
+  TradeOff found;
+  for (const std::size_t i : front.records) found.front.push_back(place.at(i));
+  for (const std::size_t i : front.alike) found.alike.push_back(place.at(i));
+  found.knee = front.knee;
   const char* unit = front.to_target ? "J" : "J/sample";
-  return front_chart(systems, dots, on, front.knee,
+  return front_chart(systems, dots, found,
                      {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
                                   front.to_target ? "time to the target" : "speed", front.scope),
                       front.without == 0 ? ""
@@ -284,14 +297,16 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
       const std::vector<std::size_t> places = held(dots);
       std::vector<TwoFigures> figures;
       for (const std::size_t i : places) {
-        const double across = dots[i].across.value, up = dots[i].up.value;
-        figures.push_back(to_target ? TwoFigures{-across, -up} : TwoFigures{across, up > 0 ? 1 / up : 0});
+        const Estimate &across = dots[i].across, &up = dots[i].up;
+        figures.push_back(to_target ? TwoFigures{negated(across), negated(up)}
+                                    : TwoFigures{across, up.value > 0 ? inverse(up) : Estimate{}});
       }
       TradeOff found = trade_off(figures);
-      for (std::size_t& i : found.front) i = places[i];
+      for (std::vector<std::size_t>* of : {&found.front, &found.alike})
+        for (std::size_t& i : *of) i = places[i];
       const bool is_bound = basis != "complete";
       section.blocks.emplace_back(front_chart(
-          systems, dots, found.front, found.knee,
+          systems, dots, found,
           {fmt::format("{} in batches of {}: {} against cost{}", group.name, batch,
                        to_target ? "time to the target" : "speed", is_bound ? ", " + basis : ""),
            is_bound ? "Training costs at least as much. Costs that hold other parts stand in a chart of their own."

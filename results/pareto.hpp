@@ -13,7 +13,7 @@
 namespace tw {
 
 /// Of the valid points that train the same (workload hash) in the same global batch, whatever setting, precision and split of
-/// the batch: those that no other one reaches or passes in samples/s and in samples/J alike; of runs to a target in the time
+/// the batch: those whose means no other one reaches or passes in samples/s and in samples/J alike; of runs to a target in the time
 /// and in the joules to it, whose samples are worth what they help to get there. Runs for a time and runs to a target are
 /// never in one front. The cheapest point is one of them at any price of hours and joules, as long as all take the same nodes.
 struct Front {
@@ -22,7 +22,9 @@ struct Front {
   bool to_target = false;            ///< time and joules to the target; else samples/s and samples/J
   std::string scope;                 ///< of the joules
   std::vector<std::size_t> records;  ///< places in the report, the fastest first
-  std::size_t others = 0;            ///< points that were held against them, and lost
+  /// Places of those whose means another one beats in both, but no interval: nobody may drop them.
+  std::vector<std::size_t> alike;
+  std::size_t others = 0;            ///< points that another one beats in both beyond their intervals
   std::size_t without = 0;           ///< valid points of the workload that have no such joules, and were held against none
   std::set<std::string> precisions;  ///< of those that were held against each other
   /// The one of `records` that lies farthest from the line between the ends, both axes scaled to their span: where more
@@ -32,18 +34,25 @@ struct Front {
   /// What each of `records` costs, to its target or a sample, at the prices of all points; empty where these have none, or not
   /// the same.
   std::vector<double> costs;
-  std::optional<std::size_t> cheapest;  ///< of `records`; absent without costs
+  /// Of `records`; absent without costs, and where the cost of another point, on the front or not, may be as low within the
+  /// intervals of its time and its joules.
+  std::optional<std::size_t> cheapest;
 };
 
-/// Of points whose two figures are the more the better: those that none other reaches or passes in both, by falling `first`,
-/// and the place among them of the knee (as in Front).
+/// Of points whose two figures are the more the better: those whose values none other reaches or passes in both, by falling
+/// `first`, the place among them of the knee, and those that are not on the front and not shown to be beaten (all as in Front).
 struct TradeOff {
   std::vector<std::size_t> front;
   std::optional<std::size_t> knee;
+  std::vector<std::size_t> alike;
 };
 struct TwoFigures {
-  double first = 0, second = 0;
+  Estimate first, second;
 };
+/// The less the better made the more the better, with its interval.
+Estimate negated(const Estimate& e);
+/// Likewise of what is positive: joules a sample, as samples/J.
+Estimate inverse(const Estimate& e);
 TradeOff trade_off(const std::vector<TwoFigures>& points);
 
 /// One for each workload that has at least two such points with joules of a common scope that tells of all its points

@@ -202,6 +202,10 @@ Estimate ratio(const Estimate& a, const Estimate& b) {
   return result;
 }
 
+bool told_apart(const Estimate& a, const Estimate& b) {
+  return a.low && a.high && b.low && b.high && (*a.low > *b.high || *a.high < *b.low);
+}
+
 double quantile(std::span<const double> values, double q) {
   if (values.empty()) throw std::invalid_argument("quantile: no values");
   if (!(q >= 0 && q <= 1)) throw std::invalid_argument("quantile: q must lie in [0, 1]");

@@ -40,6 +40,8 @@ Estimate of_positive(Estimate e);
 /// order), so that it holds positive ratios only; wider than Welch's where the two have few trials. No interval where one has
 /// none.
 Estimate ratio(const Estimate& a, const Estimate& b);
+/// Whether the intervals of two figures do not meet. False where one has none: nothing then tells them apart.
+bool told_apart(const Estimate& a, const Estimate& b);
 /// Quantile by linear interpolation (type 7), q in [0, 1].
 double quantile(std::span<const double> values, double q);
 /// Least-squares slope of values against 0, 1, 2, …; needs 2 values.

@@ -88,8 +88,8 @@ struct CompareCommand {
   std::optional<int> width;
   bool ascii = false;
 };
-/// Holds reports against each other. 0; 1: a rule of the baseline is violated; 4: nothing could be compared, or a rule not
-/// checked at all.
+/// Holds reports against each other. 0; 1: a rule of the baseline is violated; 4: nothing could be compared, or a rule is
+/// undecided or not checked on some point.
 int compare_reports(const CompareCommand& command);
 
 struct HtmlCommand {

@@ -39,18 +39,21 @@ std::vector<std::string> figures_of(const BaselineRules& rules) {
   return names;
 }
 
-/// 1: a rule is violated; 4: none is, and one could not be checked on some point.
+/// 1: a rule is violated; 4: none is, and one is undecided or could not be checked on some point.
 int code_of(const std::vector<RuleCheck>& checks, const Comparison& comparison) {
-  bool violated = false, unchecked = false;
+  bool violated = false, open = false;
   for (const RuleCheck& check : checks) {
     if (check.status == "kept") continue;
     const bool is_violated = check.status == "violated";
-    (is_violated ? violated : unchecked) = true;
+    (is_violated ? violated : open) = true;
     fmt::print(stderr, "trainwatt: rule \"{}\" {} {}{}: {}\n", check.rule,
-               is_violated ? "is violated by" : "could not be checked on", comparison.systems[check.system].name,
+               is_violated                   ? "is violated by"
+               : check.status == "undecided" ? "is undecided on"
+                                             : "could not be checked on",
+               comparison.systems[check.system].name,
                check.point.empty() ? "" : " in " + check.point, check.text);
   }
-  return violated ? 1 : unchecked ? 4 : 0;
+  return violated ? 1 : open ? 4 : 0;
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   compare->add_option("--only", compare_command.only, "points of the reference and the others whose id has this text");
   compare->add_option("--weights", compare_command.weights, "of workloads in the overall mean: TEXT=NUMBER of their ids, a list, or a JSON file")
       ->delimiter(',')->allow_extra_args(false);
-  compare->add_option("--baseline", compare_command.baseline, "JSON of rules (results/schema/baseline.schema.json); ends with 1 where one is violated");
+  compare->add_option("--baseline", compare_command.baseline, "JSON of rules (results/schema/baseline.schema.json); ends with 1 where one is surely violated, 4 where one is undecided");
   add_prices(compare, compare_command.prices, "NAME=");
   bool compare_json = false, compare_markdown = false, compare_csv = false;
   CLI::Option* as_json = compare->add_flag("--json", compare_json, "as JSON");

@@ -54,15 +54,37 @@ TEST(Baseline, Variance) {
   EXPECT_NE(checks[0].text.find("bears it out"), std::string::npos) << checks[0].text;
 }
 
-TEST(Baseline, SurelyTakesTheWholeInterval) {
+TEST(Baseline, OnlyWholeIntervalsDecide) {
   const std::string rule = R"("kind": "variance", "figure": "throughput", "most_below": 0.05)";
   const std::vector<RuleCheck> near = check(rule, 0.948, 1);
-  EXPECT_EQ(near[0].status, "violated");
+  EXPECT_EQ(near[0].status, "undecided");
   EXPECT_NE(near[0].text.find("does not bear it out"), std::string::npos) << near[0].text;
-  EXPECT_EQ(statuses(check(rule + R"(, "surely": true)", 0.948, 0.9)), "kept, violated");
+  const std::vector<RuleCheck> inside = check(rule, 0.955, 1);
+  EXPECT_EQ(statuses(inside), "undecided, kept") << "a loss of more than 5 % is not shut out";
+  EXPECT_NE(inside[0].text.find("reaches outside; "), std::string::npos) << inside[0].text;
+  for (const char* said : {"; the interval [", "lies inside; ", " % would show"})
+    EXPECT_NE(inside[1].text.find(said), std::string::npos) << inside[1].text;
+  for (const char* surely : {"true", "false"})
+    EXPECT_EQ(statuses(check(rule + R"(, "surely": )" + surely, 0.948, 0.9)), "undecided, violated") << "changes nothing";
 }
 
-TEST(Baseline, SurelyIsNotCheckedWithoutAnInterval) {
+TEST(Baseline, ARangeKeepsNoRule) {
+  const std::vector<SystemInput> systems = {made_system("A", {made_record(one, {100, 140, 60})}),
+                                            made_system("B", {made_record(one, {96, 60, 130})})};
+  const Comparison c = compare(systems, {});
+  const std::vector<RuleCheck> checks = check_baseline(
+      baseline_from_json(
+          R"({"rules": [{"name": "r", "kind": "variance", "figure": "throughput", "most_below": 0.05}]})"),
+      systems, c);
+  EXPECT_EQ(statuses(checks), "undecided");
+  EXPECT_NE(checks[0].text.find("it ranges over "), std::string::npos) << checks[0].text;
+  EXPECT_NE(checks[0].text.find("3 trials: range only"), std::string::npos) << checks[0].text;
+  const std::string text = comparison_text(c, checks, {false, 100});
+  EXPECT_NE(text.find("Rules: 0 violated, 1 undecided, 0 not checked, 0 kept"), std::string::npos) << text;
+  EXPECT_NE(text.find("undecided    r, "), std::string::npos) << text;
+}
+
+TEST(Baseline, NothingIsDecidedWithoutAnInterval) {
   std::vector<SystemInput> systems = {made_system("A", {made_record(one, times(1))}),
                                       made_system("B", {made_record(one, times(0.5))})};
   const auto status = [&](const char* rule) {
@@ -73,9 +95,9 @@ TEST(Baseline, SurelyIsNotCheckedWithoutAnInterval) {
   constexpr const char *surely = R"("most_below": 0.05, "surely": true)", *plainly = R"("most_below": 0.05)";
   EXPECT_EQ(status(surely), "violated");
   systems[1].runs[0].records[0].verdict.flags.emplace_back("busy_host");
-  EXPECT_EQ(status(surely), "not checked") << "half as fast on a busy machine passes no gate";
-  EXPECT_EQ(status(plainly), "violated");
-  EXPECT_EQ(status(R"("most_below": 0.6, "surely": true)"), "kept") << "what is inside is inside";
+  EXPECT_EQ(status(surely), "undecided") << "half as fast on a busy machine passes no gate";
+  EXPECT_EQ(status(plainly), "undecided");
+  EXPECT_EQ(status(R"("most_below": 0.6)"), "undecided") << "a busy machine shows nothing";
 }
 
 TEST(Baseline, PointsAreChosenByTheirIds) {
@@ -97,6 +119,7 @@ TEST(Baseline, FiguresWithoutAnInterval) {
   const std::vector<RuleCheck> checks =
       check(R"("kind": "variance", "figure": "step-time-p99", "most_above": 0.1)", 1, 0.5);
   EXPECT_EQ(statuses(checks), "kept, violated");
+  EXPECT_NE(checks[0].text.find("by the figure alone, which has no interval"), std::string::npos) << checks[0].text;
 }
 
 TEST(Baseline, Failure) {

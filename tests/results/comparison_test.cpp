@@ -127,6 +127,16 @@ TEST(Comparison, ABusyPointThatWeighsNothingTakesNoClaimAway) {
   EXPECT_EQ(ratio(c, 1, "throughput", 1).verdict, "no claim");
 }
 
+/// More trials alone would not do: both reasons are said.
+TEST(Comparison, FewTrialsOfABusyMachineSayBoth) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, {100, 101, 99})}),
+                                      made_system("B", {made_record(id, {110, 111, 109})})};
+  systems[1].runs[0].records[0].verdict.flags.emplace_back("busy_host");
+  EXPECT_EQ(ratio(compare(systems, {})).reason,
+            "3 trials: range only; for a claim run each with --trials 5; busy_host too; repeat when the machine is quiet, or "
+            "give 5 runs of each system");
+}
+
 /// What else is at work lasts for longer than a run: its trials agree, and are all off.
 TEST(Comparison, TrialsOfABusyMachineClaimNothing) {
   for (const char* flag : {"busy_host", "steal"})

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "results/comparison.hpp"
+#include "results/cost_words.hpp"
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
 #include "tests/results/made_reports.hpp"
@@ -211,10 +212,26 @@ TEST(Cost, SensitivityTurnsOneInputAtATime) {
   EXPECT_NEAR(of("samples_per_s").cost_low, base / 0.8, 1e-9);
   EXPECT_NEAR(of("capex").cost_high - base, 0.2 * 2 / 0.9 * hours, 1e-9);
   for (std::size_t i = 1; i < all.size(); ++i)
-    EXPECT_GE(std::abs(all[i - 1].cost_high - all[i - 1].cost_low), std::abs(all[i].cost_high - all[i].cost_low))
-        << "most effect first";
+    EXPECT_GE(all[i - 1].effect(), all[i].effect()) << "most effect first";
   EXPECT_TRUE(std::ranges::none_of(all, [](const Sensitivity& s) { return s.input == "rent_per_month"; }))
       << "what is not paid has none";
+}
+
+TEST(Cost, SensitivityIsOfTheCostAsGivenAndSaysWhatGoesOneWayOnly) {
+  PriceRow p;
+  p.name = "r", p.rent_per_month = 730, p.utilisation = 1;
+  const CostReport costs = cost_of(made_report({made_record(id, hundred)}), "EUR", p, 0.2);
+  const auto& all = costs.records[0].sensitivity;
+  const auto of = [&](const std::string& input) { return *std::ranges::find(all, input, &Sensitivity::input); };
+  EXPECT_EQ(words::change_at_less(of("rent_per_month")) + ", " + words::change_at_more(of("rent_per_month")), "-20.0 %, +20.0 %");
+  EXPECT_EQ(words::change_at_less(of("samples_per_s")) + ", " + words::change_at_more(of("samples_per_s")), "+25.0 %, -16.7 %");
+  EXPECT_EQ(words::change_at_less(of("utilisation")), "+25.0 %");
+  EXPECT_EQ(words::change_at_more(of("utilisation")), "as given: it cannot be more");
+  EXPECT_EQ(all.back().input, "rent_per_month") << "25 % is more than 20";
+  const std::string text = cost_text(costs, {false, 160});
+  EXPECT_NE(text.find("rent a month"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rent_per_month"), std::string::npos) << text;
+  EXPECT_NE(text.find("+25.0 %, -16.7 %"), std::string::npos) << text;
 }
 
 // ---- the file ----

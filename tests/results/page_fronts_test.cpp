@@ -54,13 +54,51 @@ HtmlSystem priced(const std::string& name, std::vector<Record> records, double p
   return system;
 }
 
+TwoFigures figures(double first, double second, std::optional<double> half = {}) {
+  const auto of = [&](double v) {
+    return half ? Estimate{v, v - *half, v + *half, "mean", 5} : Estimate{v, {}, {}, "single", 1};
+  };
+  return {of(first), of(second)};
+}
+
 TEST(TradeOff, KeepsWhatNoneReachesInBothAndFindsTheKnee) {
-  const TradeOff found = trade_off({{50, 5}, {100, 1}, {60, 4}, {95, 3.5}, {100, 0.5}});
+  const TradeOff found =
+      trade_off({figures(50, 5), figures(100, 1), figures(60, 4), figures(95, 3.5), figures(100, 0.5)});
   EXPECT_EQ(found.front, (std::vector<std::size_t>{1, 3, 2, 0}));
   EXPECT_EQ(found.knee, std::optional<std::size_t>(1));
-  EXPECT_EQ(trade_off({{1, 1}}).front.size(), 1u);
-  EXPECT_FALSE(trade_off({{2, 1}, {1, 2}}).knee);
+  EXPECT_EQ(trade_off({figures(1, 1)}).front.size(), 1u);
+  EXPECT_FALSE(trade_off({figures(2, 1), figures(1, 2)}).knee);
   EXPECT_TRUE(trade_off({}).front.empty());
+}
+
+TEST(TradeOff, OnlyIntervalsShowThatAPointIsBeaten) {
+  using Places = std::vector<std::size_t>;
+  EXPECT_EQ(trade_off({figures(10, 10), figures(8, 8)}).alike, Places{1}) << "no interval shows anything";
+  EXPECT_EQ(trade_off({figures(10, 10, 1.5), figures(8, 8, 1.5)}).alike, Places{1});
+  EXPECT_EQ(trade_off({figures(10, 10, 0.5), figures(8, 8, 0.5)}).alike, Places{});
+  EXPECT_EQ(trade_off({figures(10, 10, 0.5), figures(8, 9.8, 0.5)}).alike, Places{1}) << "beaten in one";
+  EXPECT_EQ(trade_off({figures(11, 11, 9), figures(10, 10, 0.5), figures(8, 8, 0.5)}).alike, Places{1})
+      << "the third is beaten by a point that is on no front";
+}
+
+TEST(PageFronts, NoPointIsTheCheapestOrAloneWithinItsNoise) {
+  const auto charts_of = [](double spread) {
+    const auto speeds = [&](double speed) {
+      return std::vector<double>{(1 - spread) * speed, speed, (1 + spread) * speed, speed, speed};
+    };
+    return blocks<page::Chart>(section(
+        page::build({priced("A", {made_record("a", speeds(92.4), 300), made_record("b", speeds(91.1), 310),
+                                  made_record("c", speeds(80), 200)}, 1)}, nullptr), "pareto"));
+  };
+  for (const page::Chart& chart : charts_of(0.4)) {
+    EXPECT_NE(chart.note.find("more from the front."), std::string::npos) << chart.note;
+    EXPECT_EQ(chart.table.rows.at(1).back().text, "not told apart");
+    EXPECT_EQ(marked(chart, "cheapest"), nullptr) << chart.title;
+  }
+  for (const page::Chart& chart : charts_of(0.0001)) {
+    EXPECT_EQ(chart.note.find("Intervals do not"), std::string::npos) << chart.note;
+    EXPECT_EQ(chart.table.rows.at(1).back().text, "no");
+  }
 }
 
 TEST(PageFronts, CostsHaveAFrontWithItsKneeAndTheCheapest) {
@@ -235,6 +273,27 @@ TEST(PageFronts, RunsToATargetStandByTimeAndCost) {
   }
 }
 
+TEST(PageFronts, MeansOfADisturbedMachineNameNoWinner) {
+  Report report = made_report({made_record("a", around(100), 300), made_record("b", around(90), 200)});
+  const auto screen = [&] {
+    const page::Page page = page::build({{"A", report}}, nullptr);
+    std::string all = words(page.answer);
+    for (const page::Card& card : page.cards) all += card.label + "\n";
+    return all;
+  };
+  for (const char* said : {"trains fastest as a: ", "no other point's interval reaches it", "Fastest, ", "Least node energy"})
+    EXPECT_NE(screen().find(said), std::string::npos) << screen();
+  report.records[1].verdict.flags.emplace_back("busy_host");
+  for (const char* said : {"trains fastest", "interval reaches", "Fastest", "Least"})
+    EXPECT_EQ(screen().find(said), std::string::npos) << screen();
+  for (const char* said : {"has its highest mean speed as a: ", "Lowest mean node energy a sample: b, ",
+                           "in 1 of the 2 points something else was at work (busy_host), so that none is shown to be the best",
+                           "Highest mean speed, ", "Lowest mean node energy, "})
+    EXPECT_NE(screen().find(said), std::string::npos) << said << " in " << screen();
+  report.records.pop_back();
+  EXPECT_NE(screen().find("trains fastest as a: "), std::string::npos) << "of one point there is nothing to show";
+}
+
 TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
   Report report =
       made_report({made_record("a", around(100), 300, "device"), made_record("b", around(90), 200, "device")});
@@ -280,7 +339,7 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   EXPECT_EQ(tables[1].rows.at(0)[4].text, "1.20 kW");
   std::vector<std::string> inputs;
   for (const auto& row : tables[2].rows) inputs.push_back(row[2].text);
-  EXPECT_NE(std::ranges::find(inputs, "electricity_per_kwh"), inputs.end());
+  EXPECT_NE(std::ranges::find(inputs, "electricity a kWh"), inputs.end());
   EXPECT_EQ(tables[3].caption, "Prices, as given");
   Record failed = made_record("f", around(100), 1000);
   failed.verdict.status = "failed";

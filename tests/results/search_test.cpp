@@ -195,8 +195,11 @@ TEST(ParetoFront, IsOfWhatTrainsAndOfWhatIsSet) {
 
 TEST(ParetoFront, HoldsWhatNothingBeatsInBoth) {
   Report report;
-  report.records = {record("a", 100, 1.0), record("slow", 70, 1.1), record("b", 90, 1.6), record("c", 60, 1.8),
-                    record("worse", 89, 1.5), record("bad", 200, 9, "invalid"), record("a/again", 300, 9)};
+  const auto sharp = [](const char* id, double speed, double per_joule) {
+    return record(id, speed, per_joule, "valid", 0.001);
+  };
+  report.records = {sharp("a", 100, 1.0), sharp("slow", 70, 1.1), sharp("b", 90, 1.6), sharp("c", 60, 1.8),
+                    sharp("worse", 89, 1.5), record("bad", 200, 9, "invalid"), record("a/again", 300, 9)};
   const std::vector<Front> fronts = pareto_fronts(report);
   ASSERT_EQ(fronts.size(), 1u);
   EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 2, 3}));
@@ -205,6 +208,19 @@ TEST(ParetoFront, HoldsWhatNothingBeatsInBoth) {
   const std::string text = front_text(report, {false, 100});
   EXPECT_NE(text.find("knee"), std::string::npos) << text;
   EXPECT_EQ(text.find("worse"), std::string::npos) << text;
+}
+
+TEST(ParetoFront, WhatTheIntervalsDoNotTellApartIsNotBeaten) {
+  Report report;
+  report.records = {record("a", 92.4, 1.0), record("b", 91.1, 0.99), record("slow", 20, 0.3)};
+  report.records[1].summary.samples_per_s->low = 40, report.records[1].summary.samples_per_s->high = 142;
+  const Front front = pareto_fronts(report).at(0);
+  EXPECT_EQ(front.records, (std::vector<std::size_t>{0}));
+  EXPECT_EQ(front.alike, (std::vector<std::size_t>{1}));
+  EXPECT_EQ(front.others, 1u);
+  const std::string text = front_text(report, {false, 100});
+  EXPECT_NE(text.find("1 more point is beaten in both"), std::string::npos) << text;
+  EXPECT_NE(text.find("not told apart from these by their intervals: b\n"), std::string::npos) << text;
 }
 
 TEST(ParetoFront, PointsWithoutItsJoulesAreCounted) {
@@ -252,8 +268,8 @@ Report report_to_target() {
     one.target.emplace();
     one.target->metric = "excess_loss", one.target->value = 0.1;
     ToTarget& reached = one.summary.to_target.emplace();
-    reached.time_s = Estimate{seconds, {}, {}, "single", 1};
-    reached.energy_j["device"] = Estimate{joules, {}, {}, "single", 1};
+    const auto sharp = [](double v) { return Estimate{v, 0.99 * v, 1.01 * v, "mean", 5}; };
+    reached.time_s = sharp(seconds), reached.energy_j["device"] = sharp(joules);
   }
   return report;
 }
@@ -284,9 +300,14 @@ TEST(ParetoFront, HasACostWherePricesAreGivenAndNamesTheCheapest) {
   EXPECT_EQ(cheapest(report_to_target(), {0, 3.6e6}), 2u) << "joules alone: the leanest";
   EXPECT_EQ(cheapest(report_to_target(), {3600, 0.36e6}), 1u) << "20, 17 and 24";
   Report report;
-  report.records = {record("a", 100, 1.0), record("b", 90, 1.6), record("c", 60, 1.8)};
+  report.records = {record("a", 100, 1.0, "valid", 0.001), record("b", 90, 1.6, "valid", 0.001),
+                    record("c", 60, 1.8, "valid", 0.001)};
   EXPECT_EQ(cheapest(report, {3600, 0}), 0u);
   EXPECT_EQ(cheapest(report, {0, 3.6e6}), 2u);
+  for (Record& one : report.records) one.prices = JobPrices{3600, 0};
+  report.records[1].summary.samples_per_s->high = 101;
+  EXPECT_FALSE(pareto_fronts(report)[0].cheapest) << "b may be as fast";
+  EXPECT_EQ(front_text(report, {false, 100}).find("cheapest"), std::string::npos);
   report.records[0].prices = JobPrices{1, 1};
   EXPECT_TRUE(pareto_fronts(report)[0].costs.empty()) << "not all at the same prices";
 }

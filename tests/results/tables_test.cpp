@@ -89,6 +89,13 @@ TEST(Tables, TooFewTrialsForAClaimAreSaidAtTheEnd) {
   ASSERT_EQ(report.records[0].trials.size(), 3u);
   EXPECT_EQ(end_of(report),
             "  ! 3 trials: trainwatt compare gives a range only; for a claim run each with --trials 5\n");
+  Report busy = report;
+  busy.records[0].verdict.flags.emplace_back("busy_host");
+  const std::string both = summary_table(busy, {false, 200});
+  EXPECT_NE(both.find("for a claim run each with --trials 5; in 1 of 1 points something else was at work (busy_host); repeat "
+                      "when the machine is quiet"),
+            std::string::npos)
+      << "one reason does not hide the other: " << both;
   EXPECT_EQ(end_of(sample_target_report()),
             "  ! 3 seeds: trainwatt compare gives a range only; for a claim run each with --seeds 5\n");
   Record& record = report.records[0];
