@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/compute/cuda/context.hpp"
 #include "models/compute/cuda/cuda_device.hpp"
@@ -103,6 +104,17 @@ TEST_F(DnnPlans, OneShapeIsMeasuredOnce) {
   other.stride = 2;
   device_->plan(other);
   EXPECT_GT(cudnn::state().questions, questions);
+}
+
+TEST_F(DnnPlans, OfEnginesThatAreCompiledOneIsMeasured) {
+  const auto measured = [&] {
+    std::set<std::int64_t> engines;
+    for (const cudnn::Run& run : cudnn::state().runs) engines.insert(run.engine);
+    return engines;
+  };
+  cudnn::state().proposals = {{7, {0}, true, 5001}, {8, {0}, true}, {9, {0}, true}, {10, {0}}};
+  device_->plan(wide);
+  EXPECT_EQ(measured(), (std::set<std::int64_t>{8, 10})) << "7 fails, which leaves the next";
 }
 
 TEST_F(DnnPlans, UntimedTheFirstIsTaken) {
