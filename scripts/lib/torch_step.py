@@ -1,15 +1,26 @@
-"""Training steps of PyTorch on the workloads of gpu-validate: the peer that its ratios are against. One JSON line a workload.
+"""Training steps of PyTorch on the workloads of gpu-validate and bench-cpu: the peer that their ratios are against.
 
     python3 torch_step.py --model gpt2-124m|gpt2-1558m|…|resnet-50 --precision float32|tf32|bf16|fp16 --micro-batch N
-                          [--seq-len 1024] [--seconds 5] [--device cuda|cpu] [--threads N] [--no-compile] [--compile-only]
+                          [--seq-len 1024] [--seconds 2] [--blocks 3] [--ways NAME,...] [--device cuda|cpu] [--threads N]
+                          [--no-compile] [--compile-only]
 
 The same work as ours: same shapes, GPT-2's vocabulary padded to a multiple of 64, tied embedding, no dropout, AdamW and clipping
 at 1 (GPT-2), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch at its best: torch.compile, fused optimizers, scaled
-dot-product attention (flash), autocast in 16 bits, channels-last for images. Written from the papers and PyTorch's documentation.
+dot-product attention, autocast in 16 bits, channels-last for images. Written from the papers and PyTorch's documentation.
+
+GPT-2 in 16 bits is run in each of these ways, of which the fastest counts (--ways: of these alone):
+    16-bit         the sum along the layers in 16 bits, as ours; autocast alone leaves it in float32, as the embedding's is
+    16-bit-cudnn   that, with cuDNN's attention before FlashAttention-2, which PyTorch takes first by itself (on a GPU)
+    float32        what autocast alone makes of it
+
+Each way is timed in --blocks blocks of --seconds, after warm-up, the fastest in as many again. Of a block counts the median of
+its steps, timed without a wait between them. After each way all that is known so far is printed as one line of JSON: the last one
+counts. Exit code 1: no way ran with a loss that is finite.
 """
 import argparse
 import contextlib
 import json
+import math
 import statistics
 import sys
 import time
@@ -17,6 +28,7 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # layers, width, heads
 GPT2 = {"gpt2-tiny": (2, 128, 4), "gpt2-124m": (12, 768, 12), "gpt2-355m": (24, 1024, 16), "gpt2-774m": (36, 1280, 20),
@@ -30,11 +42,11 @@ class Attention(nn.Module):
         self.heads = heads
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
-    def forward(self, x):
+    def forward(self, x, scale):
         batch, tokens, width = x.shape
         q, k, v = (part.view(batch, tokens, self.heads, width // self.heads).transpose(1, 2)
                    for part in self.qkv(x).split(width, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
         return self.out(y.transpose(1, 2).reshape(batch, tokens, width))
 
 
@@ -45,8 +57,8 @@ class Layer(nn.Module):
         self.attention = Attention(width, heads)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, x):
-        x = x + self.attention(self.norm1(x))
+    def forward(self, x, scale):
+        x = x + self.attention(self.norm1(x), scale)
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
@@ -59,10 +71,13 @@ class Gpt2(nn.Module):
         nn.init.normal_(self.token.weight, std=0.02)
         nn.init.normal_(self.position.weight, std=0.01)
 
-    def forward(self, tokens, targets):
+    def forward(self, tokens, targets, half=None, scale=None):
+        """half: the type of the sum along the layers, where that is not the embedding's. scale: of attention, None for its own."""
         x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        if half is not None:
+            x = x.to(half)
         for layer in self.layers:
-            x = layer(x)
+            x = layer(x, scale)
         logits = F.linear(self.norm(x), self.token.weight)
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
@@ -102,20 +117,95 @@ class ResNet50(nn.Module):
         return F.cross_entropy(self.head(x), labels, label_smoothing=0.1)
 
 
-def build(options, device):
-    """The network, its optimizer, one fixed batch, and the norm at which gradients are clipped (None: not)."""
+def build(options):
+    """The network, its optimizer, one fixed batch, and the norm at which gradients are clipped (None: not). Learning rates are small:
+    the loss on one batch is to stay finite over hundreds of steps."""
     if options.model == "resnet-50":
-        network = ResNet50().to(device, memory_format=torch.channels_last)
-        images = torch.randn(options.micro_batch, 3, 224, 224, device=device).contiguous(memory_format=torch.channels_last)
-        labels = torch.randint(0, 1000, (options.micro_batch,), device=device)
-        optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, fused=True)
+        network = ResNet50().to(memory_format=torch.channels_last)
+        images = torch.randn(options.micro_batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+        labels = torch.randint(0, 1000, (options.micro_batch,))
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
         return network, optimizer, (images, labels), None
     layers, width, heads = GPT2[options.model]
     vocabulary = VOCABULARY.get(options.model, 50304)
-    network = Gpt2(layers, width, heads, vocabulary, options.seq_len).to(device)
-    tokens = torch.randint(0, min(vocabulary, 50257), (options.micro_batch, options.seq_len + 1), device=device)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    network = Gpt2(layers, width, heads, vocabulary, options.seq_len)
+    tokens = torch.randint(0, min(vocabulary, 50257), (options.micro_batch, options.seq_len + 1))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     return network, optimizer, (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()), 1.0
+
+
+def ways_of(options, half):
+    """name → (further arguments of the network, what its step runs in)."""
+    if options.model == "resnet-50" or half is None:
+        return {"plain": ({}, contextlib.nullcontext)}
+    ways = {"16-bit": ({"half": half}, contextlib.nullcontext)}
+    if options.device == "cuda":
+        width, heads = GPT2[options.model][1:]
+        order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+        # The scale is attention's own. Said, it makes another graph of it: PyTorch's cache of what it has traced asks for the graph,
+        # but not for the order of kernels, and would give one way's code to the other.
+        ways["16-bit-cudnn"] = ({"half": half, "scale": (width // heads) ** -0.5}, lambda: sdpa_kernel(order, set_priority=True))
+    ways["float32"] = ({}, contextlib.nullcontext)
+    if options.ways:
+        ways = {name: ways[name] for name in options.ways.split(",") if name in ways}
+    return ways
+
+
+class Peer:
+    def __init__(self, options):
+        self.options, self.device = options, options.device
+        self.half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(options.precision)
+        with torch.device(self.device):
+            self.network, self.optimizer, self.batch, self.clip = build(options)
+        self.run = self.network if options.no_compile else torch.compile(self.network)
+        self.scaler = torch.amp.GradScaler(self.device, enabled=options.precision == "fp16")
+
+    def synchronize(self):
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def mark(self):
+        if self.device != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, begin, end):
+        return end - begin if self.device != "cuda" else begin.elapsed_time(end) / 1e3
+
+    def step(self, arguments):
+        with torch.autocast(self.device, dtype=self.half) if self.half else contextlib.nullcontext():
+            loss = self.run(*self.batch, **arguments)
+        self.scaler.scale(loss).backward()
+        if self.clip:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def block(self, arguments, steps):
+        """The median step's seconds, and the last loss. The host waits once, at the end."""
+        marks = [self.mark()]
+        for _ in range(steps):
+            loss = self.step(arguments)
+            marks.append(self.mark())
+        self.synchronize()
+        return statistics.median(map(self.between, marks, marks[1:])), float(loss.detach())
+
+    def warm(self, arguments):
+        """Compiles, and lets cuDNN choose; then 20 steps, or as many from 3 on as 3 s are enough for. A step's seconds."""
+        self.block(arguments, 1)
+        begin, seconds = time.perf_counter(), []
+        while len(seconds) < 20 and (len(seconds) < 3 or time.perf_counter() - begin < 3):
+            seconds.append(self.block(arguments, 1)[0])
+        return statistics.median(seconds)
+
+
+def spread(rates):
+    return {"median": statistics.median(rates), "min": min(rates), "max": max(rates), "blocks": rates}
 
 
 def main():
@@ -124,14 +214,15 @@ def main():
     parser.add_argument("--precision", default="bf16", choices=["float32", "tf32", "bf16", "fp16"])
     parser.add_argument("--micro-batch", type=int, default=8)
     parser.add_argument("--seq-len", type=int, default=1024)
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seconds", type=float, default=2, help="of a block")
+    parser.add_argument("--blocks", type=int, default=3, help="of each way, and again of the fastest")
+    parser.add_argument("--ways", default="", help="of those above, these alone")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--threads", type=int, help="of the CPU (PyTorch's choice)")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--compile-only", action="store_true", help="fill PyTorch's cache of compiled code, and end")
     options = parser.parse_args()
-    device = options.device
-    if device == "cuda" and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("torch_step: PyTorch sees no GPU")
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -139,51 +230,53 @@ def main():
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high" if options.precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
-
-    network, optimizer, batch, clip = build(options, device)
-    step_network = network if options.no_compile else torch.compile(network)
-    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(options.precision)
-    scaler = torch.amp.GradScaler(device, enabled=options.precision == "fp16")
-
-    def synchronize():
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    def step():
-        with torch.autocast(device, dtype=half) if half else contextlib.nullcontext():
-            loss = step_network(*batch)
-        scaler.scale(loss).backward()
-        if clip:
-            scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(network.parameters(), clip)
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad(set_to_none=True)
-        return loss
-
-    for _ in range(1 if options.compile_only else 5):  # compiles, and lets cuDNN choose
-        loss = step()
-    synchronize()
-    if options.compile_only:
-        return
-    # Blocks of steps without a wait inside, as ours are timed.
-    start = time.perf_counter()
-    step()
-    synchronize()
-    block = max(1, int(0.2 / max(1e-4, time.perf_counter() - start)))
-    rates, begin = [], time.perf_counter()
-    while time.perf_counter() - begin < options.seconds or len(rates) < 3:
-        start = time.perf_counter()
-        for _ in range(block):
-            loss = step()
-        synchronize()
-        rates.append(block * options.micro_batch / (time.perf_counter() - start))
-    print(json.dumps({
+    peer = Peer(options)
+    ways = ways_of(options, peer.half)
+    result = {
         "model": options.model, "precision": options.precision, "micro_batch": options.micro_batch,
         "seq_len": None if options.model == "resnet-50" else options.seq_len, "compiled": not options.no_compile,
-        "samples_per_s": {"median": statistics.median(rates), "min": min(rates), "max": max(rates), "blocks": len(rates)},
-        "loss": float(loss.detach()), "torch": torch.__version__,
-        "peak_bytes": torch.cuda.max_memory_allocated() if device == "cuda" else None}))
+        "torch": torch.__version__, "way": None, "samples_per_s": None, "ways": {}}
+
+    def time_way(name, rates):
+        """Adds blocks of it; False where it does not run, or its loss is not finite."""
+        arguments, surroundings = ways[name]
+        try:
+            with surroundings():
+                seconds = peer.warm(arguments)
+                if options.compile_only:
+                    return
+                for _ in range(options.blocks):
+                    step, loss = peer.block(arguments, max(3, round(options.seconds / seconds)))
+                    rates.append(options.micro_batch / step)
+            if not math.isfinite(loss):
+                raise ValueError(f"the loss is {loss}")
+            result["ways"][name] = {"samples_per_s": spread(rates), "loss": loss}
+        except Exception as error:  # one way that does not run costs itself
+            print(f"torch_step: {name}: {error}", file=sys.stderr)
+            result["ways"][name] = {"error": str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__}
+
+    def tell():
+        good = {name: way["samples_per_s"] for name, way in result["ways"].items() if "error" not in way}
+        if not good:
+            return None
+        result["way"] = max(good, key=lambda name: good[name]["median"])
+        result["samples_per_s"] = good[result["way"]]
+        result["peak_bytes"] = torch.cuda.max_memory_allocated() if options.device == "cuda" else None
+        print(json.dumps(result), flush=True)
+        return result["way"]
+
+    rates = {name: [] for name in ways}
+    for name in ways:
+        time_way(name, rates[name])
+        tell()
+    if options.compile_only:
+        return
+    best = tell()
+    if best is None:
+        sys.exit("torch_step: no way ran with a loss that is finite")
+    if len(ways) > 1:
+        time_way(best, rates[best])
+        tell()
 
 
 if __name__ == "__main__":

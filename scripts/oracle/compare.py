@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import step as stepping
+import steps as stepping
 
 
 @dataclass
@@ -138,7 +138,7 @@ def optimizer_findings(export):
     deviation along them, Σ d·w / Σ w·w, and five deviations of rounding are allowed (uniform within a unit of the last
     place of each weight), for AdamW also the rounding of 1 − lr·λ, for both that of the step."""
     optimizer = export.step["optimizer"]
-    decayed = set(filter(export.network.is_decayed, export.weights))
+    decayed = set(filter(export.rules.is_decayed, export.weights))
     wrong = decayed ^ set(optimizer["weight_decay_parameters"])
     yield "decay set", "", len(wrong), 0, "wrongly declared: " + ", ".join(sorted(wrong)) if wrong else ""
     references = split_packed(stepping.weight_steps(export, export.gradients))

@@ -21,6 +21,7 @@ import numpy as np
 
 import gpt2
 import resnet
+import rules
 import sources
 from arithmetic import Exact
 
@@ -233,7 +234,7 @@ def main():
             runs.append({"micro_batch": None if task["metric"] == "excess_loss" else size, "curves": curves})
             document = {key: task[key] for key in ("name", "model", "metric", "target", "seq_len", "global_batch",
                                                    "held_out_samples", "evaluation_interval")}
-            document["optimizer"] = {"kind": training.network.OPTIMIZER["kind"], **task["optimizer"]}
+            document["optimizer"] = {"kind": (rules.Gpt2 if training.network is gpt2 else rules.ResNet).OPTIMIZER["kind"], **task["optimizer"]}
             document["parameters"] = sum(weight.size for weight in training.weights.values())
             document["framework"] = f"JAX {jax.__version__}, float32, CPU"
             document["runs"] = runs

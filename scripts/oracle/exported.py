@@ -1,15 +1,14 @@
 """Reads the folder that `trainwatt-train --export-step` wrote."""
 
+import importlib
 import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import load_file
 
-import gpt2
-import resnet
+import rules
 
 BUFFER_SUFFIXES = (".running_mean", ".running_var")
 
@@ -35,7 +34,12 @@ class Export:
 
     @property
     def network(self):
-        return gpt2 if self.is_tokens else resnet
+        """In JAX."""
+        return importlib.import_module("gpt2" if self.is_tokens else "resnet")
+
+    @property
+    def rules(self):
+        return rules.Gpt2 if self.is_tokens else rules.ResNet
 
     @property
     def precision(self):
@@ -49,6 +53,16 @@ class Export:
     @property
     def model(self):
         return self.shape["name"]
+
+
+def load_file(path):
+    """The tensors of a safetensors file: the header's length, the header, the data."""
+    types = {"F32": np.float32, "I64": np.int64, "I32": np.int32, "U8": np.uint8, "BOOL": np.bool_}
+    data = path.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    return {name: np.frombuffer(data[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]], types[entry["dtype"]])
+            .reshape(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
 
 
 def read_relu(path):
@@ -84,7 +98,7 @@ def read_export(folder):
     for key, value in PUBLISHED[step["model"]["kind"]].items():
         if step["model"][key] != value:
             raise SystemExit(f"{folder}: {key} is {step['model'][key]}, published is {value}")
-    for key, value in {"gpt2": gpt2, "resnet": resnet}[step["model"]["kind"]].OPTIMIZER.items():
+    for key, value in {"gpt2": rules.Gpt2, "resnet": rules.ResNet}[step["model"]["kind"]].OPTIMIZER.items():
         ours = step["optimizer"][key]
         if ours != value and (isinstance(value, str) or not math.isclose(ours, value, rel_tol=1e-6)):  # float32, written short
             raise SystemExit(f"{folder}: the optimizer's {key} is {ours}, published is {value}")

@@ -6,13 +6,6 @@ import jax
 import jax.numpy as jnp
 
 LAYER_NORM_EPSILON = 1e-5
-# Optimizer of GPT-3 (Brown et al., arXiv 2005.14165, appendix B; GPT-2's was not published). AdamW's epsilon: the same place.
-OPTIMIZER = {"kind": "adamw", "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "clip_norm": 1.0}
-
-
-def is_decayed(name):
-    """Weight decay is for matrices, embeddings included; no bias and no layer norm (nanoGPT's rule: two or more dimensions)."""
-    return name.endswith(".weight") and ".ln_" not in f".{name}"
 
 
 def layer_norm(x, gamma, beta):

@@ -16,7 +16,8 @@ import numpy as np
 
 import compare
 import exported
-import step as stepping
+import step
+import steps as stepping
 from arithmetic import Bf16, Exact
 
 SAMPLES = 12
@@ -56,10 +57,10 @@ def main():
     if export.precision != "float32" or export.step["accumulate"] != 1 or export.step["ranks"] != 1:
         raise SystemExit("golden values need a float32 export of one rank and one micro-batch")
     export.relu = {}  # the sides of the ReLUs are the framework's own
-    truth = stepping.run(export, Exact())
+    truth = step.run(export, Exact())
     if truth.margin < LEAST_MARGIN:
         raise SystemExit(f"a ReLU is only {truth.margin:.1e} from its jump (at least {LEAST_MARGIN}): take another seed")
-    bf16 = compare.Bf16Tolerance(export, truth, stepping.run(export, Bf16()))
+    bf16 = compare.Bf16Tolerance(export, truth, step.run(export, Bf16()))
     adamw = export.step["optimizer"]["kind"] == "adamw"
     whole_rms = stepping.global_norm(truth.gradients) / np.sqrt(sum(g.size for g in truth.gradients.values()))
     _, zero = compare.gradient_errors(truth.gradients, truth.gradients)
@@ -89,7 +90,7 @@ def main():
         "seed": export.step["seed"],
         # What decays is the network's own rule, in any order.
         "optimizer": {**export.step["optimizer"],
-                      "weight_decay_parameters": sorted(filter(export.network.is_decayed, export.weights))},
+                      "weight_decay_parameters": sorted(filter(export.rules.is_decayed, export.weights))},
         "inputs": {"weights_norm": digits(stepping.global_norm({n: w.astype(np.float64) for n, w in export.weights.items()})),
                    **{f"{name}_norm": digits(compare.norm(value)) for name, value in sorted(export.batch.items())}},
         "loss": digits(truth.loss), "loss_bf16_tolerance": digits(bf16.loss),

@@ -5,15 +5,6 @@ import jax.numpy as jnp
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
-# He et al., arXiv 1512.03385, §3.4.
-OPTIMIZER = {"kind": "sgd", "momentum": 0.9, "weight_decay": 1e-4, "clip_norm": 0}
-
-
-def is_decayed(name):
-    """Weight decay is for convolutions and the classifier's matrix; Goyal et al., arXiv 1706.02677, §5.1, exempts batch norm."""
-    layer = name.removesuffix(".weight")
-    is_convolution = layer.split(".")[-1].startswith("conv") or layer.endswith("downsample.0")
-    return layer != name and (is_convolution or layer == "fc")
 
 
 def convolve(x, weight, stride):

@@ -10,7 +10,7 @@ import numpy as np
 
 import compare
 import exported
-import step as stepping
+import steps as stepping
 
 GPT2 = {"wte.weight": (96, 48), "wpe.weight": (32, 48), "h.0.ln_1.weight": (48,), "h.0.ln_1.bias": (48,),
         "h.0.attn.c_attn.weight": (48, 144), "h.0.attn.c_attn.bias": (144,), "h.0.mlp.c_fc.weight": (48, 192),

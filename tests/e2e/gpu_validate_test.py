@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -37,14 +38,18 @@ class GpuValidate(unittest.TestCase):
         return subprocess.run([sys.executable, str(script), "--out", str(self.out), "--build", str(build), *args],
                               capture_output=True, text=True, timeout=support.HANG, env=support.environment(**env), check=False)
 
+    def options(self, build, **more):
+        return argparse.Namespace(**{"out": str(self.out), "build": str(build), "rehearse": False, "budget": 60, "models": "", "only": "", **more})
+
     def test_a_rehearsal_leaves_a_table_and_an_archive(self):
-        done = self.validate("--rehearse", "--only", "facts,tests,memory,steps,precisions,ops")
+        done = self.validate("--rehearse", "--only", "facts,tests,memory,ratios,energy,checks,precisions,ops")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         summary = json.loads((self.out / "summary.json").read_text())
         self.assertTrue(summary["rehearsed"])
         self.assertEqual({name: piece["state"] for name, piece in summary["pieces"].items()},
-                         {"facts": "ran", "tests": "ran", "memory": "left out", "steps": "ran", "precisions": "ran",
-                          "ops": "ran"})
+                         {"facts": "ran", "tests": "ran", "memory": "left out", "ratios": "ran", "energy": "ran", "checks": "ran",
+                          "precisions": "ran", "ops": "ran"})
+        self.assertEqual(summary["checks"], dict.fromkeys(["two_ranks", "recomputed", "accumulated", "too_large"], "good"))
         self.assertGreater(summary["tests"]["passed"], 0)
         self.assertGreater(summary["ops"]["attention_backward_any_order_share"], 0)
         self.assertEqual(set(summary["ops"]["best_linear_flops_per_s"]), {"float32", "bf16"})
@@ -66,7 +71,9 @@ class GpuValidate(unittest.TestCase):
         self.assertIn(f"| {rates['gpt2-tiny float32'] / rates['gpt2-tiny bf16']:.3f} |", text, "float32 against bf16")
         with tarfile.open(self.out / "gpu-validate.tar.gz") as archive:
             names = archive.getnames()
-        for name in ("summary.md", "summary.json", "steps.log", "steps/gpt2-tiny-bf16/report.json"):
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["gpu-validate.tar.gz", "summary.json", "summary.md"])
+        for name in ("summary.md", "summary.json", "steps.log", "steps/gpt2-tiny-bf16-ours/report.json",
+                     "steps/gpt2-tiny-bf16-energy/report.json", "steps/resnet-tiny-float32-again/report.json"):
             self.assertIn("gpu-validate/" + name, names)
         again = self.validate("--rehearse")
         self.assertEqual(again.returncode, 2)
@@ -84,38 +91,119 @@ class GpuValidate(unittest.TestCase):
         self.assertRegex(done.stderr, r"no nvcc here\n(.*\n)*gpu-validate: cmake -S .* failed")
         self.assertFalse(self.out.exists())
         stand_in.write_text(f'#!/bin/sh\necho "$@" >>"{tools}/said"\n[ "$1" != --build ] || {{ mkdir "$2" && ln -s "{support.BIN}" "$2/bin"; }}\n')
+        (tools / "nvidia-smi").write_text("#!/bin/sh\n[ $# != 2 ] || echo 9.0\n")
+        (tools / "nvidia-smi").chmod(0o755)
         done = self.validate("--make", "--rehearse", "--only", "facts", build=build, PATH=path)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         configured, built = (tools / "said").read_text().splitlines()
+        self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=90", configured)
         self.assertIn(f"-B {build}", configured)
         self.assertIn("-DTRAINWATT_CUDA=ON", configured)
         self.assertTrue(built.startswith(f"--build {build} "))
 
     def test_beside_pytorch(self):
         copy = self.out.parent / "copy"
-        (copy / "scripts" / "lib").mkdir(parents=True)
+        shutil.copytree(SCRIPT.parent / "lib" / "validation", copy / "scripts" / "lib" / "validation")
         (copy / "torch").mkdir()
         (copy / "torch" / "__init__.py").write_text("__version__ = '0.0'\nclass cuda:\n    is_available = staticmethod(lambda: False)\n")
-        # Says what it was asked for; a stand-in for tf32 fails.
+        # Says what it was asked for; one way after the other, as the real one does; a stand-in for float32 fails.
         (copy / "scripts" / "lib" / "torch_step.py").write_text(
             "import json, sys\n"
             "given = dict(zip(sys.argv[1::2], sys.argv[2::2]))\n"
             "assert given['--micro-batch'] == '8' and given['--seq-len'] == '64', given\n"
             "print('noise')\n"
-            "print(json.dumps({'model': given['--model'], 'samples_per_s': {'median': 10.0}, 'torch': '0.0'}))\n"
+            "for blocks in ([5.0] * 3, [5.0, 10.0, 10.0, 20.0, 20.0, 20.0]):\n"
+            "    rates = {'median': sorted(blocks)[len(blocks) // 2], 'blocks': blocks}\n"
+            "    print(json.dumps({'model': given['--model'], 'samples_per_s': rates, 'torch': '0.0', 'way': 'a',\n"
+            "                      'ways': {'a': {'samples_per_s': rates}, 'b': {'error': 'not here'}}}))\n"
             "sys.exit(given['--precision'] == 'float32')\n")
         shutil.copy(SCRIPT, copy / "scripts")
-        done = self.validate("--rehearse", "--only", "steps,torch,precisions,torch-rest", script=copy / "scripts" / "gpu-validate",
+        done = self.validate("--rehearse", "--only", "ratios,energy,precisions,torch-rest", script=copy / "scripts" / "gpu-validate",
                              PYTHONPATH=copy)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         summary = json.loads((self.out / "summary.json").read_text())
         points = {(point["model"], point["precision"]): point for point in summary["points"]}
         point = points["gpt2-tiny", "bf16"]
-        self.assertAlmostEqual(point["ratio_to_torch"], point["samples_per_s"] / 10)
-        self.assertIn(f"| 10 | {point['ratio_to_torch']:.3f} |", (self.out / "summary.md").read_text())
+        blocks = point["blocks_samples_per_s"]
+        self.assertEqual(len(blocks["first"]), 3)
+        # The first blocks of PyTorch against those before it, its last ones against those after it.
+        want = [ours / theirs for ours, theirs in zip(blocks["first"], [5, 10, 10])] + [ours / 20 for ours in blocks["last"][:3]]
+        self.assertEqual(point["ratio_to_torch_blocks"], want)
+        self.assertAlmostEqual(point["ratio_to_torch"], statistics.median(want))
+        self.assertIn(f"| {point['ratio_to_torch']:.3f} [{min(want):.3f} … {max(want):.3f}] |", (self.out / "summary.md").read_text())
+        self.assertIn("PyTorch: a 20, b (not here)", (self.out / "summary.md").read_text())
         self.assertIn("exit code 1", points["gpt2-tiny", "float32"]["torch_reason"])
         self.assertNotIn("torch", points["gpt2-tiny", "fp8"], "what did not run is compared with nothing")
-        self.assertIn("1 of 2 points compared, PyTorch 0.0", summary["pieces"]["torch"]["text"])
+        self.assertIn("1 of 2 points compared, PyTorch 0.0", summary["pieces"]["ratios"]["text"])
+
+    def test_the_flow_on_a_gpu_over_stand_ins(self):
+        """Everything that a rehearsal leaves out: no program computes, each writes what it was asked for."""
+        copy, said = self.out.parent / "copy", self.out.parent / "said"
+        build, tools = copy / "build", self.out.parent / "tools"
+        shutil.copytree(SCRIPT.parent / "lib" / "validation", copy / "scripts" / "lib" / "validation")
+        shutil.copy(SCRIPT, copy / "scripts")
+
+        def program(path, text):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"#!{sys.executable}\nimport json, os, sys\nopen({str(said)!r}, 'a').write(' '.join(sys.argv) + '\\n')\n"
+                            "given = dict(zip(sys.argv, sys.argv[1:]))\n" + text)
+            path.chmod(0o755)
+
+        program(tools / "mpirun", "at = 1 + sys.argv.index('-np')\nos.execv(sys.argv[at + 1], sys.argv[at + 1:])\n")
+        program(tools / "compute-sanitizer", "print('[       OK ] A.one')\nprint('========= ERROR SUMMARY: 0 errors')\n")
+        program(tools / "nvidia-smi", "print('    Product Name : A')\n")
+        for name in load().plan.GPU_TESTS:
+            program(build / "tests" / name, "assert os.environ['TRAINWATT_REQUIRE_GPU'] == '1'\nprint('[       OK ] A.one')\n")
+        program(build / "bin" / "trainwatt-ops", "json.dump({'benchmarks': [{'name': 'attention_backward/a/bf16', 'real_time': 1.0}]}, "
+                "open([a for a in sys.argv if a.startswith('--benchmark_out=')][0].split('=')[1], 'w'))\n")
+        program(build / "bin" / "trainwatt-train",
+                "if '--dry-run' in sys.argv or '--export-step' in sys.argv:\n    sys.exit()\n"
+                "assert os.environ['OMPI_MCA_odls_base_sigkill_timeout'] == '8' and given['--device'] == 'cuda'\n"
+                "os.makedirs(given['--out'])\nrecords = []\n"
+                "for batch in given['--micro-batch'].split(','):\n"
+                "    for precision in given['--precision'].split(','):\n"
+                "        failed = len(batch) > 4\n"
+                "        records.append({'workload': {'precision': precision, 'global_batch': 8, 'micro_batch': int(batch)},\n"
+                "            'trials': [] if failed else [{'step_time_s': [0.5] * 40, 'loss': [2.0], 'energy': [\n"
+                "                {'counted': True, 'scope': 'device', 'energy_j': 100.0, 'uncertainty_j': 1.0, 'method': 'counter'}]}],\n"
+                "            'execution': {'communicator': 'nccl', 'route': 'NCCL', 'recompute': True},\n"
+                "            'verdict': {'status': 'failed' if failed else 'valid', 'flags': ['shared_gpu'], 'reasons': []},\n"
+                "            'summary': {'samples_per_s': {'value': 16.0}, 'of_ceiling': 0.8}})\n"
+                "json.dump({'records': records}, open(os.path.join(given['--out'], 'report.json'), 'w'))\n")
+        program(copy / "scripts" / "lib" / "torch_step.py",
+                "rates = {'median': 10.0, 'blocks': [10.0] * 6}\n"
+                "print(json.dumps({'model': given['--model'], 'samples_per_s': rates, 'torch': '0.0', 'way': 'a', 'ways': {}}))\n")
+        program(copy / "scripts" / "oracle" / "torch_check.py", "print('PASS\\n' * (len(sys.argv) - 1))\n")
+        (copy / "torch").mkdir()
+        (copy / "torch" / "__init__.py").write_text("__version__ = '0.0'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n")
+        done = self.validate(build=build, script=copy / "scripts" / "gpu-validate", PYTHONPATH=copy, PATH=f"{tools}:{os.environ['PATH']}")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        summary = json.loads((self.out / "summary.json").read_text())
+        self.assertEqual({piece["state"] for piece in summary["pieces"].values()}, {"ran"}, summary["pieces"])
+        points = {(point["model"], point["precision"], point.get("options")): point for point in summary["points"]}
+        self.assertEqual(len(points), len(summary["points"]))
+        for model in ("gpt2-124m", "gpt2-1558m", "resnet-50"):
+            point = points[model, "bf16", None]
+            self.assertEqual(point["ratio_to_torch"], 1.6)
+            self.assertEqual(point["of_ceiling_values"], [0.8, 0.8])
+            self.assertEqual(point["window_s"] >= 60, model != "gpt2-1558m")
+        self.assertIn("ratio_to_torch", points["gpt2-124m", "bf16", "--deterministic no"], "PyTorch's own steps are not deterministic")
+        text = (self.out / "summary.md").read_text()
+        self.assertIn("1.1: reached", text)
+        self.assertNotIn("MISSED", text.replace("1.25: MISSED", ""), "fp8 is as fast as bf16 here")
+        lines = said.read_text().splitlines()
+        compiled = [line for line in lines if "--compile-only" in line]
+        self.assertEqual(len(compiled), 3, lines)
+        self.assertTrue(any("gpt2-1558m" in line and "--ways 16-bit-cudnn,float32" in line for line in compiled), compiled)
+
+        def first(*words):
+            return next(at for at, line in enumerate(lines) if all(word in line for word in words))
+
+        # Ours, PyTorch's, ours; all that is compiled is compiled before.
+        timed = first("bin/trainwatt-train", "gpt2-124m", "--window 2.0")
+        self.assertLess(max(lines.index(line) for line in compiled), timed)
+        self.assertLess(timed, first("torch_step.py", "gpt2-124m", "--seconds"))
+        self.assertLess(first("torch_step.py", "resnet-50", "--seconds"), first("bin/trainwatt-train", "gpt2-124m", "--window 60"))
 
     def test_what_hangs_is_ended_and_what_it_finished_is_kept(self):
         module = load()
@@ -130,8 +218,8 @@ class GpuValidate(unittest.TestCase):
                            f"mkdir -p $out; echo '{json.dumps(record)}' > $out/records.jsonl; exec sleep 1000\n")
         program.chmod(0o755)
         with unittest.mock.patch.dict(os.environ, support.environment()):
-            validation = module.Validation(argparse.Namespace(out=str(self.out), build=str(build), rehearse=True, budget=60))
-        bad = validation.measure([module.Launch("gpt2-tiny", ["bf16", "float32"], 8, 64, 0.3, 3, 8)])
+            validation = module.Validation(self.options(build, rehearse=True))
+        bad = validation.measure([module.plan.Launch("gpt2-tiny", ["bf16", "float32"], 8, 64, 0.3, 3, 8)])
         self.assertEqual(bad, ["gpt2-tiny float32"])
         done, ended = validation.summary["points"]
         self.assertEqual(done["samples_per_s"], 5.0)
@@ -141,7 +229,7 @@ class GpuValidate(unittest.TestCase):
         texts = [path.read_text() for path in (SCRIPT.parents[1] / "tests").rglob("CMakeLists.txt")]
         labelled = {name: "*" for text in texts for name in re.findall(r"^\s*tw_test\((\w+) LABEL gpu", text, re.M)}
         labelled |= {name: "*cuda*" for text in texts for name in re.findall(r"^\s*tw_device_test\((\w+)", text, re.M)}
-        self.assertEqual(load().GPU_TESTS, labelled)
+        self.assertEqual(load().plan.GPU_TESTS, labelled)
 
     def test_a_program_that_runs_no_test_has_failed(self):
         module = load()
@@ -149,22 +237,45 @@ class GpuValidate(unittest.TestCase):
         (build / "tests").mkdir(parents=True)
         self.out.mkdir()
 
-        def program(name, tests):
+        def program(name, text, end="exit 0"):
             path = build / "tests" / name
-            path.write_text(f"#!/bin/bash\necho '[==========] {tests} from 1 test suite ran. (0 ms total)'\n"
-                            f"echo '[  PASSED  ] {tests}.'\n")
+            path.write_text(f"#!/bin/bash\nprintf '{text}'\n{end}\n")
             path.chmod(0o755)
 
-        for name in module.GPU_TESTS:
-            program(name, "2 tests")
-        options = argparse.Namespace(out=str(self.out), build=str(build), rehearse=False, budget=60)
-        self.assertEqual(module.Validation(options).tests(), f"{2 * len(module.GPU_TESTS)} passed, 0 failed, 0 skipped")
-        program("cudnn_gpu_test", "0 tests")
+        def outcome(**more):
+            return module.Validation(self.options(build, **more)).tests()
+
+        good = "[       OK ] A.one (3 ms)\\n[       OK ] A.two/0, where GetParam() = 1 (3 ms)\\n"
+        for name in module.plan.GPU_TESTS:
+            program(name, good)
+        self.assertEqual(outcome(), f"{2 * len(module.plan.GPU_TESTS)} passed, 0 failed, 0 skipped")
+        program("cudnn_gpu_test", "[==========] 0 tests from 0 test suites ran. (0 ms total)\\n[  PASSED  ] 0 tests.\\n")
         with self.assertRaisesRegex(module.Failed, r"cudnn_gpu_test \(no test ran\)"):
-            module.Validation(options).tests()
+            outcome()
+        program("cudnn_gpu_test", good + "[  FAILED  ] A.three (1 ms)\\n[  FAILED  ] A.three\\n", "exit 1")
+        with self.assertRaisesRegex(module.Failed, r"passed, 1 failed, 0 skipped: A\.three; see"):
+            outcome()
+        # One that hangs costs the others nothing, and what it has done is told.
+        program("cudnn_gpu_test", good, "exec sleep 1000")
+        with self.assertRaisesRegex(module.Failed, rf"{2 * len(module.plan.GPU_TESTS)} passed.*cudnn_gpu_test \(took too long, 2 tests were done\)"):
+            outcome(budget=5)
         (build / "tests" / "cudnn_gpu_test").unlink()
         with self.assertRaisesRegex(module.Failed, r"cudnn_gpu_test \(not in the build\)"):
-            module.Validation(options).tests()
+            outcome()
+
+    def test_a_memory_check_of_no_test_has_failed(self):
+        module = load()
+        build, tools = self.out.parent / "build", self.out.parent / "tools"
+        for folder in (build / "tests", tools):
+            folder.mkdir(parents=True)
+        for path in (build / "tests" / "compute_operators_test", tools / "compute-sanitizer"):
+            path.write_text("#!/bin/bash\necho '========= ERROR SUMMARY: 0 errors'\n")
+            path.chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}"):
+            with self.assertRaisesRegex(module.Failed, "no test ran"):
+                module.Validation(self.options(build)).memory()
+            (tools / "compute-sanitizer").write_text("#!/bin/bash\necho '[       OK ] A.one'\necho '========= ERROR SUMMARY: 0 errors'\n")
+            self.assertEqual(module.Validation(self.options(build)).memory(), "ERROR SUMMARY: 0 error in 1 tests")
 
     def test_one_rank_goes_through_nccl(self):
         module = load()
@@ -181,7 +292,7 @@ class GpuValidate(unittest.TestCase):
                                f"exit {code}\n")
             program.chmod(0o755)
             with unittest.mock.patch.dict(os.environ, support.environment()):
-                return module.Validation(argparse.Namespace(out=str(self.out), build=str(build), rehearse=False, budget=60)).nccl()
+                return module.Validation(self.options(build)).nccl()
 
         self.assertEqual(outcome("nccl"), "NCCL 2.28.9")
         with self.assertRaisesRegex(module.Failed, "no throughput by NCCL"):
@@ -191,15 +302,80 @@ class GpuValidate(unittest.TestCase):
         with self.assertRaisesRegex(module.LeftOut, "NCCL is not here"):
             outcome("nccl", 3, "libnccl.so.2: cannot open")
 
-    def test_all_precisions_are_planned_within_ten_minutes(self):
-        module = load()
-        planned = {(launch.model, precision) for launch in module.GOALS + module.PRECISIONS for precision in launch.precisions}
+    def test_all_precisions_are_planned(self):
+        plan = load().plan
+        planned = {(goal.model, goal.precision) for goal in plan.GOALS}
+        planned |= {(launch.model, precision) for launch in plan.PRECISIONS for precision in launch.precisions}
         for model in ("gpt2-124m", "gpt2-355m", "gpt2-1558m", "resnet-50"):
             for precision in ("float32", "tf32", "bf16", "fp16", "fp8"):
                 self.assertEqual((model, precision) in planned, (model, precision) != ("resnet-50", "fp8"))
-        self.assertEqual(sum(launch.window >= 60 for launch in module.GOALS), 2)
-        windows = sum(launch.window * launch.trials * len(launch.precisions) for launch in module.GOALS + module.PRECISIONS)
-        self.assertLess(windows, 180)
+        self.assertEqual(set(plan.RATIO_GOALS) | set(plan.CEILING_GOALS), {(goal.model, goal.precision) for goal in plan.GOALS})
+        self.assertEqual(sum(bool(goal.energy) for goal in plan.GOALS), 2)
+
+    def test_two_calls_have_time_for_all_that_has_a_goal(self):
+        module = load()
+        measured = []
+        for models in ("gpt2-124m,gpt2-1558m", "resnet-50"):
+            validation = module.Validation(self.options(self.out, models=models, budget=540))
+            self.assertLessEqual(sum(seconds for _, seconds in validation.shares), 540, validation.shares)
+            measured += [what for what, _ in validation.shares]
+            # Whatever takes all that it is allowed leaves the others their shares.
+            clock = validation.start
+            with unittest.mock.patch.object(module.time, "monotonic", lambda: clock):
+                for what, seconds in validation.shares:
+                    allowed = validation.allowed(what)
+                    self.assertGreaterEqual(allowed, seconds, what)
+                    clock += allowed
+                    self.assertGreaterEqual(validation.left(), -1e-6, what)
+        for model in ("gpt2-124m", "gpt2-1558m", "resnet-50"):
+            self.assertIn(f"{model} ours", measured)
+            self.assertIn(f"{model} torch", measured)
+            self.assertTrue({f"{model} energy", f"{model} ours again"} & set(measured), model)
+        for model in ("gpt2-124m", "resnet-50"):
+            self.assertIn(f"{model} energy", measured)
+
+    def test_blocks_of_steps(self):
+        figures = load().figures
+        record = {"workload": {"global_batch": 4}, "trials": [{"step_time_s": [0.5, 0.25, 0.25, 0.5, 0.5, 0.5, 9.0]}, {"step_time_s": [1.0]}]}
+        self.assertEqual(figures.blocks_of(record, 1.5), [16, 8, 4])  # three steps each; of the second trial there is one
+        self.assertEqual(figures.block_ratios([4, 6], [9, 8, 7], [2, 3, 4]), [2, 2, 2.25])
+        self.assertEqual(figures.block_ratios([4, 6], [], [2, 3]), [2, 2])
+        self.assertEqual(figures.block_ratios([], [4], []), [])
+
+    def test_pytorch_finds_its_own_libraries_first(self):
+        root = self.out.parent
+        for folder, name in (("ours", "libcudnn.so.9"), ("blas", "libcublas.so.13"), ("driver", "libcuda.so.1"), ("mpi", "libmpi.so")):
+            (root / folder).mkdir()
+            (root / folder / name).touch()
+        (root / "driver" / "libcudnn.so.9").touch()
+        path = ":".join(str(root / name) for name in ("ours", "driver", "blas", "mpi", "absent")) + ":"
+        self.assertEqual(load().without_libraries(path), ":".join(str(root / name) for name in ("driver", "mpi", "absent")))
+
+    def test_a_pack_runs_elsewhere(self):
+        build = self.out.parent / "build"
+        (build / "tests").mkdir(parents=True)
+        (build / "bin").symlink_to(support.BIN)
+        packed = self.out.parent / "packed.tar.xz"
+
+        def pack():
+            return subprocess.run([sys.executable, str(SCRIPT), "--pack", str(packed), "--build", str(build)], capture_output=True, text=True,
+                                  timeout=support.HANG, check=False)
+
+        self.assertIn("no " + str(build / "tests"), pack().stderr)
+        for name in load().plan.GPU_TESTS:
+            (build / "tests" / name).write_text("#!/bin/bash\necho '[       OK ] A.one'\n")
+            (build / "tests" / name).chmod(0o755)
+        done = pack()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with tarfile.open(packed) as archive:
+            archive.extractall(self.out.parent)
+        there = self.out.parent / "gpu-validate"
+        self.assertTrue((there / "scripts" / "oracle" / "torch_check.py").exists())
+        (there / "build" / "bin" / "trainwatt").unlink()  # is not needed
+        done = subprocess.run([sys.executable, str(there / "scripts" / "gpu-validate"), "--out", str(self.out), "--rehearse", "--only",
+                               "facts,tests"], capture_output=True, text=True, timeout=support.HANG, env=support.environment(), check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("1 passed", done.stdout)
 
     def test_joules_of_a_sample(self):
         def row(scope, joules, counted=True):
@@ -209,7 +385,7 @@ class GpuValidate(unittest.TestCase):
         def record(*trials):
             return {"workload": {"global_batch": 4}, "trials": [{"step_time_s": [0.1] * 10, "energy": list(rows)} for rows in trials]}
 
-        energy_of = load().energy_of
+        energy_of = load().figures.energy_of
         one = energy_of(record([row("device", 100), row("device", 7, False), row("package", 60)], [row("device", 140), row("package", 60)]))
         self.assertEqual(one["scope"], "device")
         self.assertAlmostEqual(one["j_per_sample"], 240 / 80)
@@ -223,15 +399,15 @@ class GpuValidate(unittest.TestCase):
         (build / "bin").mkdir(parents=True)
         for name in ("trainwatt", "trainwatt-train"):
             (build / "bin" / name).symlink_to(support.BIN / name)
-        done = self.validate("--rehearse", "--only", "ops,steps", build=build)
+        done = self.validate("--rehearse", "--only", "ops,ratios", build=build)
         self.assertEqual(done.returncode, 1, done.stderr)
         pieces = json.loads((self.out / "summary.json").read_text())["pieces"]
         self.assertEqual(pieces["ops"]["state"], "FAILED")
         self.assertIn("no trainwatt-ops", pieces["ops"]["text"])
-        self.assertEqual(pieces["steps"]["state"], "ran")
+        self.assertEqual(pieces["ratios"]["state"], "ran")
 
     def test_no_time_is_told(self):
-        done = self.validate("--rehearse", "--only", "facts,steps", "--budget", "0.001")
+        done = self.validate("--rehearse", "--only", "facts,ratios", "--budget", "0.001")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no time was left", done.stdout)
 
@@ -244,13 +420,14 @@ class GpuValidate(unittest.TestCase):
         self.assertIn("--rehearse", done.stderr)
 
     def test_wrong_options(self):
-        for args, word in ((["--only", "steps,tset"], "unknown piece 'tset'"), (["--budget", "-1"], "above 0")):
+        for args, word in ((["--only", "ratios,tset"], "unknown piece 'tset'"), (["--budget", "-1"], "above 0"),
+                           (["--models", "gpt3"], "unknown network 'gpt3'")):
             done = self.validate(*args)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(word, done.stderr)
         done = self.validate("--rehearse", build=self.out.parent)
         self.assertEqual(done.returncode, 3)
-        self.assertIn("no trainwatt in", done.stderr)
+        self.assertIn("no trainwatt-train in", done.stderr)
 
 
 if __name__ == "__main__":

@@ -12,20 +12,26 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "golden.hpp"
 #include "models/compute/registry.hpp"
 #include "models/trainer.hpp"
+#include "tests/support/require_gpu.hpp"
 
 namespace tw {
 namespace {
 
 using nlohmann::json;
 
+struct Network {
+  const char* name;
+  const char* golden;
+};
 struct Case {
-  const char* model;
+  Network network;
   const char* device;
   Precision precision;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " on " << c.device << " in " << to_string(c.precision); }
+void PrintTo(const Case& c, std::ostream* out) { *out << c.network.name << " on " << c.device << " in " << to_string(c.precision); }
 
 json read_json(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -99,20 +105,21 @@ class Golden : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Golden, StepIsThatOfTheFramework) {
   const Case c = GetParam();
-  const json golden = read_json(std::filesystem::path(TW_GOLDEN_FOLDER) / (std::string(c.model) + ".json"));
+  const json golden = json::parse(c.network.golden);
   DeviceOptions options;
   options.threads = 2;
   std::unique_ptr<Device> device;
   for (const Backend& backend : backends()) {
     if (std::string(backend.name) == c.device && backend.count() > 0) device = create_device(c.device, options);
   }
+  if (!device && std::string(c.device) == "cuda") TW_SKIP_WITHOUT_GPU("no cuda device");
   if (!device) GTEST_SKIP() << "no " << c.device << " device";
   if (!device->why_unsupported(c.precision).empty()) {
     GTEST_SKIP() << "no " << to_string(c.precision) << " on " << c.device << ": " << device->why_unsupported(c.precision);
   }
 
   TrainerConfig config;
-  config.network = find_network(c.model);
+  config.network = find_network(c.network.name);
   config.precision = c.precision;
   config.micro_batch = golden["micro_batch"];
   config.seq_len = golden["seq_len"];
@@ -188,16 +195,16 @@ TEST_P(Golden, StepIsThatOfTheFramework) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* model : {"gpt2-tiny", "resnet-tiny"}) {
-    for (const char* device : {"reference", "cpu"}) {
-      for (const Precision precision : {Precision::float32, Precision::bf16}) all.push_back({model, device, precision});
+  for (const Network& network : {Network{"gpt2-tiny", embedded::gpt2_tiny}, Network{"resnet-tiny", embedded::resnet_tiny}}) {
+    for (const char* device : {"reference", "cpu", "cuda"}) {
+      for (const Precision precision : {Precision::float32, Precision::bf16}) all.push_back({network, device, precision});
     }
   }
   return all;
 }
 
 std::string case_name(const ::testing::TestParamInfo<Case>& info) {
-  std::string name = std::string(info.param.model) + "_" + info.param.device + "_" + std::string(to_string(info.param.precision));
+  std::string name = std::string(info.param.network.name) + "_" + info.param.device + "_" + std::string(to_string(info.param.precision));
   for (char& ch : name) ch = ch == '-' ? '_' : ch;
   return name;
 }

@@ -1,11 +1,10 @@
 // cuDNN on a real GPU, beyond what the tests of all devices say of every convolution and attention: TF32, the sizes of
 // the networks, that the fused engines are the ones in use, and the properties that the tests without a GPU rest on.
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <regex>
 #include <set>
 
+#include "device_json.hpp"
 #include "models/compute/cuda/cuda_device.hpp"
 #include "models/compute/cuda/dnn/graph.hpp"
 #include "models/compute/error.hpp"
@@ -168,9 +167,7 @@ TEST_F(CudnnOnGpu, DevicePropertiesHaveTheNamesOfTheCommittedFile) {
   const cuda::dnn::Target target(cuda::dnn::Library::open(&why));
   const std::string here = target.device_json();
   std::cout << here << "\n";
-  std::ifstream file(TW_DEVICE_JSON);
-  const std::string committed(std::istreambuf_iterator<char>(file), {});
-  EXPECT_EQ(names(here), names(committed));
+  EXPECT_EQ(names(here), names(embedded::device_json));
 }
 
 }  // namespace

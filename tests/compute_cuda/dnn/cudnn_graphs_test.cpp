@@ -4,10 +4,9 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <set>
 
+#include "device_json.hpp"
 #include "models/catalog/description.hpp"
 #include "models/compute/cuda/dnn/graphs.hpp"
 
@@ -22,8 +21,7 @@ class CudnnGraphs : public testing::Test {
     std::string why;
     library_ = Library::open(&why);
     if (!library_) GTEST_SKIP() << "no cuDNN: " << why;
-    std::ifstream file(TW_DEVICE_JSON);
-    target_ = std::make_unique<Target>(library_, std::string(std::istreambuf_iterator<char>(file), {}));
+    target_ = std::make_unique<Target>(library_, embedded::device_json);
   }
 
   /// "built" or "compiled" by the first engine that obeys; else what went wrong.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/compute/cuda/context.hpp"
 #include "models/compute/cuda/cuda_device.hpp"
@@ -112,6 +113,17 @@ TEST_F(DnnPlans, OneShapeIsRefusedOnce) {
   const int questions = cudnn::state().questions;
   EXPECT_EQ(refusal(wide), text);
   EXPECT_EQ(cudnn::state().questions, questions);
+}
+
+TEST_F(DnnPlans, OfEnginesThatAreCompiledOneIsMeasured) {
+  const auto measured = [&] {
+    std::set<std::int64_t> engines;
+    for (const cudnn::Run& run : cudnn::state().runs) engines.insert(run.engine);
+    return engines;
+  };
+  cudnn::state().proposals = {{7, {0}, true, 5001}, {8, {0}, true}, {9, {0}, true}, {10, {0}}};
+  device_->plan(wide);
+  EXPECT_EQ(measured(), (std::set<std::int64_t>{8, 10})) << "7 fails, which leaves the next";
 }
 
 TEST_F(DnnPlans, UntimedTheFirstIsTaken) {

@@ -40,7 +40,6 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
         continue;
       }
       if (candidate.compiled_at_run_time && compiled == wish.most_compiled) continue;
-      compiled += candidate.compiled_at_run_time ? 1 : 0;
       int status = 0;
       std::shared_ptr<const ExecutionPlan> plan = ExecutionPlan::make(graph.target(), candidate, &status, &refusal);
       if (!plan) {
@@ -54,6 +53,7 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
       if (!timer) return plan;
       try {
         const double seconds = timer(plan);
+        compiled += candidate.compiled_at_run_time ? 1 : 0;
         if (!best || seconds < best_seconds) best = std::move(plan), best_seconds = seconds;
         if (++tried == wish.most_plans) break;
       } catch (const ApiError& error) {

@@ -1,0 +1,159 @@
+"""The pieces of gpu-validate that time nothing. Each returns a line for the summary, or raises Failed or LeftOut."""
+import os
+import re
+import shutil
+import sys
+
+from validation.plan import GPU_TESTS, LIMITS
+from validation.runner import Failed, LeftOut, Runner
+
+SCRIPTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Checks(Runner):
+    def tests(self):
+        wanted = {"compute_contract_test": "*cpu*"} if self.options.rehearse else GPU_TESTS
+        programs = {name: self.program(name) for name in wanted}
+        bad = [f"{name} (not in the build)" for name, program in programs.items() if program is None]
+        there = [name for name, program in programs.items() if program]
+        # Side by side: one after the other they would take longer than anything else here.
+        results = self.run_beside([[programs[name], f"--gtest_filter={wanted[name]}"] for name in there], "tests.log") if there else []
+        passed = failed = skipped = 0
+        for name, (code, output) in zip(there, results):
+            # Counted one by one, so that those of a program that was ended count, too.
+            done, wrong, left_out = (len(set(re.findall(rf"^\[{word}\] (\S+?)(?:,| \(|$)", output, re.M)))
+                                     for word in ("       OK ", "  FAILED  ", "  SKIPPED "))
+            passed, failed, skipped = passed + done, failed + wrong, skipped + left_out
+            if code is None:
+                bad.append(f"{name} (took too long, {done} tests were done)")
+            elif done + wrong + left_out == 0:
+                bad.append(f"{name} (no test ran)")
+            elif code != 0:
+                bad += re.findall(r"^\[  FAILED  \] (\S+?)(?:,| \(|$)", output, re.M) or [f"{name} (exit code {code})"]
+        self.summary["tests"] = {"passed": passed, "failed": failed, "skipped": skipped, "bad": sorted(set(bad))}
+        line = f"{passed} passed, {failed} failed, {skipped} skipped"
+        if bad or passed == 0:
+            raise Failed(f"{line}: {', '.join(sorted(set(bad))[:8]) or 'no test passed'}; see tests.log")
+        return line
+
+    def memory(self):
+        tool = shutil.which("compute-sanitizer")
+        program = self.program("compute_operators_test")
+        if self.options.rehearse or not tool or not program:
+            raise LeftOut("a rehearsal" if self.options.rehearse else "no compute-sanitizer or no test program")
+        code, output = self.run([tool, "--tool", "memcheck", "--error-exitcode", "9", program, "--gtest_filter=*cuda*"],
+                                "memory.log")
+        if "Device not supported" in output:
+            raise LeftOut("compute-sanitizer does not support this device")
+        errors = re.search(r"ERROR SUMMARY: (\d+) error", output)
+        done = len(re.findall(r"^\[       OK \]", output, re.M))
+        if done == 0:
+            raise Failed("no test ran; see memory.log")
+        if code is None and "========= Invalid" not in output:
+            return f"no error in the {done} tests that {LIMITS['memory']} s were enough for"
+        if code != 0:
+            raise Failed(f"exit code {code}, {errors.group(0) if errors else 'no error summary'}; see memory.log")
+        return f"{errors.group(0) if errors else 'no error'} in {done} tests"
+
+    def nccl(self):
+        """Steps of one rank whose gradients go through NCCL: that it starts, reduces on our stream and ends."""
+        if self.options.rehearse:
+            raise LeftOut("a rehearsal")
+        folder = os.path.join(self.work, "nccl")
+        code, output = self.run(["mpirun", "--bind-to", "none", "-np", "1", self.program("trainwatt-train"), "--device", self.device,
+                                 "--comm", "nccl", "--model", "gpt2-tiny", "--precision", "bf16", "--micro-batch", "8", "--seq-len", "64",
+                                 "--window", "0.3", "--trials", "1", "--out", folder], "nccl.log")
+        if code == 3 and "libnccl" in output:
+            raise LeftOut("NCCL is not here")
+        for record in self.records(folder):
+            execution, rate = record.get("execution") or {}, record["summary"].get("samples_per_s")
+            if execution.get("communicator") == "nccl" and rate:
+                return execution["route"]
+        raise Failed(f"{'it took too long' if code is None else f'exit code {code}, no throughput by NCCL'}; see nccl.log")
+
+    # ---- small checks ----
+    def few_steps(self, name, ranks, *more):
+        """Records of five steps of gpt2-tiny, eight samples each."""
+        folder = os.path.join(self.work, "checks", name)
+        command = ["mpirun", "--bind-to", "none", "-np", str(ranks), self.program("trainwatt-train"), "--device", self.device, "--model",
+                   "gpt2-tiny", "--seq-len", "64", "--precision", "float32", "--steps", "5", "--warmup", "0", "--trials", "1", "--out", folder,
+                   *more] + (["--threads", "1"] if self.options.rehearse else [])
+        code, output = self.run(command, "checks.log", 300 if self.options.rehearse else 30)
+        records = self.records(folder)
+        if not records:
+            last = (output.strip().splitlines() or [""])[-1]
+            raise Failed("it took too long" if code is None else f"exit code {code}: {last}")
+        return records
+
+    def same_losses(self, record):
+        """Against one rank, one micro-batch, all kept: rounding aside, these are the same sums."""
+        if self.plain is None:
+            self.plain = self.few_steps("plain", 1, "--micro-batch", "8")[0]["trials"][0]["loss"]
+        trials = record["trials"]
+        if not trials:
+            raise Failed(f"{record['verdict']['status']}: " + "; ".join(record["verdict"]["reasons"]))
+        loss = trials[0]["loss"]
+        if len(loss) != len(self.plain) or any(not abs(a - b) <= 1e-4 * abs(b) for a, b in zip(loss, self.plain)):
+            raise Failed(f"losses {loss}, want {self.plain}")
+
+    def two_ranks(self):
+        record = self.few_steps("two-ranks", 2, "--micro-batch", "4", "--comm", "mpi")[0]
+        self.same_losses(record)
+        if self.device == "cuda" and "shared_gpu" not in record["verdict"]["flags"]:
+            raise Failed("two ranks on one GPU have no flag shared_gpu")
+
+    def recomputed(self):
+        record = self.few_steps("recomputed", 1, "--micro-batch", "8", "--recompute")[0]
+        self.same_losses(record)
+        if not record["execution"]["recompute"]:
+            raise Failed("nothing was recomputed")
+
+    def accumulated(self):
+        self.same_losses(self.few_steps("accumulated", 1, "--micro-batch", "4", "--accumulate", "2")[0])
+
+    def too_large(self):
+        """A point that fits no GPU, and one that does after it."""
+        too_many = "4000000" if self.options.rehearse else "300000"  # 5.6 TB, 0.4 TB; with this seed they run in this order
+        records = self.few_steps("too-large", 1, "--micro-batch", f"{too_many},8", "--seed", "1")
+        status = [record["verdict"]["status"] for record in records]
+        if len(status) != 2 or status[0] != "failed" or not records[1]["trials"]:
+            raise Failed(f"want a point that failed and one that ran: {', '.join(status)}")
+        self.same_losses(records[1])
+
+    def checks(self):
+        self.plain, results = None, {}
+        for check in (self.two_ranks, self.recomputed, self.accumulated, self.too_large):
+            try:
+                check()
+                results[check.__name__] = "good"
+            except Failed as error:
+                results[check.__name__] = str(error)
+        self.summary["checks"] = results
+        bad = [f"{name}: {text}" for name, text in results.items() if text != "good"]
+        if bad:
+            raise Failed("; ".join(bad))
+        return ", ".join(results)
+
+    def oracle(self):
+        """One step of both tiny networks, exported here, against PyTorch in float64."""
+        if why := self.why_no_torch():
+            raise LeftOut(why)
+        folders = []
+        try:
+            for model, batch in (("gpt2-tiny", ["--micro-batch", "4", "--seq-len", "128"]), ("resnet-tiny", ["--micro-batch", "16"])):
+                for precision in ("float32", "bf16"):
+                    folders.append(os.path.join(self.work, "exported", f"{model}-{precision}"))
+                    code, _ = self.run([self.program("trainwatt-train"), "--device", self.device, "--model", model, *batch, "--precision",
+                                        precision, "--export-step", folders[-1]], "oracle.log")
+                    if code != 0:
+                        raise Failed(f"{model} {precision} was not exported; see oracle.log")
+            code, output = self.run([sys.executable, os.path.join(SCRIPTS, "oracle", "torch_check.py"), *folders], "oracle.log",
+                                    environment=self.torch_environment)
+        finally:
+            shutil.rmtree(os.path.join(self.work, "exported"), ignore_errors=True)
+        lines = [line for line in output.splitlines() if line.startswith(("PASS", "FAIL"))]
+        if code == 77:
+            raise LeftOut((output.strip().splitlines() or ["?"])[-1])
+        if code != 0 or len(lines) != len(folders):
+            raise Failed("; ".join(line for line in lines if line.startswith("FAIL")) or "it did not end; see oracle.log")
+        return f"{len(lines)} exported steps agree with PyTorch"

@@ -1,0 +1,154 @@
+"""Starts what gpu-validate starts, ends it in time, and reads what it left."""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from validation.plan import ENDING
+
+
+class Failed(Exception):
+    pass
+
+
+class LeftOut(Exception):
+    """What it needs is not here: no failure."""
+
+
+def say(text):
+    print(f"gpu-validate: {text}", flush=True)
+
+
+def stop(text, code):
+    print(f"gpu-validate: {text}", file=sys.stderr)
+    sys.exit(code)
+
+
+def without_libraries(folders):
+    """Of a path of libraries, those folders that hold no library of CUDA's: PyTorch brings its own, and must not find others first.
+    The driver's stay."""
+    def foreign(folder):
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return False
+        return any(name.startswith(("libcudnn", "libcublas", "libnccl")) for name in names) and "libcuda.so.1" not in names
+    return ":".join(folder for folder in folders.split(":") if folder and not foreign(folder))
+
+
+class Compiling:
+    """PyTorch's compiling of all goals in the background, into a cache, since it takes longer than measuring. The largest network beside
+    the others, which follow each other: all at once would not fit into the GPU's memory."""
+
+    def __init__(self, commands, start):
+        self.stopped, self.running = threading.Event(), []
+        self.threads = [threading.Thread(target=self.lane, args=(lane, start), daemon=True) for lane in (commands[-1:], commands[:-1]) if lane]
+        for thread in self.threads:
+            thread.start()
+
+    def lane(self, commands, start):
+        for command in commands:
+            if self.stopped.is_set():
+                return
+            process = start(command)
+            self.running.append(process)
+            process.wait()
+
+    def end(self, seconds, kill):
+        """Waits so long, and ends what is still at it."""
+        deadline = time.monotonic() + seconds
+        for thread in self.threads:
+            thread.join(max(0, deadline - time.monotonic()))
+        self.stopped.set()
+        kill(self.running)
+        for thread in self.threads:
+            thread.join(1)
+
+
+class Runner:
+    """Wants of who inherits it: options (build, budget), start, limit, shares, work, environment."""
+
+    def left(self):
+        now = time.monotonic()
+        return min(self.options.budget - (now - self.start), self.limit - now if self.limit else float("inf"))
+
+    def allowed(self, what):
+        """Seconds for what has a share: all that is left but the shares of what comes later, and its own at least."""
+        names = [name for name, _ in self.shares]
+        at = names.index(what)
+        return max(self.shares[at][1], self.left() - sum(seconds for _, seconds in self.shares[at + 1:]))
+
+    def program(self, name):
+        for folder in ("bin", "tests", "."):
+            path = os.path.join(self.options.build, folder, name)
+            if os.access(path, os.X_OK) and not os.path.isdir(path):
+                return os.path.abspath(path)
+        return None
+
+    def begin(self, command, output, environment=None):
+        return subprocess.Popen(command, env=environment or self.environment, stdin=subprocess.DEVNULL, stdout=output,
+                                stderr=subprocess.STDOUT, cwd=self.work, start_new_session=True)
+
+    def run_beside(self, commands, log, limit=None, environment=None):
+        """Of each command, all at once, the exit code (None: it took too long and was ended) and the output, which goes to the log too."""
+        seconds = min(limit or self.left(), self.left())
+        if seconds <= 0:
+            raise Failed("no time was left")
+        deadline, processes, results = time.monotonic() + seconds, [], []
+        with contextlib.ExitStack() as files:
+            outputs = [files.enter_context(tempfile.TemporaryFile()) for _ in commands]
+            try:
+                for command, output in zip(commands, outputs):
+                    processes.append(self.begin(command, output, environment))
+                for process in processes:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(max(0, deadline - time.monotonic()))
+                codes = [process.poll() for process in processes]
+            finally:
+                self.end(processes)
+            with open(os.path.join(self.work, log), "a", encoding="utf-8") as file:
+                for command, output, code in zip(commands, outputs, codes):
+                    output.seek(0)
+                    text = output.read().decode(errors="replace")
+                    results.append((code, text))
+                    file.write(f"$ {' '.join(command)}\n{text}\n"
+                               f"[{'ended after %.0f s' % seconds if code is None else f'exit code {code}'}]\n\n")
+        return results
+
+    def run(self, command, log, limit=None, environment=None):
+        return self.run_beside([command], log, limit, environment)[0]
+
+    @staticmethod
+    def end(processes):
+        """Tells those that still run to end, with what they started, which leaves what is finished in their reports; and ends what
+        does not."""
+        for which in (signal.SIGTERM, signal.SIGKILL):
+            alive = [process for process in processes if process.poll() is None]
+            for process in alive:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, which)
+            deadline = time.monotonic() + ENDING
+            for process in alive:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.01, deadline - time.monotonic()))
+
+    def records(self, folder):
+        """Those of a run: of its report, or of as much as it had finished."""
+        try:
+            with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
+                return json.load(file)["records"]
+        except (OSError, ValueError):
+            pass
+        records = []
+        try:
+            with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as file:
+                for line in file:
+                    records.append(json.loads(line))
+        except (OSError, ValueError):
+            pass
+        return records

@@ -1,0 +1,23 @@
+"""What the papers say of training each kind of network, whichever framework computes it."""
+
+
+class Gpt2:
+    # Optimizer of GPT-3 (Brown et al., arXiv 2005.14165, appendix B; GPT-2's was not published). AdamW's epsilon: the same place.
+    OPTIMIZER = {"kind": "adamw", "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "clip_norm": 1.0}
+
+    @staticmethod
+    def is_decayed(name):
+        """Weight decay is for matrices, embeddings included; no bias and no layer norm (nanoGPT's rule: two or more dimensions)."""
+        return name.endswith(".weight") and ".ln_" not in f".{name}"
+
+
+class ResNet:
+    # He et al., arXiv 1512.03385, §3.4.
+    OPTIMIZER = {"kind": "sgd", "momentum": 0.9, "weight_decay": 1e-4, "clip_norm": 0}
+
+    @staticmethod
+    def is_decayed(name):
+        """Weight decay is for convolutions and the classifier's matrix; Goyal et al., arXiv 1706.02677, §5.1, exempts batch norm."""
+        layer = name.removesuffix(".weight")
+        is_convolution = layer.split(".")[-1].startswith("conv") or layer.endswith("downsample.0")
+        return layer != name and (is_convolution or layer == "fc")

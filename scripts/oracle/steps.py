@@ -1,0 +1,44 @@
+"""What a training step is, and the optimizer's part of it, in float64 NumPy: any framework gives the gradients."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class Step:
+    loss: float
+    losses: np.ndarray  # of each token or image
+    gradients: dict
+    statistics: dict   # batch norm's running statistics after the step
+    margin: float      # least |x| that entered a ReLU: how far the gradient is from one of its jumps
+    strays: dict       # ReLU → (units on the other side than exported, farthest of them)
+
+
+def to_float64(tree):
+    return {name: np.asarray(value, np.float64) for name, value in tree.items()}
+
+
+def global_norm(tensors):
+    return float(np.sqrt(sum(float(np.sum(np.square(t))) for t in tensors.values())))
+
+
+def weight_steps(export, gradients):
+    """Updated − initial weights of the first optimizer step, from zero state, in float64, in PyTorch's forms of AdamW
+    (arXiv 1711.05101) and SGD. Which weights decay is the network's own rule, not what the export says of it."""
+    o = export.step["optimizer"]
+    lr = o["learning_rate"]
+    norm = global_norm(gradients)
+    clip = min(1.0, o["clip_norm"] / norm) if o["clip_norm"] > 0 else 1.0
+    steps = {}
+    for name, weight in export.weights.items():
+        w, g = weight.astype(np.float64), np.asarray(gradients[name], np.float64) * clip
+        decay = o["weight_decay"] * w if export.rules.is_decayed(name) else 0.0
+        if o["kind"] == "adamw":
+            m, v = (1 - o["beta1"]) * g, (1 - o["beta2"]) * g * g
+            steps[name] = -lr * ((m / (1 - o["beta1"])) / (np.sqrt(v / (1 - o["beta2"])) + o["epsilon"]) + decay)
+        elif o["kind"] == "sgd":
+            steps[name] = -lr * (g + decay)
+        else:
+            raise SystemExit(f"unknown optimizer {o['kind']}")
+    return steps

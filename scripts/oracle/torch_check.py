@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Compares exported training steps with PyTorch, as check.py does with JAX: torch_check.py FOLDER...
+
+For machines that have PyTorch: on their GPU, where there is one. The networks are written once more, by PyTorch's own operators
+(convolutions, norms, attention), in float64; bf16's yardstick rounds weights and activations as arithmetic.py does. A line "PASS …"
+or "FAIL …" for each folder. Exit code 0: all within tolerance, 1: not, 77: NumPy is not here."""
+
+import sys
+
+try:
+    import numpy as np
+    import torch
+    from torch.nn import functional as F
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+import compare
+import exported
+import steps
+
+
+class Exact:
+    dtype = torch.float64
+
+    def activation(self, x):
+        return x
+
+    def weight(self, w):
+        return w
+
+
+class Bf16:
+    dtype = torch.float32
+
+    def activation(self, x):
+        return x.to(torch.bfloat16).to(self.dtype)  # and so its gradient on the way back
+
+    def weight(self, w):
+        return w + (self.activation(w) - w).detach()
+
+
+def gpt2(weights, batch, shape, arithmetic):
+    """Losses of all tokens; the rest is a ResNet's."""
+    rounded, w = arithmetic.activation, {name: arithmetic.weight(value) for name, value in weights.items()}
+
+    def linear(x, name):
+        return x @ w[name + ".weight"] + w[name + ".bias"]
+
+    def norm(x, name):
+        return rounded(F.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], eps=1e-5))
+
+    tokens = batch["input_ids"]
+    x = rounded(w["wte.weight"][tokens] + w["wpe.weight"][: tokens.shape[1]])
+    for layer in range(1 + max(int(name.split(".")[1]) for name in w if name.startswith("h."))):
+        h = f"h.{layer}."
+        packed = rounded(linear(norm(x, h + "ln_1"), h + "attn.c_attn"))
+        q, k, v = (part.unflatten(-1, (shape["heads"], -1)).transpose(1, 2) for part in packed.chunk(3, dim=-1))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = rounded(x + linear(rounded(attended), h + "attn.c_proj"))
+        up = rounded(linear(norm(x, h + "ln_2"), h + "mlp.c_fc"))
+        x = rounded(x + linear(rounded(F.gelu(up, approximate="tanh")), h + "mlp.c_proj"))
+    logits = norm(x, "ln_f") @ w["wte.weight"].T
+    return F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), reduction="none"), {}, {}
+
+
+def resnet(weights, batch, shape, arithmetic):
+    """Losses of all images, running statistics, and which ReLUs' units lie on the other side than exported (README.md)."""
+    rounded, statistics, strays = arithmetic.activation, {}, {}
+
+    def conv(x, name, stride=1):
+        weight = arithmetic.weight(weights[name + ".weight"])
+        return rounded(F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2))
+
+    def batch_norm(x, name):
+        running = [batch["buffers"][f"{name}.{key}"].clone() for key in ("running_mean", "running_var")]
+        y = F.batch_norm(x, *running, weights[name + ".weight"], weights[name + ".bias"], training=True, momentum=0.1, eps=1e-5)
+        statistics[f"{name}.running_mean"], statistics[f"{name}.running_var"] = running
+        return y
+
+    def relu(x, name):
+        if name not in batch["relu"]:
+            return rounded(F.relu(x))
+        passes = batch["relu"][name].permute(0, 3, 1, 2)
+        strayed = passes != (x > 0)
+        strays[name] = (int(strayed.sum()), float(torch.where(strayed, x.detach().abs(), 0.0).max()))
+        followed = torch.where(passes, x, 0.0)
+        return rounded(followed + (F.relu(x) - followed).detach())  # value of ReLU, derivative of the exported side
+
+    def bottleneck(x, name, stride):
+        shortcut = x
+        if f"{name}.downsample.0.weight" in weights:
+            shortcut = rounded(batch_norm(conv(x, f"{name}.downsample.0", stride), f"{name}.downsample.1"))
+        y = relu(batch_norm(conv(x, f"{name}.conv1"), f"{name}.bn1"), f"{name}.bn1")
+        y = relu(batch_norm(conv(y, f"{name}.conv2", stride), f"{name}.bn2"), f"{name}.bn2")
+        return relu(batch_norm(conv(y, f"{name}.conv3"), f"{name}.bn3") + shortcut, name)
+
+    x = relu(batch_norm(conv(rounded(batch["images"]), "conv1", shape["stem_stride"]), "bn1"), "bn1")
+    if shape["stem_pool"]:
+        x = F.max_pool2d(x, 3, 2, 1)
+    stage = 1
+    while f"layer{stage}.0.conv1.weight" in weights:
+        block = 0
+        while f"layer{stage}.{block}.conv1.weight" in weights:
+            x = bottleneck(x, f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1)
+            block += 1
+        stage += 1
+    logits = rounded(x.mean((2, 3))) @ arithmetic.weight(weights["fc.weight"]).T + arithmetic.weight(weights["fc.bias"])
+    losses = F.cross_entropy(logits, batch["labels"], reduction="none", label_smoothing=shape["label_smoothing"])
+    return losses, statistics, strays
+
+
+def run(export, arithmetic, device):
+    def on_device(array, real=True):
+        tensor = torch.from_numpy(np.array(array)).to(device)
+        return tensor.to(arithmetic.dtype) if real else tensor
+
+    def to_numpy(tensors):
+        return steps.to_float64({name: value.detach().cpu().numpy() for name, value in tensors.items()})
+
+    weights = {name: on_device(value).requires_grad_() for name, value in export.weights.items()}
+    batch = {name: on_device(value, name == "images") for name, value in export.batch.items()}
+    batch["buffers"] = {name: on_device(value) for name, value in export.buffers.items()}
+    batch["relu"] = {name: on_device(value, False) for name, value in export.relu.items()}
+    losses, statistics, strays = (gpt2 if export.is_tokens else resnet)(weights, batch, export.shape, arithmetic)
+    losses.mean().backward()
+    gradients = {name: value.grad for name, value in weights.items()}
+    return steps.Step(float(losses.mean().detach()), losses.detach().double().cpu().numpy(), to_numpy(gradients), to_numpy(statistics),
+                      0.0, strays)
+
+
+def main():
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    good = True
+    for folder in sys.argv[1:]:
+        export = exported.read_export(folder)
+        truth = run(export, Exact(), device)
+        tolerance = (compare.Float32Tolerance() if export.precision == "float32" else
+                     compare.Bf16Tolerance(export, truth, run(export, Bf16(), device)))
+        findings = compare.compare(export, truth, tolerance)
+        wrong = [finding for finding in findings if not finding.good]
+        worst = max(findings, key=lambda finding: finding.error / finding.tolerance if finding.tolerance else finding.error)
+        print(f"{'FAIL' if wrong else 'PASS'} {export.model} {export.precision}: {len(findings) - len(wrong)} of {len(findings)} findings are "
+              f"within tolerance; worst {worst.what} {worst.name} {worst.error:.1e}, allowed {worst.tolerance:.1e}", flush=True)
+        good = good and not wrong
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
