@@ -5,7 +5,7 @@ cd "$1"
 for kind in configure build test; do
   listed=$(cmake --list-presets="$kind")
   for preset in dev ci release gpu asan tsan; do
-    printf '%s\n' "$listed" | grep -q "\"$preset\"" || { echo "no $kind preset $preset"; exit 1; }
+    grep -q "\"$preset\"" <<<"$listed" || { echo "no $kind preset $preset"; exit 1; }
   done
 done
 # An empty run of any of them is an error: every test preset inherits this one base.

@@ -1,5 +1,4 @@
-// What the page holds against each other: energy that tells, costs of one basis, systems with what to keep in mind,
-// ranks with what is projected.
+// What the page holds against each other: energy that tells, costs of one basis, caveats of systems, projected ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
