@@ -53,33 +53,6 @@ HtmlSystem priced(const std::string& name, std::vector<Record> records, double p
   return system;
 }
 
-TwoFigures figures(double first, double second, std::optional<double> half = {}) {
-  const auto of = [&](double v) {
-    return half ? Estimate{v, v - *half, v + *half, "mean", 5} : Estimate{v, {}, {}, "single", 1};
-  };
-  return {of(first), of(second)};
-}
-
-TEST(TradeOff, KeepsWhatNoneReachesInBothAndFindsTheKnee) {
-  const TradeOff found =
-      trade_off({figures(50, 5), figures(100, 1), figures(60, 4), figures(95, 3.5), figures(100, 0.5)});
-  EXPECT_EQ(found.front, (std::vector<std::size_t>{1, 3, 2, 0}));
-  EXPECT_EQ(found.knee, std::optional<std::size_t>(1));
-  EXPECT_EQ(trade_off({figures(1, 1)}).front.size(), 1u);
-  EXPECT_FALSE(trade_off({figures(2, 1), figures(1, 2)}).knee);
-  EXPECT_TRUE(trade_off({}).front.empty());
-}
-
-TEST(TradeOff, OnlyIntervalsShowThatAPointIsBeaten) {
-  using Places = std::vector<std::size_t>;
-  EXPECT_EQ(trade_off({figures(10, 10), figures(8, 8)}).alike, Places{1}) << "no interval shows anything";
-  EXPECT_EQ(trade_off({figures(10, 10, 1.5), figures(8, 8, 1.5)}).alike, Places{1});
-  EXPECT_EQ(trade_off({figures(10, 10, 0.5), figures(8, 8, 0.5)}).alike, Places{});
-  EXPECT_EQ(trade_off({figures(10, 10, 0.5), figures(8, 9.8, 0.5)}).alike, Places{1}) << "beaten in one";
-  EXPECT_EQ(trade_off({figures(11, 11, 9), figures(10, 10, 0.5), figures(8, 8, 0.5)}).alike, Places{1})
-      << "the third is beaten by a point that is on no front";
-}
-
 TEST(PageFronts, NoPointIsTheCheapestOrAloneWithinItsNoise) {
   const auto charts_of = [](double spread) {
     const auto speeds = [&](double speed) {
