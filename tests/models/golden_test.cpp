@@ -12,9 +12,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "golden.hpp"
 #include "models/compute/registry.hpp"
 #include "models/trainer.hpp"
+#include "tests/embedded/golden.hpp"
 #include "tests/support/require_gpu.hpp"
 
 namespace tw {

@@ -4,10 +4,10 @@
 #include <regex>
 #include <set>
 
-#include "device_json.hpp"
 #include "models/compute/cuda/cuda_device.hpp"
 #include "models/compute/cuda/dnn/graph.hpp"
 #include "models/compute/error.hpp"
+#include "tests/embedded/device_json.hpp"
 #include "tests/support/comparison.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/require_gpu.hpp"

@@ -6,9 +6,9 @@
 
 #include <set>
 
-#include "device_json.hpp"
 #include "models/catalog/description.hpp"
 #include "models/compute/cuda/dnn/graphs.hpp"
+#include "tests/embedded/device_json.hpp"
 
 namespace tw::cuda::dnn {
 namespace {
