@@ -1,4 +1,6 @@
 // Max pooling and global average pooling.
+#include <cmath>
+
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
@@ -46,6 +48,33 @@ TEST_P(Pool, MaxOfNegativesIsNotThePadding) {
       *lab.stream, {.x = lab.in(dtype(), {1, 2, 2, 2}, {-5, -1, -2, -1, -4, -9, -3, -8}), .y = y, .argmax = argmax});
   EXPECT_EQ(lab.read(y), (Floats{-2, -1}));
   EXPECT_EQ(lab.finish()[1].values, (Floats{5, 4}));  // row 1 of the window, columns 2 and 1 (first of two)
+}
+
+TEST_P(Pool, MaxOfANaNIsNaN) {  // wherever in its window it stands
+  TW_NEEDS(Op::max_pool_forward);
+  const Dims in{1, 4, 4, 8}, out{1, 2, 2, 8};
+  Floats x = normal(in.count(), 1);
+  for (std::int64_t window = 0; window < 4; ++window) {  // its place in window w is w, in channel 0 only
+    const std::int64_t row = window / 2 * 2 + window / 2, column = window % 2 * 2 + window % 2;
+    x[static_cast<std::size_t>((row * 4 + column) * 8)] = std::nanf("");
+  }
+  const Case run = [&](Lab& lab) {
+    lab.device.max_pool_forward(*lab.stream, {.x = lab.in(dtype(), in, x),
+                                              .kernel = 2,
+                                              .stride = 2,
+                                              .padding = 0,
+                                              .y = lab.out("y", dtype(), out),
+                                              .argmax = lab.out("argmax", DType::int32, out)});
+  };
+  for (Device* on : {&device(), &reference_device()}) {
+    const std::vector<Output> outputs = run_on(*on, run);
+    for (std::size_t i = 0; i < outputs[0].values.size(); ++i) {
+      EXPECT_EQ(std::isnan(outputs[0].values[i]), i % 8 == 0) << i;
+      if (i % 8 == 0) {
+        EXPECT_EQ(outputs[1].values[i], static_cast<float>(i / 8));
+      }
+    }
+  }
 }
 
 TEST_P(Pool, MaxBackward) {

@@ -18,7 +18,7 @@ void ReferenceDevice::do_max_pool_forward(Stream&, const MaxPoolForward& args) {
         const std::int64_t ih = oh * args.stride + kh - args.padding, iw = ow * args.stride + kw - args.padding;
         if (ih < 0 || ih >= height || iw < 0 || iw >= width) continue;
         const double value = x[((n * height + ih) * width + iw) * channels + c];
-        if (!found || value > y[i]) {
+        if (!found || value > y[i] || value != value) {  // the first of equals stays, a NaN wins and stays
           found = true;
           y[i] = value;
           argmax[i] = kh * args.kernel + kw;
