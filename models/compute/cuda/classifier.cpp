@@ -22,9 +22,10 @@
 namespace tw::cuda {
 namespace {
 
-/// Of the logits of a chunk: enough for products of full speed, little beside what a network holds.
+/// Of the logits of a chunk: each chunk reads and writes the weights' gradient once more, so that few are better; little
+/// beside what a network holds. It is part of the arena, and so of the planned memory.
 std::size_t most_chunk_bytes(const Context& context) {
-  return std::min(std::size_t{256} << 20, context.memory_bytes() / 64);
+  return std::min(std::size_t{1} << 30, context.memory_bytes() / 64);
 }
 constexpr Index row_step = 128;  // chunks are multiples of it: whole tiles of the products
 
