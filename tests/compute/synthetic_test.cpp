@@ -37,8 +37,9 @@ TEST_P(SyntheticSamples, ImagesAreTheReferences) {
   struct Sizes {
     std::int64_t batch, size, channels, classes;
   };
-  // 7·7·3: the last Philox block is not full; 48·48·3: several pieces of an image.
-  for (const Sizes& s : {Sizes{33, 7, 3, 9}, Sizes{3, 16, 1, 5}, Sizes{2, 48, 3, 31}, Sizes{2, 5, 16, 4}}) {
+  // 7·7·3: the last Philox block is not full; from 57·57·3 on: several pieces of an image.
+  for (const Sizes& s : {Sizes{33, 7, 3, 9}, Sizes{3, 16, 1, 5}, Sizes{2, 48, 3, 31}, Sizes{2, 5, 16, 4},
+                         Sizes{2, 57, 3, 6}, Sizes{2, 64, 3, 31}}) {
     const Case run = [&](Lab& lab) {
       GenerateImages args;
       args.frequencies = lab.in({s.classes, 2}, indices(2 * s.classes, 1, static_cast<int>(s.size)));

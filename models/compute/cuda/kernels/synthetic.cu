@@ -7,7 +7,8 @@
 namespace tw::cuda {
 namespace {
 
-constexpr int token_threads = 32, image_threads = 256, piece_blocks = 2 * image_threads;
+constexpr int token_threads = 32, image_threads = 256;
+constexpr int piece_blocks = 8 * image_threads;  // each piece makes the table of its image's waves again
 
 struct Tokens {
   const std::int32_t* table;
@@ -25,14 +26,18 @@ __global__ void tokens_kernel(Tokens s) {
   std::int32_t token = static_cast<std::int32_t>(synthetic::draw(s.seed, stream, 1, s.vocabulary));
   std::int32_t before = s.table[synthetic::draw(s.seed, stream, 0, s.vocabulary)];  // the row
   std::int32_t *inputs = s.inputs + b * s.seq, *targets = s.targets + b * s.seq;
-  PhiloxWords words{};
-  for (Index t = 0; t < s.seq; ++t) {
-    inputs[t] = token;
-    if (t % 4 == 0) words = random_block(s.seed, stream, 2 + static_cast<std::uint64_t>(t) / 4);
-    const std::int32_t row = s.table[token];
-    token = synthetic::next_token(row, before, synthetic::draw_k(words, t), s.offset, s.vocabulary);
-    before = row;
-    targets[t] = token;
+  for (Index first = 0; first < s.seq; first += 4) {
+    const PhiloxWords words = random_block(s.seed, stream, 2 + static_cast<std::uint64_t>(first) / 4);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {  // unrolled, so that the words stay in registers
+      const Index t = first + i;
+      if (t == s.seq) return;
+      inputs[t] = token;
+      const std::int32_t row = s.table[token];
+      token = synthetic::next_token(row, before, synthetic::draw_k(words, i), s.offset, s.vocabulary);
+      before = row;
+      targets[t] = token;
+    }
   }
 }
 
@@ -51,18 +56,22 @@ struct Images {
 template <class T>
 __global__ void images_kernel(Images<T> s) {
   float* waves = dynamic_shared<float>();  // (size)
-  const Index image = blockIdx.x / s.pieces, piece = blockIdx.x % s.pieces;
+  const unsigned pieces = static_cast<unsigned>(s.pieces), image = blockIdx.x / pieces,
+                 piece = blockIdx.x - image * pieces;
   const std::uint64_t stream = random_stream(s.purpose, s.first_sample + static_cast<std::uint64_t>(image));
   const synthetic::ImageDraw drawn = synthetic::draw_image(s.seed, stream, s.classes, s.label_noise);
   if (piece == 0 && threadIdx.x == 0) s.targets[image] = drawn.label;
   for (int j = static_cast<int>(threadIdx.x); j < s.size; j += static_cast<int>(blockDim.x))
     waves[j] = synthetic::wave(s.amplitude, j, static_cast<int>(s.size), drawn.phase_turns);
   __syncthreads();
-  const Index x = s.frequencies[2 * drawn.true_label], y = s.frequencies[2 * drawn.true_label + 1];
-  const Index count = s.size * s.size * s.channels;
-  T* out = s.inputs + image * count;
-  for (Index local = threadIdx.x; local < piece_blocks; local += blockDim.x) {
-    const Index block = piece * piece_blocks + local, begin = 4 * block;
+  // In 32 bits, since 64 would divide in software: the table of an image lies in shared memory, which bounds its size.
+  const auto size = static_cast<unsigned>(s.size), channels = static_cast<unsigned>(s.channels);
+  const auto x = static_cast<unsigned>(s.frequencies[2 * drawn.true_label]),
+             y = static_cast<unsigned>(s.frequencies[2 * drawn.true_label + 1]);
+  const unsigned count = size * size * channels;
+  T* out = s.inputs + static_cast<Index>(image) * count;
+  for (unsigned local = threadIdx.x; local < piece_blocks; local += blockDim.x) {
+    const unsigned block = piece * piece_blocks + local, begin = 4 * block;
     if (begin >= count) break;
     const PhiloxWords words = random_block(s.seed, stream, static_cast<std::uint64_t>(block));
     Floats<4> values;
@@ -70,8 +79,8 @@ __global__ void images_kernel(Images<T> s) {
     synthetic::box_muller(words.word[2], words.word[3], values[2], values[3]);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Index pixel = (begin + i) / s.channels;
-      const Index j = (x * (pixel % s.size) + y * (pixel / s.size)) % s.size;
+      const unsigned pixel = (begin + static_cast<unsigned>(i)) / channels, row = pixel / size;
+      const unsigned j = (x * (pixel - row * size) + y * row) % size;
       values[i] = s.sigma * values[i];
       values[i] = values[i] + waves[j];
     }
