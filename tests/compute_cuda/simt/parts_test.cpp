@@ -135,10 +135,12 @@ TEST_P(Parts, Fp8) {
     for (float& value : x) value = as_stored(DType::bf16, value);
     Lab lab(device());
     const Tensor values = lab.in(DType::bf16, s, x);
-    const auto words = static_cast<std::int64_t>(sizeof(Fp8Scale) / sizeof(float));
+    // It stands on 16 bytes, which cuBLASLt demands, also where memory does not begin there.
+    const auto words = static_cast<std::int64_t>((sizeof(Fp8Scale) + alignof(Fp8Scale)) / sizeof(float));
     for (const bool gradient : {false, true}) {
       const Tensor state = lab.in_out("scale", DType::float32, {words}, Floats(static_cast<std::size_t>(words), 0.0f));
-      auto* scale = state.as<Fp8Scale>();
+      const auto address = reinterpret_cast<std::uintptr_t>(state.data);
+      auto* scale = reinterpret_cast<Fp8Scale*>((address + alignof(Fp8Scale) - 1) / alignof(Fp8Scale) * alignof(Fp8Scale));
       // Bytes four by four: a Lab has no dtype of one byte.
       const Tensor straight = lab.out("straight", DType::int32, {s.count() / 4}),
                    turned = lab.out("turned", DType::int32, {s.count() / 4}),
