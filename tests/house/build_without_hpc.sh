@@ -6,7 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-build=$1 jobs=$2 whole=$3
+build=$1 jobs=$2 whole=$(cd "$3" && pwd)
 of_whole() { sed -n "s/^$1:[^=]*=//p" "$whole/CMakeCache.txt"; }
 settings=()
 for package in MPI OneDNN OpenMP CUDAToolkit hwloc; do settings+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
