@@ -13,6 +13,7 @@
 #include <new>
 #include <string_view>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
 #include "models/catalog/nearest.hpp"
@@ -56,7 +57,8 @@ std::string unknown_word(const CLI::App& app, const std::string& word) {
 }
 
 int fail(const std::string& what, int code = exit_usage) {
-  fmt::print(stderr, "trainwatt: {}\n", text::printable(what));
+  const std::string line = code_of(what).empty() ? "trainwatt: " + what : error_line("trainwatt", what);
+  fmt::print(stderr, "{}\n", text::printable(line));
   return code;
 }
 

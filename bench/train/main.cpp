@@ -15,6 +15,7 @@
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/set_points.hpp"
 #include "bench/plan/shares.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/train/device_choice.hpp"
 #include "bench/train/dry_run.hpp"
 #include "bench/train/export_step.hpp"
@@ -199,10 +200,12 @@ int main(int argc, char** argv) {
   try {
     return tw::run(*job, guardian, argc, argv);
   } catch (const tw::Stop& stop) {  // agreed upon: every rank is here
-    if (job->is_root()) std::fprintf(stderr, "trainwatt-train: error: %s\n", stop.what());
+    if (job->is_root()) std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", stop.what()).c_str());
     return stop.code();
   } catch (const std::exception& error) {  // this rank alone: the others may wait in a collective
-    std::fprintf(stderr, "trainwatt-train: error: rank %d on %s: %s\n", job->rank(), job->host().c_str(), error.what());
+    std::string text = fmt::format("rank {} on {}: {}", job->rank(), job->host(), tw::without_code(error.what()));
+    if (const auto code = tw::code_of(error.what()); !code.empty()) text = tw::with_code(code, text);
+    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", text).c_str());
     if (job->size() == 1) return tw::exit_code_of(error);
     job->abort(tw::exit_code_of(error));
   }

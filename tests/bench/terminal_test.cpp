@@ -5,11 +5,22 @@
 
 #include <sstream>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "results/text.hpp"
 
 namespace tw {
 namespace {
+
+TEST(ErrorLine, CarriesTheCodeOfItsText) {
+  const std::string text = with_code("launcher-mismatch", "two ranks [of 3] are missing");
+  EXPECT_EQ(code_of(text), "launcher-mismatch");
+  EXPECT_EQ(error_line("p", text), "p: error[launcher-mismatch]: two ranks [of 3] are missing");
+  for (const char* plain : {"no code", "[] empty", "[Not A Code] text", "[unclosed text", ""}) {
+    EXPECT_EQ(code_of(plain), "") << plain;
+    EXPECT_EQ(error_line("p", plain), std::string("p: error: ") + plain);
+  }
+}
 
 TEST(TerminalWidth, IsThatOfTheDescriptorsOwnTerminal) {
   int ours = -1, theirs = -1;
