@@ -63,6 +63,25 @@ cuda_architecture() {
   esac
 }
 
+# need_programs NAME…: ends with 3 where one is not on PATH, and names all that are not. `c++` is any C++ compiler that cmake
+# would take.
+need_programs() {
+  local name compiler missing=()
+  for name in "$@"; do
+    if [ "$name" = c++ ]; then
+      for compiler in ${CXX:-c++ g++ clang++}; do
+        if command -v "$compiler" >/dev/null; then continue 2; fi
+      done
+      name="a C++ compiler (${CXX:-g++})"
+    elif command -v "$name" >/dev/null; then
+      continue
+    fi
+    missing+=("$name")
+  done
+  [ ${#missing[@]} = 0 ] || die 3 "error[program-missing]: not on PATH: $(printf '%s, ' "${missing[@]}" | sed 's/, $//'); load the \
+modules that provide them, or$([ "$install" = yes ] || printf ' call again without --no-install, or') install them"
+}
+
 # configure OPTIONS…: Release with Ninja in $build. A folder that is configured already keeps what it has but for OPTIONS.
 configure() {
   if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/build.ninja" ]; then

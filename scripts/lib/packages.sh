@@ -37,8 +37,8 @@ ensure_packages() {
       as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
     else
       {
-        say "Packages are missing, and this user may not install them. Ask an administrator to run"
-        say "  apt-get install --no-install-recommends ${missing[*]}"
+        say "$(basename "$0"): error[packages-missing]: this user may not install packages. Ask an administrator to run"
+        say "  apt-get update && apt-get install --no-install-recommends ${missing[*]}"
         say "or, where a module system or another prefix provides them, call again with --no-install."
       } >&2
       exit 3

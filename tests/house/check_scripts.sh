@@ -34,6 +34,8 @@ stand_in sudo 'exit 1'
 stand_in id '[ "$*" = -u ] && echo 1000 || exec /usr/bin/id "$@"'
 expect 3 'apt-get install --no-install-recommends openmpi-bin libdnnl-dev' "$root/scripts/quickstart" --build "$work/build"
 expect 3 'apt-get install --no-install-recommends openmpi-bin libdnnl-dev' "$root/scripts/test" --build "$work/build"
+expect 3 'apt-get update && apt-get install' "$root/scripts/quickstart" --build "$work/build"
+expect 3 'error[packages-missing]' "$root/scripts/quickstart" --build "$work/build"
 [ ! -e "$work/apt" ] || { echo "apt-get was called for an ordinary user"; failures=$((failures + 1)); }
 # shellcheck disable=SC2016  # the inner shell expands it
 install='. scripts/lib/common.sh; . scripts/lib/packages.sh; ensure_packages "${program_packages[@]}"'
@@ -48,6 +50,18 @@ stand_in dpkg-query 'exit 1'
 stand_in apt-get 'echo "E: no network"; exit 100'
 expect 3 'E: no network' env -C "$root" bash -ec "$install"
 expect 3 'apt-get could not install' env -C "$root" bash -ec "$install"
+
+# ---- without what builds: said before cmake is called ----
+mkdir "$work/few"
+for program in bash sh env nproc sed dirname basename mkdir rm date cat; do ln -s "$(type -P $program)" "$work/few/$program"; done
+for command in quickstart test; do
+  few=(env PATH="$work/few" "$root/scripts/$command" --no-install --build "$work/build")
+  expect 3 'error[program-missing]: not on PATH: cmake, ninja, a C++ compiler (g++), mpirun;' "${few[@]}"
+  if grep -q configure.log "$work/output"; then echo "$command names a log that is not there"; failures=$((failures + 1)); fi
+done
+ln -s "$(type -P true)" "$work/few/g++"
+expect 3 'error[program-missing]: not on PATH: cmake, ninja, mpirun;' env PATH="$work/few" \
+  "$root/scripts/quickstart" --no-install --build "$work/build"
 
 # ---- options ----
 for command in quickstart test; do
@@ -112,6 +126,18 @@ for wrong in 'surprise: not in' 'power/long.cpp: over 500 lines' 'power/path.cpp
   'scripts/other: names the package libfmt-dev' 'scripts/other: calls apt'; do
   expect 1 "$wrong" "$here/check_tree.sh" "$work/tree"
 done
+# A file that git does not track is its user's.
+if command -v git >/dev/null; then
+  mkdir -p "$work/user/scripts/lib"
+  cp "$root/scripts/lib/packages.sh" "$work/user/scripts/lib/"
+  git -C "$work/user" init -q
+  git -C "$work/user" add scripts
+  echo '# see /wo''rk/notes' >"$work/user/train.py"
+  "$here/check_tree.sh" "$work/user" >"$work/output" 2>&1 || true
+  if grep -q train.py "$work/output"; then echo "check_tree.sh blames what git does not track"; failures=$((failures + 1)); fi
+  git -C "$work/user" add train.py
+  expect 1 'train.py: not in' "$here/check_tree.sh" "$work/user"
+fi
 printf '#pragma once\nstd::string lost();\n' >"$work/tree/power/alone.hpp"
 echo '[]' >"$work/compile_commands.json"
 mkdir -p "$work/tree/results" "$work/tree/bench/inventory"
