@@ -1,6 +1,5 @@
 #include "comm/layout.hpp"
 
-#include <cstdlib>
 #include <stdexcept>
 
 namespace tw {
@@ -25,23 +24,6 @@ NodePlace place_on_node(const std::vector<int>& leader_of, int rank) {
     }
   }
   return place;
-}
-
-std::string launcher_from_environment() {
-  const auto set = [](const char* name) { return std::getenv(name) != nullptr; };
-  // mpirun inside a Slurm allocation starts its daemons with srun, so both sets of variables are there: mpirun's
-  // decide.
-  if (set("OMPI_COMM_WORLD_SIZE")) return "mpirun";
-  if (set("SLURM_STEP_ID") && set("SLURM_PROCID")) return "srun";
-  return "none";
-}
-
-int ranks_from_environment() {
-  const std::string launcher = launcher_from_environment();
-  const char* text = launcher == "mpirun" ? std::getenv("OMPI_COMM_WORLD_SIZE")
-                     : launcher == "srun" ? std::getenv("SLURM_STEP_NUM_TASKS")
-                                          : nullptr;
-  return text == nullptr ? 0 : std::atoi(text);
 }
 
 }  // namespace tw

@@ -1,7 +1,6 @@
 // Which rank sits on which node, as arithmetic on what MPI_Comm_split_type told.
 #pragma once
 
-#include <string>
 #include <vector>
 
 namespace tw {
@@ -13,12 +12,5 @@ struct NodePlace {
 
 /// `leader_of[r]` is the lowest rank on the node of rank r. Throws std::invalid_argument where a leader is not its own.
 NodePlace place_on_node(const std::vector<int>& leader_of, int rank);
-
-/// What started this process, told from the environment as it was before MPI_Init (which adds to it): "mpirun", "srun",
-/// "none".
-std::string launcher_from_environment();
-
-/// The ranks that it says it has started, from the environment as it was before MPI_Init; 0 where it does not say.
-int ranks_from_environment();
 
 }  // namespace tw

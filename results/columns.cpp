@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "results/text.hpp"
+#include "results/verdict.hpp"
 
 namespace tw {
 namespace {
@@ -101,7 +102,7 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
       [](const Summary& s) { return s.step_time_s; }, seconds);
   columns.add(
       "FLOP/s", 4, 0, "flops", "", [](const Summary& s) { return s.flops_per_s; }, count);
-  columns.add("of ceiling", 8, "of-ceiling", [](const Summary& s) { return s.of_ceiling; });
+  columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
   std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));  // who finds room first stands first
   for (const Record& r : records)
     for (const auto& [scope, joules] : r.summary.energy_j)

@@ -142,8 +142,8 @@ void add_summary(Table& table, const std::vector<std::string>& scopes) {
   table.add_summary("hardware_flops_per_sample", "FLOP/sample", &Summary::hardware_flops_per_sample);
   table.add_summary("flops_rule", "", &Summary::flops_rule);
   table.add_summary("ceiling_flops_per_s", "FLOP/s", &Summary::ceiling_flops_per_s);
-  table.add_summary("of_ceiling", "share", &Summary::of_ceiling);
-  table.add_summary("of_ceiling_reason", "", &Summary::of_ceiling_reason);
+  table.add("of_ceiling", "share", [](const Record& r) { return cell_of(credible_of_ceiling(r.summary)); });
+  table.add("of_ceiling_reason", "", [](const Record& r) { return cell_of(why_no_of_ceiling(r.summary)); });
   table.add_summary("mfu", "share", &Summary::mfu);
   table.add_summary("mfu_reason", "", &Summary::mfu_reason);
   const auto by_scope = [&](const char* name, const char* unit, Scopes Summary::*member) {

@@ -108,7 +108,7 @@ void add_figures(Exposition& out, const Record& record, const Labels& labels) {
   out.add("trainwatt_step_time_p99_seconds", "99th percentile of the time of an optimizer step.", labels,
           s.step_time_p99_s);
   out.add("trainwatt_of_ceiling_ratio", "Achieved FLOP rate by that of the network's own products timed alone.", labels,
-          s.of_ceiling);
+          credible_of_ceiling(s));
   out.add("trainwatt_mfu_ratio", "Model FLOP rate by the vendor's dense peak.", labels, s.mfu);
   for (const auto& [scope, joules] : s.samples_per_j) {
     if (!joules) continue;

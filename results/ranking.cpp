@@ -4,9 +4,13 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "results/scopes.hpp"
+#include "results/verdict.hpp"
 
 namespace tw {
 namespace {
@@ -25,7 +29,7 @@ constexpr Merit all_merits[] = {
      [](const Summary& s, const std::string&) { return value_of(s.samples_per_s); }},
     {"flops", "FLOP/s", true, false, true, [](const Summary& s, const std::string&) { return value_of(s.flops_per_s); }},
     {"of-ceiling", "share of the ceiling", true, false, true,
-     [](const Summary& s, const std::string&) { return s.of_ceiling; }},
+     [](const Summary& s, const std::string&) { return credible_of_ceiling(s); }},
     {"efficiency", "FLOP/J", true, true, true,
      [](const Summary& s, const std::string& scope) { return value_of(s.flops_per_w, scope); }},
     {"samples-per-joule", "samples/J", true, true, false,
@@ -42,6 +46,35 @@ constexpr Merit all_merits[] = {
      [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->cost) : std::nullopt; }},
 };
 
+constexpr std::string_view precisions[] = {"float32", "tf32", "bf16", "fp16", "fp8"};
+
+/// "gpt2-1558m" as {"gpt", 2, "-", 1558, "m"}, so that it stands behind gpt2-774m.
+std::vector<std::pair<std::string, std::uint64_t>> parts_of(const std::string& name) {
+  std::vector<std::pair<std::string, std::uint64_t>> parts(1);
+  bool in_number = false;
+  for (const char c : name) {
+    const bool digit = c >= '0' && c <= '9';
+    if (in_number && !digit) parts.emplace_back();
+    in_number = digit;
+    if (!digit)
+      parts.back().first += c;
+    else
+      parts.back().second = parts.back().second * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return parts;
+}
+
+/// Where a point stands among others of its plan.
+auto place_by_axes(const Record& record) {
+  const Workload& w = record.workload;
+  std::vector<std::tuple<std::string, double, std::string>> settings;
+  for (const auto& [kind, setting] : record.setting)
+    if (setting.requested) settings.emplace_back(kind, setting.requested->number, setting.requested->name);
+  const auto precision = std::ranges::find(precisions, w.precision) - std::begin(precisions);
+  return std::tuple(parts_of(w.model), w.layers.value_or(0), precision, w.seq_len.value_or(0), w.micro_batch, w.accumulate,
+                    w.ranks, settings);
+}
+
 }  // namespace
 
 std::span<const Merit> merits() { return all_merits; }
@@ -52,8 +85,8 @@ const Merit* find_merit(const std::string& name) {
 }
 
 Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records) {
-  if (!merit.by_scope) return {&merit, ""};
-  if (!scope.empty()) return {&merit, scope};
+  if (!merit.by_scope) return {&merit, "", false};
+  if (!scope.empty()) return {&merit, scope, false};
   const auto has = [&](const std::string& name) {
     return [&](const Record& r) { return merit.of(r.summary, name).has_value(); };
   };
@@ -65,7 +98,7 @@ Order order_by(const Merit& merit, const std::string& scope, const std::vector<R
     if (has_any(record)) compared.push_back(&record);
   const std::vector<std::string> telling = telling_scopes(compared);
   const auto having = [&](const std::string& name) { return std::ranges::count_if(records, has(name)); };
-  return {&merit, *std::ranges::max_element(telling, {}, having)};  // the first of those as many
+  return {&merit, *std::ranges::max_element(telling, {}, having), false};  // the first of those as many
 }
 
 std::string explain(const Order& order, const std::vector<Record>& records) {
@@ -83,12 +116,15 @@ std::string explain(const Order& order, const std::vector<Record>& records) {
 }
 
 std::string text_of(const Order& order) {
-  if (order.merit == nullptr) return "order of the run";
+  if (order.merit == nullptr) return order.by_axes ? "order of the plan" : "order of the run";
   return (order.scope.empty() ? "" : order.scope + " ") + std::string(order.merit->what);
 }
 
 void sort_records(std::vector<Record>& records, const Order& order) {
-  if (order.merit == nullptr) return;
+  if (order.merit == nullptr) {
+    if (order.by_axes) std::ranges::stable_sort(records, {}, place_by_axes);
+    return;
+  }
   std::map<std::string, std::size_t> workloads;  // in the order of the run
   if (!order.merit->across_workloads)
     for (const Record& record : records) workloads.try_emplace(record.workload.hash, workloads.size());

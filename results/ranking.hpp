@@ -27,8 +27,11 @@ const Merit* find_merit(const std::string& name);
 
 /// A figure of merit, of one scope where it is of joules.
 struct Order {
-  const Merit* merit = nullptr;  ///< null: the order of the run
+  const Merit* merit = nullptr;  ///< null: no figure orders them
   std::string scope;             ///< "package"; empty where the figure has none
+  /// Where no figure orders them: networks by name and size, then precisions, then batch, accumulation, ranks and settings,
+  /// each ascending; false: the order of the run.
+  bool by_axes = false;
 };
 /// Of `scope`, or where that is empty of the scope for which most records have the figure, of those that tell of all records
 /// with joules (results/scopes.hpp; of several as many the widest).
@@ -40,7 +43,7 @@ std::string text_of(const Order& order);
 std::string explain(const Order& order, const std::vector<Record>& records);
 
 /// Best first (of each workload, in the order of the run, where the figure is of samples): valid records by the figure, then valid ones without it, then invalid ones, whose figures do not count,
-/// and last those that did not run; among equals the order of the run.
+/// and last those that did not run; among equals the order of the run. Without a figure: by_axes.
 void sort_records(std::vector<Record>& records, const Order& order);
 
 /// The scopes in the order in which they are looked at.

@@ -241,11 +241,12 @@ class Shower {
       line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + flops_of_sample(s));
       line("FLOP rule", s.flops_rule);
     }
-    line("of ceiling", s.of_ceiling ? significant(*s.of_ceiling) + " of " +
+    const std::optional<double> share = credible_of_ceiling(s);
+    line("of ceiling", share ? significant(*share) + " of " +
                                           figure_or_absent(s.ceiling_flops_per_s,
                                                            [](double v) { return si(v, "FLOP/s"); }) +
                                           ", the rate of its own products timed alone"
-                                    : "absent: " + s.of_ceiling_reason);
+                                    : "absent: " + why_no_of_ceiling(s));
     line("MFU", s.mfu ? percent(*s.mfu) : "absent: " + s.mfu_reason);
     step_times(r);
     phases_of(r);

@@ -361,6 +361,15 @@ void summarise(Report& report) {
   flag_unstable(report);
 }
 
+std::optional<double> credible_of_ceiling(const Summary& summary) {
+  return summary.of_ceiling && *summary.of_ceiling <= 1 + ceiling_tolerance ? summary.of_ceiling : std::nullopt;
+}
+
+std::string why_no_of_ceiling(const Summary& summary) {
+  if (!summary.of_ceiling) return summary.of_ceiling_reason;
+  return credible_of_ceiling(summary) ? "" : "above_ceiling: the step ran faster than its own products alone";
+}
+
 int exit_code(const Report& report) {
   bool tried = false;
   for (const Record& record : report.records) {

@@ -1,9 +1,16 @@
 // What a point is worth, and why.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "results/record.hpp"
 
 namespace tw {
+
+/// A step may look this much faster than its own products timed alone: both are measured. Above that the ceiling was
+/// disturbed, and the share says nothing.
+inline constexpr double ceiling_tolerance = 0.05;
 
 /// Fills record.summary (all that follows from trials, workload and the model FLOPs, ceiling and memory already set
 /// there) and record.verdict, from the raw samples alone. Calling it again changes nothing. Trials that failed or are
@@ -35,6 +42,12 @@ void summarise(Record& record);
 /// All records, and what follows from several together (flag_unstable). Whoever reads a report that somebody else may
 /// have written takes nothing that it states of its samples for granted.
 void summarise(Report& report);
+
+/// summary.of_ceiling where it may be read as a figure: absent above 1 + ceiling_tolerance, too. What is printed, sorted and
+/// exported for people takes it from here; the report keeps the quotient.
+std::optional<double> credible_of_ceiling(const Summary& summary);
+/// Why that is absent; empty where it is not.
+std::string why_no_of_ceiling(const Summary& summary);
 
 /// Exit code of a whole run (DESIGN §9): 0 good, 1 where a target was missed, a reference left or a run to a target
 /// failed, 4 where no record is valid although one was tried.

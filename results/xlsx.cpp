@@ -87,7 +87,7 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
                                    whole(static_cast<std::int64_t>(r.trials.size()))};
     add_estimate(cells, s.samples_per_s, no_run.empty() ? "not known" : no_run);
     cells.push_back(figure(s.step_time_s ? std::optional(s.step_time_s->value) : std::nullopt, no_run));
-    cells.push_back(figure(s.of_ceiling, no_run.empty() ? s.of_ceiling_reason : no_run));
+    cells.push_back(figure(credible_of_ceiling(s), no_run.empty() ? why_no_of_ceiling(s) : no_run));
     for (const std::string& scope : scopes) {
       const auto rate = of_scope(s.samples_per_j, scope), efficiency = of_scope(s.flops_per_w, scope);
       add_estimate(cells, rate ? std::optional(joules_per_sample(*rate)) : std::nullopt, no_joules);
@@ -105,8 +105,8 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     std::vector<std::string> absent;
     if (!why.empty()) absent.push_back(why);
     if (has_run(r) && !s.energy_reason.empty()) absent.push_back("energy: " + s.energy_reason);
-    if (has_run(r) && !s.of_ceiling && !s.of_ceiling_reason.empty())
-      absent.push_back("of ceiling: " + s.of_ceiling_reason);
+    if (const std::string no_share = why_no_of_ceiling(s); has_run(r) && !no_share.empty())
+      absent.push_back("of ceiling: " + no_share);
     if (s.to_target && !s.to_target->reason.empty()) absent.push_back("to target: " + s.to_target->reason);
     cells.push_back(words(fmt::format("{}", fmt::join(r.verdict.flags, "; "))));
     cells.push_back(words(fmt::format("{}", fmt::join(absent, "; "))));

@@ -46,9 +46,9 @@ struct BundleCommand {
 /// Packs a run's folder into one archive. 1: its report is not good.
 int bundle(const BundleCommand& command);
 
-inline constexpr const char* run_order = "run";  ///< of --sort
+inline constexpr const char *plan_order = "plan", *run_order = "run";  ///< of --sort
 struct SortOptions {
-  std::string by;     ///< run_order, or a name of results/ranking.hpp; empty: run_order
+  std::string by;     ///< plan_order (Order::by_axes), run_order, or a name of results/ranking.hpp
   std::string scope;  ///< of figures of joules; empty: the one that most points have
 };
 

@@ -104,14 +104,16 @@ int main(int argc, char** argv) {
     command->add_flag("--ascii", ascii, "no Unicode in bars, curves and signs");
   };
   add_look(show, show_options.width, show_options.ascii);
-  const auto add_sort = [](CLI::App* command, tool::SortOptions& sort) {
-    std::string names = tool::run_order;
+  const auto add_sort = [](CLI::App* command, tool::SortOptions& sort, const char* otherwise) {
+    sort.by = otherwise;
+    std::string names = std::string(tool::plan_order) + " " + tool::run_order;
     for (const Merit& merit : merits()) names += " " + std::string(merit.name);
-    command->add_option("--sort", sort.by, "figure of merit of the table's rows, best first: " + names);
+    command->add_option("--sort", sort.by, "the table's rows: in the order of the plan's axes, of the run, or by a figure\nof merit, best first (" +
+                                          std::string(otherwise) + "): " + names);
     command->add_option("--scope", sort.scope,
                         "of which joules (device, package, node, dram, facility); that of most points");
   };
-  add_sort(show, show_options.sort);
+  add_sort(show, show_options.sort, tool::plan_order);
 
   const auto add_prices = [](CLI::App* command, tool::PriceOptions& prices, const std::string& whose) {
     const std::string of_one = whose.empty() ? "" : " of " + whose.substr(0, whose.size() - 1);
@@ -141,7 +143,7 @@ int main(int argc, char** argv) {
   export_command
       ->add_option("-o,--out", export_options.out, "folder; a file that is there already is never overwritten")
       ->required();
-  add_sort(export_command, export_options.sort);
+  add_sort(export_command, export_options.sort, tool::run_order);
   add_prices(export_command, export_options.prices, "");
 
   tool::CompareCommand compare_command;

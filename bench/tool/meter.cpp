@@ -28,6 +28,7 @@
 #include "bench/tool/output_parser.hpp"
 #include "bench/tool/report_file.hpp"
 #include "bench/tool/run_command.hpp"
+#include "comm/launch.hpp"
 #include "power/in_force.hpp"
 #include "power/sight.hpp"
 #include "results/report_io.hpp"
@@ -49,21 +50,6 @@ std::string variable(const char* name) {
   return text ? text : "";
 }
 
-/// The tasks of this node in Slurm's list: "2(x3),1" with SLURM_NODEID 3 is 1; 0 where it is not known.
-int slurm_local_tasks() {
-  const std::string list = variable("SLURM_STEP_TASKS_PER_NODE"), node = variable("SLURM_NODEID");
-  int left = std::atoi(node.c_str());
-  for (std::size_t at = 0; at < list.size();) {
-    const int tasks = std::atoi(list.c_str() + at);
-    const std::size_t comma = std::min(list.find(',', at), list.size()), times = list.find("(x", at);
-    const int nodes = times < comma ? std::atoi(list.c_str() + times + 2) : 1;
-    if (left < nodes) return tasks;
-    left -= nodes;
-    at = comma + 1;
-  }
-  return 0;
-}
-
 /// The process that started this launch's processes of this node: the nearest one above us whose environment does not
 /// hold their `variable`, as a shell in between does.
 std::string launching_process(const std::string& variable) {
@@ -83,39 +69,19 @@ std::string launching_process(const std::string& variable) {
   return std::to_string(process);
 }
 
-/// Where this process stands among those that a launcher started with it, as far as the environment tells.
-struct Place {
-  std::string job;  ///< names the launch; empty: started alone
-  int rank = 0;
-  int ranks = 1;  ///< 0: not known
-  std::optional<int> local_rank = 0;
-  int local_ranks = 1;  ///< 0: not known
-  std::string launcher = "none";
+/// Where this process stands among those that a launcher started with it, and where they meet.
+struct Place : Launch {
+  std::string meeting;  ///< names the launch on this node, as a part of a file's name; empty: started alone
 };
 Place find_place() {
-  const auto number = [](const char* name, int otherwise) {
-    const std::string text = variable(name);
-    return text.empty() ? otherwise : std::atoi(text.c_str());
-  };
-  Place place;
-  // mpirun's first: under it in a Slurm allocation, Slurm's variables are the daemon's.
-  if (!variable("OMPI_COMM_WORLD_RANK").empty()) {
-    place = {variable("PMIX_NAMESPACE"), number("OMPI_COMM_WORLD_RANK", 0), number("OMPI_COMM_WORLD_SIZE", 1),
-             number("OMPI_COMM_WORLD_LOCAL_RANK", 0), number("OMPI_COMM_WORLD_LOCAL_SIZE", 0), "mpirun"};
-    if (place.job.empty()) place.job = launching_process("OMPI_COMM_WORLD_RANK");
-  } else if (!variable("MPI_LOCALRANKID").empty()) {  // Hydra, the mpirun of MPICH and Intel MPI
-    place = {launching_process("MPI_LOCALRANKID"), number("PMI_RANK", 0),        number("PMI_SIZE", 0),
-             number("MPI_LOCALRANKID", 0),         number("MPI_LOCALNRANKS", 0), "mpirun"};
-  } else if (!variable("SLURM_PROCID").empty() && !variable("SLURM_STEP_ID").empty()) {
-    place = {variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID"), number("SLURM_PROCID", 0),
-             number("SLURM_NTASKS", 1), number("SLURM_LOCALID", 0), slurm_local_tasks(), "srun"};
-  } else if (!variable("PALS_LOCAL_RANKID").empty() && !variable("PALS_APID").empty()) {  // HPE Cray's mpiexec
-    place = {variable("PALS_APID"),          number("PALS_RANKID", 0),     number("PMI_SIZE", 0),
-             number("PALS_LOCAL_RANKID", 0), number("PALS_LOCAL_SIZE", 0), "mpirun"};
-  } else if (number("PMI_SIZE", 1) > 1) {  // another launcher's: who else is on this node is not known
-    place = {launching_process("PMI_RANK"), number("PMI_RANK", 0), number("PMI_SIZE", 1), std::nullopt, 0, "unknown"};
+  Place place{read_launch(), {}};
+  if (place.marker.empty()) {
+    place.ranks = place.local_ranks = 1;
+    place.local_rank = 0;
+    return place;
   }
-  std::erase_if(place.job, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; });
+  place.meeting = place.job.empty() ? launching_process(place.marker) : place.job;
+  std::erase_if(place.meeting, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; });
   return place;
 }
 
@@ -161,7 +127,7 @@ class Rendezvous {
   explicit Rendezvous(const Place& place) {
     const std::string runtime = variable("XDG_RUNTIME_DIR");
     const fs::path base = geteuid() == 0 ? fs::path("/run") : !runtime.empty() ? fs::path(runtime) : fs::path("/tmp");
-    folder_ = base / fmt::format("trainwatt-meter-{}-{}", geteuid(), place.job);
+    folder_ = base / fmt::format("trainwatt-meter-{}-{}", geteuid(), place.meeting);
     if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
       throw std::system_error(errno, std::generic_category(), folder_.string());
     struct stat status {};
@@ -357,7 +323,7 @@ int meter(const MeterCommand& options) {
     const Sight sight = look();
     const Gpus visible{{sight.visible.begin(), sight.visible.end()}, sight.unclear};
     std::optional<Rendezvous> rendezvous;
-    if (!place.job.empty()) rendezvous.emplace(place);
+    if (!place.meeting.empty()) rendezvous.emplace(place);
     bool in_place_of_first = false;
     if (rendezvous && !rendezvous->is_reader(place.local_rank)) {  // another process of this node reads
       const Rendezvous::Held held = rendezvous->hold(place.local_rank, visible);

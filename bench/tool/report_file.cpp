@@ -75,10 +75,10 @@ void refuse_existing(const std::string& path) {
 }
 
 Order parse_order(const SortOptions& options, const std::vector<Record>& records) {
-  const bool by_run = options.by.empty() || options.by == run_order;
-  const Merit* merit = by_run ? nullptr : find_merit(options.by);
-  if (!by_run && merit == nullptr) {
-    std::vector<std::string> known = {run_order};
+  const bool by_axes = options.by == plan_order, by_run = options.by == run_order;
+  const Merit* merit = by_axes || by_run ? nullptr : find_merit(options.by);
+  if (!by_axes && !by_run && merit == nullptr) {
+    std::vector<std::string> known = {plan_order, run_order};
     for (const Merit& one : merits()) known.emplace_back(one.name);
     throw UsageError(fmt::format("--sort {}: unknown; {}", options.by, did_you_mean(options.by, known)));
   }
@@ -90,7 +90,7 @@ Order parse_order(const SortOptions& options, const std::vector<Record>& records
       throw UsageError(
           "--scope says which joules --sort is about: give it with efficiency, samples-per-joule or energy-to-target");
   }
-  return merit == nullptr ? Order{} : order_by(*merit, options.scope, records);
+  return merit == nullptr ? Order{nullptr, "", by_axes} : order_by(*merit, options.scope, records);
 }
 
 std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option) {

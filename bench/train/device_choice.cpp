@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "bench/inventory/inventory.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/train/outcome.hpp"
 #include "power/sight.hpp"
 
@@ -35,8 +36,11 @@ int threads_requested(const Options& options) {
   const char* end = text + std::strcspn(text, ",");
   int threads = 0;
   const auto [last, error] = std::from_chars(text, end, threads);
-  if (error != std::errc() || last != end || threads < 1)
-    throw UsageError(fmt::format("OMP_NUM_THREADS={}: must be a number from 1, or unset", text));
+  if (error != std::errc() || last != end || threads < 1 || threads > most_threads())
+    throw UsageError(with_code("threads-out-of-range",
+                               fmt::format("OMP_NUM_THREADS={}: must be from 1 to {}, as --threads: set it to the cores of a "
+                                           "rank, or unset it",
+                                           text, most_threads())));
   return threads;
 }
 

@@ -193,6 +193,10 @@ int main(int argc, char** argv) {
   try {
     if (tw::may_set(argc, argv)) guardian.emplace();
     job = std::make_unique<tw::Job>(&argc, &argv);
+  } catch (const tw::LauncherMismatch& error) {
+    const std::string text = tw::with_code("launcher-mismatch", error.what());
+    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", text).c_str());
+    return tw::exit_environment;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "trainwatt-train: error: cannot start: %s\n", error.what());
     return tw::exit_environment;

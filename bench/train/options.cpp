@@ -13,12 +13,8 @@
 #include "results/version.hpp"
 
 namespace tw {
-namespace {
 
-/// Far beyond what helps, and well below what brings a node down.
 std::int64_t most_threads() { return std::max<std::int64_t>(64, 4 * sysconf(_SC_NPROCESSORS_CONF)); }
-
-}  // namespace
 
 ParseResult parse_options(int argc, char** argv) {
   Options options;

@@ -25,6 +25,9 @@ struct Options : PlanOptions {
   double bucket_mib = 25;
 };
 
+/// The most threads that a rank may be given: far beyond what helps, and well below what brings a node down.
+std::int64_t most_threads();
+
 /// All that two ranks must have been given alike, as text: everything but what is in the plan.
 std::string fingerprint(const Options& options);
 

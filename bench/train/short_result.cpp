@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "results/verdict.hpp"
+
 namespace tw {
 namespace {
 
@@ -28,7 +30,8 @@ std::string short_result(const Record& record) {
   if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
   if (std::ranges::find(record.verdict.flags, "busy_host") != record.verdict.flags.end())
     text += fmt::format(" · busy_host: others had {:.0f} % of the CPU", 100 * most_foreign_share(record));
-  if (s.of_ceiling) text += fmt::format(" · {:.2f} of ceiling", *s.of_ceiling);
+  if (const auto share = credible_of_ceiling(s)) text += fmt::format(" · {:.2f} of ceiling", *share);
+  if (std::ranges::find(record.verdict.flags, "above_ceiling") != record.verdict.flags.end()) text += " · above_ceiling";
   if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);
   return text;
 }

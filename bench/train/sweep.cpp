@@ -68,6 +68,7 @@ TableStyle style_of(const Job& job) {
   TableStyle style;
   style.color = is_colourful(job);
   style.width = terminal_width(STDOUT_FILENO).value_or(style.width);
+  style.order.by_axes = true;
   return style;
 }
 
@@ -220,7 +221,7 @@ class Run {
       if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
       context.warnings.push_back(warning.text);
     }
-    for (std::string& line : busy_nodes(job_)) context.warnings.push_back(std::move(line));
+    for (std::string& line : busy_nodes(job_, sweep_.device.info().threads)) context.warnings.push_back(std::move(line));
     for (const std::string& why : plan_.left_out) context.warnings.push_back("left out: " + why);
     if (sweep_.note.empty()) return;
     context.warnings.push_back(sweep_.note);

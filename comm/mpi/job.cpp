@@ -7,6 +7,7 @@
 #include <exception>
 #include <thread>
 
+#include "comm/launch.hpp"
 #include "comm/layout.hpp"
 #include "comm/mpi/check.hpp"
 #include "comm/mpi/handle.hpp"
@@ -73,8 +74,8 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   if (initialised) throw Error(Failure::internal, "one process has one Job: MPI has been initialised before");
   impl_->exceptions_at_start = std::uncaught_exceptions();
   impl_->owns_mpi = true;
-  impl_->launcher = launcher_from_environment();
-  const int started = ranks_from_environment();
+  const Launch launch = read_launch();  // MPI_Init adds to the environment
+  impl_->launcher = launch.launcher;
   int provided = MPI_THREAD_SINGLE;
   TW_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
   TW_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -89,11 +90,10 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   TW_MPI(MPI_Get_processor_name(name, &length));
   impl_->host.assign(name, static_cast<std::size_t>(length));
   impl_->look();
-  if (size() == 1 && started > 1)
-    throw Error(Failure::environment, launcher() + " has started " + std::to_string(started) +
-                                          " ranks, but each is alone: it does not belong to the MPI of this program, " +
-                                          library() +
-                                          ": use that one's mpirun, or srun --mpi=pmix where it was built with PMIx");
+  if (const std::string mismatch = launcher_mismatch(launch, size(), local_size()); !mismatch.empty())
+    throw LauncherMismatch(mismatch + ": the launcher belongs to another MPI than this program's, " + library() +
+                           "; start it with that one's mpirun, or with srun --mpi=pmix where it was built with PMIx "
+                           "(one rank alone: mpirun -np 1)");
 }
 
 Job::Job() : impl_(std::make_unique<Impl>()) {}

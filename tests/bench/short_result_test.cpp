@@ -18,6 +18,9 @@ TEST(ShortResult, SaysHowBusyTheMachineWas) {
   record.summary.samples_per_s = Estimate{10, std::nullopt, std::nullopt, {}};
   record.summary.of_ceiling = 0.5;
   EXPECT_EQ(short_result(record), "valid · 10 samples/s · busy_host: others had 34 % of the CPU · 0.50 of ceiling");
+  record.summary.of_ceiling = 2.5;
+  record.verdict.flags = {"above_ceiling"};
+  EXPECT_EQ(short_result(record), "valid · 10 samples/s · above_ceiling") << "no figure";
 }
 
 }  // namespace

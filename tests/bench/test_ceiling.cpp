@@ -144,9 +144,10 @@ TEST(CeilingPause, EndsTheTimingBetweenAnyTwoProducts) {
     ++products_timed;
     passes += product.backward_input ? 3 : 2;
   }
-  const int all = calls_until(0);
-  EXPECT_GE(all, products_timed + 3 * passes) << "before each plan, and before each run of three rounds";
-  for (const int end : {1, products_timed, products_timed + 1, all}) EXPECT_EQ(calls_until(end), end);
+  // How many more there are depends on how fast they run: before each plan, and before each run of three rounds.
+  const int guaranteed = products_timed + 3 * passes;
+  EXPECT_GE(calls_until(0), guaranteed);
+  for (const int end : {1, products_timed, products_timed + 1, guaranteed}) EXPECT_EQ(calls_until(end), end);
   EXPECT_GT(device->peak_allocated_bytes(), device->allocated_bytes()) << "operands are freed";
 }
 

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <initializer_list>
-#include <map>
 #include <string>
 #include <thread>
 
@@ -130,53 +128,6 @@ TEST(Layout, RefusesWhatCannotBe) {
   EXPECT_THROW(place_on_node({0, 0, 1}, 0), std::invalid_argument);  // rank 1 leads nobody, not even itself
   EXPECT_THROW(place_on_node({1, 1}, 0), std::invalid_argument);     // a leader is the lowest
   EXPECT_THROW(place_on_node({-1}, 0), std::invalid_argument);
-}
-
-/// Without what a launcher has told this process, until the end of a test.
-class WithoutLauncher {
- public:
-  WithoutLauncher() {
-    for (const char* name : names)
-      if (const char* value = std::getenv(name)) values_[name] = value;
-    clear();
-  }
-  ~WithoutLauncher() {
-    clear();
-    for (const auto& [name, value] : values_) setenv(name.c_str(), value.c_str(), 1);
-  }
-  static void clear() {
-    for (const char* name : names) unsetenv(name);
-  }
-
- private:
-  static constexpr const char* names[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID", "SLURM_PROCID",
-                                          "SLURM_STEP_NUM_TASKS"};
-  std::map<std::string, std::string> values_;
-};
-
-TEST(Layout, TellsTheLauncher) {
-  const WithoutLauncher without;
-  const auto with = [](std::initializer_list<const char*> names) {
-    WithoutLauncher::clear();
-    for (const char* name : names) setenv(name, "1", 1);
-    return launcher_from_environment();
-  };
-  EXPECT_EQ(with({}), "none");
-  EXPECT_EQ(with({"OMPI_COMM_WORLD_SIZE"}), "mpirun");
-  EXPECT_EQ(with({"SLURM_STEP_ID", "SLURM_PROCID"}), "srun");
-  EXPECT_EQ(with({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID", "SLURM_PROCID"}), "mpirun");
-}
-
-TEST(Layout, TellsHowManyRanksWereStarted) {
-  const WithoutLauncher without;
-  EXPECT_EQ(ranks_from_environment(), 0);
-  setenv("SLURM_STEP_NUM_TASKS", "4", 1);
-  EXPECT_EQ(ranks_from_environment(), 0) << "no step of srun's";
-  setenv("SLURM_STEP_ID", "0", 1);
-  setenv("SLURM_PROCID", "0", 1);
-  EXPECT_EQ(ranks_from_environment(), 4);
-  setenv("OMPI_COMM_WORLD_SIZE", "6", 1);
-  EXPECT_EQ(ranks_from_environment(), 6) << "under mpirun the step is that of its daemons";
 }
 
 }  // namespace

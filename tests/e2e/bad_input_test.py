@@ -12,17 +12,15 @@ from support import BIN, HANG, Case, environment, eventually, mpirun, ranks_of, 
 USAGE, ENVIRONMENT, INTERRUPTED = 2, 3, 5
 
 
-class BadInput(Case):
+class Refusals(Case):
+    """What the classes below share."""
     def refused(self, code, words, *args, ranks=None, **env):
         self.assert_one_line_error(run(*args, "--out", self.out, ranks=ranks, **env), code, *words)
 
+
+class Names(Refusals):
     def test_unknown_model_suggests_the_nearest(self):
         self.refused(USAGE, ["gpt2-124n", "gpt2-124m"], "--model", "gpt2-124n")
-
-    def test_unknown_model_ends_all_ranks(self):
-        process = run("--model", "nonsense", "--out", self.out, ranks=2)
-        self.assertEqual(process.returncode, USAGE)
-        self.assertEqual(process.stderr.count("trainwatt-train: error:"), 1)
 
     def test_no_model(self):
         self.refused(USAGE, ["--model", "--suite"])
@@ -40,6 +38,19 @@ class BadInput(Case):
         self.refused(ENVIRONMENT, ["--comm nccl", "serves GPU memory", "leave it out"], "--model", "gpt2-tiny", "--device", "cpu",
                      "--comm", "nccl")
 
+    def test_unknown_device(self):
+        self.refused(USAGE, ["cpuu", "cpu"], "--model", "gpt2-tiny", "--device", "cpuu")
+        self.refused(USAGE, ["unknown --device 'gpu'", "did you mean 'cuda'?"], "--model", "gpt2-tiny", "--device", "gpu")
+
+    def test_other_programs_names_of_precisions(self):
+        for theirs, ours in (("fp32", "float32"), ("bfloat16", "bf16"), ("float16", "fp16")):
+            self.refused(USAGE, [f"unknown --precision '{theirs}'", f"did you mean '{ours}'?"], "--model", "gpt2-tiny", "--precision", theirs)
+
+    def test_misspelt_option(self):
+        self.refused(USAGE, ["--micro-bacth", "--micro-batch"], "--model", "gpt2-tiny", "--micro-bacth", 4)
+
+
+class Values(Refusals):
     def test_batch_not_divisible(self):
         self.refused(USAGE, ["--global-batch 7", "multiple of"], "--model", "gpt2-tiny", "--global-batch", 7, "--micro-batch", 2)
 
@@ -68,6 +79,24 @@ class BadInput(Case):
             with self.subTest(option=option, value=value):
                 self.refused(USAGE, [option, *words], f"{option}={value}", "--model", "gpt2-tiny")
 
+    def test_a_number_of_threads_from_the_environment_has_the_options_bounds(self):
+        self.refused(USAGE, ["error[threads-out-of-range]", "OMP_NUM_THREADS=100000"], "--model", "gpt2-tiny", OMP_NUM_THREADS=100000)
+
+
+class Numbers(Refusals):
+    def test_nonsense_numbers(self):
+        for option, value in (("--micro-batch", 0), ("--accumulate", -1), ("--steps", 0), ("--trials", 0), ("--window", 0),
+                              ("--seq-len", 0), ("--micro-batch", "x"), ("--threads", -2), ("--warmup", -1),
+                              ("--micro-batch", 2**54 + 1), ("--accumulate", 2**62), ("--global-batch", 2**62),
+                              ("--seq-len", 2**62)):
+            with self.subTest(option=option, value=value):
+                process = run("--model", "gpt2-tiny", option, value, "--out", self.out)
+                self.assertEqual(process.returncode, USAGE, process.stderr)
+                self.assertIn(option.lstrip("-"), process.stderr)
+                self.assertFalse(self.out.exists())
+
+
+class Files(Refusals):
     def test_files_that_cannot_be_used_are_said_before_anything_runs(self):
         """Also where no point would have needed them."""
         none, series, site = self.folder / "none", self.folder / "power.csv", self.folder / "site.json"
@@ -84,46 +113,6 @@ class BadInput(Case):
             with self.subTest(option=option, file=file):
                 self.refused(USAGE, words, option, file, "--model", "gpt2-tiny", "--steps", 2)
         self.refused(USAGE, ["is not JSON"], "--site", site, "--model", "gpt2-tiny", "--gpu-clock", 1305)
-
-    def test_misspelt_key_in_a_config(self):
-        config = self.folder / "plan.json"
-        config.write_text(json.dumps({"model": "gpt2-tiny", "grids": [{"model": "gpt2-tiny", "precison": "bf16"}]}))
-        self.refused(USAGE, [str(config), "/grids/0/precison", "precision"], "--config", config)
-
-    def test_config_that_is_not_json(self):
-        config = self.folder / "plan.json"
-        config.write_text('{"model": ')
-        self.refused(USAGE, [str(config), "JSON"], "--config", config)
-
-    def test_config_with_a_wrong_type(self):
-        config = self.folder / "plan.json"
-        config.write_text('{"model": "gpt2-tiny", "micro_batch": "four"}')
-        self.refused(USAGE, ["/micro_batch", "four"], "--config", config)
-
-    def test_missing_config(self):
-        self.refused(USAGE, ["absent.json", "--config"], "--config", self.folder / "absent.json")
-
-    def test_misspelt_option(self):
-        self.refused(USAGE, ["--micro-bacth", "--micro-batch"], "--model", "gpt2-tiny", "--micro-bacth", 4)
-
-    def test_nonsense_numbers(self):
-        for option, value in (("--micro-batch", 0), ("--accumulate", -1), ("--steps", 0), ("--trials", 0), ("--window", 0),
-                              ("--seq-len", 0), ("--micro-batch", "x"), ("--threads", -2), ("--warmup", -1),
-                              ("--micro-batch", 2**54 + 1), ("--accumulate", 2**62), ("--global-batch", 2**62),
-                              ("--seq-len", 2**62)):
-            with self.subTest(option=option, value=value):
-                process = run("--model", "gpt2-tiny", option, value, "--out", self.out)
-                self.assertEqual(process.returncode, USAGE, process.stderr)
-                self.assertIn(option.lstrip("-"), process.stderr)
-                self.assertFalse(self.out.exists())
-
-    def test_unknown_device(self):
-        self.refused(USAGE, ["cpuu", "cpu"], "--model", "gpt2-tiny", "--device", "cpuu")
-        self.refused(USAGE, ["unknown --device 'gpu'", "did you mean 'cuda'?"], "--model", "gpt2-tiny", "--device", "gpu")
-
-    def test_other_programs_names_of_precisions(self):
-        for theirs, ours in (("fp32", "float32"), ("bfloat16", "bf16"), ("float16", "fp16")):
-            self.refused(USAGE, [f"unknown --precision '{theirs}'", f"did you mean '{ours}'?"], "--model", "gpt2-tiny", "--precision", theirs)
 
     def test_a_folder_without_a_name(self):
         process = run("--model", "gpt2-tiny", "--steps", 1, "--out", "")
@@ -142,6 +131,25 @@ class BadInput(Case):
         self.assertEqual((self.out / "report.json").read_text(), "precious")
 
 
+class Configs(Refusals):
+    def test_misspelt_key_in_a_config(self):
+        config = self.folder / "plan.json"
+        config.write_text(json.dumps({"model": "gpt2-tiny", "grids": [{"model": "gpt2-tiny", "precison": "bf16"}]}))
+        self.refused(USAGE, [str(config), "/grids/0/precison", "precision"], "--config", config)
+
+    def test_config_that_is_not_json(self):
+        config = self.folder / "plan.json"
+        config.write_text('{"model": ')
+        self.refused(USAGE, [str(config), "JSON"], "--config", config)
+
+    def test_config_with_a_wrong_type(self):
+        config = self.folder / "plan.json"
+        config.write_text('{"model": "gpt2-tiny", "micro_batch": "four"}')
+        self.refused(USAGE, ["/micro_batch", "four"], "--config", config)
+
+    def test_missing_config(self):
+        self.refused(USAGE, ["absent.json", "--config"], "--config", self.folder / "absent.json")
+
     def test_a_step_is_not_exported_of_a_run_to_a_target(self):
         config = self.folder / "plan.json"
         config.write_text('{"model": "gpt2-tiny", "target": "default"}')
@@ -156,6 +164,20 @@ class BadInput(Case):
         self.refused(USAGE, [str(config), "'model' twice"], "--config", config)
         config.write_text('{"precision": "fp8", "grids": [{"model": "gpt2-tiny", "precision": "float32"}]}')
         self.refused(USAGE, [str(config), "/precision"], "--config", config)
+
+    def test_a_config_that_only_the_first_rank_can_read_serves_all(self):
+        command = [*mpirun(2), str(BIN / "trainwatt-train"), "--config", "/dev/stdin", "--out", str(self.out)]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment(),
+                                 input='{"model": "gpt2-tiny", "steps": 2}')
+        self.assert_ran(process)
+        self.assertEqual(self.report()["records"][0]["workload"]["ranks"], 2)
+
+
+class UnlikeRanks(Refusals):
+    def test_unknown_model_ends_all_ranks(self):
+        process = run("--model", "nonsense", "--out", self.out, ranks=2)
+        self.assertEqual(process.returncode, USAGE)
+        self.assertEqual(process.stderr.count("trainwatt-train: error:"), 1)
 
     def test_ranks_started_with_different_plans_are_refused(self):
         program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out), "--steps"]
@@ -177,24 +199,31 @@ class BadInput(Case):
                 process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
                 self.assert_one_line_error(process, USAGE, "rank 1", "rank 0")
 
-    def test_ranks_that_a_foreign_launcher_leaves_alone_are_refused(self):
-        """As where mpirun or srun belong to another MPI: each process would measure a run of one rank."""
-        process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, SLURM_STEP_ID=0, SLURM_PROCID=1,
-                      SLURM_STEP_NUM_TASKS=2)
-        self.assert_one_line_error(process, ENVIRONMENT, "srun has started 2 ranks", "--mpi=pmix")
-
     def test_an_option_that_one_rank_does_not_know_ends_all(self):
         program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out)]
         command = [*mpirun(1), *program, "--steps", "3", ":", "-np", "1", *program, "--stepps", "3"]
         process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
         self.assert_one_line_error(process, USAGE, "--stepps", "--steps")
 
-    def test_a_config_that_only_the_first_rank_can_read_serves_all(self):
-        command = [*mpirun(2), str(BIN / "trainwatt-train"), "--config", "/dev/stdin", "--out", str(self.out)]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment(),
-                                 input='{"model": "gpt2-tiny", "steps": 2}')
-        self.assert_ran(process)
-        self.assertEqual(self.report()["records"][0]["workload"]["ranks"], 2)
+
+class Launchers(Refusals):
+    def test_ranks_that_a_foreign_launcher_leaves_alone_are_refused(self):
+        """As where mpirun or srun belong to another MPI: each process would measure a run of one rank."""
+        mpich = dict(PMI_SIZE=2, PMI_RANK=1, MPI_LOCALNRANKS=2, MPI_LOCALRANKID=1)
+        for said, variables in (("PMI_SIZE=2", mpich), ("PMI_SIZE=2", dict(PMI_SIZE=2, PMI_RANK=0)),
+                                ("PMI_SIZE=2", dict(mpich, SLURM_STEP_ID=0, SLURM_PROCID=0, SLURM_STEP_NUM_TASKS=1)),
+                                ("SLURM_STEP_NUM_TASKS=2", dict(SLURM_STEP_ID=0, SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2))):
+            with self.subTest(variables=variables):
+                process = run("--model", "gpt2-tiny", "--steps", 2, "--out", self.out, **variables)
+                self.assert_one_line_error(process, ENVIRONMENT, "error[launcher-mismatch]", said, "connects 1 rank", "mpirun")
+
+    def test_the_mpirun_of_this_mpi_counts_whatever_started_it(self):
+        """As in a step of srun's with more tasks, or below a launcher of another MPI."""
+        for variables in (dict(SLURM_STEP_ID=0, SLURM_PROCID=0, SLURM_STEP_NUM_TASKS=4),
+                          dict(PMI_SIZE=4, PMI_RANK=0, MPI_LOCALNRANKS=4, MPI_LOCALRANKID=0)):
+            with self.subTest(variables=variables):
+                process = run("--model", "gpt2-tiny", "--steps", 2, "--dry-run", ranks=2, **variables)
+                self.assertEqual(process.returncode, 0, process.stderr)
 
 
 class Output(Case):

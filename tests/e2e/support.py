@@ -219,7 +219,7 @@ class Case(unittest.TestCase):
     def assert_one_line_error(self, process, code, *words):
         """One line of ours on stderr, with these words, and this exit code."""
         self.assert_ran(process, code)
-        ours = [line for line in process.stderr.splitlines() if line.startswith("trainwatt-train: error:")]
+        ours = [line for line in process.stderr.splitlines() if re.match(r"trainwatt-train: error(\[[a-z0-9-]+\])?: ", line)]
         self.assertEqual(len(ours), 1, process.stderr)
         for word in words:
             self.assertIn(word, ours[0])

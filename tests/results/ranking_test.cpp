@@ -63,6 +63,36 @@ TEST(Ranking, AmongEqualsTheOrderOfTheRun) {
   EXPECT_EQ(records[0].id, "b");
 }
 
+TEST(Ranking, ByAxesWhateverTheOrderOfTheRun) {
+  std::vector<Record> records;
+  const auto add = [&](const char* id, const char* model, const char* precision, std::int64_t accumulate,
+                       std::optional<double> clock = {}) {
+    Record& added = records.emplace_back(record(id, 1));
+    added.workload.model = model, added.workload.precision = precision, added.workload.accumulate = accumulate;
+    if (clock) added.setting["gpu_clock_mhz"].requested = *clock;
+  };
+  add("h", "resnet-tiny", "float32", 1);
+  add("f", "gpt2-774m", "bf16", 16);
+  add("c", "gpt2-774m", "float32", 4, 900);
+  add("e", "gpt2-774m", "bf16", 4);
+  add("d", "gpt2-774m", "float32", 4, 1305);
+  add("g", "gpt2-1558m", "float32", 1);
+  add("b", "gpt2-774m", "float32", 4);
+  add("a", "gpt2-774m", "float32", 1);
+  Order by_axes;
+  by_axes.by_axes = true;
+  sort_records(records, by_axes);
+  std::string ids;
+  for (const Record& one : records) ids += one.id;
+  EXPECT_EQ(ids, "abcdefgh");
+}
+
+TEST(Ranking, AShareAboveTheCeilingIsNotTheBest) {
+  std::vector<Record> records = {record("a", 1), record("b", 1)};
+  records[0].summary.of_ceiling = 2.5, records[1].summary.of_ceiling = 0.5;
+  EXPECT_EQ(order(records, "of-ceiling"), "ba");
+}
+
 TEST(Ranking, TheScopeIsThatOfMostRecords) {
   std::vector<Record> records = {record("a", 1), record("b", 2)};
   EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "node") << "of none the widest";

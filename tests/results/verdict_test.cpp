@@ -405,6 +405,25 @@ TEST(Verdict, AboveTheCeiling) {
   EXPECT_TRUE(has_flag(summarised(r), "above_ceiling"));
 }
 
+TEST(Verdict, AShareFarAboveTheCeilingIsNoFigure) {
+  Record r = sample_record();
+  const double flops = summarised(r).summary.flops_per_s->value;
+  const auto at = [&](double share) {
+    r.summary.ceiling_flops_per_s = flops / share;
+    return summarised(r);
+  };
+  EXPECT_NEAR(credible_of_ceiling(at(0.5).summary).value_or(0), 0.5, 1e-12);
+  EXPECT_EQ(why_no_of_ceiling(at(0.5).summary), "");
+  EXPECT_TRUE(credible_of_ceiling(at(1 + 0.9 * ceiling_tolerance).summary)) << "both are measured";
+  const Record above = at(2.5);
+  EXPECT_NEAR(above.summary.of_ceiling.value_or(0), 2.5, 1e-12) << "the report keeps what was measured";
+  EXPECT_FALSE(credible_of_ceiling(above.summary));
+  EXPECT_EQ(why_no_of_ceiling(above.summary).substr(0, 15), "above_ceiling: ");
+  r.summary.ceiling_flops_per_s.reset();
+  r.summary.of_ceiling_reason = "not asked for";
+  EXPECT_EQ(why_no_of_ceiling(summarised(r).summary), "not asked for");
+}
+
 TEST(Verdict, ReasonsStandWhereFiguresAreAbsent) {
   Record r = sample_record();
   r.summary.ceiling_flops_per_s.reset();

@@ -340,7 +340,7 @@ TEST_F(PowerTool, NumbersThatMayNameAnyGpuLeaveNoJoules) {
 TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
   standin::StandIn gpus(1);
   for (const char* launcher :
-       {"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2", "PMI_RANK=0 PMI_SIZE=2"}) {
+       {"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", "PMI_RANK=0 PMI_SIZE=2"}) {
     fs::remove_all(out());
     const Outcome done = run("meter --parse --out '" + out() + "' -- sh -c 'sleep 0.3; echo samples=6400'",
                              stand_in_ + " XDG_RUNTIME_DIR='" + folder_.string() + "' " + launcher);
