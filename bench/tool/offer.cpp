@@ -23,12 +23,12 @@ void check_signature(const std::string& name, const BundleFiles& files, const st
     return;
   }
   if (signature == files.end() || sums == files.end()) {
-    found.violations.push_back("signature: there is none");
+    found.violations.push_back({"signature_missing", "", "signature: there is none"});
     return;
   }
   const Signed result = verify(sums->second, signature->second, signers);
   if (result.who.empty())
-    found.violations.push_back("signature: " + result.text);
+    found.violations.push_back({"signature_bad", "", "signature: " + result.text});
   else
     fmt::print("{}: signature: {}\n", name, result.text);
 }
@@ -46,7 +46,7 @@ void check_rules(const std::string& path, const Report& report, Validation* offe
     if (check.state == RunRuleState::broken)
       broken.push_back(fmt::format("run rule \"{}\" is broken ({}): {}", id, check.rule->asks, found));
     else if (check.state == RunRuleState::not_checkable && offer != nullptr)
-      offer->warnings.push_back(fmt::format("run rule \"{}\" is not checkable: {}", id, found));
+      offer->warnings.push_back({"rule_not_checkable", "", fmt::format("run rule \"{}\" is not checkable: {}", id, found)});
     else
       rules[check.state].push_back(check.state == RunRuleState::kept ? id : fmt::format("{} ({})", id, found));
   }
@@ -58,7 +58,7 @@ void check_rules(const std::string& path, const Report& report, Validation* offe
   if (rules.contains(RunRuleState::not_checkable)) list("run rules not checkable", RunRuleState::not_checkable);
   for (const std::string& line : broken)
     if (offer != nullptr)
-      offer->violations.push_back(line);
+      offer->violations.push_back({"rule_broken", "", line});
     else
       say(line);
 }
@@ -69,24 +69,25 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
   const std::string mine = text::printable(kit_path) + " (SHA-256 " + kit.sha256 + ")";
   if (!its || its->sha256 != kit.sha256) {
     found.violations.push_back(
-        its ? "/plan/kit: is another kit, with SHA-256 " + its->sha256 + ", not " + mine
-            : "/plan/kit: there is none: the plan is not that of " + mine +
-                  (report.plan.suite.ends_with(changed_suite) ? ", but of " + report.plan.suite : ""));
+        {"kit_differs", "/plan/kit",
+         its ? "is another kit, with SHA-256 " + its->sha256 + ", not " + mine
+             : "there is none: the plan is not that of " + mine +
+                   (report.plan.suite.ends_with(changed_suite) ? ", but of " + report.plan.suite : "")});
     return;
   }
-  if (its->title != kit.title) found.violations.push_back("/plan/kit/title: is not that of " + mine);
+  if (its->title != kit.title) found.violations.push_back({"kit_differs", "/plan/kit/title", "is not that of " + mine});
   if (kit.program.version != report.program.version || kit.program.git_commit != report.program.git_commit)
-    found.warnings.push_back(fmt::format("/program: is {} ({}), the kit was frozen with {} ({})",
-                                         report.program.version, report.program.git_commit, kit.program.version,
-                                         kit.program.git_commit));
+    found.warnings.push_back({"program_differs", "/program",
+                              fmt::format("is {} ({}), the kit was frozen with {} ({})", report.program.version,
+                                          report.program.git_commit, kit.program.version, kit.program.git_commit)});
   std::vector<std::string> unsupported;
   for (const Record& record : report.records)
     if (record.verdict.status == "unsupported") unsupported.push_back(record.id);
   if (!unsupported.empty())
-    found.warnings.push_back(fmt::format(
-        "/records: {} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of "
-        "every system",
-        unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : ""));
+    found.warnings.push_back(
+        {"points_unsupported", "/records",
+         fmt::format("{} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of every system",
+                     unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : "")});
   // The hash alone could stand above any points.
   try {
     const auto plan = nlohmann::json::parse(report.plan.canonical_json);
@@ -96,9 +97,9 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
     const auto ranks = static_cast<int>(report.context.devices.size());
     if (make_plan(of_kit, ranks, plan.at("device").get<std::string>()).canonical_json() != report.plan.canonical_json)
       found.violations.push_back(
-          fmt::format("/plan/canonical_json: is not what this version makes of {} for {} ranks", mine, ranks));
+          {"kit_differs", "/plan/canonical_json", fmt::format("is not what this version makes of {} for {} ranks", mine, ranks)});
   } catch (const std::exception& error) {
-    found.violations.push_back(fmt::format("/plan: cannot be held against {}: {}", mine, error.what()));
+    found.violations.push_back({"kit_differs", "/plan", fmt::format("cannot be held against {}: {}", mine, error.what())});
   }
 }
 

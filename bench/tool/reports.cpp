@@ -18,18 +18,17 @@ namespace {
 
 /// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer these count, too.
 void check_more(const std::string& path, CheckedReport& checked, const ValidateOptions& options) {
-  std::vector<std::string>& violations = checked.found.violations;
-  const std::string file = checked.bundle ? std::string(report_file) + ": " : "";
-  const bool is_good =
-      std::ranges::none_of(violations, [&](const std::string& line) { return line.starts_with(file); });
+  std::vector<Fault>& violations = checked.found.violations;
+  const std::string file = checked.bundle ? report_file : "";
+  const bool is_good = std::ranges::none_of(violations, [&](const Fault& fault) { return fault.file == file; });
   if (checked.report && is_good && !options.kit.empty()) {
     Validation more;
     if (checked.is_unfinished)
-      more.violations.emplace_back("/plan: an unfinished run has none to hold against --kit");
+      more.violations.push_back({"kit_differs", "/plan", "an unfinished run has none to hold against --kit"});
     else
       check_kit(*checked.report, options.kit, more);
-    for (const std::string& line : more.violations) violations.push_back(file + line);
-    for (const std::string& line : more.warnings) checked.found.warnings.push_back(file + line);
+    for (Fault& fault : more.violations) violations.push_back(in_file(file, std::move(fault)));
+    for (Fault& note : more.warnings) checked.found.warnings.push_back(in_file(file, std::move(note)));
   }
   if (checked.bundle)
     check_offer(path, checked, options);
@@ -49,9 +48,9 @@ int validate(const ValidateOptions& options) {
         check_more(path, checked, options);
         const Validation& found = checked.found;
         const std::string name = text::printable(path);
-        for (const std::string& line : found.violations) fmt::print(stderr, "{}: {}\n", name, text::printable(line));
-        for (const std::string& line : found.warnings)
-          fmt::print(stderr, "{}: warning: {}\n", name, text::printable(line));
+        for (const Fault& fault : found.violations) fmt::print(stderr, "{}: {}\n", name, text::printable(fault_line(fault)));
+        for (const Fault& note : found.warnings)
+          fmt::print(stderr, "{}: warning: {}\n", name, text::printable(fault_line(note)));
         if (found.violations.empty())
           fmt::print("{}: good{}\n", name,
                      checked.is_unfinished ? ", but of an unfinished run: without context and plan" : "");
