@@ -90,7 +90,6 @@ std::string static_html(const Page& page, const std::string& made_by) {
     for (const std::string& one : page.machines) machines += element("li", "", for_text(one));
     head += element("ul", "machines", machines);
   }
-  head += element("p", "subtitle", for_text(page.subtitle));
   std::string answer, cards, caveats, tables;
   for (const Words& line : page.answer) answer += with_more("p", line);
   for (const Card& card : page.cards)
@@ -100,6 +99,7 @@ std::string static_html(const Page& page, const std::string& made_by) {
   for (const Table& one : page.main_tables) tables += table(one);
   return element("header", "", head) + "\n<main>" + element("div", "answer", answer) + "\n" +
          element("dl", "cards", cards) + "\n" + element("ul", "caveats", caveats) + "\n" +
+         element("p", "subtitle", for_text(page.subtitle)) + "\n" +
          element("section", "", tables, " id=\"static\"") + "</main>\n" +
          element("footer", "",
                  element("p", "", for_text("Made by " + made_by + ".")) +

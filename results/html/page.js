@@ -179,9 +179,8 @@
     for (const card of data.cards)
       cards.append(make("div", { class: "card" }, text(make("dt"), card.label), text(make("dd", { class: "value" }), card.value), text(make("dd", { class: "detail" }), card.detail)));
     const machines = data.machines.length ? make("ul", { class: "machines" }, ...data.machines.map(one => make("li", {}, one))) : null;
-    page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title), machines,
-                     make("p", { class: "subtitle" }, data.subtitle)));
-    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, cards, caveats);
+    page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title), machines));
+    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, cards, caveats, make("p", { class: "subtitle" }, data.subtitle));
     const nav = make("nav", { "aria-label": "Sections" }, links);
     main.append(nav);
     if (!hasCharts)
