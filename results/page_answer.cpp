@@ -258,12 +258,13 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
     const auto found = std::ranges::find(page.sections, id, &Section::id);
     for (const Block& block : found->blocks)
       if (const Table* table = std::get_if<Table>(&block))
-        page.main_tables.push_back(*table);
+        page.main_tables.push_back(*table), page.main_tables.back().folded = false;
       else if (const Chart* chart = std::get_if<Chart>(&block))
         page.main_tables.push_back(chart->table);
   };
   if (comparison != nullptr) take("ratios");
   take("points");
+  for (std::size_t i = 1; i < page.main_tables.size(); ++i) page.main_tables[i].folded = true;
   return page;
 }
 

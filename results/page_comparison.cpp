@@ -152,8 +152,42 @@ Section comparability(const Comparison& comparison) {
   return section;
 }
 
+/// A row for each system, the best by the first figure first: each figure's ratio to the reference over all workloads, of
+/// one workload the figure itself, too. Only what is claimed is called good or bad.
+Table overview(const Comparison& comparison) {
+  const std::string& reference = comparison.systems[comparison.reference].name;
+  Table table{"At a glance, against " + reference, {"System"}, {}, false};
+  std::vector<std::size_t> order;
+  for (const FigureComparison& figure : comparison.figures) {
+    if (figure.rows.empty()) continue;
+    table.head.push_back(title_of(figure) + (figure.rows.size() == 1 ? ", " + figure.figure.unit : ""));
+    for (const RankedSystem& one : figure.ranking)
+      if (std::ranges::find(order, one.system) == order.end()) order.push_back(one.system);
+  }
+  for (std::size_t s = 0; s < comparison.systems.size(); ++s)
+    if (std::ranges::find(order, s) == order.end()) order.push_back(s);
+  for (const std::size_t s : order) {
+    std::vector<Words> row = {comparison.systems[s].name};
+    for (const FigureComparison& figure : comparison.figures) {
+      if (figure.rows.empty()) continue;
+      const bool is_one = figure.rows.size() == 1;
+      const ComparedCell& own = figure.rows.front().systems[s];
+      const Ratio& ratio = is_one ? own.ratio : figure.overall[s];
+      const std::string absolute = is_one && own.figure ? si(own.figure->value) : "";
+      const std::string change = s == comparison.reference ? "reference" : ratio.value ? words::change(*ratio.value) : "absent";
+      const bool is_claimed = ratio.verdict == "better" || ratio.verdict == "worse";
+      const std::string verdict = s == comparison.reference || ratio.verdict.empty() ? "" : ", " + ratio.verdict;
+      row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
+                       !is_claimed || s == comparison.reference ? "quiet" : ratio.verdict == "better" ? "good" : "bad");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 Section ratios(const Comparison& comparison) {
   Section section{"ratios", "Which is better, and by how much", "", {}};
+  if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
     section.blocks.emplace_back(ratio_chart(comparison, figure));

@@ -32,7 +32,7 @@ struct Tables {
 
 /// What each input does alone to one cost, most effect first: a bar to both sides of the cost as given.
 Chart tornado(const RecordCost& record, const Words& name, const std::string& currency, double share) {
-  const std::string percent = significant(100 * share, 3) + " %";
+  const std::string percent = fmt::format("{:.3g} %", 100 * share);
   Chart chart;
   chart.kind = "tornado", chart.line = 0, chart.line_label = "as given";
   chart.title = fmt::format("What moves the cost of {}, {}", words::per(record.of), name.text);
@@ -155,7 +155,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     if (!system.cost->price.carbon_g_per_kwh)
       note(whose + "The prices have no carbon intensity, so that CO2 is absent.");
   }
-  tables.costs.folded = tables.costs.rows.size() > 16;
+  tables.costs.folded = tables.costs.rows.size() > 9;
   section.lead =
       "kWh are the facility's (node, network and storage × PUE) where the whole node was read, else of what was read × "
       "PUE: at least so many.";

@@ -100,6 +100,7 @@ ShortNames short_names(const std::vector<std::string>& ids, bool keep_network) {
     }
   } else {
     std::vector<std::string> shared;
+    std::map<std::string, std::string> own_parts;  // the last of each
     for (const std::string& id : different) {
       std::vector<std::string> own;
       shared.clear();
@@ -109,9 +110,16 @@ ShortNames short_names(const std::vector<std::string>& ids, bool keep_network) {
         if (!is_shared || (i == 0 && keep_network)) own.push_back(parts[i]);
         if (is_shared && i > 0) shared.push_back(parts[i]);
       }
-      names[id] = joined(own);
+      names[id] = joined(own), own_parts[id] = own.empty() ? "" : own.back();
       taken.insert(names[id]);
     }
+    // Where the others differ in their set points alone, the plan writes none into the id of what was left as it was.
+    const auto is_set = [&](const auto& one) { return one.second.empty() || one.second.rfind('=') != one.second.npos; };
+    if (taken.contains("") && std::ranges::all_of(own_parts, is_set))
+      for (auto& [id, name] : names)
+        if (name.empty()) name = "as found";
+    taken.clear();
+    for (const auto& [id, name] : names) taken.insert(name);
     found.shared = joined(shared);
     const bool is_clear = taken.size() == different.size() && !taken.contains("");
     if (!is_clear) names.clear(), found.shared.clear();
