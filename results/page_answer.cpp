@@ -188,7 +188,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
   if (report.context.hosts.size() > 1) hosts += fmt::format(" and {} more", report.context.hosts.size() - 1);
   page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;
   if (!hosts.empty()) page.title += " on " + hosts;
-  std::vector<std::string> facts = {machine_words(report)};
+  std::vector<std::string> facts;
   if (!report.context.started_at.empty()) facts.push_back("started " + report.context.started_at);
   if (!report.plan.canonical_json.empty())
     facts.push_back("plan " + sha256_hex(report.plan.canonical_json).substr(0, 12));
@@ -223,10 +223,9 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
     add_answer(page, systems);
   else
     add_comparison(page, *comparison);
-  if (comparison != nullptr)
-    for (const HtmlSystem& system : systems)
-      if (const std::string machine = machine_words(system.report); !machine.empty())
-        page.machines.push_back(system.name + ": " + machine);
+  for (const HtmlSystem& system : systems)
+    if (const std::string machine = machine_words(system.report); !machine.empty())
+      page.machines.push_back((systems.size() > 1 ? system.name + ": " : "") + machine);
   for (const HtmlSystem& system : systems)
     if (!system.notes.empty())
       page.caveats.emplace_back(

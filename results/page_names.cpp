@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "results/export_parts.hpp"
+#include "results/search.hpp"
 #include "results/text.hpp"
 
 namespace tw::page {
@@ -114,10 +115,13 @@ ShortNames short_names(const std::vector<std::string>& ids, bool keep_network) {
       taken.insert(names[id]);
     }
     // Where the others differ in their set points alone, the plan writes none into the id of what was left as it was.
-    const auto is_set = [&](const auto& one) { return one.second.empty() || one.second.rfind('=') != one.second.npos; };
+    const std::string again = std::string(again_suffix).substr(1);
+    const auto is_set = [&](const auto& one) {
+      return one.second.empty() || one.second == again || one.second.find('=') != one.second.npos;
+    };
     if (taken.contains("") && std::ranges::all_of(own_parts, is_set))
       for (auto& [id, name] : names)
-        if (name.empty()) name = "as found";
+        if (name.empty() || name == again) name = name.empty() ? "as found" : "as found, " + again;
     taken.clear();
     for (const auto& [id, name] : names) taken.insert(name);
     found.shared = joined(shared);

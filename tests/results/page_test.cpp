@@ -125,7 +125,9 @@ TEST(Page, PointsHaveShortNamesThatTellThemApart) {
   const std::string a = "gpt2-tiny/bf16/mb8/t128/acc1/np2", b = "gpt2-tiny/float32/mb8/t128/acc4/np2";
   EXPECT_EQ(names({a, b}), (All{"bf16, accumulate 1", "float32, accumulate 4"}));
   EXPECT_EQ(page::short_names({a, b}, false).shared, "micro-batch 8, 128 tokens, 2 processes");
-  EXPECT_EQ(names({a + "/gpu_clock=810", a}), (All{"gpt2-tiny/bf16/mb8/t128/acc1/np2/gpu_clock=810", a})) << "one has nothing of its own";
+  EXPECT_EQ(names({a + "/gpu_clock=810", a}), (All{"GPU clock 810 MHz", "as found"}));
+  EXPECT_EQ(names({a, a + "/again", a + "/gpu_clock=810/again"}), (All{"as found", "as found, again", "GPU clock 810 MHz, again"}));
+  EXPECT_EQ(names({a + "/x", a}), (All{a + "/x", a})) << "one has nothing of its own";
   EXPECT_EQ(names({a + "/gpu_clock=810", a + "/cpu_power_limit=80"}), (All{"GPU clock 810 MHz", "CPU power limit 80 W"}));
   EXPECT_EQ(names({a}), All{"bf16"});
   EXPECT_EQ(names({a}, true), All{"gpt2-tiny, bf16"});
