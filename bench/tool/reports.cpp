@@ -17,7 +17,8 @@
 namespace tw::tool {
 namespace {
 
-/// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer these count, too.
+/// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer, a bundle or what is held
+/// against a kit, these count, too.
 void check_more(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {
   const std::string file = checked.bundle ? report_file : "";
   const bool is_good = std::ranges::none_of(found.faults, [&](const Fault& fault) { return fault.file == file; });
@@ -30,10 +31,16 @@ void check_more(const CheckedReport& checked, const ValidateOptions& options, Fi
     for (Fault& fault : more.violations) found.faults.push_back(in_file(file, std::move(fault)));
     for (Fault& note : more.warnings) found.notes.push_back(in_file(file, std::move(note)));
   }
-  if (checked.bundle)
+  const bool is_offer = !options.kit.empty() && !checked.is_unfinished;
+  if (checked.bundle) {
     check_offer(checked, options, found);
-  else if (checked.report && found.faults.empty() && !checked.is_unfinished)
+  } else if (checked.report && is_offer) {
+    found.notes.push_back(
+        {"offer_not_bundled", "", "is a report alone: its records.jsonl, series and environment were not held against it"});
+    check_rules(*checked.report, true, found);
+  } else if (checked.report && found.faults.empty() && !checked.is_unfinished) {
     check_rules(*checked.report, false, found);
+  }
 }
 
 FileFindings findings_of(const std::string& path, const ValidateOptions& options) {
