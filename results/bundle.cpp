@@ -125,13 +125,13 @@ class Check {
   Validation all() {
     found_.violations = checksum_faults(files_);
     if (!files_.contains(report_file)) {
-      broken(report_file, "is missing: this is no bundle of a run");
+      broken(report_file, "file_missing", "is missing: this is no bundle of a run");
       return std::move(found_);
     }
     const std::string& text = files_.at(report_file);
     Validation report = validate_report(text);
-    for (const std::string& line : report.violations) broken(report_file, line);
-    for (const std::string& line : report.warnings) found_.warnings.push_back(std::string(report_file) + ": " + line);
+    for (Fault& fault : report.violations) found_.violations.push_back(in_file(report_file, std::move(fault)));
+    for (Fault& note : report.warnings) found_.warnings.push_back(in_file(report_file, std::move(note)));
     found_.missing_fields = std::move(report.missing_fields), found_.left_out_flags = std::move(report.left_out_flags);
     try {
       report_ = report_from_json(text);
@@ -145,7 +145,7 @@ class Check {
     check_file(run_file, true, [&](const std::string& start) { check_start(start); });
     const auto same = [&](const char* name, auto derive) {
       check_file(name, false, [&](const std::string& its) {
-        if (its != derive()) broken(name, "does not say what report.json says");
+        if (its != derive()) broken(name, "file_differs", "does not say what report.json says");
       });
     };
     same(power_file, [&] { return power_csv(report_); });
@@ -154,48 +154,51 @@ class Check {
   }
 
  private:
-  void broken(const std::string& file, const std::string& what) { found_.violations.push_back(file + ": " + what); }
+  void broken(const std::string& file, const char* code, const std::string& what, const std::string& where = "") {
+    found_.violations.push_back({code, where, what, file});
+  }
 
   template <class Work>
   void check_file(const char* name, bool may_miss, Work work) {
     const auto file = files_.find(name);
     if (file == files_.end()) {
       if (may_miss)
-        found_.warnings.push_back(std::string(name) +
-                                  ": is not in the bundle, so that report.json was not held against it");
+        found_.warnings.push_back(
+            {"file_missing", "", "is not in the bundle, so that report.json was not held against it", name});
       else
-        broken(name, "is missing");
+        broken(name, "file_missing", "is missing");
       return;
     }
     try {
       work(file->second);
     } catch (const std::runtime_error& error) {
-      broken(name, std::string(no_text) + ": " + error.what());
+      broken(name, "unreadable", std::string(no_text) + ": " + error.what());
     } catch (const Json::exception&) {  // of a report that breaks its schema
-      broken(name, "cannot be held against report.json");
+      broken(name, "unreadable", "cannot be held against report.json");
     }
   }
 
   void check_bundle() {
     check_file(bundle_file, false, [&](const std::string& text) {
-      if (const std::string fault = json_fault(text); !fault.empty()) return broken(bundle_file, "not JSON: " + fault);
+      if (const std::string fault = json_fault(text); !fault.empty()) return broken(bundle_file, "not_json", "not JSON: " + fault);
       const Json json = Json::parse(text);
       const Json version = json.is_object() ? json.value("bundle_version", Json()) : Json();
       if (const std::string why =
               version_obstacle(version.is_string() ? version.get<std::string>() : "", bundle_version);
           !why.empty())
-        return broken(bundle_file, "/bundle_version: " + why);
+        return broken(bundle_file, "bundle_version", why, "/bundle_version");
       const Json forced = json.value("forced_over", Json());
-      if (!forced.is_array()) return broken(bundle_file, "/forced_over: is no list");
+      if (!forced.is_array()) return broken(bundle_file, "schema", "is no list", "/forced_over");
       for (const Json& line : forced)
-        found_.warnings.push_back(std::string(bundle_file) + ": was made with --force over: " +
-                                  (line.is_string() ? line.get<std::string>() : line.dump()));
+        found_.warnings.push_back(
+            {"bundle_forced", "", "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()),
+             bundle_file});
     });
   }
 
   void check_records(const std::string& text) {
     const RecordLines lines = record_lines(text);
-    if (lines.torn) broken(records_file, "the last line was cut off");
+    if (lines.torn) broken(records_file, "last_line_torn", "the last line was cut off");
     std::map<std::string, const Record*> by_id;
     for (const Record& record : report_.records) by_id[record.id] = &record;
     std::set<std::string> seen;
@@ -203,18 +206,18 @@ class Check {
       seen.insert(record.id);
       const auto its = by_id.find(record.id);
       if (its == by_id.end())
-        broken(records_file, "\"" + record.id + "\" is not in report.json");
+        broken(records_file, "file_differs", "\"" + record.id + "\" is not in report.json");
       else if (to_json_line(record) != to_json_line(*its->second))
-        broken(records_file, "\"" + record.id + "\" is not as report.json has it");
+        broken(records_file, "file_differs", "\"" + record.id + "\" is not as report.json has it");
     }
     for (const Record& record : report_.records)
-      if (!seen.contains(record.id)) broken(records_file, "\"" + record.id + "\" of report.json is missing");
+      if (!seen.contains(record.id)) broken(records_file, "file_differs", "\"" + record.id + "\" of report.json is missing");
   }
 
   void check_start(const std::string& text) {
     const RunStart start = run_start_from_json(text);
     const auto same = [&](const char* what, bool is) {
-      if (!is) broken(run_file, std::string("/") + what + ": is not that of report.json");
+      if (!is) broken(run_file, "file_differs", "is not that of report.json", std::string("/") + what);
     };
     same("plan", start.plan.canonical_json == report_.plan.canonical_json);
     same("program",
@@ -249,10 +252,10 @@ std::string checksums(const BundleFiles& files) {
   return out;
 }
 
-std::vector<std::string> checksum_faults(const BundleFiles& files) {
+std::vector<Fault> checksum_faults(const BundleFiles& files) {
   const auto sums = files.find(sums_file);
-  if (sums == files.end()) return {std::string(sums_file) + ": is missing"};
-  std::vector<std::string> faults;
+  if (sums == files.end()) return {{"file_missing", "", "is missing", sums_file}};
+  std::vector<Fault> faults;
   std::map<std::string, std::string> listed;
   std::istringstream lines(sums->second);
   constexpr std::size_t digits = 64, name_at = digits + 2;
@@ -260,19 +263,19 @@ std::vector<std::string> checksum_faults(const BundleFiles& files) {
     if (line.size() <= name_at || line.compare(digits, 2, "  ") != 0 ||
         line.find_first_not_of("0123456789abcdef") != digits ||
         !listed.emplace(line.substr(name_at), line.substr(0, digits)).second)
-      return {std::string(sums_file) + ": is not what sha256sum writes"};
+      return {{"unreadable", "", "is not what sha256sum writes", sums_file}};
   }
   for (const auto& [name, sum] : listed) {
     const auto file = files.find(name);
     if (!has_sum(name))
-      faults.push_back(std::string(sums_file) + ": lists " + name);
+      faults.push_back({"file_listed", "", "lists " + name, sums_file});
     else if (file == files.end())
-      faults.push_back(name + ": is missing, though SHA256SUMS has it");
+      faults.push_back({"file_missing", "", "is missing, though SHA256SUMS has it", name});
     else if (sha256_hex(file->second) != sum)
-      faults.push_back(name + ": was altered: it has not the SHA-256 of SHA256SUMS");
+      faults.push_back({"file_altered", "", "was altered: it has not the SHA-256 of SHA256SUMS", name});
   }
   for (const auto& [name, bytes] : files)
-    if (has_sum(name) && !listed.contains(name)) faults.push_back(name + ": was added: SHA256SUMS does not have it");
+    if (has_sum(name) && !listed.contains(name)) faults.push_back({"file_added", "", "was added: SHA256SUMS does not have it", name});
   return faults;
 }
 

@@ -30,9 +30,9 @@ BundleFiles make_bundle(BundleFiles run, const std::vector<std::string>& forced_
 
 /// Each file but the sums and their signature, as sha256sum writes and checks it.
 std::string checksums(const BundleFiles& files);
-/// Files that were altered, are missing or are not in the sums, one line each. That the sums themselves are those that
+/// Files that were altered, are missing or are not in the sums. That the sums themselves are those that
 /// the vendor made only a signature can say.
-std::vector<std::string> checksum_faults(const BundleFiles& files);
+std::vector<Fault> checksum_faults(const BundleFiles& files);
 
 /// All that follows from the files alone: the sums; the report as `validate_report` has it; that records, start, series
 /// and environment say what the report says; over what the bundle was forced. Lines begin with the file's name. A run

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "results/html_static.hpp"
 #include "results/html_texts.hpp"
 #include "results/page.hpp"
 #include "results/report_io.hpp"
@@ -21,8 +22,15 @@ using Json = nlohmann::ordered_json;
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(); }
 
-Json json_of(const Words& words) { return {{"text", words.text}, {"look", words.look}}; }
-Json cell_of(const Words& words) { return words.look.empty() ? Json(words.text) : json_of(words); }
+Json json_of(const Words& words) {
+  Json json = {{"text", words.text}, {"look", words.look}};
+  if (!words.tip.empty() && words.tip != words.text) json["tip"] = words.tip;
+  if (!words.more.empty()) json["more"] = words.more;
+  return json;
+}
+Json cell_of(const Words& words) {
+  return words.look.empty() && words.tip.empty() && words.more.empty() ? Json(words.text) : json_of(words);
+}
 
 Json json_of(const Table& table) {
   Json rows = Json::array();
@@ -82,6 +90,11 @@ Json json_of(const Block& block) {
   return json;
 }
 
+std::string made_by() {
+  const Program program = program_info("trainwatt");
+  return program.name + " " + program.version + " (" + program.git_commit + ")";
+}
+
 Json json_of(const Page& page) {
   const auto all = [](const std::vector<Words>& lines) {
     Json json = Json::array();
@@ -95,17 +108,19 @@ Json json_of(const Page& page) {
     Json blocks = Json::array();
     for (const Block& block : section.blocks) blocks.push_back(json_of(block));
     sections.push_back({{"id", section.id}, {"title", section.title}, {"lead", section.lead}, {"blocks", blocks}});
+    if (section.absent) sections.back()["absent"] = true;
+    if (section.folded) sections.back()["folded"] = true;
   }
-  const Program program = program_info("trainwatt");
   return {{"kind", page.kind},
           {"title", page.title},
           {"subtitle", page.subtitle},
+          {"machines", page.machines},
           {"answer", all(page.answer)},
           {"caveats", all(page.caveats)},
           {"cards", cards},
           {"sections", sections},
           {"records", page.records},
-          {"made_by", program.name + " " + program.version + " (" + program.git_commit + ")"}};
+          {"made_by", made_by()}};
 }
 
 /// JSON that ends no script element and begins no comment in one (HTML, "script data state"), whatever its strings
@@ -123,14 +138,6 @@ std::string for_script(const Json& json) {
       text += raw[i];
     }
   }
-  return text;
-}
-
-/// The title stands in the markup itself.
-std::string for_text(const std::string& raw) {
-  std::string text;
-  for (const char c : raw)
-    text += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
   return text;
 }
 
@@ -194,6 +201,7 @@ std::string to_html(const std::vector<HtmlSystem>& raw, const Comparison* compar
   page::replace(text, "@CHART_LIBRARY@", scripts[0]);
   page::replace(text, "@SCRIPT@", scripts[1]);
   page::replace(text, "@DATA@", page::for_script(page::json_of(page)));
+  page::replace(text, "@STATIC@", page::static_html(page, page::made_by()));
   page::replace(text, "@TITLE@", page::for_text(page.title));
   return text;
 }

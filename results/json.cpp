@@ -87,7 +87,7 @@ void describe(Archive& a, Like<Target> auto& t) {
 template <class Archive>
 void describe(Archive& a, Like<Trial> auto& t) {
   a("samples", t.samples), a("samples_s", t.samples_s), a("first_step", t.first_step), a("window_s", t.window_s);
-  a("clock_skew_s", t.clock_skew_s);
+  a("start_s", t.start_s), a("clock_skew_s", t.clock_skew_s);
   a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
   a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
   a("series", t.series), a("counters", t.counters), a("sampler_cpu_share", t.sampler_cpu_share);

@@ -35,18 +35,18 @@ std::vector<std::pair<std::string, std::string>> named_hosts(const Record& recor
 
 }  // namespace
 
-std::vector<std::string> origin_faults(const Report& report) {
-  std::vector<std::string> faults;
+std::vector<Fault> origin_faults(const Report& report) {
+  std::vector<Fault> faults;
   for (std::size_t r = 0; r < report.records.size(); ++r) {
     const Record& record = report.records[r];
     const std::string at = "/records/" + std::to_string(r);
     const Context& origin = origin_of(record, report);
-    if (origin.launch && record.launch != origin.launch) faults.push_back(at + "/launch: is not that of its part");
+    if (origin.launch && record.launch != origin.launch) faults.push_back({"launch_differs", at + "/launch", "is not that of its part"});
     std::set<std::string> hosts;
     for (const HostInfo& host : origin.hosts) hosts.insert(host.name);
     for (const MeterEntry& meter : origin.meters) hosts.insert(meter.host);
     for (const auto& [place, host] : named_hosts(record))
-      if (hosts.count(host) == 0) faults.push_back(at + place + "/host: \"" + host + "\" is none of its part");
+      if (hosts.count(host) == 0) faults.push_back({"host_unknown", at + place + "/host", "\"" + host + "\" is none of its part"});
   }
   return faults;
 }

@@ -17,9 +17,12 @@ namespace tw::page {
 /// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note", "quiet"; shown by a sign as well as a
 /// colour.
 struct Words {
-  Words(std::string words = {}, std::string how = {}) : text(std::move(words)), look(std::move(how)) {}
+  Words(std::string words = {}, std::string how = {}, std::string whole = {})
+      : text(std::move(words)), look(std::move(how)), tip(std::move(whole)) {}
   Words(const char* words, std::string how = {}) : text(words), look(std::move(how)) {}
   std::string text, look;
+  std::string tip;                ///< shown where the pointer rests: the whole id of a short name
+  std::vector<std::string> more;  ///< behind the sentence until asked for, a line each
 };
 struct Table {
   std::string caption;
@@ -43,10 +46,12 @@ struct DataSet {
   std::optional<int> shape = {};  ///< of its dots, place among the page's; absent: as the colour
 };
 struct Chart {
-  std::string kind;                     ///< "bars" (lying), "stack" (lying), "scatter", "lines"
+  /// "bars" (lying), "stack" (lying), "tornado" (lying, two sets over each other, to both sides of `line`), "scatter",
+  /// "lines"
+  std::string kind;
   std::string title, note;              ///< note: how to read it
   std::string x_title, y_title;         ///< with units; of bars x is the length
-  std::vector<std::string> categories;  ///< of bars and stacks
+  std::vector<std::string> categories;  ///< of bars, stacks and tornados
   std::optional<double> line;           ///< across the chart: a target, parity
   std::string line_label;
   bool from_zero = true;     ///< whether the axis of figures begins at 0; no axis goes below it where no figure does
@@ -64,15 +69,20 @@ using Block = std::variant<Words, Table, Chart, Choice>;
 struct Section {
   std::string id, title, lead;  ///< id: of the HTML element
   std::vector<Block> blocks;    ///< never empty: what is absent is a sentence with its reason
+  bool absent = false;  ///< the report has nothing for it: its sentence is listed behind all other sections
+  bool folded = false;  ///< behind its title until asked for; printed all the same
 };
 struct Card {
   std::string label, value, detail;
 };
 struct Page {
   std::string kind, title, subtitle;  ///< "report" or "comparison"
+  std::vector<std::string> machines;  ///< of a comparison: "A: 1 node (AMD EPYC 7502P), 2 processes"
   std::vector<Words> answer, caveats;
   std::vector<Card> cards;
   std::vector<Section> sections;
+  /// What a reader without scripts has, beside the answer: the tables that the charts are of, charts' own among them.
+  std::vector<Table> main_tables;
   std::size_t records = 0;  ///< of all systems; as many are drawn under "speed"
 };
 
@@ -80,13 +90,14 @@ struct Page {
 struct Place {
   std::size_t system = 0;
   const Record* record = nullptr;
-  std::string name;   ///< its id, after the system's name where there are several
-  std::string label;  ///< the same without what all ids of its group begin with
+  std::string id;    ///< after the system's name where there are several
+  std::string name;  ///< the same in short: what tells it from the others of its group
+  Words words() const { return {name, "", id}; }
 };
 /// Records that train the same, in the order of their first one.
 struct Group {
   std::string name;  ///< "gpt2-tiny"
-  std::string note;  ///< what the labels leave out: "All names begin with gpt2-tiny/bf16/."; else empty
+  std::string note;  ///< what the names leave out: "All: micro-batch 8, 128 tokens."; else empty
   std::vector<Place> places;
 };
 std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
@@ -97,6 +108,9 @@ std::string figure_in_seconds(const Estimate& e);
 Words status_words(const Record& record);  ///< "valid", or why not
 /// Each distinct reason for which the records have no joules: "no_energy_meter: rapl: no_driver".
 std::string why_no_joules(const std::vector<HtmlSystem>& systems);
+/// In the place of a chart of joules: that there are none. Where no system has any, the reason is not said again
+/// (missing_energy() has it).
+Words no_joules(const std::vector<HtmlSystem>& systems);
 
 /// Which of these scopes has joules of any of the places; empty: none.
 std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes);

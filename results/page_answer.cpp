@@ -11,6 +11,7 @@
 #include "results/comparison_words.hpp"
 #include "results/export_parts.hpp"
 #include "results/page.hpp"
+#include "results/page_names.hpp"
 #include "results/report_io.hpp"
 #include "results/run_rules.hpp"
 #include "results/search.hpp"
@@ -25,25 +26,6 @@ using text::sentence;
 using text::significant;
 
 std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
-
-/// "2 ranks of cpu: Intel(R) Xeon(R) …, on node1, node2"
-std::string machine_of(const Report& report) {
-  std::map<std::string, std::size_t> kinds;
-  for (const DeviceEntry& device : report.context.devices)
-    ++kinds[device.kind + (device.name.empty() ? "" : ": " + device.name)];
-  std::vector<std::string> parts;
-  for (const auto& [kind, n] : kinds) parts.push_back(count(n, "rank") + " on " + kind);
-  std::vector<std::string> hosts;
-  for (const HostInfo& host : report.context.hosts) hosts.push_back(host.name);
-  constexpr std::size_t shown = 4;
-  const std::size_t more = hosts.size() > shown ? hosts.size() - shown : 0;
-  hosts.resize(hosts.size() - more);
-  std::string words = fmt::format("{}", fmt::join(parts, ", "));
-  if (!hosts.empty())
-    words += (words.empty() ? "" : "; ") + std::string(hosts.size() == 1 ? "host " : "hosts ") +
-             fmt::format("{}{}", fmt::join(hosts, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
-  return words;
-}
 
 bool counts(const Place& place) { return place.record->verdict.status == "valid"; }
 
@@ -192,11 +174,6 @@ void add_caveats(Page& page, const HtmlSystem& system) {
     caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
   if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
     caveat(sentence(words::broken_rules(broken)), "bad");
-  const bool ran = std::ranges::any_of(report.records, has_run);
-  const bool joules = std::ranges::any_of(report.records, [](const Record& r) {
-    return std::ranges::any_of(r.summary.energy_j, [](const auto& one) { return one.second.has_value(); });
-  });
-  if (ran && !joules) caveat("No energy: " + why_no_joules({system}) + ".", "note");
   for (const std::string& more : {run_drift(report.records), words::range_only(report.records)})
     if (!more.empty()) caveat(sentence(more), "note");
 }
@@ -211,7 +188,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
   if (report.context.hosts.size() > 1) hosts += fmt::format(" and {} more", report.context.hosts.size() - 1);
   page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;
   if (!hosts.empty()) page.title += " on " + hosts;
-  std::vector<std::string> facts = {machine_of(report)};
+  std::vector<std::string> facts;
   if (!report.context.started_at.empty()) facts.push_back("started " + report.context.started_at);
   if (!report.plan.canonical_json.empty())
     facts.push_back("plan " + sha256_hex(report.plan.canonical_json).substr(0, 12));
@@ -247,6 +224,9 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   else
     add_comparison(page, *comparison);
   for (const HtmlSystem& system : systems)
+    if (const std::string machine = machine_words(system.report); !machine.empty())
+      page.machines.push_back((systems.size() > 1 ? system.name + ": " : "") + machine);
+  for (const HtmlSystem& system : systems)
     if (!system.notes.empty())
       page.caveats.emplace_back(
           fmt::format(
@@ -259,6 +239,7 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
           fmt::format("{} has {}: ratios rest on all of them, charts and tables of points show the first.", system.name,
                       count(system.runs, "run")),
           "note");
+  for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
   page.sections.push_back(pareto_section(systems, comparison));
   page.sections.push_back(cost_section(systems, comparison));
   page.sections.push_back(speed_section(systems));
@@ -272,6 +253,17 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   page.sections.push_back(verdicts_section(systems));
   page.sections.push_back(rules_section(systems));
   page.sections.push_back(provenance_section(systems));
+  const auto take = [&](const std::string& id) {
+    const auto found = std::ranges::find(page.sections, id, &Section::id);
+    for (const Block& block : found->blocks)
+      if (const Table* table = std::get_if<Table>(&block))
+        page.main_tables.push_back(*table), page.main_tables.back().folded = false;
+      else if (const Chart* chart = std::get_if<Chart>(&block))
+        page.main_tables.push_back(chart->table);
+  };
+  if (comparison != nullptr) take("ratios");
+  take("points");
+  for (std::size_t i = 1; i < page.main_tables.size(); ++i) page.main_tables[i].folded = true;
   return page;
 }
 

@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "results/comparison_words.hpp"
 #include "results/page.hpp"
+#include "results/page_names.hpp"
 #include "results/text.hpp"
 
 namespace tw::page {
@@ -52,6 +54,26 @@ std::string title_of(const FigureComparison& figure) {
   return title;
 }
 
+/// One for each workload of the comparison.
+ShortNames workload_names(const Comparison& comparison) {
+  std::vector<std::string> ids;
+  std::set<std::string> networks;
+  for (const ComparedWorkload& one : comparison.workloads) ids.push_back(one.id), networks.insert(one.id.substr(0, one.id.find('/')));
+  return short_names(ids, networks.size() > 1);
+}
+/// "Workloads: bf16, accumulate 1; bf16, accumulate 4 (all: 2 processes)."
+std::string workloads_compared(const Comparison& comparison) {
+  constexpr std::size_t most = 6;
+  const ShortNames found = workload_names(comparison);
+  std::vector<std::string> shown(found.names.begin(), found.names.begin() + static_cast<std::ptrdiff_t>(std::min(most, found.names.size())));
+  if (shown.empty()) return "No workloads.";
+  const bool has_parts = std::ranges::any_of(shown, [](const std::string& name) { return name.find(", ") != name.npos; });
+  const std::size_t more = found.names.size() - shown.size();
+  return fmt::format("Workload{}: {}{}{}.", found.names.size() == 1 ? "" : "s", fmt::join(shown, has_parts ? "; " : ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "",
+                     found.shared.empty() ? "" : fmt::format(" (all: {})", found.shared));
+}
+
 Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) {
   const std::string& reference = comparison.systems[comparison.reference].name;
   Chart chart;
@@ -68,7 +90,13 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
       {},
       false};
   DataSet set{"ratio", 0, "", {}};
-  const auto add = [&](const std::string& workload, std::size_t s, const std::string& value, const Ratio& ratio) {
+  const ShortNames names = workload_names(comparison);
+  struct Bar {
+    std::string category;
+    Datum datum;
+  };
+  std::vector<Bar> bars;
+  const auto add = [&](const Words& workload, std::size_t s, const std::string& value, const Ratio& ratio) {
     const std::string& system = comparison.systems[s].name;
     chart.table.rows.push_back({workload,
                                 system,
@@ -78,22 +106,31 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
                                 {ratio.detectable ? significant(100 * *ratio.detectable, 2) + " %" : "", "number"},
                                 {needed_words(ratio), "number"}});
     if (s == comparison.reference) return;
-    chart.categories.push_back((comparison.systems.size() > 2 ? system + ": " : "") + workload);
     Datum datum{ratio.value.value_or(1),
                 static_cast<double>(s),
                 ratio.low,
                 ratio.high,
-                fmt::format("{}, {}: {}, {}", workload, system, ratio_words(ratio), ratio.verdict),
+                fmt::format("{}, {}: {}, {}", workload.tip, system, ratio_words(ratio), ratio.verdict),
                 ratio.verdict,
                 ratio.value && !ratio.is_range && ratio.verdict != "not comparable"};
-    set.data.push_back(std::move(datum));
+    bars.push_back({(comparison.systems.size() > 2 ? system + ": " : "") + workload.text, std::move(datum)});
   };
   for (const ComparedRow& row : figure.rows)
     for (std::size_t s = 0; s < row.systems.size(); ++s)
-      add(comparison.workloads[row.workload].id, s, row.systems[s].figure ? si(row.systems[s].figure->value) : "",
+      add({names.names[row.workload], "", comparison.workloads[row.workload].id}, s, row.systems[s].figure ? si(row.systems[s].figure->value) : "",
           row.systems[s].ratio);
+  // The best first, and of all workloads together behind those of each.
+  const auto sort = [&](std::size_t from) {
+    std::ranges::stable_sort(bars.begin() + static_cast<std::ptrdiff_t>(from), bars.end(), {}, [&](const Bar& bar) {
+      return figure.figure.more_is_better ? -bar.datum.x : bar.datum.x;
+    });
+  };
+  sort(0);
+  const std::size_t own = bars.size();
   if (figure.overall_reason.empty() && figure.rows.size() > 1)
-    for (std::size_t s = 0; s < figure.overall.size(); ++s) add("overall", s, "", figure.overall[s]);
+    for (std::size_t s = 0; s < figure.overall.size(); ++s) add({"overall", "", "overall"}, s, "", figure.overall[s]);
+  sort(own);
+  for (Bar& bar : bars) chart.categories.push_back(std::move(bar.category)), set.data.push_back(std::move(bar.datum));
   chart.sets.push_back(std::move(set));
   return chart;
 }
@@ -115,8 +152,42 @@ Section comparability(const Comparison& comparison) {
   return section;
 }
 
+/// A row for each system, the best by the first figure first: each figure's ratio to the reference over all workloads, of
+/// one workload the figure itself, too. Only what is claimed is called good or bad.
+Table overview(const Comparison& comparison) {
+  const std::string& reference = comparison.systems[comparison.reference].name;
+  Table table{"At a glance, against " + reference, {"System"}, {}, false};
+  std::vector<std::size_t> order;
+  for (const FigureComparison& figure : comparison.figures) {
+    if (figure.rows.empty()) continue;
+    table.head.push_back(title_of(figure) + (figure.rows.size() == 1 ? ", " + figure.figure.unit : ""));
+    for (const RankedSystem& one : figure.ranking)
+      if (std::ranges::find(order, one.system) == order.end()) order.push_back(one.system);
+  }
+  for (std::size_t s = 0; s < comparison.systems.size(); ++s)
+    if (std::ranges::find(order, s) == order.end()) order.push_back(s);
+  for (const std::size_t s : order) {
+    std::vector<Words> row = {comparison.systems[s].name};
+    for (const FigureComparison& figure : comparison.figures) {
+      if (figure.rows.empty()) continue;
+      const bool is_one = figure.rows.size() == 1;
+      const ComparedCell& own = figure.rows.front().systems[s];
+      const Ratio& ratio = is_one ? own.ratio : figure.overall[s];
+      const std::string absolute = is_one && own.figure ? si(own.figure->value) : "";
+      const std::string change = s == comparison.reference ? "reference" : ratio.value ? words::change(*ratio.value) : "absent";
+      const bool is_claimed = ratio.verdict == "better" || ratio.verdict == "worse";
+      const std::string verdict = s == comparison.reference || ratio.verdict.empty() ? "" : ", " + ratio.verdict;
+      row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
+                       !is_claimed || s == comparison.reference ? "quiet" : ratio.verdict == "better" ? "good" : "bad");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 Section ratios(const Comparison& comparison) {
   Section section{"ratios", "Which is better, and by how much", "", {}};
+  if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
     section.blocks.emplace_back(ratio_chart(comparison, figure));
@@ -158,12 +229,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
                                  }(),
                                  ", "),
                              reference);
-  std::vector<std::string> machines;
-  for (const ComparedSystem& system : comparison.systems)
-    machines.push_back(
-        fmt::format("{}: {}{}{}", system.name, system.hosts, system.devices.empty() ? "" : ", ", system.devices));
-  page.subtitle = fmt::format("{}. {} {}.", fmt::join(machines, "; "), sentence(words::workloads(comparison)),
-                              words::dates(comparison));
+  page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
   constexpr std::size_t most_cards = 3;  // of a figure

@@ -10,6 +10,7 @@
 #include "results/choice.hpp"
 #include "results/export_parts.hpp"
 #include "results/page.hpp"
+#include "results/page_names.hpp"
 #include "results/pareto.hpp"
 #include "results/search.hpp"
 #include "results/statistics.hpp"
@@ -41,7 +42,7 @@ void add_recommendations(Section& section, const std::vector<HtmlSystem>& system
   std::vector<std::string> without;
   for (const HtmlSystem& system : systems) {
     const std::string whose = systems.size() > 1 ? system.name + ": " : "";
-    if (!system.report.search) without.push_back(system.name);
+    if (!system.report.search && has_knob(system.report)) without.push_back(system.name);
     for (const SearchOutcome& outcome : system.report.search.value_or(std::vector<SearchOutcome>())) {
       const std::string id = recommended_by(outcome);
       if (id.empty())
@@ -70,7 +71,7 @@ void add_recommendations(Section& section, const std::vector<HtmlSystem>& system
 struct Dot {
   std::size_t system = 0;
   const Record* record = nullptr;
-  std::string name;
+  Words name;
   Estimate across, up;
   std::string left_out;  ///< why it is held against nothing; empty otherwise
 };
@@ -199,7 +200,7 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
     const std::string why = record.verdict.status != "valid" ? "does not count: " + record.verdict.status
                             : !dot.left_out.empty()          ? "left out: " + dot.left_out
                                                              : "";
-    datum.text = fmt::format("{}: {}, {}{}{}", dot.name, speed_words(record, dot.across), figure(dot.up, axes.unit),
+    datum.text = fmt::format("{}: {}, {}{}{}", dot.name.tip, speed_words(record, dot.across), figure(dot.up, axes.unit),
                              why.empty() ? "" : ", ", why);
     std::string role = on != front.end() ? "yes" : std::ranges::count(found.alike, i) > 0 ? "not told apart" : "no";
     if (!datum.mark.empty() || !why.empty()) role += ": " + datum.mark + why;
@@ -222,14 +223,12 @@ struct Merged {
 };
 Merged merged(const std::vector<HtmlSystem>& systems) {
   Merged all;
-  for (std::size_t s = 0; s < systems.size(); ++s) {
-    const std::vector<std::string> ids = unique_ids(systems[s].report.records);
+  const std::vector<std::vector<Words>> names = point_names(systems);
+  for (std::size_t s = 0; s < systems.size(); ++s)
     for (std::size_t r = 0; r < systems[s].report.records.size(); ++r) {
       all.report.records.push_back(systems[s].report.records[r]);
-      all.places.push_back(
-          {s, &systems[s].report.records[r], systems.size() > 1 ? systems[s].name + ": " + ids[r] : ids[r], {}});
+      all.places.push_back({s, &systems[s].report.records[r], names[s][r].tip, names[s][r].text});
     }
-  }
   return all;
 }
 
@@ -248,7 +247,7 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, co
     if (!speed || !joules) continue;
     place[i] = dots.size();
     const auto why = off.find(i);
-    dots.push_back({all.places[i].system, &record, all.places[i].name, *speed, *joules,
+    dots.push_back({all.places[i].system, &record, all.places[i].words(), *speed, *joules,
                     why == off.end() ? std::string() : why->second});
   }
   TradeOff found;
@@ -289,7 +288,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
       const std::optional<Estimate> speed = speed_of(record);
       if (price == cost.figures.end() || !price->total || !speed) continue;
       charts[{record.target.has_value(), record.workload.global_batch, basis_words(cost)}].push_back(
-          {place.system, &record, place.name, *speed, *price->total,
+          {place.system, &record, place.words(), *speed, *price->total,
            off.contains(&record) ? off.at(&record) : std::string()});
     }
     for (const auto& [key, dots] : charts) {
@@ -344,10 +343,10 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
                               ? group.name + ": " + why_none_tells(group)
                               : group.name + ": no two valid points train the same batch with joules of one scope");
     section.blocks.emplace_back(
-        Words(reasons.empty()
-                  ? "No point has joules: " + why_no_joules(systems) + "."
-                  : fmt::format("No points can be held against each other by energy. {}.", fmt::join(reasons, "; ")),
-              "note"));
+        reasons.empty()
+            ? no_joules(systems)
+            : Words(fmt::format("No points can be held against each other by energy. {}.", fmt::join(reasons, "; ")),
+                    "note"));
   }
   const std::size_t before = section.blocks.size();
   add_cost_charts(section, systems, comparison);
@@ -355,6 +354,7 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
     add_recommendations(section, systems);
   if (priced && section.blocks.size() == before)
     section.blocks.emplace_back(Words("No valid point has a cost to draw; the reasons are under Cost.", "note"));
+  section.absent = std::ranges::all_of(section.blocks, [](const Block& one) { return std::holds_alternative<Words>(one); });
   return section;
 }
 

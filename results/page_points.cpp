@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <set>
 
 #include "results/columns.hpp"
 #include "results/export_parts.hpp"
 #include "results/page.hpp"
+#include "results/page_names.hpp"
 #include "results/point_table.hpp"
 #include "results/scopes.hpp"
 #include "results/text.hpp"
@@ -19,22 +22,21 @@ using text::significant;
 
 namespace {
 
-/// Labels begin as ids. What they have in common up to a slash is said once.
+/// Names begin as ids. What they have in common is said once.
 void shorten(const std::vector<HtmlSystem>& systems, Group& group) {
-  std::string common = group.places.front().label;
-  for (const Place& place : group.places) {
-    const auto end = std::ranges::mismatch(common, place.label).in1;
-    common.erase(end, common.end());
+  std::vector<std::string> ids;
+  for (const Place& place : group.places) ids.push_back(place.name);
+  const ShortNames found = short_names(ids, false);
+  const bool all_same = std::ranges::all_of(ids, [&](const std::string& id) { return id == ids.front(); });
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    Place& place = group.places[i];
+    place.name = systems.size() == 1 ? found.names[i]
+                 : all_same          ? systems[place.system].name
+                                     : systems[place.system].name + ": " + found.names[i];
   }
-  const bool all_same = std::ranges::all_of(group.places, [&](const Place& place) { return place.label == common; });
-  if (!all_same || systems.size() == 1)
-    common.resize(common.rfind('/') == std::string::npos ? 0 : common.rfind('/') + 1);
-  if (group.places.size() < 2) common.clear();
-  for (Place& place : group.places) {
-    place.label.erase(0, common.size());
-    if (systems.size() > 1) place.label = systems[place.system].name + (place.label.empty() ? "" : ": ") + place.label;
-  }
-  if (!common.empty()) group.note = (all_same ? "All are " : "All names begin with ") + common + ".";
+  const std::string shared = systems.size() > 1 && all_same ? short_names({ids.front()}, false).names.front() + (found.shared.empty() ? "" : ", " + found.shared)
+                                                            : found.shared;
+  if (!shared.empty()) group.note = fmt::format("{}: {}.", group.places.size() > 1 ? "All" : "The point", shared);
 }
 
 }  // namespace
@@ -93,6 +95,11 @@ std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
   return reasons.empty() ? "no point has joules" : fmt::format("{}", fmt::join(reasons, "; "));
 }
 
+Words no_joules(const std::vector<HtmlSystem>& systems) {
+  const bool all = std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
+  return {all ? "Energy was not measured; the top of the page says why." : "Absent: " + why_no_joules(systems) + ".", "quiet"};
+}
+
 namespace {
 
 std::string interval_words(const std::optional<double>& low, const std::optional<double>& high,
@@ -100,14 +107,22 @@ std::string interval_words(const std::optional<double>& low, const std::optional
   return low && high ? si(*low) + " to " + si(*high, unit) : "none";
 }
 
-/// A lying bar for each record; where it has no figure, its status in the bar's place.
-Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std::string& title,
-           const std::string& unit, const std::function<std::optional<Estimate>(const Record&)>& of) {
+/// A lying bar for each record, the best one that counts first; where it has no figure, its status in the bar's place.
+Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std::string& title, const std::string& unit,
+           bool more_is_better, const std::function<std::optional<Estimate>(const Record&)>& of) {
   Chart chart;
   chart.kind = "bars", chart.title = title, chart.x_title = unit, chart.note = group.note;
   chart.table = {title, {"Point", unit, "95 % interval", "Verdict"}, {}, true};
   chart.sets.push_back({systems.size() > 1 ? "" : unit, 0, "", {}});
-  for (const Place& place : group.places) {
+  std::vector<Place> places = group.places;
+  const auto order = [&](const Place& place) {
+    const std::optional<Estimate> e = of(*place.record);
+    const bool is_drawn = e && std::isfinite(e->value);
+    const int last = !is_drawn ? 2 : place.record->verdict.status == "valid" ? 0 : 1;
+    return std::pair(last, is_drawn ? (more_is_better ? -e->value : e->value) : 0.0);
+  };
+  std::ranges::stable_sort(places, {}, order);
+  for (const Place& place : places) {
     const Record& record = *place.record;
     const std::optional<Estimate> e = of(record);
     Datum datum;
@@ -121,9 +136,9 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
     } else {
       datum.mark = said, datum.counts = false;
     }
-    datum.text = place.name + ": " + said;
-    chart.categories.push_back(place.label);
-    chart.table.rows.push_back({place.name, e ? Words{si(e->value, unit), "number"} : Words{said, "quiet"},
+    datum.text = place.id + ": " + said;
+    chart.categories.push_back(place.name);
+    chart.table.rows.push_back({place.words(), e ? Words{si(e->value, unit), "number"} : Words{said, "quiet"},
                                 e ? Words{interval_words(e->low, e->high, unit), "number"} : Words{""},
                                 status_words(record)});
     chart.sets[0].data.push_back(std::move(datum));
@@ -165,9 +180,10 @@ std::string why_none_tells(const Group& group) {
 
 Section points_section(const std::vector<HtmlSystem>& systems) {
   Section section{"points", "Points", "In brackets: 95 % intervals over trials; below 3 trials there are none.", {}};
+  const std::vector<std::vector<Words>> names = point_names(systems);
   for (const HtmlSystem& system : systems) {
     const std::vector<Record>& records = system.report.records;
-    const std::vector<std::string> ids = unique_ids(records);
+    const std::vector<Words>& ids = names[static_cast<std::size_t>(&system - systems.data())];
     const std::vector<Column> columns = number_columns(records, Intervals::in_cell, {});
     Table table{systems.size() > 1 ? system.name : "All points", {"Point", "Verdict"}, {}, systems.size() > 1};
     for (const Column& column : columns) table.head.push_back(column.title);
@@ -190,16 +206,17 @@ Section points_section(const std::vector<HtmlSystem>& systems) {
 }
 
 Section speed_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"speed", "Throughput", "A bar for each point; the whisker is its 95 % interval over trials.", {}};
+  Section section{"speed", "Throughput", "A bar for each point, the fastest first; the whisker is its 95 % interval over trials.", {}};
   for (const Group& group : workloads(systems))
     section.blocks.emplace_back(
-        bars(systems, group, group.name, "samples/s", [](const Record& r) { return r.summary.samples_per_s; }));
-  if (section.blocks.empty()) section.blocks.emplace_back(Words("No points were run.", "quiet"));
+        bars(systems, group, group.name, "samples/s", true, [](const Record& r) { return r.summary.samples_per_s; }));
+  section.absent = section.blocks.empty();
+  if (section.absent) section.blocks.emplace_back(Words("No points were run.", "quiet"));
   return section;
 }
 
 Section energy_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"energy", "Energy", "Joules of one scope stand in one chart, never two. Less is better.", {}};
+  Section section{"energy", "Energy", "Each chart has joules of one scope. Less is better; the least comes first.", {}};
   for (const Group& group : workloads(systems)) {
     std::vector<Record> records;
     for (const Place& place : group.places) records.push_back(*place.record);
@@ -207,7 +224,7 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
       const auto draw = [&](const char* what, const char* unit, auto of) {
         const auto bound = [&](const Record& r) { return of(r, scope); };
         if (std::ranges::none_of(records, [&](const Record& r) { return bound(r).has_value(); })) return;
-        Chart chart = bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, bound);
+        Chart chart = bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, false, bound);
         if (const auto tell = scopes_that_tell(group); std::ranges::find(tell, scope) == tell.end())
           chart.note = "These joules leave out a part of what the points draw: none is better by them. " + chart.note;
         section.blocks.emplace_back(std::move(chart));
@@ -217,7 +234,7 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
     }
   }
   if (section.blocks.empty())
-    section.blocks.emplace_back(Words("Joules are absent, never 0: " + why_no_joules(systems) + ".", "note"));
+    section.absent = true, section.blocks.emplace_back(no_joules(systems));
   return section;
 }
 

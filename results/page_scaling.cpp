@@ -136,10 +136,10 @@ void add_speed(Section& section, const Group& group, const std::vector<Family>& 
       const double percent = 100 * e.value / expected;
       const std::string of_ideal = significant(percent) + " %";
       measured.data.push_back({ranks, e.value, e.low, e.high,
-                               fmt::format("{}: {}, {} of ideal", place.name, figure(e, "samples/s"), of_ideal), "",
+                               fmt::format("{}: {}, {} of ideal", place.id, figure(e, "samples/s"), of_ideal), "",
                                true});
       ideal.data.push_back({ranks, expected, {}, {}, "", "", true});
-      share.data.push_back({ranks, percent, {}, {}, fmt::format("{}: {} of ideal", place.name, of_ideal), "", true});
+      share.data.push_back({ranks, percent, {}, {}, fmt::format("{}: {} of ideal", place.id, of_ideal), "", true});
       const Words count{fmt::format("{:.0f}", ranks), "number"};
       chart.table.rows.push_back({family.name, count, {figure(e, ""), "number"}, {of_ideal, "number"}, "measured"});
       efficiency.table.rows.push_back({family.name, count, {of_ideal, "number"}});
@@ -183,10 +183,10 @@ void add_communication(Section& section, const Group& group, const std::vector<F
                           1e3 * *seconds,
                           {},
                           {},
-                          fmt::format("{}: {} a step, {} of it, by {}", place.name, duration(*seconds), share, way),
+                          fmt::format("{}: {} a step, {} of it, by {}", place.id, duration(*seconds), share, way),
                           "",
                           true});
-      part.data.push_back({ranks_of(place), percent, {}, {}, fmt::format("{}: {}", place.name, share), "", true});
+      part.data.push_back({ranks_of(place), percent, {}, {}, fmt::format("{}: {}", place.id, share), "", true});
       chart.table.rows.push_back({family.name, ranks, {duration(*seconds), "number"}, {share, "number"}, way});
       shares.table.rows.push_back({family.name, ranks, {share, "number"}});
     }
@@ -208,7 +208,8 @@ Section scaling_section(const std::vector<HtmlSystem>& systems) {
         add_speed(section, group, families, strong);
         add_communication(section, group, families, strong);
       }
-  if (section.blocks.empty())
+  section.absent = section.blocks.empty();
+  if (section.absent)
     section.blocks.emplace_back(Words(
         "No workload was measured on different numbers of ranks by one system, all else the same: neither scaling nor "
         "communication has a curve. Nothing is projected.",

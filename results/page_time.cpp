@@ -8,6 +8,7 @@
 
 #include "results/export_parts.hpp"
 #include "results/page.hpp"
+#include "results/page_names.hpp"
 #include "results/phases.hpp"
 #include "results/text.hpp"
 #include "results/to_target.hpp"
@@ -94,17 +95,17 @@ Chart operators_chart(const Group& group) {
   for (const Place& place : group.places) {
     const std::map<std::string, double>& shares = place.record->summary.op_share;
     if (shares.empty()) continue;
-    chart.categories.push_back(place.label);
+    chart.categories.push_back(place.name);
     double rest = 1, others = 0;
     for (const auto& [name, share] : shares) rest -= share, others += share;
     const auto add = [&](std::size_t set, double share) {
       chart.sets[set].data.push_back(
           {100 * share, 0, {}, {},
-           fmt::format("{}: {} {} % of the profiled step", place.name, chart.sets[set].label, significant(100 * share)),
+           fmt::format("{}: {} {} % of the profiled step", place.id, chart.sets[set].label, significant(100 * share)),
            "", place.record->verdict.status == "valid"});
     };
     const auto row = [&](const std::string& name, double share) {
-      chart.table.rows.push_back({place.name, name, {significant(100 * share) + " %", "number"}});
+      chart.table.rows.push_back({place.words(), name, {significant(100 * share) + " %", "number"}});
     };
     for (std::size_t i = 0; i < order.size(); ++i) {
       const auto found = shares.find(order[i].first);
@@ -143,7 +144,7 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
       std::rotate(rest, rest + 1, names.end());
     for (std::size_t i = 0; i < names.size(); ++i) chart.sets.push_back({names[i], static_cast<int>(i), "", {}});
     for (const auto& [place, phases] : all) {
-      chart.categories.push_back(place.label);
+      chart.categories.push_back(place.name);
       double step = 0;
       for (const auto& [name, seconds] : phases) step += seconds;
       for (DataSet& set : chart.sets) {
@@ -154,10 +155,10 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
                             0,
                             {},
                             {},
-                            fmt::format("{}: {} {}, {}", place.name, set.label, duration(seconds), share),
+                            fmt::format("{}: {} {}, {}", place.id, set.label, duration(seconds), share),
                             "",
                             place.record->verdict.status == "valid"});
-        chart.table.rows.push_back({place.name, set.label, {duration(seconds), "number"}, {share, "number"}});
+        chart.table.rows.push_back({place.words(), set.label, {duration(seconds), "number"}, {share, "number"}});
       }
     }
     section.blocks.emplace_back(std::move(chart));
@@ -166,7 +167,8 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
     else
       section.blocks.emplace_back(Words(group.name + ": no step was profiled by operators.", "quiet"));
   }
-  if (section.blocks.empty())
+  section.absent = section.blocks.empty();
+  if (section.absent)
     section.blocks.emplace_back(
         Words("No phases were timed: that is so for metered commands and where nothing ran.", "quiet"));
   return section;
@@ -189,7 +191,7 @@ Chart target_chart(const Group& group) {
     const Place& place = group.places[p];
     for (const Trial& trial : place.record->trials) {
       if (!trial.target_run || !place.record->target) continue;
-      DataSet set{fmt::format("{}, seed {}", place.label, trial.target_run->seed), static_cast<int>(p), "", {}};
+      DataSet set{fmt::format("{}, seed {}", place.name, trial.target_run->seed), static_cast<int>(p), "", {}};
       for (const Evaluation& evaluation : trial.target_run->evaluations) {
         const double metric = metric_of(*place.record->target, evaluation);
         if (!std::isfinite(metric)) continue;
@@ -204,7 +206,7 @@ Chart target_chart(const Group& group) {
       }
       const auto passage = first_passage(*place.record->target, *trial.target_run);
       const Evaluation* reached = passage ? &trial.target_run->evaluations[*passage] : nullptr;
-      chart.table.rows.push_back({place.name,
+      chart.table.rows.push_back({place.words(),
                                   {std::to_string(trial.target_run->seed), "number"},
                                   reached ? Words{duration(reached->time_s), "number"} : Words{"never", "bad"},
                                   {reached ? std::to_string(reached->step) : "", "number"},
@@ -227,7 +229,7 @@ Chart loss_chart(const Group& group) {
   chart.table = {chart.title, ends_head, {}, true};
   std::size_t all = 0;
   for (const Place& place : group.places) {
-    DataSet set{place.label, static_cast<int>(chart.sets.size()), "", {}};
+    DataSet set{place.name, static_cast<int>(chart.sets.size()), "", {}};
     for (const Trial& trial : place.record->trials)
       for (std::size_t i = 0; i < trial.loss.size(); ++i)
         if (std::isfinite(trial.loss[i])) {
@@ -236,7 +238,7 @@ Chart loss_chart(const Group& group) {
                               trial.loss[i],
                               {},
                               {},
-                              fmt::format("{}: {} at step {:.0f}", place.name, significant(trial.loss[i], 4), step),
+                              fmt::format("{}: {} at step {:.0f}", place.id, significant(trial.loss[i], 4), step),
                               "",
                               true});
         }
@@ -259,7 +261,8 @@ Section learning_section(const std::vector<HtmlSystem>& systems) {
     Chart chart = group.places.front().record->target ? target_chart(group) : loss_chart(group);
     if (!chart.sets.empty()) section.blocks.emplace_back(std::move(chart));
   }
-  if (section.blocks.empty())
+  section.absent = section.blocks.empty();
+  if (section.absent)
     section.blocks.emplace_back(
         Words("No losses are in the report: that is so for metered commands and where nothing ran.", "quiet"));
   return section;
@@ -331,17 +334,22 @@ Section telemetry_section(const std::vector<HtmlSystem>& systems) {
   Section section{"telemetry", "Power, clocks, temperature", "Mean of each stretch of samples along the trials.", {}};
   Choice choice{"Point", {}};
   std::size_t all = 0;
+  const std::vector<std::vector<Words>> names = point_names(systems);
   for (const Group& group : workloads(systems))
-    for (const Place& place : group.places)
-      if (auto charts = telemetry_of(*place.record, place.name); !charts.empty() && ++all <= most_options)
-        choice.options.emplace_back(place.name, std::move(charts));
+    for (const Place& place : group.places) {
+      const std::vector<Record>& records = systems[place.system].report.records;
+      const std::string& name = names[place.system][static_cast<std::size_t>(place.record - records.data())].text;
+      if (auto charts = telemetry_of(*place.record, name); !charts.empty() && ++all <= most_options)
+        choice.options.emplace_back(name, std::move(charts));
+    }
   if (all > most_options)
     section.blocks.emplace_back(
         Words(fmt::format("The first {} of {} points can be chosen.", most_options, all), "note"));
   if (choice.options.empty()) {
-    section.lead.clear();
-    section.blocks.emplace_back(
-        Words("No meter or sensor gave a series along time: " + why_no_joules(systems) + ".", "quiet"));
+    section.lead.clear(), section.absent = true;
+    section.blocks.emplace_back(std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); })
+                                    ? no_joules(systems)
+                                    : Words("No meter or sensor gave a series along time.", "quiet"));
   } else {
     section.blocks.emplace_back(std::move(choice));
   }

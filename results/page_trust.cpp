@@ -9,6 +9,7 @@
 #include "results/export_parts.hpp"
 #include "results/flag_notes.hpp"
 #include "results/page.hpp"
+#include "results/page_names.hpp"
 #include "results/report_io.hpp"
 #include "results/run_rules.hpp"
 #include "results/text.hpp"
@@ -30,13 +31,12 @@ struct LedgerLine {
   std::size_t read = 0, trials = 0;
 };
 
-Table ledger(const HtmlSystem& system, const std::string& caption) {
+Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std::string& caption) {
   Table table{caption,
               {"Point", "Host", "Meter", "Scope", "Method", "In the total", "J a trial", "± 95 %", "Mean power",
                "Why left out, or absent"},
               {},
               false};
-  const std::vector<std::string> ids = unique_ids(system.report.records);
   for (std::size_t r = 0; r < ids.size(); ++r) {
     using Key = std::tuple<std::string, std::string, std::string, std::string, bool, std::string>;
     std::map<Key, LedgerLine> lines;
@@ -72,6 +72,8 @@ Table ledger(const HtmlSystem& system, const std::string& caption) {
 
 Section ledger_section(const std::vector<HtmlSystem>& systems) {
   Section section{"ledger", "Energy ledger", "Which sensor's joules were added, which were left out, and why.", {}};
+  const std::vector<std::vector<Words>> names = point_names(systems);
+  section.folded = std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
   for (std::size_t s = 0; s < systems.size(); ++s) {
     const Report& report = systems[s].report;
     Table meters{with_system(systems, s, "Meters that were looked for"),
@@ -89,7 +91,7 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
           Words(with_system(systems, s, "no meter was looked for, or the report does not say."), "quiet"));
     else
       section.blocks.emplace_back(std::move(meters));
-    Table rows = ledger(systems[s], with_system(systems, s, "Readings"));
+    Table rows = ledger(systems[s], names[s], with_system(systems, s, "Readings"));
     rows.folded = rows.rows.size() > 12;
     if (!rows.rows.empty()) section.blocks.emplace_back(std::move(rows));
     Table idle{with_system(systems, s, "Power with nothing of ours running"),
@@ -110,13 +112,13 @@ Section verdicts_section(const std::vector<HtmlSystem>& systems) {
   std::vector<Record> all;
   Table reasons{"Points that do not count", {"Point", "Verdict", "Why"}, {}, false};
   std::map<std::string, std::vector<std::string>> points;  // by flag
+  const std::vector<std::vector<Words>> names = point_names(systems);
   for (std::size_t s = 0; s < systems.size(); ++s) {
-    const std::vector<std::string> ids = unique_ids(systems[s].report.records);
-    for (std::size_t r = 0; r < ids.size(); ++r) {
+    for (std::size_t r = 0; r < names[s].size(); ++r) {
       const Record& record = systems[s].report.records[r];
       all.push_back(record);
-      const std::string name = with_system(systems, s, ids[r]);
-      for (const std::string& flag : record.verdict.flags) points[flag].push_back(name);
+      const Words& name = names[s][r];
+      for (const std::string& flag : record.verdict.flags) points[flag].push_back(name.text);
       if (record.verdict.status != "valid")
         reasons.rows.push_back(
             {name, status_words(record), fmt::format("{}", fmt::join(record.verdict.reasons, "; "))});
@@ -127,7 +129,7 @@ Section verdicts_section(const std::vector<HtmlSystem>& systems) {
     const auto& named = points[flag];
     flags.rows.push_back(
         {flag, std::string(note_of(flag)),
-         named.size() == all.size() && named.size() > 1 ? "all" : fmt::format("{}", fmt::join(named, ", "))});
+         named.size() == all.size() && named.size() > 1 ? "all" : fmt::format("{}", fmt::join(named, "; "))});
   }
   if (!reasons.rows.empty()) section.blocks.emplace_back(std::move(reasons));
   if (!flags.rows.empty()) section.blocks.emplace_back(std::move(flags));

@@ -117,6 +117,9 @@ struct Trial {
   std::vector<double> gradient_norm;
   std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
   double window_s = 0;              ///< barrier to barrier, above 0; throughput and energy are taken over it
+  /// When the window began: seconds since the started_at of the launch that measured it, by a clock that is never set; the
+  /// first rank's. Absent in reports from before it was recorded.
+  std::optional<double> start_s;
   /// Between the steps' edges and the meters' readings, at most, both edges together; the worst node's. It is in each
   /// uncertainty_j. Absent where no meter was read.
   std::optional<double> clock_skew_s;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "results/fault.hpp"
 #include "results/record.hpp"
 
 namespace tw {
@@ -79,10 +80,9 @@ struct LeftOutFlag {
   std::size_t record = 0;
   std::string flag;
 };
-/// One line each, with a JSON pointer. Not safe to print as they are: they quote what the file says.
 struct Validation {
-  std::vector<std::string> violations{};       ///< of the schema and of invariants; empty = good
-  std::vector<std::string> warnings{};         ///< what a reader should know of a good file
+  std::vector<Fault> violations{};             ///< of the schema and of invariants; empty = good
+  std::vector<Fault> warnings{};               ///< what a reader should know of a good file
   std::vector<MissingField> missing_fields{};  ///< each a warning
   std::vector<LeftOutFlag> left_out_flags{};   ///< each a warning
 };

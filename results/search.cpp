@@ -141,38 +141,39 @@ void conclude(SearchOutcome& outcome, const std::vector<Record>& records) {
   outcome.reason = not_borne_out(outcome);
 }
 
-std::vector<std::string> search_faults(const Report& report, const SearchGoal& goal) {
-  std::vector<std::string> faults;
+std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
+  std::vector<Fault> faults;
+  const auto broken = [&](const std::string& where, const std::string& what) { faults.push_back({"search_differs", where, what}); };
   for (std::size_t i = 0; i < report.search->size(); ++i) {
     const SearchOutcome& outcome = (*report.search)[i];
     const std::string at = "/search/" + std::to_string(i);
     if (outcome.merit != to_string(goal.merit) || outcome.max_slowdown != goal.max_slowdown ||
         outcome.hour_price != goal.hour_price || outcome.kwh_price != goal.kwh_price) {
-      faults.push_back(at + ": looks for something else than the plan");
+      broken(at, "looks for something else than the plan");
       continue;
     }
     const std::vector<const Record*> looked = looked_at(report, outcome);
     const auto refused = std::ranges::count_if(looked, [](const Record* one) { return one->verdict.status == "unsupported"; });
     const auto measured = std::ssize(looked) - refused;
     if (outcome.measured != measured || outcome.measured + outcome.refused > outcome.points)
-      faults.push_back(at + "/measured: is " + std::to_string(outcome.measured) + ", the records are " + std::to_string(measured));
+      broken(at + "/measured", "is " + std::to_string(outcome.measured) + ", the records are " + std::to_string(measured));
     if (outcome.refused != refused)
-      faults.push_back(at + "/refused: is " + std::to_string(outcome.refused) + ", the records are " + std::to_string(refused));
+      broken(at + "/refused", "is " + std::to_string(outcome.refused) + ", the records are " + std::to_string(refused));
     if (const Record* found = find(report.records, outcome.workload)) {
       const std::set<std::string> names = searched_settings(report, outcome);
       if (outcome.scope != search_scope(*found, {names.begin(), names.end()}))
-        faults.push_back(at + "/scope: is \"" + outcome.scope + "\", whose joules do not tell of what was searched");
+        broken(at + "/scope", "is \"" + outcome.scope + "\", whose joules do not tell of what was searched");
     }
     if (const std::string why = not_the_best(report, outcome, goal); !why.empty())
-      faults.push_back(at + "/best: is \"" + outcome.best + "\": " + why);
+      broken(at + "/best", "is \"" + outcome.best + "\": " + why);
     if (!outcome.best.empty() && outcome.found != outcome.workload + again_suffix)
-      faults.push_back(at + "/found: is not the workload's found settings measured once more");
+      broken(at + "/found", "is not the workload's found settings measured once more");
     SearchOutcome anew = outcome;
     conclude(anew, report.records);
-    if (!same(anew.merit_ratio, outcome.merit_ratio)) faults.push_back(at + "/merit_ratio: does not follow from the records");
-    if (!same(anew.speed_ratio, outcome.speed_ratio)) faults.push_back(at + "/speed_ratio: does not follow from the records");
+    if (!same(anew.merit_ratio, outcome.merit_ratio)) broken(at + "/merit_ratio", "does not follow from the records");
+    if (!same(anew.speed_ratio, outcome.speed_ratio)) broken(at + "/speed_ratio", "does not follow from the records");
     if (outcome.best.empty() ? outcome.reason.empty() : outcome.reason != anew.reason)
-      faults.push_back(at + "/reason: does not follow from the records");
+      broken(at + "/reason", "does not follow from the records");
   }
   return faults;
 }

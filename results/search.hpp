@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "results/fault.hpp"
 #include "results/record.hpp"
 
 namespace tw {
@@ -37,9 +38,9 @@ std::set<std::string> searched_settings(const Report& report, const SearchOutcom
 /// Fills the ratios from the records that the outcome names and judges them; the reason says why nothing better is claimed.
 void conclude(SearchOutcome& outcome, const std::vector<Record>& records);
 
-/// What a report's outcomes claim and its records do not bear out, one line each with a JSON pointer: that a setting is the
+/// What a report's outcomes claim and its records do not bear out ("search_differs"): that a setting is the
 /// best of those measured and fast enough, how many these were, by how much it is better.
-std::vector<std::string> search_faults(const Report& report, const SearchGoal& goal);
+std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal);
 
 /// What is appended to a point's id when the search measures it once more at its end.
 inline constexpr const char* again_suffix = "/again";

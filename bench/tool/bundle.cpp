@@ -52,7 +52,9 @@ int bundle(const BundleCommand& command) {
   };
   auto [files, found] = check({});
   if (!found.violations.empty()) {
-    for (const std::string& line : found.violations)
+    std::vector<std::string> over;
+    for (const Fault& fault : found.violations) over.push_back(fault_line(fault));
+    for (const std::string& line : over)
       fmt::print(stderr, "{}: {}\n", text::printable(command.folder), text::printable(line));
     if (!command.force) {
       fmt::print(stderr,
@@ -60,7 +62,7 @@ int bundle(const BundleCommand& command) {
                  text::printable(command.folder));
       return 1;
     }
-    files = check(found.violations).first;
+    files = check(over).first;
   }
   if (!command.sign.empty()) files[signature_file] = sign(files.at(sums_file), command.sign);
   const std::string bytes = pack(files);

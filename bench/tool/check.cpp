@@ -23,12 +23,12 @@ void check_network(const Record& record, const std::string& at, Validation& foun
   try {
     network = find_network(w.model);
   } catch (const std::invalid_argument&) {
-    found.warnings.push_back(at + "/workload/model: \"" + w.model +
-                             "\" is no network of this version; its parameters and FLOPs were not checked");
+    found.warnings.push_back({"network_unknown", at + "/workload/model",
+                              "\"" + w.model + "\" is no network of this version; its parameters and FLOPs were not checked"});
     return;
   }
   const auto broken = [&](const std::string& where, const std::string& what) {
-    found.violations.push_back(at + where + ": " + what);
+    found.violations.push_back({"network_differs", at + where, what});
   };
   try {
     if (w.layers) network = cut_layers(network, *w.layers);
@@ -46,7 +46,8 @@ void check_network(const Record& record, const std::string& at, Validation& foun
   const Summary& s = record.summary;
   if (s.flops_rule.empty()) return;
   if (s.flops_rule != flops_rule()) {
-    found.warnings.push_back(at + "/summary/flops_rule: is not the rule of this version; the FLOPs were not checked");
+    found.warnings.push_back({"flops_rule_unknown", at + "/summary/flops_rule",
+                              "is not the rule of this version; the FLOPs were not checked"});
     return;
   }
   const double flops = model_flops_per_sample(network, w.seq_len.value_or(0));
@@ -66,20 +67,20 @@ void take(CheckedReport& checked, Read read) {
     checked.report = read();
   } catch (const std::runtime_error& error) {
     checked.why_unreadable = error.what();
-    if (checked.found.violations.empty()) checked.found.violations.emplace_back(error.what());
+    if (checked.found.violations.empty()) checked.found.violations.push_back({"unreadable", "", error.what()});
     return;
   }
   add_left_out_flags(checked.report->records, checked.found);
-  const std::string file = checked.bundle ? std::string(report_file) + ": " : "";
-  const auto is_of_report = [&](const std::string& line) { return line.starts_with(file); };
+  const std::string file = checked.bundle ? report_file : "";
+  const auto is_of_report = [&](const Fault& fault) { return fault.file == file; };
   if (std::ranges::any_of(checked.found.violations, is_of_report)) {  // its fields may be anything
     summarise(*checked.report);
     return;
   }
   Validation more;
   check_networks(checked.report->records, more);
-  for (const std::string& line : more.violations) checked.found.violations.push_back(file + line);
-  for (const std::string& line : more.warnings) checked.found.warnings.push_back(file + line);
+  for (Fault& fault : more.violations) checked.found.violations.push_back(in_file(file, std::move(fault)));
+  for (Fault& note : more.warnings) checked.found.warnings.push_back(in_file(file, std::move(note)));
 }
 
 }  // namespace
@@ -91,7 +92,7 @@ CheckedReport check_report(std::string bytes) {
       checked.bundle = unpack(bytes);
     } catch (const ArchiveError& error) {  // damaged, as a report that is no JSON: the file can be read, and is not good
       checked.why_unreadable = error.what();
-      checked.found.violations.emplace_back(error.what());
+      checked.found.violations.push_back({"unreadable", "", error.what()});
       return checked;
     }
     const BundleFiles& files = *checked.bundle;
@@ -116,7 +117,7 @@ CheckedReport check_report(std::string bytes) {
   });
   if (checked.report || checked.is_unfinished) return checked;
   if (const std::string other = other_file(bytes); !other.empty())
-    checked.why_unreadable = other, checked.found.violations = {other};
+    checked.why_unreadable = other, checked.found.violations = {{"unreadable", "", other}};
   return checked;
 }
 

@@ -24,11 +24,13 @@ struct ValidateOptions {
   std::vector<std::string> paths;
   std::string signers;  ///< allowed signers as ssh-keygen reads them; empty: signatures are not checked
   std::string kit;      ///< the kit that the runs are of; empty: any plan
+  bool verbose = false; ///< each run rule, too
+  bool json = false;    ///< findings_json()
 };
 /// 0: all are good; 1: some file breaks the schema or an invariant, or is at odds with the catalog, a bundle was altered,
 /// breaks a run rule, or is not of the kit or of a signer; 2: some file cannot be read. Of a report that is no bundle run
-/// rules are printed, and change no code. Takes reports, the records.jsonl of
-/// unfinished runs, and bundles.
+/// rules change no code. Takes reports, the records.jsonl of unfinished runs, and bundles. What is found goes to stdout,
+/// and only files that cannot be read to stderr.
 int validate(const ValidateOptions& options);
 
 struct FreezeCommand {

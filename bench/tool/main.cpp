@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   tool::ValidateOptions validate_options;
   CLI::App* validate =
       app.add_subcommand("validate",
-                         "Check reports against the schema, recompute them from their samples, and list run rules kept and "
+                         "Check reports against the schema, recompute them from their samples, and count the run rules that are "
                          "broken");
   validate
       ->add_option("FILE", validate_options.paths,
@@ -95,6 +95,8 @@ int main(int argc, char** argv) {
   validate->add_option("--kit", validate_options.kit, "what trainwatt freeze made: the runs must be of it");
   validate->add_option("--signers", validate_options.signers,
                        "who may have signed a bundle: allowed signers, as ssh-keygen\nreads them");
+  CLI::Option* verbose_rules = validate->add_flag("--verbose", validate_options.verbose, "each run rule: kept, broken (where, and how), or why it is neither");
+  validate->add_flag("--json", validate_options.json, "as JSON: faults, notes and rules by codes")->excludes(verbose_rules);
 
   tool::ShowOptions show_options;
   CLI::App* show = app.add_subcommand("show", "Print a report");

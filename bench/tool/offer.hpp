@@ -5,6 +5,7 @@
 
 #include "bench/tool/check.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/findings.hpp"
 
 namespace tw::tool {
 
@@ -12,13 +13,11 @@ namespace tw::tool {
 /// that many ranks on that device. Throws UsageError where the kit cannot be read.
 void check_kit(const Report& report, const std::string& kit_path, Validation& found);
 
-/// Holds a report against the run rules (results/run_rules.hpp): those kept and those that do not apply on stdout. Of an
-/// offer those broken become violations, those that cannot be checked warnings; of a report, which may be for a look
-/// only (`offer` null), both stand on stdout and change nothing.
-void check_rules(const std::string& path, const Report& report, Validation* offer);
+/// Holds a report against the run rules (results/run_rules.hpp). Of an offer those broken are faults, too, and those that
+/// cannot be checked notes; a report may be for a look only.
+void check_rules(const Report& report, bool is_offer, FileFindings& found);
 
-/// What a bundle says of itself, for people: program, suite, kit, hosts, records, signature, run rules, one line each
-/// on stdout; what breaks a rule or is wrong goes into `checked.found`.
-void check_offer(const std::string& path, CheckedReport& checked, const ValidateOptions& options);
+/// Adds what a bundle says of itself (program, suite, kit, hosts, records, signature), and what is wrong with it as an offer.
+void check_offer(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found);
 
 }  // namespace tw::tool

@@ -50,18 +50,18 @@ LoadedReport load_report(const std::string& path) {
   return with_named_errors(path, [&] {
     CheckedReport checked = check_report(read_report_file(path));
     if (checked.bundle)
-      if (const std::vector<std::string> faults = checksum_faults(*checked.bundle); !faults.empty())
-        throw std::runtime_error(faults.front() + ": `trainwatt validate` says all");
+      if (const std::vector<Fault> faults = checksum_faults(*checked.bundle); !faults.empty())
+        throw std::runtime_error(fault_line(faults.front()) + ": `trainwatt validate` says all");
     if (!checked.report) throw std::runtime_error(checked.why_unreadable);
     return LoadedReport{std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
   });
 }
 
 void say_findings(const std::string& path, const Validation& found) {
-  const auto say = [&](const std::vector<std::string>& lines) {
+  const auto say = [&](const std::vector<Fault>& lines) {
     if (!lines.empty())
       fmt::print(stderr, "trainwatt: {}: warning: {}{}: `trainwatt validate` says all\n", text::printable(path),
-                 text::printable(lines.front()),
+                 text::printable(fault_line(lines.front())),
                  lines.size() > 1 ? fmt::format(", and {} more", lines.size() - 1) : "");
   };
   say(found.violations);

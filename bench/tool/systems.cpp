@@ -84,8 +84,8 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
                          "which `trainwatt-train --resume` finishes");
       const std::string file = system.paths.size() > 1 ? path + ": " : "";
       Validation& found = loaded.validation;
-      for (const std::string& fault : found.violations) system.faults.push_back(file + fault);
-      for (const std::string& note : found.warnings) system.notes.push_back(file + note);
+      for (const Fault& fault : found.violations) system.faults.push_back(file + fault_line(fault));
+      for (const Fault& note : found.warnings) system.notes.push_back(file + fault_line(note));
       for (MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
       found.violations.clear();  // whoever asked says them
       say_findings(path, found);

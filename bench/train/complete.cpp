@@ -52,7 +52,7 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
     const bool is_ours = its.version == mine.version && its.git_commit == mine.git_commit;
     if (const Validation found = validate_report(text.str()); is_ours && !found.violations.empty())
       throw Stop(exit_environment, fmt::format("{}: was damaged: {}: move it away, and --resume writes it again",
-                                               path.string(), found.violations.front()));
+                                               path.string(), fault_line(found.violations.front())));
     const Report report = report_of(path, text.str(), its);
     if (!missing_points(report).empty()) return;
     code = exit_code_of(report);

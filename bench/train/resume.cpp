@@ -231,11 +231,11 @@ std::string damaged_record(const Report& report) {
   if (found.violations.empty()) return {};
   const std::string prefix = "/records/";
   const auto of_record =
-      std::ranges::find_if(found.violations, [&](const std::string& what) { return what.starts_with(prefix); });
-  if (of_record == found.violations.end()) return found.violations.front();
+      std::ranges::find_if(found.violations, [&](const Fault& fault) { return fault.where.starts_with(prefix); });
+  if (of_record == found.violations.end()) return fault_line(found.violations.front());
   std::size_t digits = 0;
-  const int index = std::stoi(of_record->substr(prefix.size()), &digits);
-  return fmt::format("line {}: {}", index + 1, of_record->substr(prefix.size() + digits));
+  const int index = std::stoi(of_record->where.substr(prefix.size()), &digits);
+  return fmt::format("line {}: {}: {}", index + 1, of_record->where.substr(prefix.size() + digits), of_record->text);
 }
 
 }  // namespace

@@ -24,32 +24,42 @@ const drawing = (() => {
   function trim(value) { return String(Number(value.toPrecision(4))); }
 
   // A name that does not fit beside the bars is broken where its parts end, so that it stays whole: whose it is, then what it
-  // is made of. Only a part that is longer than a line loses its middle; the whole name stands in tooltip and table.
-  function mostLetters(width) { return Math.max(12, Math.floor(width * 0.42 / 6.4)); }
-  function fitted(part, most) {
-    if (part.length <= most) return part;
-    const head = Math.floor((most - 1) / 2);
-    return part.slice(0, head) + "…" + part.slice(part.length - (most - 1 - head));
+  // is made of. A part that is longer than a line is broken inside.
+  const ruler = document.createElement("canvas").getContext("2d");
+  function measure(text, font = "12px ") {
+    ruler.font = font + Chart.defaults.font.family;
+    return ruler.measureText(text).width;
+  }
+  function broken(piece, most) {
+    const rows = [];
+    let row = "";
+    for (const part of piece.match(/[^ /=,;_-]*[ /=,;_-]+|[^ /=,;_-]+/g) || []) {
+      if (row && measure((row + part).trimEnd()) > most) { rows.push(row.trimEnd()); row = ""; }
+      let rest = part;
+      while (measure(rest.trimEnd()) > most) {
+        let count = rest.length - 1;
+        while (count > 1 && measure(rest.slice(0, count)) > most) --count;
+        rows.push(rest.slice(0, count));
+        rest = rest.slice(count);
+      }
+      row += rest;
+    }
+    if (row.trimEnd()) rows.push(row.trimEnd());
+    return rows.length ? rows : [""];
   }
   function lines(label, width) {
-    const most = mostLetters(width);
-    if (label.length <= most) return [label];
-    const rows = [], owner = label.indexOf(": ");
-    for (const piece of owner < 0 ? [label] : [label.slice(0, owner), label.slice(owner + 2)]) {
-      let row = "";
-      for (const part of piece.match(/[^/]*\/|[^/]+/g) || []) {
-        if (row && row.length + part.length > most) { rows.push(row); row = ""; }
-        row += fitted(part, most);
-      }
-      rows.push(row);
-    }
-    return rows;
+    const most = Math.max(84, width * 0.4);
+    if (measure(label) <= most) return [label];
+    const owner = label.indexOf(": ");
+    return owner < 0 ? broken(label, most) : [...broken(label.slice(0, owner), most), ...broken(label.slice(owner + 2), most)];
   }
+  // Lying: names along the left, figures along x.
+  const lies = spec => spec.kind === "bars" || spec.kind === "stack" || spec.kind === "tornado";
 
   // The least and the greatest that a chart has to show along one axis, whiskers and the line across too.
   function reach(spec, name) {
     const values = [];
-    const own = spec.kind === "bars" ? "x" : "y";
+    const own = lies(spec) ? "x" : "y";
     for (const set of spec.sets)
       for (const datum of set.data) {
         if (Number.isFinite(datum[name])) values.push(datum[name]);
@@ -118,7 +128,7 @@ const drawing = (() => {
       spec.sets.forEach((set, s) => {
         const meta = chart.getDatasetMeta(s);
         if (!meta.hidden) set.data.forEach((datum, i) => {
-          if (datum.mark && meta.data[i] && !marksUnder(spec, chart.width)) mark(chart, context, meta.data[i], datum, spec.kind === "bars", area);
+          if (datum.mark && meta.data[i] && !marksUnder(spec, chart.width)) mark(chart, context, meta.data[i], datum, lies(spec), area);
         });
       });
       context.restore();
@@ -149,6 +159,7 @@ const drawing = (() => {
       const end = datum.high === undefined ? element.x : Math.max(element.x, chart.scales.x.getPixelForValue(datum.high));
       x = Math.max(end, base, area.left) + 8;
       y = element.y;
+      if (chart.$spec.kind === "tornado" && end < base) x = Math.max(end - width - 8, area.left);
       if (x + width > area.right) x = area.right - width - 4;
       context.textBaseline = "middle";
     } else {
@@ -171,7 +182,7 @@ const drawing = (() => {
     context.fillText(datum.mark, x, y);
   }
   function across(chart, context, spec, area) {
-    const lying = spec.kind === "bars";
+    const lying = lies(spec);
     const place = (lying ? chart.scales.x : chart.scales.y).getPixelForValue(spec.line);
     context.strokeStyle = context.fillStyle = ink.text;
     context.lineWidth = 1.2;
@@ -192,10 +203,11 @@ const drawing = (() => {
       data: set.data.map(d => d.x),
       backgroundColor: set.data.map(d => {
         if (d.counts === false) return ink.grid;
-        return colorOf(spec.kind === "stack" ? set.color : d.y);
+        return colorOf(spec.kind === "bars" ? d.y : set.color);
       }),
-      borderColor: set.data.map(d => d.counts === false ? ink.quiet : spec.kind === "stack" ? ink.sheet : colorOf(d.y)),
-      borderWidth: 1, maxBarThickness: 20, minBarLength: spec.kind === "bars" ? 2 : 0, base: spec.line ?? undefined
+      borderColor: set.data.map(d => d.counts === false ? ink.quiet : spec.kind === "stack" ? ink.sheet : colorOf(spec.kind === "bars" ? d.y : set.color)),
+      borderWidth: 1, maxBarThickness: 20, minBarLength: spec.kind === "bars" ? 2 : 0, base: spec.line ?? undefined,
+      grouped: spec.kind !== "tornado"
     }));
   }
   // Drawn as a line without its dots, whose pattern alone tells it from the others.
@@ -221,37 +233,33 @@ const drawing = (() => {
     });
   }
 
-  function axis(title, more) {
+  function axis(title, room, more) {
     return Object.assign({
-      title: { display: Boolean(title), text: title, color: ink.soft },
+      title: { display: Boolean(title), text: broken(title, room), color: ink.soft },
       ticks: { color: ink.soft, maxTicksLimit: 7, callback: value => short(value) },
       grid: { color: ink.grid, borderColor: ink.rule }
     }, more);
   }
 
   function optionsOf(spec, width) {
-    const lying = spec.kind === "bars" || spec.kind === "stack";
+    const lying = lies(spec);
     const names = { color: ink.text, autoSkip: false, callback(value, i) {
       const label = this.getLabelForValue(value);
       return marksUnder(spec, width) ? [...lines(label, width), spec.sets[0].data[i].mark || ""] : lines(label, width);
     } };
-    const legend = spec.sets.filter(set => set.label).length > 1, lines_only = spec.kind === "lines" && spec.sets.every(isBare);
     return {
       animation: false, responsive: true, maintainAspectRatio: false, indexAxis: lying ? "y" : "x",
       layout: { padding: { right: 12, top: 12 } },
       interaction: { mode: "nearest", axis: lying ? "y" : "xy", intersect: !lying },
       scales: lying
-        ? { x: axis(spec.x_title, spec.kind === "stack" ? { stacked: true, beginAtZero: true, max: endOf(spec) } : spec.logarithmic ? ratioAxis(spec, width)
+        ? { x: axis(spec.x_title, width * 0.55, spec.kind === "stack" ? { stacked: true, beginAtZero: true, max: endOf(spec) } : spec.logarithmic ? ratioAxis(spec, width)
+                                  : spec.kind === "tornado" ? limits(spec, "x", width < 500 ? 0.3 : 0.12, width < 500 ? 0.3 : 0.12)
                                   : Object.assign({ beginAtZero: spec.from_zero }, limits(spec, "x", spec.from_zero ? 0 : 0.1, spec.from_zero ? 0.04 : width < 500 ? 0.9 : 0.35))),
             y: { stacked: spec.kind === "stack", grid: { display: false, borderColor: ink.rule }, ticks: names } }
-        : { x: axis(spec.x_title, Object.assign({ type: "linear" }, isWhole(spec) ? { ticks: { color: ink.soft, maxTicksLimit: 7, precision: 0, callback: short } } : {}, spec.kind === "scatter" ? limits(spec, "x", 0.1, 0.1) : {})),
-            y: axis(spec.y_title, Object.assign({ type: "linear", beginAtZero: spec.from_zero }, limits(spec, "y", spec.from_zero ? 0 : 0.15, 0.12))) },
+        : { x: axis(spec.x_title, width * 0.8, Object.assign({ type: "linear" }, isWhole(spec) ? { ticks: { color: ink.soft, maxTicksLimit: 7, precision: 0, callback: short } } : {}, spec.kind === "scatter" ? limits(spec, "x", 0.1, 0.1) : {})),
+            y: axis(spec.y_title, 200, Object.assign({ type: "linear", beginAtZero: spec.from_zero }, limits(spec, "y", spec.from_zero ? 0 : 0.15, 0.12))) },
       plugins: {
-        legend: { display: legend, position: "bottom", align: "start",
-                  labels: { color: ink.text, usePointStyle: true, boxHeight: 9, pointStyleWidth: lines_only ? 28 : undefined,
-                            // The library's own forget the pattern of a line without dots.
-                            generateLabels: chart => Chart.defaults.plugins.legend.labels.generateLabels(chart).map(item =>
-                              isBare(spec.sets[item.datasetIndex]) ? Object.assign(item, { lineDash: chart.data.datasets[item.datasetIndex].borderDash || [], lineWidth: 2 }) : item) } },
+        legend: { display: false },
         tooltip: {
           backgroundColor: ink.text, titleColor: ink.sheet, bodyColor: ink.sheet, displayColors: false, caretPadding: 6,
           callbacks: { title: () => "", label: item => wrapped(spec.sets[item.datasetIndex].data[item.dataIndex].text || "", width) },
@@ -281,42 +289,68 @@ const drawing = (() => {
     return Math.max(...totals) < spec.end * (1 + 1e-9) ? spec.end : undefined;
   }
 
-  // Rows of the legend: labels one behind the other, as the library sets them.
-  function legendRows(spec, width) {
-    let rows = 1, at = 0;
-    for (const { label } of spec.sets.filter(set => set.label)) {
-      const wide = Math.min(width, 34 + 7 * label.length);
-      if (at > 0 && at + wide > width) { ++rows; at = 0; }
-      at += wide;
-    }
-    return rows;
+  // The legend is a list below the picture, whose words break as any text does. A press hides and shows what it names.
+  const outlines = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "M-4 -4h8v8h-8z", "M0 -5L5 4H-5z", "M0 -5L5 0L0 5L-5 0z", "M-5 0H5M0 -5V5M-4 -4L4 4M-4 4L4 -4",
+                    "M-4 -4L4 4M-4 4L4 -4", "M-4 -2Q-4 -4 -2 -4H2Q4 -4 4 -2V2Q4 4 2 4H-2Q-4 4 -4 2z", "M-5 0H5M0 -5V5"];
+  function svg(name, attributes, ...children) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  }
+  function sample(spec, set, chart, s) {
+    const color = colorOf(spec.kind === "bars" ? set.data[0]?.y ?? 0 : set.color);
+    if (lies(spec)) return svg("svg", { width: 14, height: 12, "aria-hidden": "true" }, svg("path", { d: "M1 1h12v10h-12z", fill: color }));
+    const dash = (chart.data.datasets[s].borderDash || []).join(" ");
+    const line = svg("path", { d: "M0 6H28", stroke: color, "stroke-width": 2, "stroke-dasharray": dash || "none" });
+    const dot = svg("path", { d: outlines[(set.shape ?? set.color) % outlines.length], transform: "translate(14 6)", fill: color, stroke: color });
+    const isLine = spec.kind === "lines" || set.style === "line";
+    return svg("svg", { width: 28, height: 12, "aria-hidden": "true" }, ...(isLine ? [line] : []), ...(isBare(set) ? [] : [dot]));
+  }
+  function fillLegend(list, spec, chart) {
+    const named = spec.sets.map((set, s) => [set, s]).filter(([set]) => set.label);
+    list.replaceChildren(...(named.length < 2 ? [] : named.map(([set, s]) => {
+      const button = document.createElement("button"), item = document.createElement("li");
+      button.type = "button";
+      button.setAttribute("aria-pressed", "true");
+      button.append(sample(spec, set, chart, s), set.label);
+      button.onclick = () => {
+        const shown = !chart.isDatasetVisible(s);
+        chart.setDatasetVisibility(s, shown);
+        button.setAttribute("aria-pressed", String(shown));
+        chart.update();
+      };
+      item.append(button);
+      return item;
+    })));
   }
   function heightOf(spec, width) {
     const most = Math.max(1, ...spec.categories.map(label => lines(label, width).length)) + (marksUnder(spec, width) ? 1 : 0);
     const row = 16 + 14 * most;
-    if (spec.kind === "bars") return 64 + row * spec.categories.length;
-    const several = spec.sets.filter(set => set.label).length > 1, legend = several ? 24 * legendRows(spec, width) : 0;
-    return legend + (spec.kind === "stack" ? 80 + row * spec.categories.length : width < 500 ? 260 : 320);
+    const title = 16 * broken(spec.x_title, width * 0.55).length;
+    if (lies(spec)) return 56 + title + row * spec.categories.length;
+    return width < 500 ? 260 : 320;
   }
 
   // What arrow keys go through, in the order of reading.
   function stops(spec) {
     const all = [];
     spec.sets.forEach((set, s) => set.data.forEach((datum, i) => { if (datum.text) all.push([s, i]); }));
-    if (spec.kind === "stack") all.sort((a, b) => a[1] - b[1] || a[0] - b[0]);
+    if (spec.kind === "stack" || spec.kind === "tornado") all.sort((a, b) => a[1] - b[1] || a[0] - b[0]);
     return all;
   }
 
-  function draw(canvas, spec, say) {
+  function draw(canvas, spec, say, legend) {
     const width = canvas.parentElement.clientWidth || 600;
     canvas.parentElement.style.height = heightOf(spec, width) + "px";
-    const lying = spec.kind === "bars" || spec.kind === "stack";
+    const lying = lies(spec);
     const chart = new Chart(canvas, {
       type: lying ? "bar" : "line",
       data: { labels: lying ? spec.categories : undefined, datasets: lying ? barSets(spec) : dotSets(spec) },
       options: optionsOf(spec, width),
       plugins: [{ id: "spec", beforeInit(one) { one.$spec = spec; } }, extras]
     });
+    fillLegend(legend, spec, chart);
     const all = stops(spec);
     let at = -1;
     const show = place => {
@@ -351,5 +385,5 @@ const drawing = (() => {
     return chart.$spec.sets.reduce((sum, set, s) => set.style ? sum
       : sum + chart.getDatasetMeta(s).data.filter(e => Number.isFinite(e.x) && Number.isFinite(e.y) && !e.skip).length, 0);
   }
-  return { readInk, draw, drawn };
+  return { readInk, draw, drawn, lies, measure };
 })();

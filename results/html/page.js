@@ -1,4 +1,5 @@
-// Builds the page from its data. What a report says becomes text nodes, never markup.
+// Builds the page from its data, in the place of what stands there for readers without scripts. What a report says becomes
+// text nodes and titles, never markup.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -42,12 +43,14 @@
     return element;
   }
 
-  // Words with their sign, so that colour is never all that says it.
-  function words(tag, value, more) {
-    const { text: said, look } = typeof value === "string" ? { text: value, look: "" } : value;
-    const element = make(tag, Object.assign({ class: look }, more));
-    if (signs[look] && said) element.append(make("span", { class: "sign", "aria-hidden": "true" }, signs[look]));
-    return look === "number" ? figure(element, said) : text(element, said);
+  // Words with their sign, so that colour is never all that says it; the whole of a short name, and what is behind a sentence.
+  function words(tag, value, props) {
+    const { text: said, look, tip, more } = typeof value === "string" ? { text: value, look: "" } : value;
+    const element = make(tag, Object.assign({ class: look, title: tip }, props)), inner = more ? make("summary") : element;
+    if (signs[look] && said) inner.append(make("span", { class: "sign", "aria-hidden": "true" }, signs[look]));
+    look === "number" ? figure(inner, said) : text(inner, said);
+    if (more) element.append(make("details", {}, inner, make("ul", { class: "more" }, ...more.map(line => text(make("li"), line)))));
+    return element;
   }
 
   // Roles are said, since a table whose rows are stacked (a phone, paper) is none to a browser any more.
@@ -101,15 +104,16 @@
       return whole;
     }
     const said = make("p", { class: "said", role: "status" });
-    const what = spec.kind === "bars" || spec.kind === "stack" ? spec.categories.length + " bars"
+    const what = drawing.lies(spec) ? spec.categories.length + " bars"
       : spec.sets.reduce((sum, set) => sum + (set.style ? 0 : set.data.length), 0) + " points";
     // An application: a screen reader hands the arrow keys on, which it keeps to itself over a picture.
     const hint = make("p", { class: "hint", id: title.id + "-keys" }, "Arrow keys, Home and End go through what is drawn; the table below has the same figures.");
     const canvas = make("canvas", { role: "application", "aria-roledescription": "chart", tabindex: "0", "aria-describedby": hint.id,
       "aria-label": spec.title + ": " + what + ", " + [spec.x_title, spec.y_title].filter(Boolean).join(" and ") });
-    picture.append(make("div", { class: "plot" }, canvas), hint, said);
+    const legend = make("ul", { class: "legend" });
+    picture.append(make("div", { class: "plot" }, canvas), legend, hint, said);
     whole.append(make("details", {}, make("summary", {}, "The same as a table"), table(Object.assign({}, spec.table, { caption: spec.title }))));
-    live.push({ canvas, spec, say: text => { said.textContent = text; }, chart: null });
+    live.push({ canvas, spec, legend, say: text => { said.textContent = text; }, chart: null });
     return whole;
   }
 
@@ -138,18 +142,35 @@
     return make("div", { class: "block" }, words("p", spec));
   }
 
+  // Sections without anything: their titles on one line, behind it the sentence of each; what is said of several, once.
+  function absentBlock(sections) {
+    if (!sections.length) return null;
+    const list = make("dl"), said = new Map();
+    for (const section of sections) {
+      const words_of = section.blocks.map(one => one.text).join(" ");
+      said.has(words_of) ? said.get(words_of).push(section) : said.set(words_of, [section]);
+    }
+    for (const [why, of] of said) {
+      for (const section of of) list.append(make("dt", { id: section.id }, section.title));
+      list.append(text(make("dd"), why));
+    }
+    return make("section", { id: "absent" }, make("div", { class: "block" },
+      make("details", {}, make("summary", {}, "Not in this report: " + sections.map(one => one.title).join("; ")), list)));
+  }
+
   function redraw() {
     if (!hasCharts) return;
     drawing.readInk();
     for (const one of live) {
       if (one.chart) one.chart.destroy();
-      one.chart = drawing.draw(one.canvas, one.spec, one.say);
+      one.chart = drawing.draw(one.canvas, one.spec, one.say, one.legend);
       one.canvas.dataset.drawn = String(drawing.drawn(one.chart));
     }
   }
 
   function build() {
     const page = document.getElementById("page");
+    page.replaceChildren();
     const answer = make("div", { class: "answer" });
     for (const line of data.answer) answer.append(words("p", line));
     const caveats = make("ul", { class: "caveats" });
@@ -157,21 +178,25 @@
     const cards = make("dl", { class: "cards" });
     for (const card of data.cards)
       cards.append(make("div", { class: "card" }, text(make("dt"), card.label), text(make("dd", { class: "value" }), card.value), text(make("dd", { class: "detail" }), card.detail)));
-    page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title),
-                     make("p", { class: "subtitle" }, data.subtitle)));
-    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, caveats, cards);
+    const machines = data.machines.length ? make("ul", { class: "machines" }, ...data.machines.map(one => make("li", {}, one))) : null;
+    page.append(make("header", {}, make("p", { class: "kind" }, "trainwatt " + data.kind), make("h1", {}, data.title), machines));
+    const links = make("ul"), main = make("main", { id: "main", tabindex: "-1" }, answer, cards, caveats, make("p", { class: "subtitle" }, data.subtitle));
     const nav = make("nav", { "aria-label": "Sections" }, links);
     main.append(nav);
     if (!hasCharts)
       main.append(words("p", { look: "note", text: "This trainwatt was built without its chart library, so that the page has tables only." }));
-    for (const section of data.sections) {
+    for (const section of data.sections.filter(one => !one.absent)) {
       links.append(make("li", {}, make("a", { href: "#" + section.id }, section.title)));
       const heading = make("h2", { id: section.id + "-title" }, section.title);
-      const element = make("section", { id: section.id, "aria-labelledby": heading.id }, heading);
-      if (section.lead) element.append(make("p", { class: "lead" }, section.lead));
-      for (const one of section.blocks) element.append(block(one));
+      const element = make("section", { id: section.id, "aria-labelledby": heading.id });
+      const inside = section.folded ? make("details", {}, make("summary", {}, heading)) : element;
+      if (section.folded) element.append(inside); else inside.append(heading);
+      if (section.lead) inside.append(make("p", { class: "lead" }, section.lead));
+      for (const one of section.blocks) inside.append(block(one));
       main.append(element);
     }
+    const absent = absentBlock(data.sections.filter(one => one.absent));
+    if (absent) main.append(absent);
     page.append(main, make("footer", {}, make("p", {}, "Made by " + data.made_by + "."),
                                  make("p", {}, "This page loads nothing and runs its own script only. Checked by: trainwatt validate report.json.")));
   }
@@ -185,6 +210,15 @@
     addEventListener("afterprint", () => { root.classList.remove("paper"); redraw(); });
   }
   const speed = document.getElementById("speed");
+  // A link to what is folded opens it.
+  const unfold = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    const inside = target && target.querySelector(":scope > details");
+    if (inside) inside.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
   root.dataset.records = String(data.records);
   root.dataset.drawn = String(live.filter(one => speed.contains(one.canvas)).reduce((sum, one) => sum + Number(one.canvas.dataset.drawn), 0));
   root.dataset.charts = String(live.length);

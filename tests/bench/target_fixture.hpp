@@ -32,7 +32,7 @@ class TargetRuns : public testing::Test {
     RunContext context{job, *device, plan, energy, progress, 25, "none asked for", {}, nullptr, {}, {}, steps};
     Record record = run_point(context, plan.points[0]);
     const Validation found = validate_record_lines(to_json_line(record) + "\n");
-    EXPECT_TRUE(found.violations.empty()) << found.violations.front();
+    EXPECT_TRUE(found.violations.empty()) << fault_line(found.violations.front());
     return record;
   }
   static Record run(const std::string& model, const std::function<void(TaskDescription&)>& change,

@@ -7,7 +7,7 @@ import resource
 import subprocess
 import unittest
 
-from support import BIN, HANG, Case, environment, tool
+from support import BIN, HANG, Case, environment, said, tool
 
 FIXTURES = pathlib.Path(__file__).parent.parent / "results" / "fixtures"
 GOOD, TARGET = FIXTURES / "good.json", FIXTURES / "good_target.json"
@@ -52,12 +52,15 @@ class Hostile(Case):
         self.file = self.folder / "report.json"
 
     def assert_refused(self, words, *command):
-        """`validate` and `show` say what, on one line, and end with 1 or 2."""
+        """`validate` and `show` say what, shortly, and end with 1 or 2."""
         for name in command or ("validate", "show"):
             process = bounded(name, self.file)
             self.assertIn(process.returncode, (1, 2), process.stderr[-500:])
+            text = said(process) if name == "validate" and process.returncode == 1 else process.stderr.decode()
             self.assertLess(process.stderr.count(b"\n"), 4, process.stderr[-500:])
-            self.assertIn(words.encode(), process.stderr)
+            self.assertIn(words, text)
+            if name == "validate":
+                self.assertLess(text.count("fault["), 4, text[-500:])
             self.assertNotIn(b"\x1b", process.stderr)
             self.assertNotIn(b"\x1b", process.stdout)
 
@@ -188,7 +191,7 @@ class Hostile(Case):
         self.changed(change)
         process = bounded("validate", self.file)
         self.assertEqual(process.returncode, 0, process.stderr)
-        self.assertIn(b'warning: /schema_version: "1.7" is newer than 1.0', process.stderr)
+        self.assertIn('/schema_version: "1.7" is newer than 1.0', said(process))
         self.assertEqual(bounded("show", self.file).returncode, 0)
 
     def test_long_strings(self):
@@ -206,7 +209,7 @@ class Hostile(Case):
         self.changed(lambda report: report["records"][0]["trials"][0].update(step_time_s=["x"] * 2_000_000))
         process = bounded("validate", self.file)
         self.assertEqual(process.returncode, 1, process.stderr[-300:])
-        self.assertIn(b"there are more violations", process.stderr)
+        self.assertIn("there are more violations", said(process))
         self.changed(lambda report: report["records"][0]["trials"][0].update(step_time_s=[1.0] * 2_000_000 + ["x"]))
         self.assert_refused("a value behind the first 100000", "validate")
 

@@ -7,7 +7,7 @@ import unittest
 
 import slurm_cluster
 from slurm_cluster import Cluster
-from support import BIN, Case, FakeGpus, children_of, eventually, tool
+from support import BIN, Case, FakeGpus, children_of, codes, eventually, tool, validated
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "slurm"
 TINY = ["--model", "gpt2-tiny", "--micro-batch", 1, "--seq-len", 16, "--threads", 1]
@@ -70,14 +70,14 @@ class Slurm(Case):
     def assert_valid(self):
         found = tool("validate", self.out / "report.json")
         self.assert_ran(found)
-        return found.stderr
+        return codes(validated(self.out / "report.json")["notes"])
 
 
 class Train(Slurm):
     def two_nodes(self, launcher):
         job = self.submit(SCRIPTS / "train.sbatch", *TINY, "--steps", 3, "--out", "out/r1", TRAINWATT_LAUNCHER=launcher)
         self.end(job, "COMPLETED")
-        self.assertEqual(self.assert_valid(), "")
+        self.assertEqual(self.assert_valid(), [])
         report = self.report()
         context = report["context"]
         self.assertEqual(context["launcher"], launcher)
@@ -102,7 +102,7 @@ class Train(Slurm):
         ended = self.end(job, "FAILED")
         self.assertEqual((ended["ExitCode"], ended["Restarts"]), ("5:0", "0"))
         self.assertIn(f"submit it again with --resume out/trainwatt-{job}", self.log())
-        self.assertIn("the run was interrupted", self.assert_valid())
+        self.assertIn("points_missing", self.assert_valid())
 
     def test_what_is_wrong_is_said(self):
         copy = self.work / "copy.sbatch"
@@ -142,14 +142,14 @@ class Sweep(Slurm):
         self.assertEqual((requeued["JobState"], requeued["Restarts"]), ("PENDING", "1"), self.log())
         before = self.lines()
         self.assertIn(len(before), range(1, POINTS))
-        self.assertIn("the run was interrupted", self.assert_valid())
+        self.assertIn("points_missing", self.assert_valid())
         partial = self.report()
         self.assertEqual([json.loads(line) for line in before], partial["records"])
         self.assertIn(f"interrupted after {len(before)} finished points in this launch: job {job} is queued again",
                       self.log())
         self.cluster.start_now(job)
         self.assertEqual(self.end(job, "COMPLETED")["Restarts"], "1")
-        self.assertEqual(self.assert_valid(), "", "no point is missing")
+        self.assertEqual(self.assert_valid(), [], "no point is missing")
         self.assertEqual(self.lines()[:len(before)], before, "what was finished is kept byte for byte")
         report = self.report()
         self.assertEqual([json.loads(line) for line in self.lines()], report["records"])

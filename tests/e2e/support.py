@@ -39,6 +39,24 @@ def tool(*args, **env):
                           env=environment(**env))
 
 
+def said(process):
+    """What `trainwatt validate` printed, whose lines are wrapped, as one line."""
+    out = process.stdout if isinstance(process.stdout, str) else process.stdout.decode("utf-8", "replace")
+    return " ".join(out.split())
+
+
+def validated(path, *args):
+    """What `trainwatt validate --json` says of one file: "faults", "notes", "rules", "consistent", …"""
+    process = tool("validate", path, "--json", *args)
+    found = json.loads(process.stdout)
+    assert process.returncode == found["exit_code"], process.stderr
+    return found["files"][0]
+
+
+def codes(found):
+    return [one["code"] for one in found]
+
+
 class FakeGpus:
     """GPUs behind the stand-in driver (tests/support/nvml/stand_in.hpp), their state in a folder."""
 

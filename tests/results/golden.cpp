@@ -28,8 +28,8 @@ void expect_golden(const std::string& name, const std::string& text) {
   EXPECT_EQ(text, fixture(name)) << "TRAINWATT_UPDATE_GOLDEN=1 rewrites " << path_of(name);
 }
 
-std::vector<Fault> faults() {
-  std::vector<Fault> found;
+std::vector<BrokenReport> broken_reports() {
+  std::vector<BrokenReport> found;
   std::istringstream lines(fixture("broken.txt"));
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line[0] == '#') continue;

@@ -12,9 +12,9 @@ std::string fixture(const std::string& name);
 void expect_golden(const std::string& name, const std::string& text);
 
 /// One line of fixtures/broken.txt: a good report with one thing changed.
-struct Fault {
+struct BrokenReport {
   std::string line, text, said;     ///< `said`: part of what must be said about it
 };
-std::vector<Fault> faults();
+std::vector<BrokenReport> broken_reports();
 
 }  // namespace tw::testing

@@ -298,7 +298,7 @@ TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
 TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   const page::Page page = page::build({priced("A", {made_record("a", around(100), 1000)}, 1)}, nullptr);
   const std::vector<page::Table> tables = blocks<page::Table>(section(page, "cost"));
-  ASSERT_EQ(tables.size(), 4u);
+  ASSERT_EQ(tables.size(), 3u);
   const page::Table& cost = tables[0];
   EXPECT_EQ(cost.head, (std::vector<std::string>{"Point", "Per", "Cost", "Of it hours", "Of it electricity", "kWh",
                                                  "kg CO2e", "What it holds"}));
@@ -309,10 +309,29 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   EXPECT_EQ((*hour)[6].text, "0.480");
   EXPECT_EQ((*hour)[7].text, "complete");
   EXPECT_EQ(tables[1].rows.at(0)[4].text, "1.20 kW");
-  std::vector<std::string> inputs;
-  for (const auto& row : tables[2].rows) inputs.push_back(row[2].text);
-  EXPECT_NE(std::ranges::find(inputs, "electricity a kWh"), inputs.end());
-  EXPECT_EQ(tables[3].caption, "Prices, as given");
+  EXPECT_EQ(tables[2].caption, "Prices, as given");
+  // What one input does alone: a bar to each side of the cost as given, the longest first.
+  const std::vector<page::Chart> charts = blocks<page::Chart>(section(page, "cost"));
+  ASSERT_EQ(charts.size(), 1u);
+  const page::Chart& tornado = charts[0];
+  EXPECT_EQ(tornado.kind, "tornado");
+  EXPECT_EQ(tornado.line, 0.0);
+  EXPECT_NE(std::ranges::find(tornado.categories, "electricity a kWh"), tornado.categories.end());
+  ASSERT_EQ(tornado.sets.size(), 2u);
+  ASSERT_EQ(tornado.table.rows.size(), tornado.categories.size());
+  double before = HUGE_VAL;
+  for (std::size_t i = 0; i < tornado.categories.size(); ++i) {
+    const double less = tornado.sets[0].data.at(i).x, more = tornado.sets[1].data.at(i).x;
+    const double effect = std::max(std::abs(less), std::abs(more));
+    EXPECT_LE(effect, before) << tornado.categories[i];
+    EXPECT_GT(effect, 0) << tornado.categories[i];
+    before = effect;
+  }
+  const page::Page two = page::build({priced("A", {made_record("a", around(100), 1000), made_record("b", around(120), 1000)}, 1)}, nullptr);
+  const std::vector<page::Choice> choices = blocks<page::Choice>(section(two, "cost"));
+  ASSERT_EQ(choices.size(), 1u);
+  ASSERT_EQ(choices[0].options.size(), 2u);
+  EXPECT_EQ(choices[0].options[0].first, "b") << "the cheapest first";
   Record failed = made_record("f", around(100), 1000);
   failed.verdict.status = "failed";
   const page::Page without = page::build({priced("A", {failed}, 1)}, nullptr);

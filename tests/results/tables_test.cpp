@@ -179,7 +179,7 @@ void expect_harmless(const std::string& text) {
 /// A bad report is still read by people, before they validate it.
 TEST(Tables, DamagedReportsAreShown) {
   int shown = 0;
-  for (const Fault& fault : faults()) {
+  for (const BrokenReport& fault : broken_reports()) {
     SCOPED_TRACE(fault.line);
     try {
       expect_harmless(show_report(report_from_json(fault.text), {false, 80}));

@@ -1,5 +1,5 @@
-// write_offers FOLDER: two made-up offers that `trainwatt validate` finds good, for the tests of what is drawn of them:
-// offer1.json and offer2.json, each one GPU at five clocks, of which neither the fastest nor the slowest takes least
+// write_offers FOLDER: made-up offers that `trainwatt validate` finds good, for the tests of what is drawn of them:
+// offer1.json, offer2.json and offer3.json, each one GPU at five clocks, of which neither the fastest nor the slowest takes least
 // energy.
 #include <cmath>
 #include <cstdio>
@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
     create_folders(folder);
     write_atomically(folder / "offer1.json", to_json(offer("aaaaaaaa", "Stand-in GPU 1", 1, 1)));
     write_atomically(folder / "offer2.json", to_json(offer("bbbbbbbb", "Stand-in GPU 2", 1.12, 0.93)));
+    write_atomically(folder / "offer3.json", to_json(offer("cccccccc", "Stand-in GPU 3", 0.85, 0.8)));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "write_offers: %s\n", error.what());

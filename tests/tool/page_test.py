@@ -74,6 +74,26 @@ class Page(unittest.TestCase):
             .flatMap(table => [...table.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.textContent)))
             .map(([first, ...others]) => [first, others]))""")
 
+    # Names beside bars, titles of axes and words of legends that reach beyond what they are drawn in.
+    CUT = """(() => {
+      const found = [];
+      for (const canvas of document.querySelectorAll('canvas')) {
+        const chart = Chart.getChart(canvas), font = '12px ';
+        for (const scale of Object.values(chart.scales)) {
+          const rows = scale.ticks.flatMap(tick => [tick.label].flat()).filter(Boolean).map(String);
+          const room = scale.isHorizontal() ? chart.width : scale.width;
+          for (const row of rows) if (drawing.measure(row) > room + 1) found.push(['tick', row]);
+          const long = scale.isHorizontal() ? chart.width : chart.height;
+          for (const row of [scale.options.title.text].flat()) if (drawing.measure(row) > long + 1) found.push(['title', row]);
+        }
+        for (const button of canvas.closest('.drawing').querySelectorAll('.legend button')) {
+          const at = button.getBoundingClientRect();
+          if (at.right > innerWidth || at.left < 0 || button.scrollWidth > button.clientWidth + 1) found.push(['legend', button.textContent]);
+        }
+      }
+      return found;
+    })()"""
+
     def look(self, page, records, picture=None, sizes=((1280, False), (1280, True), (390, False), (390, True))):
         for width, dark in sizes:
             self.browser.open(page, width, dark)
@@ -96,8 +116,8 @@ class Page(unittest.TestCase):
               .map(chart => [chart.data.labels, chart.scales.y.ticks.map(tick => [tick.label].flat())])""") if int(state["charts"]) > 0 else []
             for names, shown in labels:
                 for name, lines in zip(names, shown):
-                    if max(map(len, re.split(r"(?<=/)|: ", name))) <= 20:
-                        self.assertTrue(re.sub("[: ]", "", "".join(lines)).startswith(re.sub("[: ]", "", name)), f"{name} is {lines} at {width}")
+                    self.assertTrue(re.sub("[: ]", "", "".join(lines)).startswith(re.sub("[: ]", "", name)), f"{name} is {lines} at {width}")
+            self.assertEqual(self.browser.evaluate(self.CUT), [], f"at {width}")
             if picture:
                 kept = PICTURES / f"{picture}-{width}-{'dark' if dark else 'light'}.png"
                 self.browser.screenshot(kept)
@@ -148,11 +168,11 @@ class Page(unittest.TestCase):
         # Whose they are, where there is no selection to see.
         names = self.browser.evaluate("[...document.querySelectorAll('#telemetry canvas')].map(c => c.getAttribute('aria-label'))")
         for name in names:
-            self.assertRegex(name, "(Power|Clocks|Temperature), .*gpu_clock=1980: ")
+            self.assertRegex(name, "(Power|Clocks|Temperature), .*GPU clock 1980 MHz: ")
         self.browser.call("Emulation.setEmulatedMedia", media="print")
         printed = self.browser.evaluate("document.getElementById('telemetry').innerText")
         self.browser.call("Emulation.setEmulatedMedia", media="")
-        self.assertRegex(printed, "Point: .*gpu_clock=1980.*one of 5")
+        self.assertRegex(printed, "Point: .*GPU clock 1980 MHz.*one of 5")
         self.assertNotIn("Point: ", self.browser.evaluate("document.getElementById('telemetry').innerText"))
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('#telemetry canvas').length"), 3)
         self.assertEqual(self.browser.state()["errors"], "0")
@@ -187,6 +207,83 @@ class Page(unittest.TestCase):
         self.assertIsNone(self.browser.evaluate("window.evil"))
         self.assertIn("window.evil", self.browser.evaluate("document.querySelector('#points').textContent"), "as text")
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('img, iframe, object, link, script[src]').length"), 0)
+
+    # Title, answer and tables as they stand in the document, and what must not be there.
+    PARTS = """({ titles: document.querySelectorAll('h1').length, answers: document.querySelectorAll('.answer').length,
+      said: document.querySelector('.answer').textContent, tables: document.querySelectorAll('#static table').length,
+      rows: document.querySelectorAll('#static tbody tr').length, points: document.querySelectorAll('#points tbody tr').length,
+      canvases: document.querySelectorAll('canvas').length, images: document.querySelectorAll('img').length,
+      wide: document.documentElement.scrollWidth - innerWidth, evil: window.evil === undefined })"""
+
+    def without_scripts(self, page, width=1280, dark=False, picture=None):
+        self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            self.browser.open(page, width, dark)
+            self.assertEqual(self.browser.requests(), [])
+            self.assertEqual(self.browser.complaints(), [])
+            if picture:
+                self.browser.screenshot(PICTURES / f"{picture}-{width}-noscript.png")
+            return self.browser.evaluate(self.PARTS)
+        finally:
+            self.browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+    def test_without_scripts(self):
+        """The answer and the main table are there without scripts, and with them nothing is there twice."""
+        offers = [self.offers / f"offer{i}.json" for i in (1, 2, 3)]
+        for name, reports, options in (("plain", (FIXTURES / "good.json",), ()), ("three", offers, ("--prices", str(self.prices())))):
+            page = self.make(*reports, options=options)
+            points = sum(len(json.loads(path.read_text())["records"]) for path in reports)
+            for width in (1280, 390):
+                alone = self.without_scripts(page, width, picture=f"{name}-static")
+                self.assertEqual((alone["titles"], alone["answers"], alone["canvases"], alone["images"]), (1, 1, 0, 0))
+                self.assertGreaterEqual(alone["rows"], points)
+                self.assertLessEqual(alone["wide"], 0, f"scrolls sideways at {width}")
+                self.browser.open(page, width)
+                drawn = self.browser.evaluate(self.PARTS)
+                self.assertEqual((drawn["titles"], drawn["answers"], drawn["tables"]), (1, 1, 0), "nothing is there twice")
+                self.assertEqual(drawn["points"], points)
+                self.assertEqual(re.sub(r"\W", "", alone["said"]), re.sub(r"\W", "", drawn["said"]))
+
+    def test_nothing_in_a_report_is_markup_without_scripts(self):
+        report = load("good.json")
+        for record in report["records"]:
+            record["id"] += EVIL
+        report["plan"]["suite"] = report["context"]["hosts"][0]["name"] = report["context"]["hosts"][0]["cpu"] = EVIL
+        alone = self.without_scripts(self.make(report), 390)
+        self.assertEqual((alone["images"], alone["evil"], alone["rows"]), (0, True, len(report["records"])))
+
+    def test_a_tornado_and_bars_are_sorted(self):
+        page = self.make(self.offers / "offer1.json", options=("--prices", str(self.prices()), "--price-of", "Offer 2"))
+        for width in (1280, 390):
+            self.browser.open(page, width)
+            self.assertEqual(self.browser.evaluate(self.CUT), [])
+            bars = self.browser.evaluate("Chart.getChart(document.querySelector('#speed canvas')).data.datasets[0].data")
+            self.assertEqual(bars, sorted(bars, reverse=True))
+            tornado = self.browser.evaluate("""(() => {
+              const chart = [...document.querySelectorAll('#cost canvas')].map(canvas => Chart.getChart(canvas)).find(one => one.$spec.kind === 'tornado');
+              return { lengths: chart.data.datasets.map(set => set.data), tops: chart.getDatasetMeta(0).data.map(bar => bar.y),
+                       other: chart.getDatasetMeta(1).data.map(bar => bar.y), labels: chart.data.labels };
+            })()""")
+            effects = [max(map(abs, pair)) for pair in zip(*tornado["lengths"])]
+            self.assertEqual(effects, sorted(effects, reverse=True))
+            self.assertEqual(tornado["tops"], tornado["other"], "both sides of one input lie in one row")
+            self.assertEqual(len(tornado["labels"]), len(effects))
+
+    def test_what_is_absent_is_on_one_line(self):
+        self.browser.open(self.make(FIXTURES / "good.json"))
+        found = self.browser.evaluate("""({ absent: [...document.querySelectorAll('#absent dt')].map(one => one.id),
+          open: document.querySelector('#absent details').open, links: [...document.querySelectorAll('nav a')].map(one => one.hash.slice(1)),
+          behind: document.querySelectorAll('.caveats details li').length })""")
+        self.assertLessEqual({"energy", "pareto", "telemetry", "scaling", "cost"}, set(found["absent"]))
+        self.assertEqual(set(found["absent"]) & set(found["links"]), set())
+        self.assertFalse(found["open"])
+        self.assertGreaterEqual(found["behind"], 1, "why energy was not measured")
+        self.assertNotIn("--search", self.browser.evaluate("document.body.innerText"), "no knob, no search")
+
+    def test_short_names_have_the_whole_id_behind_them(self):
+        self.browser.open(self.make(self.offers / "offer1.json"))
+        ids = [record["id"] for record in json.loads((self.offers / "offer1.json").read_text())["records"]]
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('#points tbody th .cell')].map(one => one.title)"), ids)
 
     def test_a_script_that_gets_in_all_the_same_does_not_run(self):
         page = self.make(FIXTURES / "good.json")

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "results/report_io.hpp"
+#include "results/run_rules.hpp"
+#include "results/text.hpp"
 #include "results/verdict.hpp"
 #include "results/version.hpp"
 
@@ -110,44 +113,114 @@ TEST(Tool, BadUsage) {
   expect_refused(run({"show", fixtures + "/good.json", "--width", "3"}), "--width");
 }
 
-/// The lines that `validate` ends a file with, without those of run rules.
-std::string verdicts(const std::string& out) {
-  std::string left;
-  for (std::size_t at = 0, end; at < out.size(); at = end) {
-    end = std::min(out.find('\n', at), out.size() - 1) + 1;
-    if (const std::string line = out.substr(at, end - at); line.find(": run rule") == std::string::npos) left += line;
+/// What `validate` prints is wrapped; the same on one line.
+std::string flat(const std::string& out) {
+  std::istringstream words(out);
+  std::string line;
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+/// What `validate --json` says of its files; its exit code is that of the process.
+nlohmann::json findings(const std::vector<std::string>& paths) {
+  std::vector<std::string> arguments = {"validate", "--json"};
+  arguments.insert(arguments.end(), paths.begin(), paths.end());
+  const Outcome o = run(arguments);
+  const nlohmann::json found = nlohmann::json::parse(o.out);
+  EXPECT_EQ(found.at("exit_code"), o.code);
+  EXPECT_EQ(found.at("files").size(), paths.size());
+  return found.at("files");
+}
+std::vector<std::string> codes(const nlohmann::json& faults) {
+  std::vector<std::string> all;
+  for (const nlohmann::json& one : faults) all.push_back(one.at("code"));
+  return all;
+}
+
+TEST(Tool, ValidateEndsWithOneLine) {
+  const Outcome one = run({"validate", fixtures + "/good.json"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out, "consistent; not fit for publication: 3 of 6 rules broken (complete, window,\n  trials)\n");
+  EXPECT_EQ(one.err, "") << "run rules that a report breaks are no fault of it";
+  const Outcome verbose = run({"validate", "--verbose", fixtures + "/good.json"});
+  EXPECT_TRUE(verbose.out.ends_with(one.out)) << verbose.out;
+  for (const tw::RunRule& rule : tw::run_rules())
+    EXPECT_NE(verbose.out.find("rule[" + rule.id + "] "), std::string::npos) << rule.id;
+  const Outcome both = run({"validate", fixtures + "/good.json", fixtures + "/good_energy.json"});
+  EXPECT_TRUE(both.out.starts_with(fixtures + "/good.json\n  consistent; ")) << both.out;
+  EXPECT_NE(both.out.find("\n" + fixtures + "/good_energy.json\n"), std::string::npos) << both.out;
+}
+
+TEST(Tool, ValidateFillsEightyColumns) {
+  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  report.records[0].summary.samples_per_s->value *= 2;
+  report.records[0].verdict.flags.clear();
+  const std::string path = file_with(tw::to_json(report));
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"validate", path}, {"validate", "--verbose", fixtures + "/good.json"}}) {
+    const Outcome o = run(arguments);
+    EXPECT_NE(o.out, "");
+    std::istringstream lines(o.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(tw::text::columns(line), 80u) << line;
   }
-  return left;
+  std::remove(path.c_str());
+}
+
+TEST(Tool, ValidateAsJson) {
+  const nlohmann::json good = findings({fixtures + "/good.json"}).at(0);
+  EXPECT_EQ(good.at("kind"), "report");
+  EXPECT_EQ(good.at("consistent"), true);
+  EXPECT_EQ(good.at("fit_for_publication"), false);
+  EXPECT_EQ(good.at("error"), nullptr);
+  EXPECT_EQ(good.at("rules").size(), tw::run_rules().size());
+  for (const nlohmann::json& rule : good.at("rules")) {
+    EXPECT_TRUE(rule.at("asks").is_string() && rule.at("why").is_string());
+    EXPECT_EQ(rule.at("kept").is_null(), rule.at("state") == "not checkable" || rule.at("state") == "does not apply");
+    if (rule.at("id") == "window") EXPECT_EQ(rule.at("kept"), false);
+    if (rule.at("id") == "steady") EXPECT_EQ(rule.at("kept"), true);
+  }
+  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  report.records[0].summary.samples_per_s->value *= 2;
+  const std::string path = file_with(tw::to_json(report));
+  const nlohmann::json files = findings({path, "/no/such.json", fixtures + "/good.json"});
+  EXPECT_EQ(files[0].at("consistent"), false);
+  EXPECT_EQ(files[0].at("fit_for_publication"), nullptr) << "rules are not looked at";
+  ASSERT_FALSE(files[0].at("faults").empty());
+  for (const char* key : {"code", "where", "text", "file"}) EXPECT_TRUE(files[0].at("faults")[0].at(key).is_string()) << key;
+  EXPECT_EQ(files[0].at("faults")[0].at("where"), "/records/0/summary/samples_per_s/value");
+  EXPECT_EQ(files[0].at("exit_code"), 1);
+  EXPECT_EQ(files[1].at("kind"), "unreadable");
+  EXPECT_EQ(files[1].at("exit_code"), 2);
+  EXPECT_TRUE(files[1].at("error").is_string());
+  EXPECT_EQ(files[2].at("exit_code"), 0);
+  expect_refused(run({"validate", "--json", "--verbose", path}), "--verbose");
+  std::remove(path.c_str());
 }
 
 TEST(Tool, Validate) {
-  const Outcome good = run({"validate", fixtures + "/good.json", fixtures + "/good_energy.json"});
-  EXPECT_EQ(good.code, 0) << good.err;
-  EXPECT_EQ(verdicts(good.out), fixtures + "/good.json: good\n" + fixtures + "/good_energy.json: good\n");
-  EXPECT_EQ(good.err, "") << "run rules that a report breaks are no fault of it";
-  EXPECT_NE(good.out.find(fixtures + "/good.json: run rules kept: "), std::string::npos) << good.out;
-  EXPECT_NE(good.out.find(fixtures + "/good.json: run rule \"window\" is broken (windows take 60 s"), std::string::npos);
-  EXPECT_NE(good.out.find(fixtures + "/good.json: run rules not checkable: "), std::string::npos) << good.out;
 
   std::string changed = contents(fixtures + "/good.json");
   changed.replace(changed.find("\"recompute\\\":false"), 18, "\"recompute\\\":true");  // inside the plan's text
   const std::string broken_path = file_with(changed);
   const Outcome broken = run({"validate", fixtures + "/good.json", broken_path});
   EXPECT_EQ(broken.code, 1);
-  EXPECT_EQ(verdicts(broken.out), fixtures + "/good.json: good\n");
-  EXPECT_EQ(broken.err, broken_path + ": /plan/sha256: is not the SHA-256 of canonical_json\n");
+  EXPECT_EQ(broken.err, "") << "one stream";
+  EXPECT_NE(flat(broken.out).find("/plan/sha256: is not the SHA-256 of canonical_json inconsistent: 1 fault"), std::string::npos)
+      << broken.out;
+  const nlohmann::json its = findings({broken_path}).at(0);
+  ASSERT_EQ(its.at("faults").size(), 1u);
+  EXPECT_EQ(its.at("faults")[0].at("where"), "/plan/sha256");
   std::remove(broken_path.c_str());
 
   // One unreadable file does not hide the others.
   const Outcome missing = run({"validate", "/no/such.json", fixtures + "/good.json"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_EQ(missing.err, "trainwatt: /no/such.json: No such file or directory\n");
-  EXPECT_EQ(verdicts(missing.out), fixtures + "/good.json: good\n");
+  EXPECT_TRUE(missing.out.starts_with(fixtures + "/good.json\n  consistent; ")) << missing.out;
 
   const std::string path = file_with("{\n  \"schema_version\": oops\n}\n");
   const Outcome text = run({"validate", path});
   EXPECT_EQ(text.code, 1);
-  EXPECT_NE(text.err.find("not JSON: line 2, column 21"), std::string::npos) << text.err;
+  EXPECT_NE(flat(text.out).find("not JSON: line 2, column 21"), std::string::npos) << text.out;
   std::remove(path.c_str());
 }
 
@@ -318,18 +391,18 @@ TEST(Tool, ValidateAsksTheCatalog) {
   tw::Report more = report;
   more.records[0].workload.parameters = 429569;
   EXPECT_EQ(outcome(more).code, 1);
-  EXPECT_NE(outcome(more).err.find("/records/0/workload/parameters: is 429569, gpt2-tiny has 429568"),
+  EXPECT_NE(flat(outcome(more).out).find("/records/0/workload/parameters: is 429569, gpt2-tiny has 429568"),
             std::string::npos);
   tw::Report faster = report;
   faster.records[1].summary.model_flops_per_sample *= 2;
   EXPECT_EQ(outcome(faster).code, 1);
-  EXPECT_NE(outcome(faster).err.find("/records/1/summary/model_flops_per_sample: is 74053632, resnet-tiny has 37026816"),
+  EXPECT_NE(flat(outcome(faster).out).find("/records/1/summary/model_flops_per_sample: is 74053632, resnet-tiny has 37026816"),
             std::string::npos)
-      << outcome(faster).err;
+      << outcome(faster).out;
   tw::Report ruled = report;
   ruled.records[0].summary.flops_rule = "mine";
   EXPECT_EQ(outcome(ruled).code, 0);
-  EXPECT_NE(outcome(ruled).err.find("warning: /records/0/summary/flops_rule: is not the rule"), std::string::npos);
+  EXPECT_NE(outcome(ruled).out.find("note[flops_rule_unknown]: /records/0/summary/flops_rule: "), std::string::npos) << outcome(ruled).out;
 }
 
 TEST(Tool, UnfinishedRuns) {
@@ -342,14 +415,15 @@ TEST(Tool, UnfinishedRuns) {
   EXPECT_NE(shown.out.find("resnet-tiny/float32/acc1/np2"), std::string::npos);
   const Outcome good = run({"validate", path});
   EXPECT_EQ(good.code, 0) << good.err;
-  EXPECT_EQ(verdicts(good.out), path + ": good, but of an unfinished run: without context and plan\n");
+  EXPECT_TRUE(good.out.starts_with("consistent; ")) << good.out;
+  EXPECT_EQ(findings({path}).at(0).at("kind"), "unfinished");
   std::remove(path.c_str());
 
   const std::string torn = file_with(lines.substr(0, lines.size() - 20));
   EXPECT_NE(run({"show", torn}).out.find("1 record, and a last line that was cut off;"), std::string::npos);
   const Outcome cut = run({"validate", torn});
   EXPECT_EQ(cut.code, 0);
-  EXPECT_EQ(cut.err, torn + ": warning: /records: the last line was cut off and is left out\n");
+  EXPECT_NE(flat(cut.out).find("/records: the last line was cut off and is left out"), std::string::npos) << cut.out;
   std::remove(torn.c_str());
 }
 
@@ -394,7 +468,8 @@ TEST(Tool, AnotherFileOfOursIsNamedWithWhatReadsIt) {
     }
     const Outcome validated = run({"validate", path});
     EXPECT_EQ(validated.code, 1) << "whatever is no good report";
-    EXPECT_NE(validated.err.find(words), std::string::npos) << validated.err;
+    EXPECT_NE(flat(validated.out).find(words), std::string::npos) << validated.out;
+    EXPECT_EQ(codes(findings({path}).at(0).at("faults")), std::vector<std::string>{"unreadable"});
   }
   for (const auto& [path, words] : files) std::remove(path.c_str());
 }
@@ -424,8 +499,9 @@ TEST(Tool, ADamagedBundleIsNotGoodAsADamagedReportIs) {
     std::ofstream(offer, std::ios::trunc) << text;
     const Outcome validated = run({"validate", offer, fixtures + "/good_energy.json"});
     EXPECT_EQ(validated.code, 1) << validated.err;
-    EXPECT_EQ(std::ranges::count(validated.err, '\n'), 1) << validated.err;
-    EXPECT_NE(validated.out.find("good_energy.json: good"), std::string::npos);
+    const nlohmann::json files = findings({offer, fixtures + "/good_energy.json"});
+    EXPECT_EQ(codes(files[0].at("faults")), std::vector<std::string>{"unreadable"});
+    EXPECT_EQ(files[1].at("consistent"), true);
     EXPECT_EQ(run({"show", offer}).code, 2);
   }
   std::filesystem::remove_all(folder);
@@ -437,8 +513,9 @@ TEST(Tool, MessagesAreHarmless) {
   const std::string path = file_with(tw::to_json(report));
   const Outcome o = run({"validate", path});
   EXPECT_EQ(o.code, 1);
-  EXPECT_NE(o.err.find("\"x\\x1b[2K\\r\\ngood\" is no point of the plan"), std::string::npos) << o.err;
-  EXPECT_EQ(o.err.find_first_of("\033\r"), std::string::npos);
+  EXPECT_NE(flat(o.out).find("\"x\\x1b[2K\\r\\ngood\" is no point of the plan"), std::string::npos) << o.out;
+  EXPECT_EQ(o.out.find_first_of("\033\r"), std::string::npos);
+  EXPECT_EQ(run({"validate", "--json", path}).out.find_first_of("\033\r"), std::string::npos);
   std::remove(path.c_str());
 }
 
