@@ -16,7 +16,8 @@
 namespace tw::tool {
 namespace {
 
-/// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer these count, too.
+/// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer, a bundle or what is held
+/// against a kit, these count, too.
 void check_more(const std::string& path, CheckedReport& checked, const ValidateOptions& options) {
   std::vector<Fault>& violations = checked.found.violations;
   const std::string file = checked.bundle ? report_file : "";
@@ -30,10 +31,16 @@ void check_more(const std::string& path, CheckedReport& checked, const ValidateO
     for (Fault& fault : more.violations) violations.push_back(in_file(file, std::move(fault)));
     for (Fault& note : more.warnings) checked.found.warnings.push_back(in_file(file, std::move(note)));
   }
-  if (checked.bundle)
+  const bool is_offer = !options.kit.empty() && !checked.is_unfinished;
+  if (checked.bundle) {
     check_offer(path, checked, options);
-  else if (checked.report && violations.empty())
+  } else if (checked.report && is_offer) {
+    checked.found.warnings.push_back(
+        {"offer_not_bundled", "", "is a report alone: its records.jsonl, series and environment were not held against it"});
+    check_rules(path, *checked.report, &checked.found);
+  } else if (checked.report && violations.empty()) {
     check_rules(path, *checked.report, nullptr);
+  }
 }
 
 }  // namespace
