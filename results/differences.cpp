@@ -12,6 +12,7 @@
 
 #include "results/conditions.hpp"
 #include "results/flag_notes.hpp"
+#include "results/losses.hpp"
 #include "results/report_io.hpp"
 #include "results/scopes.hpp"
 #include "results/search.hpp"
@@ -24,7 +25,7 @@ using text::printable;
 
 constexpr const char* joule_figures[] = {"samples-per-joule", "efficiency", "energy-to-target"};
 /// Flags of points whose figures say nothing about the machine's speed at this work.
-constexpr std::string_view blocking_flags[] = {"debug_build", "unstable"};
+constexpr std::string_view blocking_flags[] = {"debug_build", "unstable", "steps_disagree"};
 
 std::string requested(const Record& record) {
   std::string all;
@@ -306,6 +307,10 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   if (reference.verdict.status != "valid" || system.verdict.status != "valid")
     found.block("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
                 "what does not count is held against nothing");
+  if (const auto pair = first_common_loss(reference, system); pair && losses_differ(*pair, a.precision))
+    found.block("losses_differ", fmt::format("{} in step {}", text::significant(pair->a), pair->step),
+                fmt::format("{} in step {}", text::significant(pair->b), pair->step),
+                "the same weights and data have the same first losses: one of the two did not train what it says");
   found.note("device", a.device, b.device);
   found.note("split of the batch", split(a), split(b));
   found.note("threads of a rank", std::to_string(a.threads_per_rank), std::to_string(b.threads_per_rank));
@@ -332,8 +337,8 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   }
   std::vector<Difference> all = found.take();
   for (const std::string& flag : flags) {
-    if (breaks_a_rule(flag)) continue;
     const bool blocking = std::ranges::find(blocking_flags, flag) != std::end(blocking_flags);
+    if (breaks_a_rule(flag) && !blocking) continue;
     all.push_back({"flag " + printable(flag),
                    0,
                    has_flag(reference, flag) ? "yes" : "no",

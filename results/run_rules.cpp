@@ -321,7 +321,7 @@ std::vector<RunRule> make_rules() {
       {"window",
        fmt::format("windows take {} s and {} update periods of their meter at least, in seconds, not in steps",
                    published_window_s, published_window_periods),
-       {{"short", "a window is short"}, {"steps_given", "measured by steps"}},
+       {{"short", "a window is short"}, {"steps_given", "measured by steps"}, {"steps_disagree", "its steps do not add up to it"}},
        window},
       {"trials",
        fmt::format("each point has {} trials at least", least_trials),

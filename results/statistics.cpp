@@ -299,28 +299,85 @@ double trend_probability(std::span<const double> values) {
   return std::min(1.0, probability);
 }
 
+namespace {
+
+/// Values from which the one that is farthest from the mean is taken away, again and again. That one is always the least or
+/// the greatest that is left, so that all of it takes the time of sorting.
+class Remainder {
+ public:
+  explicit Remainder(std::span<const double> values) : values_(values), rising_(values.size()), gone_(values.size(), false) {
+    std::iota(rising_.begin(), rising_.end(), std::size_t{0});
+    falling_ = rising_;
+    std::ranges::stable_sort(rising_, {}, [&](std::size_t i) { return values_[i]; });
+    std::ranges::stable_sort(falling_, std::ranges::greater(), [&](std::size_t i) { return values_[i]; });
+    count_ = values.size();
+    add_up();
+  }
+  std::size_t count() const { return count_; }
+  double center() const { return static_cast<double>(origin_ + sum_ / static_cast<long double>(count_)); }
+  /// Of their squared deviations from the center.
+  double squares() const {
+    return static_cast<double>(std::max(0.0L, squares_ - sum_ * sum_ / static_cast<long double>(count_)));
+  }
+  /// Of several equally far the first.
+  std::size_t farthest() {
+    while (gone_[rising_[least_]]) ++least_;
+    while (gone_[falling_[greatest_]]) ++greatest_;
+    const std::size_t low = rising_[least_], high = falling_[greatest_];
+    const double below = std::abs(values_[low] - center()), above = std::abs(values_[high] - center());
+    return below == above ? std::min(low, high) : below > above ? low : high;
+  }
+  void remove(std::size_t i) {
+    constexpr long double digits_kept = 1e-6L;
+    const long double d = values_[i] - origin_;
+    gone_[i] = true, --count_, sum_ -= d, squares_ -= d * d;
+    if (squares_ < digits_kept * added_up_) add_up();  // what is left was rounded away beside what was removed
+  }
+
+ private:
+  void add_up() {
+    origin_ = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (!gone_[i]) origin_ += values_[i] / static_cast<long double>(count_);
+    sum_ = squares_ = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (gone_[i]) continue;
+      const long double d = values_[i] - origin_;
+      sum_ += d, squares_ += d * d;
+    }
+    added_up_ = squares_;
+  }
+
+  std::span<const double> values_;
+  std::vector<std::size_t> rising_, falling_;
+  std::vector<bool> gone_;
+  std::size_t count_ = 0, least_ = 0, greatest_ = 0;
+  long double origin_ = 0, sum_ = 0, squares_ = 0, added_up_ = 0;  // of deviations from `origin_`
+};
+
+}  // namespace
+
 std::vector<std::size_t> outliers(std::span<const double> values) {
-  std::vector<std::size_t> left(values.size()), removed;
-  std::iota(left.begin(), left.end(), std::size_t{0});
+  std::vector<std::size_t> removed;
+  if (values.size() < 3) return removed;
+  Remainder left(values);
   const std::size_t most = std::max<std::size_t>(1, values.size() / 4);
   std::size_t found = 0;
   double mean_left = 0;  // of those that stay where the first `found` are removed
-  while (left.size() >= 3 && removed.size() < most) {
-    const double n = static_cast<double>(left.size());
-    double center = 0, squares = 0;
-    for (const std::size_t i : left) center += values[i] / n;
-    for (const std::size_t i : left) squares += (values[i] - center) * (values[i] - center);
-    const auto far = std::ranges::max_element(left, {}, [&](std::size_t i) { return std::abs(values[i] - center); });
-    const double off = std::abs(values[*far] - center), deviation = std::sqrt(squares / (n - 1));
+  while (left.count() >= 3 && removed.size() < most) {
+    const double n = static_cast<double>(left.count());
+    const double center = left.center();
+    const std::size_t far = left.farthest();
+    const double off = std::abs(values[far] - center), deviation = std::sqrt(left.squares() / (n - 1));
     if (!(off > 0)) break;
     // The deviate R as a Student's t: R = (n − 1) t / √((n − 2 + t²) n); as far as one value alone can be off:
     // infinite.
     const double r = off / deviation, room = (n - 1) * (n - 1) - n * r * r;
     const double t = room > 0 ? r * std::sqrt(n * (n - 2) / room) : std::numeric_limits<double>::infinity();
-    const double others = center - (values[*far] - center) / (n - 1);  // their mean
-    removed.push_back(*far);
-    left.erase(far);
-    if (n * student_t_tail(t, static_cast<int>(left.size()) - 1) < false_alarm) {
+    const double others = center - (values[far] - center) / (n - 1);  // their mean
+    removed.push_back(far);
+    left.remove(far);
+    if (n * student_t_tail(t, static_cast<int>(left.count()) - 1) < false_alarm) {
       found = removed.size();
       mean_left = others;
     }

@@ -342,6 +342,7 @@ int meter(const MeterCommand& options) {
                       place.local_rank ? fmt::format("local rank {}", *place.local_rank) : "another one"));
     report.program = program_info("trainwatt");
     report.context.started_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
+    const auto launched = Clock::now();
     report.context.argv = options.argv;
     report.context.environment = relevant_environment();
     report.context.launcher = place.launcher;
@@ -381,6 +382,7 @@ int meter(const MeterCommand& options) {
     const bool all_ended = !rendezvous || rendezvous->wait();
     const auto end = Clock::now();
     trial.window_s = std::chrono::duration<double>(end - start).count();
+    trial.start_s = std::chrono::duration<double>(start - launched).count();
     power.end();
     power.collect(trial, start, end);  // before the next window
     idle("after");

@@ -191,6 +191,7 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
   samples.node_before = read_cpu_times();
   samples.cpu_seconds = -process_cpu_seconds();
   const auto start = steps_->now();
+  if (context_.started) samples.start_seconds = std::chrono::duration<double>(start - *context_.started).count();
   try {
     work(samples, start);
     settle(samples);
@@ -239,6 +240,7 @@ Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
   const char* names[] = {"data", "forward", "backward", "communication", "optimizer"};
   for (std::size_t i = 0; i < phases.size(); ++i) trial.phase_s[names[i]] = steps > 0 ? phases[i] / steps : 0;
   trial.window_s = job.maximum({mine.window_seconds}).front();
+  trial.start_s = mine.start_seconds;  // the first rank's, which keeps the record
   // Of one machine: its clock of CPU time runs for all of its containers and pods.
   const double own_seconds = energy.machines().sum_here(job, mine.cpu_seconds);
   // The report names the worst node's shares. -1: nobody could read them.

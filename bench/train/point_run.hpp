@@ -21,6 +21,7 @@ struct Samples {
   std::vector<double> step_seconds, loss, gradient_norm;
   PhaseSeconds phases;  // summed over steps
   double window_seconds = 0;
+  std::optional<double> start_seconds;  // since the launch began, where the context says when that was
   // Along the window: this rank's threads, and the whole node.
   double cpu_seconds = 0;
   std::optional<CpuTimes> node_before, node_after;

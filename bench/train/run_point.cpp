@@ -291,7 +291,8 @@ RunContext RunContext::of(Team& team) const {
           found,
           team.machines.visible_anywhere(),
           steps,
-          nullptr};
+          nullptr,
+          started};
 }
 
 Record run_point(RunContext& whole, const Point& point) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "bench/plan/plan.hpp"
 #include "bench/train/energy_window.hpp"
@@ -56,6 +57,8 @@ struct RunContext {
   std::set<std::string> gpus = {};              ///< that the job may use
   StepSourceFactory steps = trainer_steps;
   Teams* teams = nullptr;  ///< null: every point takes all ranks
+  /// When the launch began (Context::started_at); absent: trials do not say when they began.
+  std::optional<std::chrono::steady_clock::time_point> started = {};
   /// The same for the first ranks of the job.
   RunContext of(Team& team) const;
 };

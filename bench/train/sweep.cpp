@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -154,6 +155,7 @@ class Run {
     context.found = found_settings(report_.context.hosts);
     context.gpus = machines_.visible_anywhere();
     context.teams = &teams_;
+    context.started = started_;
     if (const std::string& unclear = machines_.unclear_anywhere(); !unclear.empty()) {
       for (const KnobKind kind : kinds_of(plan_))
         if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, unclear);
@@ -199,6 +201,7 @@ class Run {
     Context& context = report_.context;
     context.launch = job_.broadcast(job_.is_root() ? new_launch() : "");
     context.started_at = rfc3339_now();
+    started_ = std::chrono::steady_clock::now();
     context.argv = sweep_.argv;
     context.environment = relevant_environment();
     context.versions = library_versions();
@@ -449,6 +452,7 @@ class Run {
   Teams teams_;
   Progress progress_{false, 0, 0};
   std::optional<JobSettings> settings_;
+  std::chrono::steady_clock::time_point started_;  // as the context's started_at
   Report report_;                         // root has the records of earlier launches too
   std::vector<std::string> flags_;        // of the whole run
   std::vector<RunPart> parts_;            // the launches before

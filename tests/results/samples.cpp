@@ -61,7 +61,10 @@ Record sample_record() {
   w.hash = workload_hash(w);
   r.setting["cpu_frequency_mhz"] = {};
   r.trials = {sample_trial(40, 1.50, 61), sample_trial(40, 1.52, 61.8), sample_trial(40, 1.49, 60.5)};
-  for (std::size_t i = 0; i < 3; ++i) r.trials[i].first_step = 3 + 40 * static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < 3; ++i) {
+    r.trials[i].first_step = 3 + 40 * static_cast<std::int64_t>(i);
+    r.trials[i].start_s = 20 + 63 * static_cast<double>(i);
+  }
   r.execution = Execution{"eager", false, "mpi", "host memory", std::nullopt, 0, true};
   Summary& s = r.summary;
   s.peak_device_memory_bytes_per_rank = 360ull << 20;
@@ -144,6 +147,7 @@ Report sample_report() {
   b.workload.parameters = 132186, b.summary.model_flops_per_sample = 37026816;
   b.workload.hash = workload_hash(b.workload);
   b.trials = {sample_trial(30, 0.21, 6.4)};
+  b.trials[0].start_s = 240;
   b.verdict.flags = {"steps_given", "narrow_affinity"};
   b.summary.ceiling_flops_per_s.reset();
   Record u = a;
@@ -161,6 +165,24 @@ Report sample_report() {
     summarise(r);
   }
   return report;
+}
+
+std::vector<MeterEntry> sample_meters() {
+  const auto meter = [](const char* domain, const char* scope, bool counted) {
+    return MeterEntry{"node1", domain, scope, "counter", counted ? "" : "contained", "", true, counted, 0.001};
+  };
+  return {meter("rapl:package-0", "package", true), meter("rapl:package-1", "package", true), meter("rapl:dram-0", "dram", true),
+          meter("rapl:core-0", "package", false)};
+}
+
+std::vector<SeriesRow> sample_power(const Trial& trial) {
+  std::vector<SeriesRow> all;
+  for (const EnergyRow& row : trial.energy) {
+    if (!row.counted) continue;
+    const double watts = *row.energy_j / *row.window_s;
+    all.push_back({row.host, row.domain, "power_w", {0, 0.1}, {0.99 * watts, 0.99 * watts}, {watts, watts}, {1.01 * watts, 1.01 * watts}});
+  }
+  return all;
 }
 
 Report sample_energy_report() {
@@ -181,10 +203,10 @@ Report sample_energy_report() {
   report.records[0].setting["cpu_frequency_mhz"] = {2400, 2400, std::nullopt, {{"node1", "cpu", 2400, std::nullopt, "no channel"}}};
   report.context.warnings.clear();
   report.context.hosts[0].container = "docker", report.context.hosts[0].cpu_max_mhz = 3800;
-  report.context.meters = {{"node1", "rapl:package-0", "package", "counter", "", "", true, true, 0.001},
-                           {"node1", "rapl:core-0", "package", "counter", "contained", "", true, false, 0.001}};
+  report.context.meters = sample_meters();
   for (Trial& trial : report.records[0].trials) {
-    trial.series = {{"node1", "rapl:package-0", "power_w", {0, 0.1}, {97.5, 98}, {98.1, 98.4}, {99, 98.9}}};
+    trial.series = sample_power(trial);
+    trial.series[0] = {"node1", "rapl:package-0", "power_w", {0, 0.1}, {97.5, 98}, {98.1, 98.4}, {99, 99.8}};
     trial.counters = {{"node1", "cpu", "throttle_thermal_events", 0}};
     trial.sampler_cpu_share = 0.0004;
   }
@@ -238,6 +260,7 @@ Record sample_target_record() {
     trial.phase_s = made.phase_s, trial.window_s = made.window_s, trial.first_step = 0;
     for (EnergyRow& row : trial.energy) row.window_s = made.window_s, *row.energy_j *= made.window_s / 60;
     trial.target_run = std::move(run);
+    trial.start_s = 20 + 20 * static_cast<double>(i);
   }
   return r;
 }
@@ -259,6 +282,7 @@ Report sample_target_report() {
   for (std::size_t i = 0; i < missed.trials.size(); ++i) {
     Trial& trial = missed.trials[i];
     trial.target_run->seed = i + 4;
+    trial.start_s = 120 + 20 * static_cast<double>(i);
     for (Evaluation& evaluation : trial.target_run->evaluations) evaluation.error = 0.11 + 0.02 * (30.0 - static_cast<double>(evaluation.step));
     if (i == 1) {  // the second goes on to the last step and never gets there
       const Trial made = sample_trial(30, 0.475, 15.3);
@@ -269,6 +293,9 @@ Report sample_target_report() {
     }
   }
   report.records = {sample_target_record(), missed};
+  report.context.meters = sample_meters();
+  for (Record& record : report.records)
+    for (Trial& trial : record.trials) trial.series = sample_power(trial);
   const auto point = [](const Record& r, const std::string& target, const std::string& seeds) {
     return R"({"accumulate":4,"id":")" + r.id + R"(","layers":null,"micro_batch":4,"model":")" + r.workload.model +
            R"(","precision":"bf16","ranks":2,"seeds":[)" + seeds + "]" + (r.workload.seq_len ? R"(,"seq_len":32)" : "") +

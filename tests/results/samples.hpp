@@ -13,7 +13,10 @@ Record sample_record();
 Record sample_record_with_energy();
 /// Two valid points, one unsupported, one failed; summarised. Every optional of the context occurs present and absent.
 Report sample_report();
-/// One point of sample_record_with_energy, one meter counted and one contained.
+/// The meters of sample_record_with_energy, as a context has them, and series of power that bear a trial's joules out.
+std::vector<MeterEntry> sample_meters();
+std::vector<SeriesRow> sample_power(const Trial& trial);
+/// One point of sample_record_with_energy, with its meters.
 Report sample_energy_report();
 
 /// Three runs to a target, reached after 3, 2 and 3 evaluations of 10 steps; with a reference and joules.

@@ -28,6 +28,12 @@ std::string all(const Validation& found) {
   return text;
 }
 
+std::vector<std::string> codes_of(const Validation& found) {
+  std::vector<std::string> codes;
+  for (const Fault& fault : found.violations) codes.push_back(fault.code);
+  return codes;
+}
+
 /// The sample's runs to a target are evaluated in other intervals than any curve of this version.
 constexpr const char* band_not_checked =
     "warning: /records/0/target/reference: is 17 to 35 steps (JAX 0, float32, 8 seeds), which was not checked: this version has "
@@ -110,8 +116,8 @@ TEST(Validate, AnEstimateIsCountedInNoTotal) {
   Report report = sample_energy_report();
   report.records[0].trials[0].energy[0].method = "estimate";
   summarise(report);
-  EXPECT_EQ(all(validate_report(to_json(report))),
-            "/records/0/trials/0/energy/0/counted: is true of an estimate, which enters no total\n");
+  const std::vector<std::string> codes = codes_of(validate_report(to_json(report)));
+  EXPECT_EQ(codes, (std::vector<std::string>{"energy_row", "meter_method"})) << "and its meter is none";
 }
 
 TEST(Validate, AnUnstablePointStaysSo) {
@@ -210,7 +216,9 @@ TEST(Validate, ARecordIsOfItsLaunchAndOfItsHosts) {
     Report report = sample_energy_report();
     change(report, report.records[0]);
     summarise(report.records[0]);
-    return all(validate_report(to_json(report)));
+    Validation found = validate_report(to_json(report));
+    std::erase_if(found.violations, [](const Fault& fault) { return fault.code.starts_with("meter_") || fault.code.starts_with("power_"); });
+    return all(found);
   };
   EXPECT_EQ(said([](Report&, Record&) {}), "");
   EXPECT_EQ(said([](Report&, Record& r) { r.launch = "another"; }), "/records/0/launch: is not that of its part\n");
@@ -236,6 +244,7 @@ TEST(Validate, ARecordIsOfItsLaunchAndOfItsHosts) {
 /// The record of the sample with the recipe of this version's task, its runs reaching the target after these steps.
 Report markov_report(std::int64_t intervals) {
   Report report = sample_target_report();
+  report.context.finished_at = "2026-03-01T12:00:00Z";
   report.records.resize(1);
   Record& r = report.records[0];
   r.target->evaluation_interval = 25, r.target->most_steps = 1200;
@@ -252,6 +261,8 @@ Report markov_report(std::int64_t intervals) {
       row.window_s = trial.window_s;
       if (row.energy_j) *row.energy_j = 40 * trial.window_s;
     }
+    trial.series = sample_power(trial);
+    trial.start_s = 1000 * static_cast<double>(&trial - r.trials.data());
   }
   r.workload.hash = workload_hash(r.workload, r.target);
   for (const auto& [from, to] :

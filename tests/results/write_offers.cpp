@@ -1,6 +1,7 @@
 // write_offers FOLDER: made-up offers that `trainwatt validate` finds good, for the tests of what is drawn of them:
 // offer1.json, offer2.json and offer3.json, each one GPU at five clocks, of which neither the fastest nor the slowest takes least
 // energy.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -42,11 +43,13 @@ Record point(const Record& base, const std::string& domain, double clock, double
   record.trials.clear();
   const int steps = static_cast<int>(std::ceil(62 * speed / 64));
   std::int64_t before = 3;
+  double start = 100 + 500 * static_cast<double>(std::ranges::find(clocks_mhz, clock) - std::begin(clocks_mhz));
   for (int t = 0; t < trials; ++t) {
     const double window_s = steps * 64 / (speed * jitter(t, static_cast<int>(clock) % 7));
     Trial trial = testing::sample_trial(steps, window_s / steps, window_s);
     for (double& loss : trial.loss) loss = 2 + 0.6 * (loss - 2) * std::exp(-0.002 * static_cast<double>(before));
     trial.first_step = before, before += steps;
+    trial.start_s = start, start += window_s + 1;
     EnergyRow row;
     row.scope = "device", row.domain = domain, row.host = "node1", row.method = "counter";
     row.energy_j = joules * jitter(t, 3) * steps * 64, row.uncertainty_j = 5, row.window_s = window_s;
@@ -70,7 +73,8 @@ Report offer(const char* name, const char* gpu, double speed_factor, double ener
   report.context.launch = name;
   report.context.meters = {{"node1", domain, "device", "counter", "", "", true, true, 0.02}};
   report.context.devices = {{0, "node1", "cuda", gpu, uuid, "", 1, {0}, {}},
-                            {1, "node1", "cuda", gpu, uuid, "", 1, {1}, {}}};
+                            {1, "node1", "cuda", gpu, uuid + "-1", "", 1, {1}, {}}};
+  report.context.finished_at = "2026-03-01T11:00:00Z";
   nlohmann::json plan = nlohmann::json::parse(report.plan.canonical_json), points = nlohmann::json::array();
   plan.erase("kit");  // an offer of no tender
   for (const double clock : clocks_mhz) {

@@ -1,0 +1,28 @@
+// Whether two records that train the same have the same losses.
+#pragma once
+
+#include <optional>
+
+#include "results/record.hpp"
+
+namespace tw {
+
+/// The loss of one step in two records.
+struct LossPair {
+  std::int64_t step = 0;  ///< optimizer steps done before it
+  double a = 0, b = 0;
+};
+
+/// How far apart, as a share, the losses of one step may be in two records of the same training. From the same weights a
+/// loss differs by rounding alone; each step after that has weights that differ, too, and training amplifies it. Measured
+/// over threads, ranks, instruction sets and repetitions; results/README.md has the figures.
+double loss_tolerance(const std::string& precision);
+
+/// The first step that both have timed, where both train the same: workload, seed, precision, global batch, and micro-batch
+/// where samples are normalised over it; nullopt where they do not, or have no step in common among the first 200. Runs
+/// to a target have seeds of their own.
+std::optional<LossPair> first_common_loss(const Record& a, const Record& b);
+/// Whether these losses are further apart than the precision's tolerance.
+bool losses_differ(const LossPair& pair, const std::string& precision);
+
+}  // namespace tw
