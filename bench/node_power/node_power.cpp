@@ -13,9 +13,6 @@ namespace tw {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 /// By which name ranks know the GPU whose meter this is: "nvml:GPU-…" also of its cross-check "nvml-power:GPU-…",
 /// "amdgpu:0000:c1:00.0" also of "amdsmi:0000:c1:00.0"; empty of all others.
@@ -210,7 +207,9 @@ void NodePower::end() {
 }
 
 void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
-  const double skew_seconds = seconds_between(impl_->begin, first_step) + seconds_between(last_step, impl_->end);
+  // A nanosecond on top keeps the bound also where others subtract the seconds as floating-point numbers.
+  const Clock::duration skew = (first_step - impl_->begin) + (impl_->end - last_step) + std::chrono::nanoseconds(1);
+  const double skew_seconds = std::chrono::duration<double>(skew).count();
   if (has_meter()) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), skew_seconds);
   for (const LedgerRow& from : make_ledger(impl_->reader->findings(), impl_->first, impl_->last, skew_seconds)) {
     EnergyRow& row = trial.energy.emplace_back(energy_row(from, impl_->host));

@@ -75,17 +75,24 @@ std::vector<MeterEntry> EnergyWindow::entries() {
 // Nobody works while meters are read: not between the first reading on any node and the last. So each node's joules
 // hold all steps of all nodes, whatever their clocks say, and what they hold besides lies between its readings and its
 // own steps.
-void EnergyWindow::begin() {
+//
+// The steps' clock is read between the readings and a stamp of our own. So however long a busy machine stops this
+// thread in between, the skew that the stamps show holds the whole distance from the steps' edge to the meters'.
+EnergyWindow::Time EnergyWindow::begin(const ReadClock& step_clock) {
   if (impl_->power) impl_->power->begin();
   impl_->job.barrier();
+  const Time start = step_clock();
   impl_->begin = std::chrono::steady_clock::now();
+  return start;
 }
 
-void EnergyWindow::end() {
+EnergyWindow::Time EnergyWindow::end(const ReadClock& step_clock) {
   impl_->end = std::chrono::steady_clock::now();
+  const Time end = step_clock();
   impl_->job.barrier();
   if (impl_->power) impl_->power->end();
   impl_->job.barrier();
+  return end;
 }
 
 void EnergyWindow::collect(Trial& trial) {

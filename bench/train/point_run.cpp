@@ -187,10 +187,11 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
   Samples samples;
   communicator_->barrier(*stream_);
   stream_->synchronize();
-  context_.energy.begin();
+  // CPU times are read outside of the meters' edges, which lie next to the steps' own.
   samples.node_before = read_cpu_times();
   samples.cpu_seconds = -process_cpu_seconds();
-  const auto start = steps_->now();
+  const auto step_clock = [this] { return steps_->now(); };
+  const auto start = context_.energy.begin(step_clock);
   try {
     work(samples, start);
     settle(samples);
@@ -199,10 +200,10 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
     if (context_.job.size() == 1) context_.energy.end();  // the next point has a window, too
     throw;
   }
-  samples.window_seconds = seconds_since(start);
+  const auto end = context_.energy.end(step_clock);
+  samples.window_seconds = std::chrono::duration<double>(end - start).count();
   samples.cpu_seconds += process_cpu_seconds();
   samples.node_after = read_cpu_times();
-  context_.energy.end();
   return samples;
 }
 
