@@ -132,6 +132,8 @@ struct NodePower::Impl {
   EnergySnapshot first, last;
   Clock::time_point begin, end;  // of the readings: before the first of the one, after the last of the other
   Sampled sampled;
+  KnobWatch* knobs = nullptr;
+  std::vector<KnobChange> changes;
 };
 
 NodePower::NodePower(std::string host, const MeterOptions& options, const GpuChoice& gpus)
@@ -192,9 +194,16 @@ double NodePower::idle_seconds() const {
   return std::min(seconds, most_seconds);
 }
 
+void NodePower::watch(KnobWatch* knobs) {
+  impl_->knobs = knobs != nullptr && !knobs->empty() ? knobs : nullptr;
+}
+
 // The counters are read last before the window, and first after it: what the sampler does at its edges is not in
 // between.
 void NodePower::begin() {
+  impl_->changes.clear();
+  if (impl_->knobs != nullptr) impl_->knobs->begin();
+  impl_->sampler->beside(impl_->knobs != nullptr ? [knobs = impl_->knobs] { knobs->look(); } : std::function<void()>());
   impl_->sampler->begin();
   impl_->begin = Clock::now();
   impl_->first = impl_->reader->snapshot();
@@ -204,6 +213,7 @@ void NodePower::end() {
   impl_->last = impl_->reader->snapshot();
   impl_->end = Clock::now();
   impl_->sampled = impl_->sampler->end();
+  if (impl_->knobs != nullptr) impl_->changes = impl_->knobs->end();
 }
 
 void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
@@ -218,6 +228,11 @@ void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_
     row.reason = "not_visible";
     row.detail = "no rank at work uses the GPU";
   }
+  const bool looked = impl_->knobs != nullptr || !impl_->changes.empty();
+  if (looked && !trial.setting_changes) trial.setting_changes.emplace();
+  for (const KnobChange& one : impl_->changes)
+    trial.setting_changes->push_back({to_string(one.kind), impl_->host, one.domain, one.is_set, one.time_seconds,
+                                      one.expected, one.found});
   for (const Series& series : impl_->sampled.series) {
     const Channel& channel = series.channel;
     if (impl_->leaves_out(channel.domain)) continue;

@@ -33,6 +33,8 @@ class StepSource {
   /// A held-out micro-batch (Trainer::evaluate), for runs to a target.
   virtual EvaluationResult evaluate(std::uint64_t batch_index);
   virtual std::uint64_t planned_bytes() const = 0;
+  /// What computes each product (Trainer::implementations).
+  virtual std::map<std::string, std::vector<std::string>> implementations() const { return {}; }
   /// Whether what repeats is recorded once and launched as graphs.
   virtual bool uses_graphs() const { return false; }
   /// The clock that steps and windows are timed by; a test's may go on by exactly what its steps take.
@@ -56,6 +58,7 @@ struct RunContext {
   std::set<std::string> gpus = {};              ///< that the job may use
   StepSourceFactory steps = trainer_steps;
   Teams* teams = nullptr;  ///< null: every point takes all ranks
+  JobSettings* looks_after = nullptr;  ///< what is to stay as found where the plan has no settings; null: nothing
   /// The same for the first ranks of the job.
   RunContext of(Team& team) const;
 };
