@@ -281,18 +281,33 @@ MemoryPlan Trainer::memory() const {
   return plan;
 }
 
-std::map<std::string, std::string> Trainer::implementations() const {
+namespace {
+
+/// "linear 128 > 384, 64 rows"; "convolution 64 > 128, 3x3 by 2, 16x16", which is of one image.
+std::string product_and_shape(const NamedPlan& named) {
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  if (const auto* linear = dynamic_cast<const LinearPlan*>(named.plan.get())) {
+    const LinearShape& s = linear->shape();
+    return named.product + " " + text(s.in_features) + " > " + text(s.out_features) + ", " + text(s.rows) + " rows";
+  }
+  if (const auto* convolution = dynamic_cast<const ConvolutionPlan*>(named.plan.get())) {
+    const ConvolutionShape& s = convolution->shape();
+    return named.product + " " + text(s.in_channels) + " > " + text(s.out_channels) + ", " + text(s.kernel) + "x" +
+           text(s.kernel) + " by " + text(s.stride) + ", " + text(s.height) + "x" + text(s.width);
+  }
+  return named.product;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<std::string>> Trainer::implementations() const {
   std::map<std::string, std::set<std::string>> found;
-  for (const auto& block : impl_->blocks) {
-    for (const NamedPlan& named : block->plans()) {
-      if (!named.plan->description().empty()) found[named.product].insert(named.plan->description());
-    }
-  }
-  std::map<std::string, std::string> joined;
-  for (const auto& [product, names] : found) {
-    for (const std::string& name : names) joined[product] += (joined[product].empty() ? "" : ", ") + name;
-  }
-  return joined;
+  for (const auto& block : impl_->blocks)
+    for (const NamedPlan& named : block->plans())
+      if (!named.plan->description().empty()) found[product_and_shape(named)].insert(named.plan->description());
+  std::map<std::string, std::vector<std::string>> all;
+  for (const auto& [product, names] : found) all[product].assign(names.begin(), names.end());
+  return all;
 }
 
 }  // namespace tw

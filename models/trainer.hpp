@@ -111,12 +111,15 @@ class Trainer {
   const TrainerConfig& config() const;
   /// As really allocated; `workspace` is all scratch memory of the device, which may have served larger plans before.
   MemoryPlan memory() const;
-  /// Descriptions of the plans chosen, per kind of product, for the report.
-  std::map<std::string, std::string> implementations() const;
+  /// What the plans chose, for the report: by product and shape ("linear 128 > 384, 64 rows"), each description once.
+  std::map<std::string, std::vector<std::string>> implementations() const;
 
   /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing
-  /// folder; for ResNets of one rank and one micro-batch also which side of zero each ReLU took.
+  /// folder, and step.json, which describes them. For ResNets also which side of zero each ReLU took, or in step.json why
+  /// not.
   void export_step(const std::string& folder, const GradientSync& sync);
+  /// Why export_step() leaves out the sides of the ReLUs; empty where it writes them, and where the network has none.
+  std::string why_no_relu_sides() const;
 
  private:
   struct Impl;

@@ -59,6 +59,16 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
           {SafeTensor::Type::int64, "labels", {g}, [labels] { return as_int64(labels); }}};
 }
 
+/// What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is recomputed is
+/// gone.
+static std::string why_no_relu_sides(const TrainerConfig& config) {
+  if (config.network.is_tokens()) return {};
+  if (config.ranks > 1) return "several ranks: the sides of one rank are not those of the batch";
+  if (config.accumulate > 1) return "several micro-batches: the sides of the last one are not those of the batch";
+  if (config.recomputed_layers > 0) return "recomputation: the layers' outputs are not kept";
+  return {};
+}
+
 std::string Trainer::Impl::description(const StepResult& result, double loss) const {
   std::string json = "{\n";
   const auto field = [&json](const std::string& key, const std::string& value) {
@@ -73,6 +83,11 @@ std::string Trainer::Impl::description(const StepResult& result, double loss) co
   field("accumulate", integer(config.accumulate));
   field("ranks", integer(config.ranks));
   field("seed", std::to_string(config.seed));
+  if (!config.network.is_tokens()) {
+    const std::string why = tw::why_no_relu_sides(config);
+    field("relu_sides", why.empty() ? "true" : "false");
+    if (!why.empty()) field("relu_sides_reason", json_string(why));
+  }
   std::string model = "{\"name\": " + json_string(config.network.name);
   if (config.network.is_tokens()) {
     const Gpt2Description& g = config.network.gpt2();
@@ -111,6 +126,8 @@ std::string Trainer::Impl::description(const StepResult& result, double loss) co
   return json + "\n}\n";
 }
 
+std::string Trainer::why_no_relu_sides() const { return tw::why_no_relu_sides(impl_->config); }
+
 void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   Impl& impl = *impl_;
   const bool writer = impl.config.rank == 0;
@@ -134,9 +151,7 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   }
   impl.gradients(sync);
   save("gradients.safetensors", ExportKind::gradient, scale);
-  // What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is
-  // recomputed is gone.
-  if (writer && !impl.config.network.is_tokens() && scale == 1.0 && impl.config.recomputed_layers == 0) {
+  if (writer && !impl.config.network.is_tokens() && why_no_relu_sides().empty()) {
     write_safetensors(path("relu.safetensors"), exported_relu_sides(impl.device, *impl.stream, impl.executor->kept()));
   }
   impl.update();

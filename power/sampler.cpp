@@ -154,6 +154,7 @@ void Sampler::run() {
   while (!wake_.wait_until(lock, deadline, [this] { return stop_; })) {
     lock.unlock();
     sample();
+    if (beside_) beside_();
     lock.lock();
     const Clock::time_point now = Clock::now();
     while (deadline <= now) deadline += period;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -48,6 +49,9 @@ class Sampler {
 
   const std::vector<TelemetryFinding>& findings() const { return findings_; }
   double period_seconds() const { return period_seconds_; }
+  /// Called at each sample from the next begin() on, by the sampler's thread, after the sensors are read; empty: nothing.
+  /// Alone it makes no thread.
+  void beside(std::function<void()> look) { beside_ = std::move(look); }
   void begin();
   Sampled end();
 
@@ -72,6 +76,7 @@ class Sampler {
 
   std::vector<TelemetryFinding> findings_;
   EnergyReader* reader_;
+  std::function<void()> beside_;
   double period_seconds_;
   std::size_t most_points_;
   std::vector<std::size_t> first_track_;  // of each finding

@@ -260,6 +260,19 @@ std::vector<ObservedSetting> Settings::observe() {
   return observed;
 }
 
+std::vector<KnobWatch::Watched> Settings::to_watch() const {
+  std::vector<KnobWatch::Watched> knobs;
+  for (const KnobFinding& finding : found_) {
+    if (!finding.knob) continue;
+    const auto one = std::ranges::find(held_, finding.knob.get(), &Held::knob);
+    if (one == held_.end())
+      knobs.push_back({finding.knob.get()});
+    else
+      knobs.push_back({one->knob, one->ours, true});
+  }
+  return knobs;
+}
+
 std::vector<RestoredSetting> Settings::restore_all() {
   std::vector<RestoredSetting> settings;
   if (!folder_) return settings;

@@ -71,6 +71,24 @@ void judge_found(const Setting& setting, const std::function<void(const char*)>&
 
 }  // namespace
 
+/// What read back otherwise along the trial, or could not be read back.
+static void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
+                          const std::function<void(const char*)>& flag) {
+  if (!trial.setting_changes) return;
+  for (const SettingChange& change : *trial.setting_changes) {
+    if (!change.found) {
+      flag("not_observed");
+    } else if (!change.requested) {
+      flag("setting_changed");
+    } else {
+      flag("not_applied");
+      v.reasons.push_back("not_applied: " + change.setting + " of " + change.domain + " on " + change.host +
+                          ": somebody else has set " + *change.found + " in the place of " + change.expected +
+                          ", seen " + text::significant(change.time_s) + " s into trial " + number);
+    }
+  }
+}
+
 void judge_conditions(Record& record) {
   Verdict& v = record.verdict;
   const auto flag = [&](const char* name) {
@@ -79,6 +97,7 @@ void judge_conditions(Record& record) {
   std::set<std::string> capped;  // devices
   for (std::size_t i = 0; i < record.trials.size(); ++i) {
     const Trial& trial = record.trials[i];
+    judge_changes(trial, std::to_string(i + 1), v, flag);
     for (const CounterRow& counter : trial.counters) {
       const double share = trial.window_s > 0 ? counter.change / trial.window_s : 0;
       if (holds_back(trial, counter)) {

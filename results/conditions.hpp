@@ -16,8 +16,11 @@ inline constexpr double clock_tolerance = 0.03;
 ///   not_applied   a set point that was refused (the caller has not run the point, or has said why), or that did not show
 ///                 under load: a clock more than 3 % away, a mean power more than 5 % above its cap. A reason, too; but a
 ///                 clock that power_capped explains is noted only.
-///                 What a scheduler had asked for (found_by) and does not show is noted only, too.
-///   not_observed  a set point that was accepted, or asked for by a scheduler, and could not be looked at under load
+///                 What a scheduler had asked for (found_by) and does not show is noted only, too. And one that reads
+///                 otherwise along a trial or after it: a reason, and the trial does not count
+///   setting_changed a knob that the plan leaves as found read otherwise along a trial than at its start
+///   not_observed  a set point that was accepted, or asked for by a scheduler, and could not be looked at under load, or
+///                 not be read back after a trial
 void judge_conditions(Record& record);
 
 /// Names of the settings whose set point some device refused, or that no device has.

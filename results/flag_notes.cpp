@@ -84,6 +84,9 @@ std::vector<FlagNote> make_flag_notes() {
       {"power_capped", "a power limit held a clock back: expected where limits are swept."},
       {"device_errors", "an ECC or Xid counter moved along a window: look at the device before you trust it."},
       {"not_applied", "a set point did not take effect: the figures are of another state than the one asked for."},
+      {"setting_changed",
+       "a limit, clock or governor that was to stay as found was changed along a window: the figures are of more than one "
+       "state. The trial's `setting_changes` in the report say which, when and to what. Find who sets it, and repeat."},
       {"not_observed", "a set point was accepted, and nothing here can show whether it held under load."},
       {"unstable", "the losses leave those of the same workload at the found setting by more than 2 %."},
       {"target_missed",

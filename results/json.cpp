@@ -60,6 +60,11 @@ void describe(Archive& a, Like<EnergyRow> auto& e) {
   a("detail", e.detail);
 }
 template <class Archive>
+void describe(Archive& a, Like<SettingChange> auto& c) {
+  a("setting", c.setting), a("host", c.host), a("domain", c.domain), a("requested", c.requested);
+  a("time_s", c.time_s), a("expected", c.expected), a("found", c.found);
+}
+template <class Archive>
 void describe(Archive& a, Like<Evaluation> auto& e) {
   a("step", e.step), a("time_s", e.time_s), a("loss", e.loss), a("error", e.error);
 }
@@ -90,7 +95,8 @@ void describe(Archive& a, Like<Trial> auto& t) {
   a("start_s", t.start_s), a("clock_skew_s", t.clock_skew_s);
   a("steal_share", t.steal_share), a("foreign_share", t.foreign_share), a("phase_s", t.phase_s);
   a("step_time_s", t.step_time_s), a("loss", t.loss), a("gradient_norm", t.gradient_norm), a("energy", t.energy);
-  a("series", t.series), a("counters", t.counters), a("sampler_cpu_share", t.sampler_cpu_share);
+  a("series", t.series), a("counters", t.counters), a("setting_changes", t.setting_changes);
+  a("sampler_cpu_share", t.sampler_cpu_share);
   a("target_run", t.target_run);
 }
 template <class Archive>
@@ -115,7 +121,7 @@ template <class Archive>
 void describe(Archive& a, Like<Execution> auto& e) {
   a("step_mode", e.step_mode), a("recompute", e.recompute), a("communicator", e.communicator), a("route", e.route);
   a("loss_scaling", e.loss_scaling), a("recomputed_layers", e.recomputed_layers);
-  a("deterministic", e.deterministic);
+  a("deterministic", e.deterministic), a("implementations", e.implementations);
 }
 template <class Archive>
 void describe(Archive& a, Like<Summary> auto& s) {

@@ -87,6 +87,15 @@ struct CounterRow {
   double change = 0;
 };
 
+/// A knob that read otherwise than it should along a window: somebody else has set it.
+struct SettingChange {
+  std::string setting, host, domain;  ///< "cpu_power_limit_w", "node1", "rapl:package-0"
+  bool requested = false;             ///< by the plan, so that the trial does not count; else it was to stay as found
+  double time_s = 0;                  ///< from the window's start, when it was seen first
+  std::string expected;               ///< the values that differ: "limit_uw = 80000000"
+  std::optional<std::string> found;   ///< likewise; absent: it could not be read back
+};
+
 /// A look at held-out samples in the middle of a run to a target.
 struct Evaluation {
   std::int64_t step = 0;            ///< optimizer steps done before it
@@ -129,6 +138,9 @@ struct Trial {
   std::vector<EnergyRow> energy;
   std::vector<SeriesRow> series;
   std::vector<CounterRow> counters;
+  /// Set points read back along the window and after it; empty where all were as they should be. Absent where nothing can
+  /// be read back, of commands, and in reports from before it was looked at.
+  std::optional<std::vector<SettingChange>> setting_changes{};
   std::optional<double> sampler_cpu_share;  ///< of one core, used by all metering threads; the worst node's
   std::optional<TargetRun> target_run;      ///< present where the record has a target: the window is the whole run
 };
@@ -197,7 +209,12 @@ struct Execution {
   std::string communicator, route;            ///< "nccl", "NCCL 2.28.9"; "mpi", "host memory"; "self", "one rank"
   std::optional<LossScaling> loss_scaling{};  ///< absent where the precision has none
   std::optional<int> recomputed_layers{};     ///< the first so many; absent in reports from before there was a choice
-  std::optional<bool> deterministic{};        ///< false: sums on a GPU could be in any order; absent likewise
+  /// False: two runs may differ in the last bits. On a GPU sums could be in any order; on the CPU the library's
+  /// implementations were chosen by timing. Absent likewise.
+  std::optional<bool> deterministic{};
+  /// By product ("qkv"), those chosen on all ranks, each once: the forward pass, the two of backward. Absent likewise, and
+  /// of devices that choose nothing.
+  std::optional<std::map<std::string, std::vector<std::string>>> implementations{};
 };
 
 struct Summary {

@@ -61,7 +61,7 @@ inline std::string execution(const Execution& e) {
   std::string text =
       fmt::format("{}{}, gradients by {} ({})", e.step_mode == "graph" ? "recorded as graphs" : "call by call",
                   recomputed, e.communicator, e.route);
-  if (e.deterministic == false) text += ", sums in any order";
+  if (e.deterministic == false) text += ", last bits may differ between runs";
   if (e.loss_scaling)
     text += fmt::format(", loss scale {:g} at the end, {} skipped", e.loss_scaling->final_scale,
                         count(e.loss_scaling->skipped_steps, "step"));

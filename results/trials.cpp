@@ -30,9 +30,16 @@ bool holds_back(const Trial& trial, const CounterRow& counter) {
          counter.change / trial.window_s > held_back_share;
 }
 
+bool lost_a_set_point(const Trial& trial) {
+  return trial.setting_changes && std::ranges::any_of(*trial.setting_changes, [](const SettingChange& change) {
+    return change.requested && change.found;
+  });
+}
+
 bool is_valid(const Trial& trial) {
   const auto hot = [&](const CounterRow& counter) { return holds_back(trial, counter); };
-  return has_window(trial) && has_steps(trial) && has_finite_losses(trial) && std::ranges::none_of(trial.counters, hot);
+  return has_window(trial) && has_steps(trial) && has_finite_losses(trial) && !lost_a_set_point(trial) &&
+         std::ranges::none_of(trial.counters, hot);
 }
 
 std::vector<const Trial*> valid_trials(const Record& record) {

@@ -16,6 +16,8 @@ bool has_finite_losses(const Trial& trial);
 /// Whether this counter of the trial says that heat or a power brake held its device back for more than 1 % of the
 /// window.
 bool holds_back(const Trial& trial, const CounterRow& counter);
+/// Whether a set point of the plan read otherwise along the trial or after it.
+bool lost_a_set_point(const Trial& trial);
 
 /// All of the above are as they should be. Any other trial has failed or is invalid, and makes its record so: it enters
 /// no mean and no quantile.

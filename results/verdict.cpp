@@ -33,7 +33,7 @@ constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "fe
                                           "implausible", "above_ceiling",    "busy_host",
                                           "steps_disagree", "throttled",     "power_capped",
                                           "device_errors", "not_applied",    "not_observed",
-                                          "wrapped",       "target_missed",  "off_reference",
+                                          "wrapped",       "setting_changed",  "target_missed",  "off_reference",
                                           "no_reference",  "outlier",        "drift"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
                                             "no_trials: ",       "throttled: ", "not_applied: ",

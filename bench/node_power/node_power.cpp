@@ -13,9 +13,6 @@ namespace tw {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 /// By which name ranks know the GPU whose meter this is: "nvml:GPU-…" also of its cross-check "nvml-power:GPU-…",
 /// "amdgpu:0000:c1:00.0" also of "amdsmi:0000:c1:00.0"; empty of all others.
@@ -135,6 +132,8 @@ struct NodePower::Impl {
   EnergySnapshot first, last;
   Clock::time_point begin, end;  // of the readings: before the first of the one, after the last of the other
   Sampled sampled;
+  KnobWatch* knobs = nullptr;
+  std::vector<KnobChange> changes;
 };
 
 NodePower::NodePower(std::string host, const MeterOptions& options, const GpuChoice& gpus)
@@ -195,9 +194,16 @@ double NodePower::idle_seconds() const {
   return std::min(seconds, most_seconds);
 }
 
+void NodePower::watch(KnobWatch* knobs) {
+  impl_->knobs = knobs != nullptr && !knobs->empty() ? knobs : nullptr;
+}
+
 // The counters are read last before the window, and first after it: what the sampler does at its edges is not in
 // between.
 void NodePower::begin() {
+  impl_->changes.clear();
+  if (impl_->knobs != nullptr) impl_->knobs->begin();
+  impl_->sampler->beside(impl_->knobs != nullptr ? [knobs = impl_->knobs] { knobs->look(); } : std::function<void()>());
   impl_->sampler->begin();
   impl_->begin = Clock::now();
   impl_->first = impl_->reader->snapshot();
@@ -207,10 +213,13 @@ void NodePower::end() {
   impl_->last = impl_->reader->snapshot();
   impl_->end = Clock::now();
   impl_->sampled = impl_->sampler->end();
+  if (impl_->knobs != nullptr) impl_->changes = impl_->knobs->end();
 }
 
 void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
-  const double skew_seconds = seconds_between(impl_->begin, first_step) + seconds_between(last_step, impl_->end);
+  // A nanosecond on top keeps the bound also where others subtract the seconds as floating-point numbers.
+  const Clock::duration skew = (first_step - impl_->begin) + (impl_->end - last_step) + std::chrono::nanoseconds(1);
+  const double skew_seconds = std::chrono::duration<double>(skew).count();
   if (has_meter()) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), skew_seconds);
   for (const LedgerRow& from : make_ledger(impl_->reader->findings(), impl_->first, impl_->last, skew_seconds)) {
     EnergyRow& row = trial.energy.emplace_back(energy_row(from, impl_->host));
@@ -219,6 +228,11 @@ void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_
     row.reason = "not_visible";
     row.detail = "no rank at work uses the GPU";
   }
+  const bool looked = impl_->knobs != nullptr || !impl_->changes.empty();
+  if (looked && !trial.setting_changes) trial.setting_changes.emplace();
+  for (const KnobChange& one : impl_->changes)
+    trial.setting_changes->push_back({to_string(one.kind), impl_->host, one.domain, one.is_set, one.time_seconds,
+                                      one.expected, one.found});
   for (const Series& series : impl_->sampled.series) {
     const Channel& channel = series.channel;
     if (impl_->leaves_out(channel.domain)) continue;

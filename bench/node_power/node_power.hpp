@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "power/energy_meter.hpp"
+#include "power/knob_watch.hpp"
 #include "power/ledger.hpp"
 #include "power/telemetry.hpp"
 #include "results/record.hpp"
@@ -55,11 +56,16 @@ class NodePower {
   /// Whether any meter is counted.
   bool has_meter() const;
 
+  /// What is to stay as it is along the windows from now on; null: nothing. It must outlive them.
+  void watch(KnobWatch* knobs);
   void begin();
   void end();
-  /// Fills energy, series, counters, clock_skew_s and sampler_cpu_share of the last window; appends to what is there.
-  /// What was measured ran from `first_step` to `last_step`, between begin()'s return and end()'s call: how far that
-  /// lies from the readings is clock_skew_s, and part of each uncertainty.
+  /// Fills energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share of the last window; appends to
+  /// what is there.
+  /// What was measured ran from `first_step` to `last_step`, between begin()'s return and end()'s call. clock_skew_s is
+  /// how far that lies from the readings' outer edges (before the first reading of begin(), after the last of end()),
+  /// both distances added, in whole nanoseconds and rounded up. So no meter's window differs from the measured one by
+  /// more. It is part of each uncertainty.
   void collect(Trial& trial, std::chrono::steady_clock::time_point first_step,
                std::chrono::steady_clock::time_point last_step) const;
   /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt where none

@@ -61,7 +61,7 @@ OrderedJson request_json(const Request& request) {
   json["seed"] = request.seed, json["recompute"] = OrderedJson::parse(config_value(request.recompute));
   if (request.eager) json["eager"] = true;
   if (!request.comm.empty()) json["comm"] = request.comm;
-  if (!request.deterministic) json["deterministic"] = false;
+  if (request.deterministic) json["deterministic"] = *request.deterministic;
   if (request.search) {
     json["search"] = request.search->merit, json["max_slowdown"] = request.search->max_slowdown;
     if (request.search->hour_price > 0) json["hour_price"] = request.search->hour_price;

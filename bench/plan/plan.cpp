@@ -345,6 +345,8 @@ void check_communicator(const std::string& name, const std::string& text) {
     throw UsageError(fmt::format("unknown {} '{}': {}", name, text, did_you_mean(text, known)));
 }
 
+static bool is_deterministic_by_default(const std::string& device) { return device != "cpu"; }
+
 /// `at`: the grid that was looked at where it throws.
 static RunPlan made_plan(const Request& request, int ranks, const std::string& device, const Axes*& at) {
   RunPlan plan;
@@ -356,6 +358,11 @@ static RunPlan made_plan(const Request& request, int ranks, const std::string& d
   plan.comm = request.comm;
   plan.deterministic = request.deterministic;
   plan.device = device;
+  if (request.adds_deterministic && !is_deterministic_by_default(device)) {
+    const bool has_others = plan.suite.find(changed_suite) != std::string::npos;
+    if (has_others) plan.suite.pop_back();  // the bracket
+    plan.suite += fmt::format("{}deterministic)", has_others ? ", " : changed_suite);
+  }
   plan.search = request.search;
   plan.prices = request.prices;
   plan.kit = request.kit;
@@ -440,6 +447,8 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
   }
 }
 
+bool RunPlan::is_deterministic() const { return deterministic.value_or(is_deterministic_by_default(device)); }
+
 std::string RunPlan::canonical_json() const {
   Json json;
   json["suite"] = suite;
@@ -448,7 +457,9 @@ std::string RunPlan::canonical_json() const {
   json["recompute"] = Json::parse(config_value(recompute));
   if (eager) json["eager"] = true;
   if (!comm.empty()) json["comm"] = comm;
-  if (!deterministic) json["deterministic"] = false;
+  // Where what was asked for is what the device does anyway, plans keep the hash that they had before "yes" could be asked
+  // for on the CPU.
+  if (deterministic == false || (deterministic && !is_deterministic_by_default(device))) json["deterministic"] = *deterministic;
   const bool to_target = !points.empty() && points.front().task;
   json["window_s"] = to_target ? Json() : Json(measurement.window_seconds);
   json["trials"] = measurement.trials;

@@ -72,9 +72,12 @@ struct Request {
   Recompute recompute;
   bool eager = false;  ///< no graphs, also where the device has them
   std::string comm;    ///< of communicator_names(); empty: the first that serves
-  bool deterministic = true;  ///< false: sums on a GPU may be in any order
+  std::optional<bool> deterministic;  ///< as asked; absent: as is usual on the device (RunPlan::is_deterministic)
   std::optional<KitInfo> kit;               ///< of a frozen plan
   std::string config;                       ///< the file that the axes are of; empty: options or a suite
+  /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not give
+  /// them anyway.
+  bool adds_deterministic = false;
   std::set<std::string> given;              ///< options that go over a config or suite: "--seeds"
 };
 
@@ -101,13 +104,16 @@ struct RunPlan {
   Recompute recompute;
   bool eager = false;
   std::string comm;
-  bool deterministic = true;
+  std::optional<bool> deterministic;  ///< as asked
   std::string device;  ///< resolved: "cpu"
   std::optional<SearchRequest>
       search;  ///< the points are then a grid of which few are measured, and each workload's found settings
   std::optional<JobPrices> prices;
   std::vector<std::string> left_out;  ///< combinations whose batch the ranks cannot share out, and why
   std::optional<KitInfo> kit;  ///< its SHA-256 enters the plan's
+  /// Whether two runs are to have the same bits as far as the device can promise. Not asked for: on the CPU no, since
+  /// fixed implementations cost speed there; elsewhere yes.
+  bool is_deterministic() const;
   /// The plan as JSON with sorted keys: what its hash is taken of.
   std::string canonical_json() const;
 };

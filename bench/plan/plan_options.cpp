@@ -148,7 +148,9 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
       ->group("Where");
   app.add_flag("--eager", options.eager, "call by call, also where the device records steps as graphs")->group("Where");
   app.add_option("--deterministic", options.deterministic,
-                 "yes (default) or no: attention and convolutions on a GPU may\nadd in any order, for speed and memory")
+                 "yes or no. On a GPU yes is the default; no: attention and\nconvolutions may add in any order, for speed "
+                 "and memory.\nOn the CPU no is the default: implementations are chosen by\ntiming; yes: fixed ones, two runs "
+                 "have the same bits")
       ->group("Where");
   constexpr const char* search = "Search";
   one(search, "--search", options.search,
@@ -283,8 +285,10 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
     request.comm = comm;
   }
   if (!options.deterministic.empty()) {
-    change("deterministic", (options.deterministic == "yes") != request.deterministic);
-    request.deterministic = options.deterministic == "yes";
+    const bool wanted = options.deterministic == "yes";
+    change("deterministic", wanted != request.deterministic.value_or(true));
+    request.adds_deterministic = planned && wanted && !request.deterministic;
+    request.deterministic = wanted;
   }
   // Around a built-in suite settings and ranks are axes of their own; it is then no longer what others have run under
   // its name.

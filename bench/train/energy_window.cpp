@@ -72,20 +72,31 @@ std::vector<MeterEntry> EnergyWindow::entries() {
   return all;
 }
 
+void EnergyWindow::watch(KnobWatch* knobs) {
+  if (impl_->power) impl_->power->watch(knobs);
+}
+
 // Nobody works while meters are read: not between the first reading on any node and the last. So each node's joules
 // hold all steps of all nodes, whatever their clocks say, and what they hold besides lies between its readings and its
 // own steps.
-void EnergyWindow::begin() {
+//
+// The steps' clock is read between the readings and a stamp of our own. So however long a busy machine stops this
+// thread in between, the skew that the stamps show holds the whole distance from the steps' edge to the meters'.
+EnergyWindow::Time EnergyWindow::begin(const ReadClock& step_clock) {
   if (impl_->power) impl_->power->begin();
   impl_->job.barrier();
+  const Time start = step_clock();
   impl_->begin = std::chrono::steady_clock::now();
+  return start;
 }
 
-void EnergyWindow::end() {
+EnergyWindow::Time EnergyWindow::end(const ReadClock& step_clock) {
   impl_->end = std::chrono::steady_clock::now();
+  const Time end = step_clock();
   impl_->job.barrier();
   if (impl_->power) impl_->power->end();
   impl_->job.barrier();
+  return end;
 }
 
 void EnergyWindow::collect(Trial& trial) {
@@ -97,6 +108,10 @@ void EnergyWindow::collect(Trial& trial) {
     append(trial.energy, std::move(one.energy));
     append(trial.series, std::move(one.series));
     append(trial.counters, std::move(one.counters));
+    if (one.setting_changes) {
+      if (!trial.setting_changes) trial.setting_changes.emplace();
+      append(*trial.setting_changes, std::move(*one.setting_changes));
+    }
     if (one.clock_skew_s) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), *one.clock_skew_s);
     if (one.sampler_cpu_share)
       trial.sampler_cpu_share = std::max(trial.sampler_cpu_share.value_or(0), *one.sampler_cpu_share);

@@ -1,6 +1,8 @@
 // What a window used on all nodes: one reader for each machine, gathered from everywhere.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,11 +25,17 @@ class EnergyWindow {
   const Machines& machines() const;
   /// Meters found on all nodes, with reasons.
   std::vector<MeterEntry> entries();
-  /// Returns on no rank before all meters are read.
-  void begin();
-  /// Reads the meters when all ranks have come here, and returns on no rank before that.
-  void end();
-  /// Fills the trial's energy, series, counters, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
+  /// What this rank looks after along the windows from now on (power/knob_watch.hpp); null: nothing.
+  void watch(KnobWatch* knobs);
+  using Time = std::chrono::steady_clock::time_point;
+  using ReadClock = std::function<Time()>;
+  /// Returns on no rank before all meters are read: what `step_clock` shows then, with nothing but a clock's reading
+  /// between that and the window's own stamp.
+  Time begin(const ReadClock& step_clock = std::chrono::steady_clock::now);
+  /// What `step_clock` shows at the call. Then reads the meters when all ranks have come here, and returns on no rank
+  /// before that. Whoever keeps other books of a window does so before begin() and after end().
+  Time end(const ReadClock& step_clock = std::chrono::steady_clock::now);
+  /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
   void collect(Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
   std::optional<double> hottest_c();

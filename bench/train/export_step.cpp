@@ -40,7 +40,8 @@ class Partial {
 
 }  // namespace
 
-void export_one_step(Job& job, Device& device, const RunPlan& plan, const std::string& comm, const fs::path& folder) {
+std::string export_one_step(Job& job, Device& device, const RunPlan& plan, const std::string& comm,
+                            const fs::path& folder) {
   if (plan.points.size() != 1)
     throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
   const Point& point = plan.points.front();
@@ -63,6 +64,8 @@ void export_one_step(Job& job, Device& device, const RunPlan& plan, const std::s
   sync.finish = [&](Stream& stream, Tensor gradients) { bucketer.finish(stream, gradients); };
   trainer.export_step(partial.path().string(), sync);
   together(job, [&] { partial.commit(); });
+  const std::string why = trainer.why_no_relu_sides();
+  return why.empty() ? "" : "relu.safetensors is left out: " + why;
 }
 
 }  // namespace tw

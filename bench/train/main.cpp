@@ -22,6 +22,7 @@
 #include "bench/train/interruption.hpp"
 #include "bench/train/options.hpp"
 #include "bench/train/outcome.hpp"
+#include "bench/train/point_config.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/sweep.hpp"
 #include "comm/registry.hpp"
@@ -146,7 +147,7 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   const int threads = choose_threads(requested_threads, job);
   const int index = gpu_index(job, choice.visible);
   std::unique_ptr<Device> device;
-  together(job, [&] { device = create_device(choice.name, DeviceOptions{index, threads, true, plan.deterministic}); });
+  together(job, [&] { device = create_device(choice.name, device_options(plan, index, threads)); });
   // What is wrong with them no point should have to find out.
   together(job, [&] {
     if (!options.site.empty())
@@ -177,9 +178,10 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
                      guardian);
   if (plan.points.front().task)
     throw Stop(exit_usage, "--export-step takes a point that trains for a time: choose no target");
-  export_one_step(job, *device, plan, plan.comm, options.export_step);
+  const std::string left_out = export_one_step(job, *device, plan, plan.comm, options.export_step);
   if (job.is_root())
     std::printf("trainwatt-train: one step of %s is in %s\n", plan.points.front().id.c_str(), options.export_step.c_str());
+  if (!left_out.empty()) say(job, left_out + "; step.json says so, too");
   return exit_good;
 }
 

@@ -37,6 +37,11 @@ std::size_t bytes_anywhere(const MemoryPlan& plan) { return plan.total() - plan.
 
 }  // namespace
 
+DeviceOptions device_options(const RunPlan& plan, int index, int threads) {
+  const bool fixed = plan.device == "cpu" && plan.is_deterministic();
+  return {index, threads, !fixed, plan.is_deterministic()};
+}
+
 Precision precision_of(const std::string& name) {
   const std::optional<Precision> precision = parse_precision(name);
   if (!precision) throw UsageError(fmt::format("unknown --precision '{}'", name));

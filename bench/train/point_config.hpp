@@ -6,12 +6,15 @@
 #include "bench/plan/plan.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"
+#include "models/compute/registry.hpp"
 #include "models/trainer.hpp"
 
 namespace tw {
 
 /// Throws UsageError for a name that is none (make_plan has refused it before).
 Precision precision_of(const std::string& name);
+/// How a plan's device is made. On the CPU a plan that asks for the same bits has fixed implementations.
+DeviceOptions device_options(const RunPlan& plan, int index, int threads);
 /// The trainer's configuration of a point on this rank.
 TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank);
 /// Why this point cannot run on this device ("" = it can): precision, operators.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <new>
 #include <numeric>
+#include <set>
 
 #include "bench/train/interruption.hpp"
 #include "bench/train/outcome.hpp"
@@ -14,6 +15,7 @@
 #include "bench/train/target_run.hpp"
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
+#include "results/report_io.hpp"
 #include "results/statistics.hpp"
 #include "results/to_target.hpp"
 
@@ -53,14 +55,29 @@ void PointRun::set_up(std::uint64_t seed) {
   }
 }
 
+// Each rank has chosen for itself.
+std::optional<std::map<std::string, std::vector<std::string>>> PointRun::implementations() const {
+  Record mine;
+  mine.execution.emplace().implementations = steps_->implementations();
+  std::map<std::string, std::set<std::string>> found;
+  for (const std::string& text : context_.job.gather(to_json_line(mine)))
+    for (const auto& [product, names] : record_from_json(text).execution->implementations.value())
+      found[product].insert(names.begin(), names.end());
+  if (found.empty()) return std::nullopt;
+  std::map<std::string, std::vector<std::string>> all;
+  for (const auto& [product, names] : found) all[product].assign(names.begin(), names.end());
+  return all;
+}
+
 Execution PointRun::execution() const {
   Execution execution;
   execution.step_mode = steps_->uses_graphs() ? "graph" : "eager";
   execution.recompute = point_.recomputed_layers > 0;
   execution.recomputed_layers = point_.recomputed_layers;
-  execution.deterministic = context_.plan.deterministic;
+  execution.deterministic = context_.plan.is_deterministic();
   execution.communicator = communicator_->name();
   execution.route = communicator_->route();
+  execution.implementations = implementations();
   if (scales_loss(precision_of(point_.precision)))
     execution.loss_scaling = LossScaling{last_.loss_scale, last_.skipped_steps};
   return execution;
@@ -187,10 +204,11 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
   Samples samples;
   communicator_->barrier(*stream_);
   stream_->synchronize();
-  context_.energy.begin();
+  // CPU times are read outside of the meters' edges, which lie next to the steps' own.
   samples.node_before = read_cpu_times();
   samples.cpu_seconds = -process_cpu_seconds();
-  const auto start = steps_->now();
+  const auto step_clock = [this] { return steps_->now(); };
+  const auto start = context_.energy.begin(step_clock);
   if (context_.started) samples.start_seconds = std::chrono::duration<double>(start - *context_.started).count();
   try {
     work(samples, start);
@@ -200,10 +218,10 @@ Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point 
     if (context_.job.size() == 1) context_.energy.end();  // the next point has a window, too
     throw;
   }
-  samples.window_seconds = seconds_since(start);
+  const auto end = context_.energy.end(step_clock);
+  samples.window_seconds = std::chrono::duration<double>(end - start).count();
   samples.cpu_seconds += process_cpu_seconds();
   samples.node_after = read_cpu_times();
-  context_.energy.end();
   return samples;
 }
 

@@ -48,11 +48,12 @@ class PointRun {
   /// Shares of the operators in one step, measured apart because timing each costs time.
   std::map<std::string, double> profile();
   std::uint64_t planned_bytes() const { return steps_->planned_bytes(); }
-  /// How the steps so far were run.
+  /// How the steps so far were run, on all ranks (collective).
   Execution execution() const;
 
  private:
   using Clock = std::chrono::steady_clock;
+  std::optional<std::map<std::string, std::vector<std::string>>> implementations() const;
   Samples measured(const std::function<void(Samples&, Clock::time_point start)>& work);
   /// One more step: done and in the samples when it returns, or enqueued where steps run ahead.
   void step(Samples& samples);

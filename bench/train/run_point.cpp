@@ -107,6 +107,7 @@ class TrainerSteps : public StepSource {
   void set_ahead(int steps) override { trainer_.set_ahead(steps); }
   EvaluationResult evaluate(std::uint64_t batch_index) override { return trainer_.evaluate(batch_index); }
   std::uint64_t planned_bytes() const override { return trainer_.memory().total(); }
+  std::map<std::string, std::vector<std::string>> implementations() const override { return trainer_.implementations(); }
   bool uses_graphs() const override { return trainer_.uses_graphs(); }
 
  private:
@@ -254,6 +255,20 @@ std::string refused(const std::map<std::string, Setting>& settings) {
   return {};
 }
 
+/// Has set points read back along the windows while it lives.
+class Watched {
+ public:
+  Watched(EnergyWindow& energy, JobSettings* settings) : energy_(energy) {
+    energy_.watch(settings != nullptr ? settings->watch() : nullptr);
+  }
+  ~Watched() { energy_.watch(nullptr); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  EnergyWindow& energy_;
+};
+
 }  // namespace
 
 std::string why_lost(Device& device) {
@@ -292,6 +307,7 @@ RunContext RunContext::of(Team& team) const {
           team.machines.visible_anywhere(),
           steps,
           nullptr,
+          looks_after,
           started};
 }
 
@@ -318,6 +334,7 @@ Record run_point(RunContext& whole, const Point& point) {
     if (const std::string why = refused(record.setting); !why.empty()) return not_run(std::move(record), "unsupported", why);
   }
   note_found(record.setting, whole.found);
+  const Watched watched(context.energy, whole.settings != nullptr ? whole.settings : whole.looks_after);
 
   const Record before = record;
   // What ends a point on its only rank ends that point alone. Of several, the others may be in the middle of a step's

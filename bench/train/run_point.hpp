@@ -34,6 +34,8 @@ class StepSource {
   /// A held-out micro-batch (Trainer::evaluate), for runs to a target.
   virtual EvaluationResult evaluate(std::uint64_t batch_index);
   virtual std::uint64_t planned_bytes() const = 0;
+  /// What computes each product (Trainer::implementations).
+  virtual std::map<std::string, std::vector<std::string>> implementations() const { return {}; }
   /// Whether what repeats is recorded once and launched as graphs.
   virtual bool uses_graphs() const { return false; }
   /// The clock that steps and windows are timed by; a test's may go on by exactly what its steps take.
@@ -57,6 +59,7 @@ struct RunContext {
   std::set<std::string> gpus = {};              ///< that the job may use
   StepSourceFactory steps = trainer_steps;
   Teams* teams = nullptr;  ///< null: every point takes all ranks
+  JobSettings* looks_after = nullptr;  ///< what is to stay as found where the plan has no settings; null: nothing
   /// When the launch began (Context::started_at); absent: trials do not say when they began.
   std::optional<std::chrono::steady_clock::time_point> started = {};
   /// The same for the first ranks of the job.

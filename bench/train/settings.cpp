@@ -61,6 +61,8 @@ struct JobSettings::Impl {
   std::size_t reports_told = 0, problems_told = 0;  // of settings->recovered()
   bool sets = false;                                // anything at all
   std::set<std::string> seen_beside;
+  KnobWatch watch;
+  bool has_lost_guardian = false;
 };
 
 namespace {
@@ -104,7 +106,14 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
     if (!machines.has_part()) return;
     impl_->sets = options.sets;
     std::vector<KnobFinding> found;
-    if (impl_->sets) found = choose(options.find({options.site}), machines);
+    if (impl_->sets) {
+      found = choose(options.find({options.site}), machines);
+    } else {
+      try {  // to be read alone
+        found = choose(options.find({}), machines);
+      } catch (const std::exception&) {  // what is never set need not be there
+      }
+    }
     SettingsOptions settings;
     settings.site = options.site;
     settings.find = options.find;
@@ -134,6 +143,21 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
   look_beside();
 }
 JobSettings::~JobSettings() = default;
+
+KnobWatch* JobSettings::watch() {
+  if (!impl_->settings) return nullptr;
+  impl_->watch.watch(impl_->settings->to_watch());
+  return &impl_->watch;
+}
+
+void JobSettings::look_after(Guardian& guardian) {
+  if (impl_->has_lost_guardian || guardian.alive()) return;
+  impl_->has_lost_guardian = true;
+  impl_->lines.push_back(
+      fmt::format("guardian_died: {}: the process that puts settings back after a kill of this run has ended. This run "
+                  "goes on and puts back itself; if it is killed, call `trainwatt restore` on that node",
+                  impl_->host));
+}
 
 void JobSettings::look_beside() {
   if (!impl_->settings) return;
@@ -248,6 +272,7 @@ void JobSettings::observe(std::map<std::string, Setting>& settings) {
 bool JobSettings::restore() {
   using Outcome = RestoredSetting::Outcome;
   bool failed = false;
+  impl_->watch.watch({});
   try {
     if (impl_->settings)
       for (const RestoredSetting& one : impl_->settings->restore_all()) {

@@ -10,6 +10,8 @@
 #include "bench/train/machines.hpp"
 #include "bench/train/slurm.hpp"
 #include "comm/job.hpp"
+#include "power/guardian.hpp"
+#include "power/knob_watch.hpp"
 #include "power/restore.hpp"
 #include "results/record.hpp"
 
@@ -19,7 +21,7 @@ struct JobSettingsOptions {
   std::string site;    ///< file of a site's own commands; empty: none
   bool force = false;  ///< set clocks also where somebody else's lock is evident
   std::set<KnobKind> kinds;  ///< that the plan sets
-  bool sets = true;          ///< whether it sets any; otherwise knobs are only put back, and none is looked for
+  bool sets = true;          ///< whether it sets any; otherwise knobs are only put back, and read along the windows
   KnobFinder find = find_knobs;
 };
 
@@ -37,6 +39,11 @@ class JobSettings {
   std::vector<std::string> news();
   /// Notes for news() what other runs have in force beside this one (not collective).
   void look_beside();
+  /// What this rank reads back along the windows of the point that begins: what was set last, and what is to stay as found.
+  /// Null where it has no part. Until the next apply() or restore() (not collective).
+  KnobWatch* watch();
+  /// Notes for news(), once, where the guardian has died (not collective).
+  void look_after(Guardian& guardian);
   /// Brings all nodes to these set points, and everything else back to what was found (collective). By name of the kind;
   /// a device that did not take its value has no `accepted` but a reason. Throws Stop on all ranks where settings are held by
   /// another run or cannot be journalled.

@@ -171,6 +171,8 @@ class Run {
     if (!wanted.sets || !machines_.has_part()) guardian.reset();  // it will hold no settings
     settings_.emplace(job_, machines_, wanted);
     if (wanted.sets) context.settings = &*settings_;
+    context.looks_after = &*settings_;
+    guardian_ = guardian ? &*guardian : nullptr;
     tell_settings();
     report_.context.idle_power = energy_.idle("before");
     const std::optional<Stop> ended = run_points(context);
@@ -371,6 +373,8 @@ class Run {
       return known == report_.records.end() ? elsewhere_ : *known;
     }
     in_flight_ = point.id;
+    if (guardian_ != nullptr) settings_->look_after(*guardian_);
+    tell_settings();
     progress_.begin_point(point.id);
     const std::optional<StartTemperature> start = cool_down.before(point);
     report_.records.push_back(run_or_leave(context, point));
@@ -453,6 +457,7 @@ class Run {
   Progress progress_{false, 0, 0};
   std::optional<JobSettings> settings_;
   std::chrono::steady_clock::time_point started_;  // as the context's started_at
+  Guardian* guardian_ = nullptr;          // of ranks that may hold settings
   Report report_;                         // root has the records of earlier launches too
   std::vector<std::string> flags_;        // of the whole run
   std::vector<RunPart> parts_;            // the launches before

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <thread>
 
+#include "bench/train/run_point.hpp"
+#include "models/compute/registry.hpp"
 #include "tests/comm/support.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
@@ -48,6 +51,55 @@ TEST(EnergyWindow, HoldsTheStepsOfAllRanksAndNothingElse) {
   const double watts = 1e-3 * static_cast<double>(standin::operation(standin::read_state(folder).gpus[0]).power_mw);
   EXPECT_NEAR(row->energy_j.value(), watts * 2e-3 * work_ms, 1e-9);
   EXPECT_GE(trial.clock_skew_s.value(), 2e-3 * slow_ms) << "both readings";
+  job.barrier();  // before the folder goes
+}
+
+/// Steps whose clock is slow to answer, as where a machine stops the thread that asks.
+class StepsOfASlowClock : public StepSource {
+ public:
+  StepResult step(const GradientSync&) override { return {4 - 1e-3 * ++steps_, 1, {}}; }
+  std::uint64_t planned_bytes() const override { return 0; }
+  std::chrono::steady_clock::time_point now() const override {
+    constexpr auto delay = std::chrono::milliseconds(5);
+    std::this_thread::sleep_for(delay);
+    const auto shown = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(delay);
+    return shown;
+  }
+
+ private:
+  int steps_ = 0;
+};
+
+TEST(EnergyWindow, NoMetersWindowDiffersFromTheStepsByMoreThanTheSkewThatIsStated) {
+  Job& job = test_job();
+  std::optional<standin::StandIn> gpus;
+  if (job.is_root()) gpus.emplace(1);
+  setenv(standin::folder_variable, job.broadcast(gpus ? gpus->folder().string() : "").c_str(), 1);
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  Request request;
+  request.axes.emplace_back().model = {"resnet-tiny"};
+  request.measurement.trials = 3, request.measurement.warmup_steps = 0, request.measurement.steps = 2;
+  request.measurement.ceiling_seconds = 0;
+  const RunPlan plan = make_plan(request, job.size(), "cpu");
+  const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  Progress progress(false, 1, 0);
+  const auto steps = [](Device&, const TrainerConfig&) { return std::make_unique<StepsOfASlowClock>(); };
+  RunContext context{job, *device, plan, energy, progress, 25, "", {}, nullptr, {}, {}, steps};
+  const Record record = run_point(context, plan.points[0]);
+  ASSERT_EQ(record.trials.size(), 3u);
+  for (const Trial& trial : record.trials) {
+    int windows = 0;
+    for (const EnergyRow& row : trial.energy) {
+      if (!row.window_s) continue;
+      ++windows;
+      EXPECT_GE(*row.window_s, trial.window_s) << "the joules hold all steps";
+      EXPECT_LE(std::abs(*row.window_s - trial.window_s), trial.clock_skew_s.value()) << row.domain;
+    }
+    EXPECT_GT(windows, 0);
+  }
   job.barrier();  // before the folder goes
 }
 

@@ -2,18 +2,19 @@
 #include <gtest/gtest.h>
 
 #include "bench/train/options.hpp"
+#include "bench/train/point_config.hpp"
 
 namespace tw {
 namespace {
 
 /// The plan of a config and of options over it.
-RunPlan with(const std::string& text, std::vector<std::string> words) {
+RunPlan with(const std::string& text, std::vector<std::string> words, const std::string& device = "cpu") {
   words.insert(words.begin(), {"trainwatt-train", "--config", "plan.json"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   const ParseResult result = parse_options(static_cast<int>(argv.size()), argv.data());
   if (!result.options) throw UsageError(result.text);
-  return make_plan(request_of(*result.options, text), 2, "cpu");
+  return make_plan(request_of(*result.options, text), 2, device);
 }
 
 std::string refusal(const std::string& text, std::vector<std::string> words) {
@@ -44,17 +45,38 @@ TEST(HowStepsAreRun, InAConfigAndOverIt) {
   EXPECT_NE(refusal(R"({"model": "gpt2-tiny"})", {"--comm", "ncll"}).find("unknown --comm 'ncll': did you mean 'nccl'?"), std::string::npos);
 }
 
-TEST(HowStepsAreRun, DeterministicUnlessItIsGivenUp) {
+TEST(HowStepsAreRun, DeterministicOnAGpuUnlessItIsGivenUp) {
   const std::string plain = R"({"model": "gpt2-tiny"})", free = R"({"model": "gpt2-tiny", "deterministic": false})";
-  EXPECT_TRUE(with(plain, {}).deterministic);
-  EXPECT_EQ(with(plain, {"--deterministic", "yes"}).canonical_json(), with(plain, {}).canonical_json());
-  const RunPlan given_up = with(plain, {"--deterministic", "no"});
-  EXPECT_FALSE(given_up.deterministic);
+  EXPECT_TRUE(with(plain, {}, "cuda").is_deterministic());
+  EXPECT_EQ(with(plain, {"--deterministic", "yes"}, "cuda").canonical_json(), with(plain, {}, "cuda").canonical_json());
+  const RunPlan given_up = with(plain, {"--deterministic", "no"}, "cuda");
+  EXPECT_FALSE(given_up.is_deterministic());
   EXPECT_NE(given_up.canonical_json().find(R"("deterministic":false)"), std::string::npos);
   EXPECT_EQ(given_up.suite, "plan.json (changed: deterministic)");
-  EXPECT_FALSE(with(free, {}).deterministic);
-  EXPECT_TRUE(with(free, {"--deterministic", "yes"}).deterministic);
+  EXPECT_FALSE(with(free, {}, "cuda").is_deterministic());
+  EXPECT_TRUE(with(free, {"--deterministic", "yes"}, "cuda").is_deterministic());
+  EXPECT_TRUE(device_options(with(plain, {}, "cuda"), 0, 1).time_algorithms) << "as ever";
   EXPECT_NE(refusal(plain, {"--deterministic", "maybe"}).find("--deterministic maybe: must be yes or no"), std::string::npos);
+}
+
+TEST(HowStepsAreRun, DeterministicOnTheCpuWhereItIsAskedFor) {
+  const std::string plain = R"({"model": "gpt2-tiny"})", fixed = R"({"model": "gpt2-tiny", "deterministic": true})";
+  const RunPlan usual = with(plain, {});
+  EXPECT_FALSE(usual.is_deterministic());
+  EXPECT_EQ(usual.canonical_json().find("deterministic"), std::string::npos) << "the hash that it had";
+  EXPECT_TRUE(device_options(usual, 0, 1).time_algorithms);
+  const RunPlan given_up = with(plain, {"--deterministic", "no"});
+  EXPECT_FALSE(given_up.is_deterministic());
+  EXPECT_NE(given_up.canonical_json().find(R"("deterministic":false)"), std::string::npos) << "the hash that it had";
+  const RunPlan asked = with(plain, {"--deterministic", "yes"});
+  EXPECT_TRUE(asked.is_deterministic());
+  EXPECT_NE(asked.canonical_json().find(R"("deterministic":true)"), std::string::npos);
+  EXPECT_EQ(asked.suite, "plan.json (changed: deterministic)");
+  EXPECT_EQ(with(plain, {"--deterministic", "yes", "--eager"}).suite, "plan.json (changed: eager, deterministic)");
+  EXPECT_FALSE(device_options(asked, 0, 1).time_algorithms);
+  EXPECT_TRUE(with(fixed, {}).is_deterministic());
+  EXPECT_EQ(with(fixed, {}).suite, "plan.json") << "nothing was changed";
+  EXPECT_EQ(with(fixed, {"--deterministic", "yes"}).suite, "plan.json");
 }
 
 TEST(HowStepsAreRun, RecomputesLayersByNumberOrShare) {

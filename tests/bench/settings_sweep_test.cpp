@@ -1,5 +1,8 @@
 // A run over GPU clocks and power limits against the stand-in driver: the records show the optimum that its power model has,
 // no point is shown as something that it was not, and everything is put back.
+#include <csignal>
+
+#include "power/guardian.hpp"
 #include "tests/bench/sweep_fixture.hpp"
 
 namespace tw {
@@ -222,6 +225,56 @@ TEST_F(Sweep, WhatTheDriverIgnoresOrRefusesIsNeverShownAsSet) {
   EXPECT_TRUE(refused.records[1].trials.empty());
   ASSERT_FALSE(refused.records[1].verdict.reasons.empty());
   EXPECT_NE(refused.records[1].verdict.reasons[0].find("permission"), std::string::npos) << refused.records[1].verdict.reasons[0];
+}
+
+// In the middle of a trial: at its second step of four.
+TEST_F(Sweep, ALimitThatSomebodyElseSetsInTheMiddleOfATrialIsNotApplied) {
+  measurement_.warmup_steps = 2, measurement_.steps = 4;
+  during_ = [&](int step) {
+    if (step == 3) gpus_.edit(0, [](standin::Gpu& gpu) { gpu.limit_mw = 500'000; });
+  };
+  const Report report = run({{KnobKind::gpu_power_limit, {"450"}}});
+  const Record& record = report.records.at(0);
+  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_TRUE(has(record, "not_applied"));
+  EXPECT_EQ(record.setting.at("gpu_power_limit_w").accepted, 450) << "it was, at first";
+  ASSERT_TRUE(record.trials.at(0).setting_changes);
+  ASSERT_EQ(record.trials[0].setting_changes->size(), 1u);
+  const SettingChange& change = record.trials[0].setting_changes->front();
+  EXPECT_EQ(change.setting, "gpu_power_limit_w");
+  EXPECT_EQ(change.domain, "nvml:" + gpus_.gpu(0).uuid);
+  EXPECT_TRUE(change.requested);
+  EXPECT_EQ(change.expected, "requested_mw = 450000");
+  EXPECT_EQ(change.found, "requested_mw = 500000");
+  EXPECT_FALSE(record.summary.samples_per_s) << "the trial does not count";
+}
+
+TEST_F(Sweep, ALimitThatWasToStayAsFoundAndIsChangedInATrialIsFlagged) {
+  measurement_.warmup_steps = 2, measurement_.steps = 4;
+  during_ = [&](int step) {
+    if (step == 3) gpus_.edit(0, [](standin::Gpu& gpu) { gpu.limit_mw = 500'000; });
+  };
+  const Report report = run({{KnobKind::gpu_power_limit, {"found"}}});
+  const Record& record = report.records.at(0);
+  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_TRUE(has(record, "setting_changed"));
+  EXPECT_FALSE(has(record, "not_applied"));
+  ASSERT_EQ(record.trials.at(0).setting_changes.value().size(), 1u);
+  EXPECT_FALSE(record.trials[0].setting_changes->front().requested);
+  EXPECT_EQ(gpus_.gpu(0).limit_mw, 500'000u) << "whose it is";
+}
+
+TEST_F(Sweep, AGuardianThatHasDiedIsToldOnce) {
+  Guardian guardian;
+  JobSettings settings(job(), Machines(job()), options_);
+  settings.look_after(guardian);
+  EXPECT_EQ(only(settings.news()), "");
+  ASSERT_EQ(kill(guardian.pid(), SIGKILL), 0);
+  while (guardian.alive()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  settings.look_after(guardian);
+  EXPECT_EQ(only(settings.news()).rfind("guardian_died: " + job().host() + ": ", 0), 0u);
+  settings.look_after(guardian);
+  EXPECT_EQ(only(settings.news()), "") << "told once";
 }
 
 TEST_F(Sweep, AClampedSettingIsUnsupportedAndPutBack) {

@@ -161,7 +161,7 @@ TEST(CpuDevice, LinearWeightsAreRepackedByTheDevicesThreadsOnly) {
     Desk desk(*device);
     constexpr int rows = 64, in = 1024, out = 1024;
     for (const char* pass : {"linear forward", "linear input"}) {  // the second candidate is far ahead: packed
-      context.fastest(cpu::choice_key(pass, rows, in, out, type), [] {
+      context.fastest(cpu::choice_key(pass, rows, in, out, type), 0, [] {
         return std::vector<std::function<void()>>{[] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); },
                                                   [] {}};
       });

@@ -60,9 +60,29 @@ double error(const std::vector<double>& want, const Values& got) {
   return std::sqrt(difference / norm);
 }
 
+TEST(Choices, AreFixedWhereTheyAreNotToBeTimed) {
+  const auto device = make_cpu_device({.threads = 1});
+  const auto fail = []() -> std::vector<std::function<void()>> {
+    ADD_FAILURE() << "candidates were made, to be timed";
+    return {[] {}};
+  };
+  Context fixed(*device, 1, false);
+  EXPECT_EQ(fixed.fastest("a product", 2, fail), 2);
+  EXPECT_EQ(fixed.fastest("a product", 2, fail), 2);
+  int made = 0;
+  Context timed(*device, 1);
+  const auto two = [&made]() -> std::vector<std::function<void()>> {
+    ++made;
+    return {[] {}, [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }};
+  };
+  EXPECT_EQ(timed.fastest("a product", 1, two), 0);
+  EXPECT_EQ(timed.fastest("a product", 1, two), 0);
+  EXPECT_EQ(made, 1) << "once for each key";
+}
+
 /// Makes candidate `way` of `count` by far the fastest under `key`.
 void choose(Context& context, const std::string& key, int way, int count) {
-  const int chosen = context.fastest(key, [&] {
+  const int chosen = context.fastest(key, 0, [&] {
     std::vector<std::function<void()>> candidates;
     for (int i = 0; i < count; ++i)
       candidates.push_back([i, way] {

@@ -74,10 +74,12 @@ class FakeNode(Under):
     """One package with dram and core inside it; the package's counter wraps soon. `watts` by zone: a number, or what says
     the watts of now."""
 
-    def __init__(self, folder, watts):
+    def __init__(self, folder, watts, cap_watts=None):
+        """`cap_watts`: the package's long-term limit, which can then be set, up to 400 W."""
         self.tree = pathlib.Path(folder)
         super().__init__({"powercap": self.tree})
         self.zones = {}
+        self.cap = self.tree / "intel-rapl" / "intel-rapl:0" / "constraint_0_power_limit_uw"
         top = self.tree / "intel-rapl" / "intel-rapl:0"
         for number, (name, power) in enumerate(watts.items()):
             path = top if number == 0 else top / f"intel-rapl:0:{number - 1}"
@@ -85,10 +87,23 @@ class FakeNode(Under):
             for file, text in (("name", name), ("enabled", "1"), ("max_energy_range_uj", RANGE_UJ), ("energy_uj", 1)):
                 (path / file).write_text(f"{text:\n<{WIDTH}}" if file == "energy_uj" else f"{text}\n")
             watts_now = power if callable(power) else lambda power=power: power
+            if number == 0 and cap_watts is not None:
+                for file, text in (("name", "long_term"), ("power_limit_uw", cap_watts * 1_000_000),
+                                   ("max_power_uw", 400_000_000), ("time_window_us", 999_424)):
+                    (path / f"constraint_0_{file}").write_text(f"{text}\n")
             self.zones[path / "energy_uj"] = (RANGE_UJ - watts_now() * 5e6, watts_now)
         self.files = {path: os.open(path, os.O_WRONLY) for path in self.zones}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run)
+
+    def cap_watts(self):
+        """The limit that stands there now; None while somebody is writing it."""
+        text = self.cap.read_text().strip()
+        return int(text) / 1e6 if text else None
+
+    def set_cap(self, watts):
+        """As another program does, behind the run's back."""
+        self.cap.write_text(f"{round(watts * 1e6)}\n")
 
     def __enter__(self):
         self.thread.start()

@@ -221,6 +221,79 @@ class Wraps(Case):
         self.assertGreater(row["energy_j"], range_uj * 1e-6)
 
 
+class ForeignSettings(Case):
+    """A package's cap that somebody changes under a run, on the made-up power tree."""
+
+    def setUp(self):
+        only_root()
+        super().setUp()
+        (self.folder / "run").mkdir(mode=0o700)
+        self.env = {"TRAINWATT_RUN_DIR": self.folder / "run" / "trainwatt"}
+        self.node = FakeNode(self.folder / "powercap", {"package-0": 60}, cap_watts=150)
+        self.node.or_skip()
+
+    def start_capped(self, *options):
+        """Returns while the cap of the only point is in force."""
+        process = self.start("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--trials", 1, *options, "--out", self.out,
+                             command=self.node.command(), **self.env)
+        self.assertTrue(eventually(lambda: self.node.cap_watts() == 80 or process.poll() is not None))
+        self.assertIsNone(process.poll())
+        return process
+
+    def assert_not_applied(self, process, found):
+        out, err = process.communicate(timeout=HANG)
+        self.assertEqual(process.returncode, 4, out + err)
+        [record] = self.report()["records"]
+        self.assertEqual(record["verdict"]["status"], "invalid")
+        self.assertIn("not_applied", record["verdict"]["flags"])
+        self.assertEqual(record["setting"]["cpu_power_limit_w"]["accepted"], 80)
+        self.assertIsNone(record["summary"]["samples_per_s"])
+        [change] = record["trials"][0]["setting_changes"]
+        self.assertEqual((change["setting"], change["domain"], change["requested"], change["found"]),
+                         ("cpu_power_limit_w", "rapl:package-0", True, f"limit_uw = {found}"))
+        self.assert_ran(tool("validate", self.out / "report.json"))
+
+    def test_a_cap_that_stays_is_read_back_as_set(self):
+        with self.node:
+            process = self.start_capped("--cpu-power-limit", 80, "--window", 1)
+            out, err = process.communicate(timeout=HANG)
+            self.assertEqual(process.returncode, 0, out + err)
+            self.assertEqual(self.node.cap_watts(), 150)
+        [record] = self.report()["records"]
+        self.assertEqual(record["verdict"]["status"], "valid")
+        self.assertEqual(record["trials"][0]["setting_changes"], [])
+
+    def test_a_cap_that_another_program_writes_in_the_middle(self):
+        with self.node:
+            process = self.start_capped("--cpu-power-limit", 80, "--window", 2)
+            with self.held(process):
+                self.node.set_cap(120)
+            self.assert_not_applied(process, 120_000_000)
+            self.assertEqual(self.node.cap_watts(), 120, "it is somebody else's")
+
+    def test_restore_all_under_a_run(self):
+        with self.node:
+            process = self.start_capped("--cpu-power-limit", 80, "--window", 2)
+            with self.held(process):
+                restored = subprocess.run([*self.node.command(), str(BIN / "trainwatt"), "restore", "--all"], capture_output=True,
+                                          text=True, timeout=HANG, env=environment(**self.env))
+                self.assert_ran(restored)
+                self.assertEqual(self.node.cap_watts(), 150)
+            self.assert_not_applied(process, 150_000_000)
+
+    def test_a_guardian_that_has_died_is_warned_of_at_the_next_point(self):
+        with self.node:
+            process = self.start_capped("--cpu-power-limit", "80,100", "--window", 1)
+            with self.held(process):
+                [guardian] = [child for child in children_of(process.pid) if name_of(child) == "tw-guardian"]
+                os.kill(guardian, signal.SIGKILL)
+            out, err = process.communicate(timeout=HANG)
+            self.assertEqual(process.returncode, 0, out + err)
+            self.assertEqual(self.node.cap_watts(), 150)
+        [line] = [line for line in self.report()["context"]["warnings"] if line.startswith("guardian_died: ")]
+        self.assertIn(line, err)
+
+
 class Amd(Case):
     def test_amd_gpus_that_a_command_may_not_use_are_not_its(self):
         ours, another, integrated = (f"amdgpu:0000:{bus}:00.0" for bus in ("c1", "c6", "04"))

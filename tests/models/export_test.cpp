@@ -124,6 +124,28 @@ void export_by(int ranks, const std::string& folder) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(ExportStep, SaysWhyTheSidesOfReLUsAreLeftOut) {
+  const auto device = reference_device();
+  const auto exported = [&](std::int64_t accumulate, int recomputed_layers) {
+    const Folder folder;
+    TrainerConfig config = micro_config(micro_resnet());
+    config.accumulate = accumulate;
+    config.recomputed_layers = recomputed_layers;
+    Trainer trainer(*device, config);
+    trainer.export_step(folder.str(), {});
+    const std::string json = read(folder / "step.json");
+    const bool written = std::filesystem::exists(folder / "relu.safetensors");
+    EXPECT_EQ(written, json.find("\"relu_sides\": true") != std::string::npos) << json;
+    EXPECT_EQ(written, json.find("\"relu_sides_reason\": \"") == std::string::npos) << json;
+    EXPECT_EQ(written, trainer.why_no_relu_sides().empty());
+    return written;
+  };
+  EXPECT_TRUE(exported(1, 0));
+  EXPECT_FALSE(exported(2, 0));
+  EXPECT_FALSE(exported(1, 1));
+  EXPECT_EQ(Trainer(*device, micro_config(micro_gpt2())).why_no_relu_sides(), "") << "it has none";
+}
+
 TEST(ExportStep, OneRankAndTwoWriteTheSameStep) {
   const Folder one, two;
   export_by(1, one.str());

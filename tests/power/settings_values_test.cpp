@@ -12,6 +12,61 @@ namespace {
 namespace fs = std::filesystem;
 using Outcome = RestoredSetting::Outcome;
 
+TEST_F(SettingsTest, WhatSomebodyElseSetsAlongAWindowIsSeen) {
+  Settings settings = make_settings();
+  settings.apply({{KnobKind::cpu_frequency, 1500}, {KnobKind::gpu_clock, 900}});
+  KnobWatch watch;
+  watch.watch(settings.to_watch());
+  watch.begin();
+  watch.look();
+  EXPECT_TRUE(watch.end().empty()) << "all is as it was set";
+
+  watch.begin();
+  write_file_text(knobs / "cpu_frequency_mhz", "2000");
+  write_file_text(knobs / "gpu_clock_mhz", "1200");
+  const std::vector<KnobChange> after = watch.end();
+  ASSERT_EQ(after.size(), 1u) << "a lock has no getter";
+  EXPECT_EQ(after[0].kind, KnobKind::cpu_frequency);
+  EXPECT_TRUE(after[0].is_set);
+  EXPECT_EQ(after[0].expected.substr(after[0].expected.rfind(' ') + 1), "1500");
+  ASSERT_TRUE(after[0].found);
+  EXPECT_EQ(after[0].found->substr(after[0].found->rfind(' ') + 1), "2000");
+  EXPECT_GE(after[0].time_seconds, 0);
+  write_file_text(knobs / "cpu_frequency_mhz", "1500");
+
+  // Changed and changed back between two edges: for the looks alone.
+  watch.begin();
+  write_file_text(knobs / "cpu_frequency_mhz", "2000");
+  EXPECT_TRUE(eventually([&] { return watch.look(); })) << "its turn comes";
+  write_file_text(knobs / "cpu_frequency_mhz", "1500");
+  EXPECT_EQ(watch.end().size(), 1u);
+  watch.begin();
+  EXPECT_TRUE(watch.end().empty()) << "each window is judged by itself";
+
+  watch.begin();
+  std::filesystem::rename(knobs / "cpu_frequency_mhz", knobs / "gone");
+  const std::vector<KnobChange> unread = watch.end();
+  std::filesystem::rename(knobs / "gone", knobs / "cpu_frequency_mhz");
+  ASSERT_EQ(unread.size(), 1u);
+  EXPECT_FALSE(unread[0].found);
+}
+
+TEST_F(SettingsTest, WhatWasToStayAsFoundIsWatchedToo) {
+  Settings settings = make_settings();
+  KnobWatch watch;
+  EXPECT_TRUE(watch.empty());
+  watch.watch(settings.to_watch());
+  EXPECT_FALSE(watch.empty());
+  watch.begin();
+  EXPECT_TRUE(watch.end().empty());
+  write_file_text(knobs / "cpu_frequency_mhz", "2000");  // between two trials of a point
+  watch.begin();
+  const std::vector<KnobChange> changes = watch.end();
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].is_set);
+  write_file_text(knobs / "cpu_frequency_mhz", "2500");
+}
+
 TEST_F(SettingsTest, WhatIsNotAppliedIsPutBackAtOnce) {
   write_file_text(knobs / "locked", "");
   Settings settings = make_settings();

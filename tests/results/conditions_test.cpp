@@ -77,6 +77,45 @@ TEST(Conditions, ASetPointIsProvedUnderLoad) {
   EXPECT_EQ(unseen.verdict.status, "valid");
 }
 
+/// Somebody has set what stands in `found` along the second trial.
+Record changed(bool requested, const std::optional<std::string>& found) {
+  Record r = set("gpu_power_limit_w", 300, 300, 250);
+  for (Trial& trial : r.trials) trial.setting_changes.emplace();
+  r.trials[1].setting_changes->push_back(
+      {"gpu_power_limit_w", "node1", "nvml:GPU-1", requested, 0.5, "requested_mw = 300000", found});
+  summarise(r);
+  return r;
+}
+
+TEST(Conditions, ASetPointThatSomebodyElseChangesInATrialIsNotApplied) {
+  const Record foreign = changed(true, "requested_mw = 700000");
+  EXPECT_EQ(foreign.verdict.status, "invalid");
+  EXPECT_TRUE(has(foreign, "not_applied"));
+  ASSERT_EQ(foreign.verdict.reasons.size(), 1u);
+  EXPECT_EQ(foreign.verdict.reasons[0].rfind("not_applied: ", 0), 0u);
+  EXPECT_NE(foreign.verdict.reasons[0].find("requested_mw = 700000"), std::string::npos) << foreign.verdict.reasons[0];
+  EXPECT_NE(foreign.verdict.reasons[0].find("trial 2"), std::string::npos) << foreign.verdict.reasons[0];
+  EXPECT_EQ(foreign.summary.samples_per_s->count, static_cast<int>(foreign.trials.size()) - 1) << "it enters no mean";
+  Record again = foreign;
+  summarise(again);
+  EXPECT_EQ(again.verdict.reasons, foreign.verdict.reasons);
+  EXPECT_EQ(again.verdict.flags, foreign.verdict.flags);
+}
+
+TEST(Conditions, WhatWasToStayAsFoundOrCannotBeReadBackIsNoted) {
+  const Record found = changed(false, "requested_mw = 700000");
+  EXPECT_EQ(found.verdict.status, "valid");
+  EXPECT_TRUE(has(found, "setting_changed"));
+  EXPECT_FALSE(has(found, "not_applied"));
+  const Record unread = changed(true, std::nullopt);
+  EXPECT_EQ(unread.verdict.status, "valid");
+  EXPECT_TRUE(has(unread, "not_observed"));
+  Record none = unread;
+  for (Trial& trial : none.trials) trial.setting_changes->clear();
+  summarise(none);
+  EXPECT_FALSE(has(none, "not_observed"));
+}
+
 TEST(Conditions, AClockThatACapHoldsBackIsNoted) {
   Record r = set("gpu_clock_mhz", 1980, 1980, 1500);
   r.trials[0].counters = {{"node1", "nvml:GPU-1", "throttle_power_cap_s", 30}};

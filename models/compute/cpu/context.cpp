@@ -52,12 +52,14 @@ InstructionSet detect_instruction_set() {
   return set;
 }
 
-Context::Context(Device& device, int threads)
+Context::Context(Device& device, int threads, bool times)
     : device_(&device),
       threads_(threads),
+      times_(times),
       engine_(TW_DNNL(dnnl::engine(dnnl::engine::kind::cpu, 0))),
       stream_(TW_DNNL(dnnl::stream(engine_))),
       kernels_(detect_instruction_set().kernels) {
+  if (!times_) omp_set_dynamic(0);
   for (int thread = 0; thread < threads; ++thread) thread_streams_.push_back(TW_DNNL(dnnl::stream(engine_)));
 }
 
@@ -67,7 +69,9 @@ void Context::reserve(Buffer& arena, std::size_t bytes) {
   arena = Buffer(*device_, bytes);
 }
 
-int Context::fastest(const std::string& key, const std::function<std::vector<std::function<void()>>()>& make) {
+int Context::fastest(const std::string& key, int fixed,
+                     const std::function<std::vector<std::function<void()>>()>& make) {
+  if (!times_) return fixed;
   if (const auto known = choices_.find(key); known != choices_.end()) return known->second;
   const std::vector<std::function<void()>> candidates = make();
   std::vector<double> best(candidates.size(), std::numeric_limits<double>::infinity());
@@ -88,6 +92,11 @@ int Context::fastest(const std::string& key, const std::function<std::vector<std
     }
   }
   const int choice = static_cast<int>(std::min_element(best.begin(), best.end()) - best.begin());
+  if (std::getenv("TW_DEBUG_CHOICE")) {
+    std::fprintf(stderr, "CHOICE %s | %d fixed %d:", key.c_str(), choice, fixed);
+    for (double b : best) std::fprintf(stderr, " %.3g", b * 1e6);
+    std::fprintf(stderr, "\n");
+  }
   choices_.emplace(key, choice);
   return choice;
 }

@@ -37,7 +37,9 @@ dnnl::memory::desc any_matrix(DType dtype, Index rows, Index columns);
 
 class Context {
  public:
-  Context(Device& device, int threads);
+  /// `times`: choices are measured; else each is the one that the caller has fixed, and the number of threads does not
+  /// follow the machine's load (OMP_DYNAMIC), which would change the order of sums.
+  Context(Device& device, int threads, bool times = true);
   Device& device() { return *device_; }
   int threads() const { return threads_; }
   const dnnl::engine& engine() const { return engine_; }
@@ -54,14 +56,17 @@ class Context {
   std::size_t scratchpad_bytes() const { return scratchpad_.bytes(); }
   std::size_t workspace_bytes() const { return workspace_.bytes(); }
 
-  /// Index of the fastest candidate under `key`: candidates() makes them all runnable and is only called for a new key.
-  int fastest(const std::string& key, const std::function<std::vector<std::function<void()>>()>& candidates);
+  /// Index of the fastest candidate under `key`: candidates() makes them all runnable and is only called for a new key;
+  /// `fixed` where choices are not measured, and nothing is run.
+  int fastest(const std::string& key, int fixed,
+              const std::function<std::vector<std::function<void()>>()>& candidates);
 
  private:
   void reserve(Buffer& arena, std::size_t bytes);
 
   Device* device_;
   int threads_;
+  bool times_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   std::vector<dnnl::stream> thread_streams_;

@@ -70,7 +70,7 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const DeviceOptions& options)
-      : instruction_set_(detect_instruction_set()), context_(*this, threads_of(options)) {
+      : instruction_set_(detect_instruction_set()), context_(*this, threads_of(options), options.time_algorithms) {
     // Scratch of the loops that need no plan: grown where a wider call comes, which planning forestalls in a network.
     norm_scratch_ = Buffer(*this, norm_scratch_bytes(4096));
     sums_.resize(static_cast<std::size_t>(context_.threads()));

@@ -48,7 +48,7 @@ WeightProduct::WeightProduct(Context& context, const std::string& name, const Sh
   const ThreadScope scope(context.threads());
   const memory::desc any = any_matrix(shape.type, shape.inner, shape.columns);
   const Index rows = std::min(shape.rows, measured_rows);
-  const int choice = context.fastest(choice_key(name, rows, shape.inner, shape.columns, shape.type), [&] {
+  const int choice = context.fastest(choice_key(name, rows, shape.inner, shape.columns, shape.type), 1, [&] {
     auto a = measured_operand(context, rows * shape.inner, shape.type);
     auto c = measured_operand(context, rows * shape.columns, shape.type);
     auto bias = measured_operand(context, shape.columns, shape.type);
@@ -293,7 +293,8 @@ std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const s
     return std::make_unique<WholeGradient>(context, wanted, (way & transpose_dy) != 0, (way & pack_x) != 0,
                                            (way & clear) != 0);
   };
-  const int choice = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), [&] {
+  const int fixed = 3;
+  const int choice = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), fixed, [&] {
     auto x = measured_operand(context, shape.gather ? shape.source : measured * shape.in, shape.type);
     auto dy = measured_operand(context, measured * shape.out, shape.type);
     auto dw = measured_operand(context, shape.out * shape.in, DType::float32);
