@@ -200,14 +200,17 @@ double NodePower::idle_seconds() const {
 void NodePower::begin() {
   impl_->sampler->begin();
   impl_->begin = Clock::now();
-  impl_->first = impl_->reader->snapshot();
+  impl_->first = impl_->reader->begin_window();
 }
 
 void NodePower::end() {
-  impl_->last = impl_->reader->snapshot();
+  impl_->last = impl_->reader->end_window();
   impl_->end = Clock::now();
   impl_->sampled = impl_->sampler->end();
 }
+
+void NodePower::begin_warm_up() { impl_->sampler->begin(); }
+void NodePower::end_warm_up() { impl_->sampler->end(); }
 
 void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
   const double skew_seconds = seconds_between(impl_->begin, first_step) + seconds_between(last_step, impl_->end);

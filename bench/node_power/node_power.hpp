@@ -57,6 +57,10 @@ class NodePower {
 
   void begin();
   void end();
+  /// Reads the meters along a warm-up: how long a counter may go without an update is then known better. Not between
+  /// begin() and end().
+  void begin_warm_up();
+  void end_warm_up();
   /// Fills energy, series, counters, clock_skew_s and sampler_cpu_share of the last window; appends to what is there.
   /// What was measured ran from `first_step` to `last_step`, between begin()'s return and end()'s call: how far that
   /// lies from the readings is clock_skew_s, and part of each uncertainty.

@@ -88,6 +88,13 @@ void EnergyWindow::end() {
   impl_->job.barrier();
 }
 
+EnergyWindow::WarmUp::WarmUp(EnergyWindow& energy) : energy_(energy) {
+  if (energy_.impl_->power) energy_.impl_->power->begin_warm_up();
+}
+EnergyWindow::WarmUp::~WarmUp() {
+  if (energy_.impl_->power) energy_.impl_->power->end_warm_up();
+}
+
 void EnergyWindow::collect(Trial& trial) {
   Trial mine;
   if (impl_->power) impl_->power->collect(mine, impl_->begin, impl_->end);

@@ -27,6 +27,17 @@ class EnergyWindow {
   void begin();
   /// Reads the meters when all ranks have come here, and returns on no rank before that.
   void end();
+  /// While it lives the meters are read along a warm-up (NodePower::begin_warm_up). Not collective.
+  class WarmUp {
+   public:
+    explicit WarmUp(EnergyWindow& energy);
+    ~WarmUp();
+    WarmUp(const WarmUp&) = delete;
+    WarmUp& operator=(const WarmUp&) = delete;
+
+   private:
+    EnergyWindow& energy_;
+  };
   /// Fills the trial's energy, series, counters, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
   void collect(Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
