@@ -136,28 +136,28 @@ void IntervalJudge::close_stretch(Window& window, const Reading& now) const {
   const Reading from = std::exchange(window.stretch_from, now);
   const bool is_suspect = std::exchange(window.is_stretch_suspect, false);
   const double stretch = seconds(from, now), joules = now.sample.joules - from.sample.joules, watts = joules / stretch;
-  if (is_suspect) {
+  if (is_suspect)
     ++window.suspects;
-    return;
-  }
-  ++window.clean;
-  ++window.powers[bin_of(watts)];
-  if (now.sample.wraps == from.sample.wraps) {
-    settle_wrap(window, watts);
-    window.watts_before = watts;
+  else
+    ++window.clean, ++window.powers[bin_of(watts)];
+  if (is_suspect || now.sample.wraps != from.sample.wraps) {
+    window.doubted.push_back({joules, stretch});
   } else {
-    settle_wrap(window, {});
-    window.wrapped = Stretch{watts, stretch};
+    window.lowest_watts = std::min(window.lowest_watts, watts);
+    window.highest_stretch_watts = std::max(window.highest_stretch_watts, watts);
   }
 }
 
-void IntervalJudge::settle_wrap(Window& window, std::optional<double> watts_after) const {
-  const std::optional<Stretch> wrapped = std::exchange(window.wrapped, {});
-  if (!wrapped) return;
-  double farthest = 0;
-  for (const std::optional<double>& neighbour : {window.watts_before, watts_after})
-    if (neighbour) farthest = std::max(farthest, std::abs(wrapped->watts - *neighbour));
-  window.doubtful_joules += farthest * wrapped->seconds;
+/// Other stretches show what the part draws: how far from these powers the doubted ones are.
+double IntervalJudge::doubtful_joules(const Window& window) const {
+  double joules = 0;
+  if (window.highest_stretch_watts == 0) return 0;
+  for (const Stretch& one : window.doubted) {
+    const double least = window.lowest_watts * one.seconds;
+    const double most = window.highest_stretch_watts * (one.seconds + known_gap_seconds_);
+    joules += std::max(std::abs(one.joules - least), std::abs(one.joules - most));
+  }
+  return joules;
 }
 
 void IntervalJudge::begin() {
@@ -174,16 +174,16 @@ WindowFinding IntervalJudge::end() {
   WindowFinding found;
   found.longest_gap_seconds = known_gap_seconds_;
   if (!window_ || !last_) return found;
-  Window window = *std::exchange(window_, {});
+  Window window = std::move(*window_);
+  window_.reset();
   note_gap(window, *last_);
   if (seconds(window.stretch_from, *last_) > 0 &&
       (window.is_stretch_suspect || last_->sample.wraps != window.stretch_from.sample.wraps))
     close_stretch(window, *last_);
-  settle_wrap(window, {});
   found.longest_gap_seconds = std::max(found.longest_gap_seconds, window.longest_gap_seconds);
   found.highest_watts = std::max(window.highest_watts, window.suspect_watts);
   found.doubtful_seconds = window.doubtful_seconds;
-  found.doubtful_joules = window.doubtful_joules;
+  found.doubtful_joules = doubtful_joules(window);
 
   const double median = median_watts(window.powers);
   double limit = floor_watts();

@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "power/energy_meter.hpp"
 
@@ -35,8 +37,8 @@ struct WindowFinding {
   double highest_watts = 0;
   /// Times without a change that are longer than usual, but not long enough to be "stalled": joules may be missing.
   double doubtful_seconds = 0;
-  /// How far stretches in which the counter wrapped are from the power of their neighbours: a counter that was set back
-  /// to zero just below its range looks the same.
+  /// How far stretches in which the counter wrapped, or showed a high power that is believed all the same, are from the
+  /// powers of the window's other stretches: a counter that was set to another value may look the same.
   double doubtful_joules = 0;
 };
 
@@ -73,7 +75,7 @@ class IntervalJudge {
     double slack_seconds = 0;  // the sensor's moment lies at most so far from the sample's time
   };
   struct Stretch {
-    double watts = 0, seconds = 0;
+    double joules = 0, seconds = 0;
   };
   struct Window {
     Time start;
@@ -84,10 +86,11 @@ class IntervalJudge {
     double highest_watts = 0;             // of intervals
     double suspect_watts = 0;             // the highest above the floor
     std::string suspect;                  // about it, for people
-    std::optional<double> watts_before;   // of the last clean stretch without a wrap
-    std::optional<Stretch> wrapped;       // whose next neighbour has not come yet
+    double lowest_watts = std::numeric_limits<double>::infinity();  // of the other stretches
+    double highest_stretch_watts = 0;
+    std::vector<Stretch> doubted;         // with a wrap, or more power than the floor
     double longest_gap_seconds = 0, stalled_seconds = 0, stalled_at_seconds = 0;
-    double doubtful_seconds = 0, doubtful_joules = 0;
+    double doubtful_seconds = 0;
   };
 
   static double seconds(const Reading& from, const Reading& to);
@@ -96,7 +99,7 @@ class IntervalJudge {
   void note_gap(Window& window, const Reading& until) const;
   void judge_step(const Reading& now);
   void close_stretch(Window& window, const Reading& now) const;
-  void settle_wrap(Window& window, std::optional<double> watts_after) const;
+  double doubtful_joules(const Window& window) const;
   double floor_watts() const { return implausible_power_factor * maximum_watts_; }
 
   std::string domain_;
