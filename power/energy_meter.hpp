@@ -115,7 +115,7 @@ struct MeterOptions {
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
 /// estimate, which options ask for: none without). `choose` may then take findings away, or leave them out as
 /// "not_visible", before power/arbitration.hpp decides what is counted (DESIGN §8.3).
-/// Takes up to a second a source, in which update periods are measured. Call on one rank per node only (the caller
+/// Takes up to two seconds a source, in which update periods are measured. Call on one rank per node only (the caller
 /// chooses the reader).
 using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const ChooseMeters& choose = {});

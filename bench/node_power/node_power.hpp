@@ -42,7 +42,7 @@ EnergyRow energy_row(const LedgerRow& from, const std::string& host);
 
 class NodePower {
  public:
-  /// Looks for meters and telemetry; takes up to half a second a source. `host` goes into each row.
+  /// Looks for meters and telemetry; takes up to two seconds a source. `host` goes into each row.
   explicit NodePower(std::string host, const MeterOptions& options = {}, const GpuChoice& gpus = {});
   ~NodePower();
   /// The same meters, opened once, for fewer of the node's GPUs; not in a window at the same time. Null where what is
