@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,8 @@ struct EnergySample {
   std::chrono::steady_clock::time_point time;
   double joules = 0;
   int wraps = 0;  ///< how often the counter has started again at zero since the opening; its joules go on
+  /// Of a counter: differs between two readings where the sensor was updated in between.
+  std::optional<std::uint64_t> mark = {};
 };
 
 /// How a joule came to be: a hardware counter, power readings integrated over time, or a model (opt-in, outside
@@ -41,6 +45,12 @@ class WindowUnknown : public std::runtime_error {
   std::string reason;
 };
 
+/// A counter that does not wrap went back: it was set to another value.
+class CounterReset : public std::system_error {
+ public:
+  using std::system_error::system_error;
+};
+
 /// One physical sensor, opened by one reader per node.
 class EnergyMeter {
  public:
@@ -49,12 +59,16 @@ class EnergyMeter {
   virtual std::string domain() const = 0;
   virtual EnergyScope scope() const = 0;
   virtual EnergyMethod method() const = 0;
-  /// Throws std::system_error naming the sensor when one that once answered does not. A later call may answer again:
-  /// what was used in between is then not known, and the joules go on from somewhere at or above the last ones.
+  /// Throws std::system_error naming the sensor when one that once answered does not, CounterReset where it answers with
+  /// less than before. A later call may answer again: what was used in between is then not known, and the joules go on
+  /// from somewhere at or above the last ones.
   virtual EnergySample read() = 0;
   /// Joules between two of its readings. Throws WindowUnknown. May run while another thread reads.
   virtual double joules_between(const EnergySample& from, const EnergySample& to) { return to.joules - from.joules; }
-  /// Time between changes of the counter, in seconds, measured when the meter was opened.
+  /// Whether the joules that read() returns follow the time, so that those between readings within a window can be
+  /// judged (power/interval_judge.hpp). Not where they come late and many at once.
+  virtual bool follows_time() const { return true; }
+  /// Time between changes of the counter, in seconds: the longest that was seen when the meter was opened.
   virtual double update_period_seconds() const = 0;
   /// The longest time between changes, or samples, that touch the window between two of its readings: its uncertainty's
   /// period (DESIGN §8.9), at least update_period_seconds(). May run while another thread reads.
@@ -101,7 +115,7 @@ struct MeterOptions {
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
 /// estimate, which options ask for: none without). `choose` may then take findings away, or leave them out as
 /// "not_visible", before power/arbitration.hpp decides what is counted (DESIGN §8.3).
-/// Takes up to a second a source, in which update periods are measured. Call on one rank per node only (the caller
+/// Takes up to two seconds a source, in which update periods are measured. Call on one rank per node only (the caller
 /// chooses the reader).
 using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const ChooseMeters& choose = {});

@@ -1,5 +1,6 @@
 #include "power/ledger.hpp"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <stdexcept>
@@ -27,7 +28,7 @@ void refuse(LedgerRow& row, const char* reason, std::string detail) {
 }
 
 void fill_window(const MeterFinding& finding, const EnergySample& from, const EnergySample& to,
-                 double clock_skew_seconds, LedgerRow& row) {
+                 const WindowFinding& found, double clock_skew_seconds, LedgerRow& row) {
   EnergyMeter& meter = *finding.meter;
   const double window = row.window_seconds = std::chrono::duration<double>(to.time - from.time).count();
   const double period = row.update_period_seconds;
@@ -42,9 +43,13 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
     return refuse(
         row, "not_updated",
         text("the meter shows no joule in %.4g s, though it changed each %.4g s when it was opened", window, period));
+  if (found.reason == "reset" || found.reason == "stalled") return refuse(row, found.reason.c_str(), found.detail);
   row.wraps = to.wraps - from.wraps;
-  row.uncertainty_joules = energy_uncertainty_joules(
-      *row.energy_joules, window, {meter.longest_period_seconds(from, to), clock_skew_seconds});
+  const double longest_seconds = std::max(meter.longest_period_seconds(from, to), found.longest_gap_seconds);
+  row.uncertainty_joules =
+      energy_uncertainty_joules(*row.energy_joules, window,
+                                {longest_seconds, clock_skew_seconds, found.highest_watts, found.doubtful_seconds,
+                                 found.doubtful_joules});
   row.counted = finding.counted;
   // What the counter showed late at the begin belongs to the window before: a period's worth is allowed on top.
   const double limit_watts = implausible_power_factor * meter.maximum_power_watts();
@@ -53,6 +58,10 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
     if (row.reason.empty()) row.reason = "implausible";
     row.detail = text("%.6g J in %.4g s is above 1.5 x the %s maximum of %.6g W", *row.energy_joules, window,
                       meter.maximum_power_is_default() ? "assumed" : "sensor's", meter.maximum_power_watts());
+  } else if (!found.reason.empty()) {
+    row.counted = false;
+    if (row.reason.empty()) row.reason = found.reason;
+    row.detail = found.detail;
   }
 }
 
@@ -78,7 +87,8 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
       const MeterReading& first = begin.readings[i];
       if (first.sample && last.sample && first.breaks == last.breaks) {
         try {
-          fill_window(finding, *first.sample, *last.sample, clock_skew_seconds, row);
+          fill_window(finding, *first.sample, *last.sample, last.window.value_or(WindowFinding()), clock_skew_seconds,
+                      row);
         } catch (const WindowUnknown& unknown) {
           refuse(row, unknown.reason.c_str(), unknown.what());
         }

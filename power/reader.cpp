@@ -24,6 +24,9 @@ EnergyReader::EnergyReader(std::vector<MeterFinding> findings)
   const auto now = Clock::now();
   for (std::size_t i = 0; i < findings_.size(); ++i) {
     states_[i].last_read = states_[i].asked = now;
+    if (const EnergyMeter* meter = findings_[i].meter.get(); meter && meter->follows_time())
+      states_[i].judge.emplace(meter->domain(), meter->method(), meter->update_period_seconds(),
+                               meter->maximum_power_watts(), meter->maximum_power_is_default());
     if (findings_[i].meter)
       interval_seconds_ = std::min(interval_seconds_, findings_[i].meter->reading_interval_seconds());
     else
@@ -50,6 +53,28 @@ EnergySnapshot EnergyReader::snapshot() {
 
 void EnergyReader::snapshot(EnergySnapshot& into) {
   const std::lock_guard lock(mutex_);
+  read_all(into);
+}
+
+EnergySnapshot EnergyReader::begin_window() {
+  const std::lock_guard lock(mutex_);
+  EnergySnapshot snapshot;
+  read_all(snapshot);
+  for (State& state : states_)
+    if (state.judge) state.judge->begin();
+  return snapshot;
+}
+
+EnergySnapshot EnergyReader::end_window() {
+  const std::lock_guard lock(mutex_);
+  EnergySnapshot snapshot;
+  read_all(snapshot);
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (states_[i].judge) snapshot.readings[i].window = states_[i].judge->end();
+  return snapshot;
+}
+
+void EnergyReader::read_all(EnergySnapshot& into) {
   for (std::size_t i = 0; i < findings_.size(); ++i)
     if (findings_[i].meter) read(i);
   into.time = Clock::now();
@@ -78,9 +103,12 @@ void EnergyReader::read(std::size_t finding) {
   State& state = states_[finding];
   const auto break_off = [&](const char* reason, std::string detail) {
     state.reading = {std::nullopt, reason, std::move(detail), state.reading.breaks + 1};
+    if (state.judge) state.judge->lose();
   };
   try {
+    const auto before = Clock::now();
     const EnergySample sample = meter.read();
+    const std::chrono::duration<double> taken = Clock::now() - before;
     const double gap_seconds = std::chrono::duration<double>(sample.time - state.last_read).count();
     state.last_read = sample.time;
     if (gap_seconds > meter.wrap_seconds())
@@ -89,6 +117,9 @@ void EnergyReader::read(std::size_t finding) {
                     (meter.may_wrap() ? "wrap" : "stand still unseen") + " within " +
                     number_text(meter.wrap_seconds()) + " s: was the process stopped or the node overloaded?");
     state.reading.sample = sample;
+    if (state.judge) state.judge->feed(sample, taken.count());
+  } catch (const CounterReset& error) {
+    break_off("reset", error.what());
   } catch (const std::system_error& error) {
     break_off("lost", error.what());
   }

@@ -10,16 +10,18 @@
 #include <vector>
 
 #include "power/energy_meter.hpp"
+#include "power/interval_judge.hpp"
 
 namespace tw {
 
-/// One meter's answer, and how it broke off last: "lost" (the sensor did not answer: then there is no sample),
-/// "wrapped" (the counter was left unread for longer than it takes to wrap, so that a wrap may have gone unseen), "gap"
+/// One meter's answer, and how it broke off last: "lost" (the sensor did not answer: then there is no sample), "reset"
+/// (a counter that does not wrap went back), "wrapped" (the counter was left unread for longer than it takes to wrap, so that a wrap may have gone unseen), "gap"
 /// (left unread for as long, a counter that does not wrap may have stood still).
 struct MeterReading {
   std::optional<EnergySample> sample;
   std::string reason, detail;
   int breaks = 0;  ///< how often it broke off so far: only between readings with the same number are the joules known
+  std::optional<WindowFinding> window = {};  ///< at the end of a window: of all readings along it
 };
 
 /// Readings by finding, in the order of findings(); findings without a meter carry their own reason.
@@ -43,6 +45,10 @@ class EnergyReader {
   EnergySnapshot snapshot();
   /// The same into memory that is there already.
   void snapshot(EnergySnapshot& into);
+  /// The snapshots at a window's two edges. Each reading in between, whoever asks for it, is judged; the second has what
+  /// was found. One window at a time: another begin_window() takes the place of the first.
+  EnergySnapshot begin_window();
+  EnergySnapshot end_window();
   /// Announces that somebody calls snapshot() every so many seconds; infinity: nobody any more. Meters for which that
   /// is often enough are then left to them: the thread wakes only to see to it that they do.
   void expect_snapshots(double period_seconds);
@@ -56,9 +62,11 @@ class EnergyReader {
   struct State {
     Time last_read, asked;  // the reading's own time; when it returned
     MeterReading reading;
+    std::optional<IntervalJudge> judge;  // of meters whose joules follow the time
   };
   // With mutex_ held:
   void read(std::size_t finding);
+  void read_all(EnergySnapshot& into);
   /// When the thread must read it, if nobody else does.
   Time deadline(std::size_t finding) const;
   void run();

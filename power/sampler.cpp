@@ -40,6 +40,7 @@ Sampler::Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, d
   for (std::size_t i = 0; i < reader_->findings().size(); ++i) {
     const EnergyMeter* meter = reader_->findings()[i].meter.get();
     if (meter == nullptr) continue;
+    reads_meters_ = true;
     const bool shown = std::any_of(tracks_.begin(), tracks_.end(), [&](const Track& track) {
       return track.series.channel.domain == meter->domain() && track.series.channel.quantity == "power_w";
     });
@@ -68,7 +69,7 @@ void Sampler::begin() {
   sample();
   thread_seconds_ = 0;
   if (reader_) reader_seconds_ = reader_->cpu_seconds();
-  if (!meters_.empty()) reader_->expect_snapshots(period_seconds_);
+  if (reads_meters_) reader_->expect_snapshots(period_seconds_);
   if (!tracks_.empty()) thread_ = std::thread([this] { run(); });
 }
 
@@ -85,7 +86,7 @@ Sampled Sampler::end() {
   }
   sampled.cpu_seconds = sampled.thread_seconds = thread_seconds_;
   if (reader_) sampled.cpu_seconds += reader_->cpu_seconds() - reader_seconds_;
-  if (!meters_.empty()) reader_->expect_snapshots(std::numeric_limits<double>::infinity());
+  if (reads_meters_) reader_->expect_snapshots(std::numeric_limits<double>::infinity());
   sampled.window_seconds = seconds(Clock::now() - start_);
   for (Track& track : tracks_) {
     if (track.first && track.last) track.series.change = *track.last - *track.first;
@@ -103,7 +104,7 @@ void Sampler::sample() {
     const double now = seconds(Clock::now() - start_);
     for (std::size_t c = 0; c < values.size(); ++c) add(tracks_[first_track_[i] + c], now, values[c]);
   }
-  if (meters_.empty()) return;
+  if (!reads_meters_) return;
   reader_->snapshot(snapshot_);
   for (Meter& meter : meters_) {
     const MeterReading& reading = snapshot_.readings[meter.finding];

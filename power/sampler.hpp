@@ -41,6 +41,7 @@ class Sampler {
  public:
   /// `reader` may be null; it must outlive this. Its meters appear as "power_w" of their domain, where the telemetry has
   /// no such channel: joules over time, at intervals of at least ten update periods, so that edges do not show as peaks.
+  /// All of its meters are read at each sample, so that it can judge the counters along the window.
   Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, double period_seconds = 0.1,
           std::size_t most_points = 128);
   ~Sampler();
@@ -82,6 +83,7 @@ class Sampler {
   std::vector<std::size_t> first_track_;  // of each finding
   std::vector<Track> tracks_;
   std::vector<Meter> meters_;
+  bool reads_meters_ = false;  // any, whether shown or not
   std::vector<double> values_;
   EnergySnapshot snapshot_;
   Clock::time_point start_;

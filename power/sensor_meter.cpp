@@ -24,13 +24,13 @@ EnergySample CounterMeter::read() {
   if (range_ == 0 && value < last_) {
     const std::uint64_t highest = std::exchange(last_, value);
     counter_.resume(value);
-    throw std::system_error(EIO, std::generic_category(),
-                            domain() + ": the counter went back from " + std::to_string(highest) + " to " +
-                                std::to_string(value) + ": was the driver loaded anew?");
+    throw CounterReset(EIO, std::generic_category(),
+                       domain() + ": the counter went back from " + std::to_string(highest) + " to " +
+                           std::to_string(value) + ": was the driver loaded anew?");
   }
   last_ = value;
   const double joules = joules_of(static_cast<double>(counter_.feed(value)));
-  return {before + (after - before) / 2, joules, counter_.wraps()};
+  return {before + (after - before) / 2, joules, counter_.wraps(), value};
 }
 
 /// A millionth is no binary number, but a million is: 34 200 000 of them are 34.2 by division alone.

@@ -19,7 +19,7 @@ namespace tw {
 struct SensorSpec {
   std::string domain;
   EnergyScope scope = EnergyScope::node;
-  double update_period_seconds = 0;     ///< measured
+  double update_period_seconds = 0;     ///< measured: the longest that was seen
   std::optional<double> maximum_watts;  ///< as the hardware states; absent: default_maximum_watts(scope)
 };
 

@@ -17,18 +17,29 @@ struct Watched {
   std::vector<std::uint64_t> values;  ///< one for each round of polling
   std::size_t changes = 0;
   bool moved() const { return changes > 0; }
-  /// Median time between two changes; where fewer than two were seen, how long it was watched: at least that.
+  /// The longest time between two changes: the median of the times between two sights of a new value, or the longest
+  /// time in which polls saw no change, whichever is longer. (A poll that came late lengthens the first kind of one
+  /// change, and never the second.) Where fewer than two changes were seen, how long it was watched: at least that; for a
+  /// companion that stood still the usual time.
   double period_seconds = 0;
   /// Growth from the first change to the last, both of which are moments when the counter was up to date; 0 where fewer
   /// than two were seen.
   double rate_per_second = 0;
 };
 
-inline constexpr std::size_t enough_changes = 20;  ///< for a period
+/// How long watch() goes on.
+struct Patience {
+  std::size_t enough_changes = 20;  ///< of a counter; half as many after usual_seconds
+  double usual_seconds = 0.5;       ///< companions are not waited for any longer
+  double limit_seconds = 2;         ///< long enough for a counter that changes once a second
+  double least_seconds = 0;
+};
 
-/// Polls all counters together until each has changed `changes` times, for `limit_seconds` at most.
-std::vector<Watched> watch(const std::vector<std::function<std::uint64_t()>>& counters, double limit_seconds = 0.5,
-                           std::size_t changes = enough_changes);
+using Numbers = std::vector<std::function<std::uint64_t()>>;
+
+/// Polls all numbers together until each counter has changed often enough, or the limit. `companions` are polled, too;
+/// they may stand still. The answers: the counters', then the companions'.
+std::vector<Watched> watch(const Numbers& counters, const Numbers& companions = {}, const Patience& patience = {});
 
 /// For people, of a counter that has not moved: read on, it would report 0 J for what certainly uses power.
 std::string stood_still(const std::string& counter, const Watched& seen);

@@ -35,6 +35,12 @@ std::vector<FlagNote> make_flag_notes() {
       {"implausible",
        "a meter gave more than 1.5 x the power its part can draw: all joules of its scope are absent; the speed is not "
        "affected."},
+      {"reset",
+       "a counter of energy was set to another value within a window: its joules are absent; the speed is not affected. "
+       "Measure again; if it happens again, do not use this counter."},
+      {"stalled",
+       "a counter of energy was not updated for more than three times as long as ever before the window: its joules are "
+       "absent; the speed is not affected. Measure again; if it happens again, do not use this counter."},
       {"wrapped",
        "a counter of energy started again at zero: its joules allow for it; or it was left unread for so long that it "
        "may "
@@ -138,7 +144,8 @@ bool has(const Record& record, const std::string& flag) {
 
 /// "too_short: rapl:package-0": of meters that were there and had no joules for a window, each once.
 std::vector<std::string> silent_meters(const Record& record) {
-  constexpr std::string_view of_window[] = {"too_short", "not_updated", "lost", "gap", "wrapped", "not_covered"};
+  constexpr std::string_view of_window[] = {"too_short", "not_updated", "lost",        "gap",
+                                            "wrapped",   "not_covered", "reset", "stalled"};
   std::vector<std::string> all;
   for (const Trial& trial : record.trials)
     for (const EnergyRow& row : trial.energy) {

@@ -69,7 +69,7 @@ struct EnergyRow {
   bool counted = true;              ///< added to its scope's total
   /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules; "not_visible":
   /// a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible", "wrapped": it may have
-  /// wrapped unseen, …) leaves its scope incomplete.
+  /// wrapped unseen, "reset", "stalled", …) leaves its scope incomplete.
   std::string reason;
   std::optional<std::string>
       detail{};  ///< for people: what was wrong with this window; absent where its meter's entry says all

@@ -251,7 +251,7 @@ void energy(const Report& report, RunRuleCheck& found) {
       broken("start = stop, the counter did not move");
     else if (row.reason == "not_updated")
       broken("start = stop, the meter shows no change");
-    else if (row.reason == "implausible" || row.reason == "wrapped")
+    else if (row.reason == "implausible" || row.reason == "wrapped" || row.reason == "reset" || row.reason == "stalled")
       broken(row.reason);
   });
   if (!any) return set(found, RunRuleState::not_checkable, "no meter answered");

@@ -34,7 +34,8 @@ constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "fe
                                           "steps_disagree", "throttled",     "power_capped",
                                           "device_errors", "not_applied",    "not_observed",
                                           "wrapped",       "setting_changed",  "target_missed",  "off_reference",
-                                          "no_reference",  "outlier",        "drift"};
+                                          "no_reference",  "outlier",        "drift",
+                                          "reset",         "stalled"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
                                             "no_trials: ",       "throttled: ", "not_applied: ",
                                             "target_missed: ",   "off_reference: "};
@@ -128,10 +129,16 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope, const std::
   return total;
 }
 
-bool has_implausible_row(const Record& record) {
-  return std::any_of(record.trials.begin(), record.trials.end(), [](const Trial& t) {
-    return std::any_of(t.energy.begin(), t.energy.end(), is_implausible);
+bool has_row(const Record& record, std::string_view reason) {
+  return std::any_of(record.trials.begin(), record.trials.end(), [&](const Trial& t) {
+    return std::any_of(t.energy.begin(), t.energy.end(), [&](const EnergyRow& row) { return row.reason == reason; });
   });
+}
+/// Why a meter that answered is not believed; each is a flag of the record, too.
+constexpr std::string_view disbelieved[] = {"implausible", "reset", "stalled"};
+bool has_disbelieved_row(const Record& record) {
+  return std::any_of(std::begin(disbelieved), std::end(disbelieved),
+                     [&](std::string_view reason) { return has_row(record, reason); });
 }
 bool has_wrapped_row(const Record& record) {
   const auto wrapped = [](const EnergyRow& row) {
@@ -143,7 +150,7 @@ bool has_wrapped_row(const Record& record) {
 bool has_no_meter(const Record& record) {
   const auto& energy = record.summary.energy_j;
   if (!energy.empty() && valid_trials(record).empty()) return false;  // nothing is known of the meters
-  return !has_implausible_row(record) &&
+  return !has_disbelieved_row(record) &&
          std::none_of(energy.begin(), energy.end(), [](const auto& scope) { return scope.second.has_value(); });
 }
 
@@ -334,7 +341,9 @@ void judge(Record& record, const std::vector<double>& losses) {
     const auto shared = [](const Trial& t) { return t.foreign_share && *t.foreign_share > foreign_threshold; };
     if (std::any_of(record.trials.begin(), record.trials.end(), shared)) flag("busy_host");
     if (std::any_of(record.trials.begin(), record.trials.end(), steps_disagree)) flag("steps_disagree");
-    if (has_implausible_row(record)) flag("implausible");
+    if (has_row(record, "implausible")) flag("implausible");
+    if (has_row(record, "reset")) flag("reset");
+    if (has_row(record, "stalled")) flag("stalled");
     if (has_wrapped_row(record)) flag("wrapped");
     if (has_no_meter(record)) flag("no_energy_meter");
     if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");

@@ -206,15 +206,18 @@ void NodePower::begin() {
   impl_->sampler->beside(impl_->knobs != nullptr ? [knobs = impl_->knobs] { knobs->look(); } : std::function<void()>());
   impl_->sampler->begin();
   impl_->begin = Clock::now();
-  impl_->first = impl_->reader->snapshot();
+  impl_->first = impl_->reader->begin_window();
 }
 
 void NodePower::end() {
-  impl_->last = impl_->reader->snapshot();
+  impl_->last = impl_->reader->end_window();
   impl_->end = Clock::now();
   impl_->sampled = impl_->sampler->end();
   if (impl_->knobs != nullptr) impl_->changes = impl_->knobs->end();
 }
+
+void NodePower::begin_warm_up() { impl_->sampler->begin(); }
+void NodePower::end_warm_up() { impl_->sampler->end(); }
 
 void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
   // A nanosecond on top keeps the bound also where others subtract the seconds as floating-point numbers.

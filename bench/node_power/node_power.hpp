@@ -43,7 +43,7 @@ EnergyRow energy_row(const LedgerRow& from, const std::string& host);
 
 class NodePower {
  public:
-  /// Looks for meters and telemetry; takes up to half a second a source. `host` goes into each row.
+  /// Looks for meters and telemetry; takes up to two seconds a source. `host` goes into each row.
   explicit NodePower(std::string host, const MeterOptions& options = {}, const GpuChoice& gpus = {});
   ~NodePower();
   /// The same meters, opened once, for fewer of the node's GPUs; not in a window at the same time. Null where what is
@@ -60,6 +60,10 @@ class NodePower {
   void watch(KnobWatch* knobs);
   void begin();
   void end();
+  /// Reads the meters along a warm-up: how long a counter may go without an update is then known better. Not between
+  /// begin() and end().
+  void begin_warm_up();
+  void end_warm_up();
   /// Fills energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share of the last window; appends to
   /// what is there.
   /// What was measured ran from `first_step` to `last_step`, between begin()'s return and end()'s call. clock_skew_s is

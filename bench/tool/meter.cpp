@@ -24,6 +24,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/meter_options.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/output_parser.hpp"
 #include "bench/tool/report_file.hpp"
@@ -42,6 +43,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+
+/// A line for people; an error that has a code, with it.
+void say(const std::string& what) {
+  fmt::print(stderr, "{}\n",
+             text::printable(code_of(what).empty() ? "trainwatt meter: " + what : error_line("trainwatt meter", what)));
+}
 
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 
@@ -438,18 +445,20 @@ int meter(const MeterCommand& options) {
     for (const EnergyRow& row : done.trials.front().energy)
       if (row.detail && row.reason != "duplicate")
         fmt::print(stderr, "trainwatt meter: {}: {}\n", row.domain, text::printable(*row.detail));
-    for (const std::string& warning : report.context.warnings)
-      fmt::print(stderr, "trainwatt meter: {}\n", text::printable(warning));
+    for (const std::string& warning : report.context.warnings) say(warning);
     try {  // last: a full disk must not take the figures along
       write_atomically(out / "report.json", to_json(report));
       folders.keep();
     } catch (const std::system_error& error) {
-      throw std::runtime_error(why_not_written(out, error, "--out"));
+      throw std::runtime_error(
+          with_code("not-written", fmt::format("{} is not written, so that {} is lost but for the figures above: {}",
+                                               (out / "report.json").string(), done.id,
+                                               why_not_written(out, error, "--out"))));
     }
     fmt::print(stderr, "trainwatt meter: report: {}\n", (out / "report.json").string());
     return ended;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "trainwatt meter: {}\n", text::printable(error.what()));
+    say(error.what());
     return meter_failure;
   }
 }

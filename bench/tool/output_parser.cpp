@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "bench/terminal/error_line.hpp"
+
 namespace tw::tool {
 namespace {
 
@@ -87,12 +89,15 @@ void OutputParser::line(const std::string& text) {
     if (json.value("key", nlohmann::json()) == "samples_count") take(json, "value");
     if (const auto metadata = json.find("metadata"); metadata != json.end() && metadata->is_object())
       take(*metadata, "samples_count");
-    if (samples) logged_ = std::max(logged_.value_or(0), *samples);
+    if (samples == 0) logged_zero_ = true;
+    if (samples > 0.0) logged_ = std::max(logged_.value_or(0), *samples);
     return;
   }
   const auto samples = value_of(text, "samples");
   if (!samples) return;
   if (!samples->number) return not_understood(samples->word);
+  plain_zero_ = *samples->number == 0;
+  if (plain_zero_) return;
   grows_ = grows_ && (!plain_ || *samples->number > *plain_);
   ++lines_;
   plain_ = samples->number;
@@ -113,6 +118,12 @@ std::vector<std::string> OutputParser::warnings() const {
         "the command's output: \"{}\"{} is not understood, and left out: print a plain number above 0, as "
         "samples=64000 seconds=12.5",
         first_not_understood_, not_understood_ > 1 ? fmt::format(" and {} more like it", not_understood_ - 1) : ""));
+  if (plain_zero_ || (logged_zero_ && !samples()))
+    lines.push_back(with_code(
+        "no-samples", fmt::format("the command's output {} 0 samples, which is refused{}: print the number that the "
+                                  "command has trained, above 0",
+                                  plain_zero_ ? "ends with a line of" : "names",
+                                  plain_ ? fmt::format("; samples={} before it is taken", *plain_) : "")));
   if (cut_ > 0)
     lines.push_back(
         fmt::format("the command's output has {} over 64 KiB: what stands behind that was not looked at: "

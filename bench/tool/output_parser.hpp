@@ -14,6 +14,8 @@ namespace tw::tool {
 ///                                    comma or semicolon that no digit follows: 64,000 and 1.5k are none
 ///   :::MLLOG {"key": "train_samples"|"tracked_stats"|…}   samples by the key "samples_count" or by a metadata of that name
 ///                                    (MLCommons logging), the largest value counts
+/// 0 samples are refused: such a line is left out, and a warning with the code no-samples says so where it is the last
+/// one, or where no other names any.
 /// Lines may come in pieces; of a line longer than 64 KiB the rest is not looked at.
 class OutputParser {
  public:
@@ -33,6 +35,8 @@ class OutputParser {
   std::string first_not_understood_;
   bool is_cut_ = false;                  // the line that is being read
   long lines_ = 0, not_understood_ = 0;  // with samples=; with what is no number behind a name of ours
+  bool plain_zero_ = false;              // the last line with samples= named 0
+  bool logged_zero_ = false;
   long cut_ = 0;                         // too long
   bool grows_ = true;                    // from line to line, as a running total does
 };

@@ -99,6 +99,13 @@ EnergyWindow::Time EnergyWindow::end(const ReadClock& step_clock) {
   return end;
 }
 
+EnergyWindow::WarmUp::WarmUp(EnergyWindow& energy) : energy_(energy) {
+  if (energy_.impl_->power) energy_.impl_->power->begin_warm_up();
+}
+EnergyWindow::WarmUp::~WarmUp() {
+  if (energy_.impl_->power) energy_.impl_->power->end_warm_up();
+}
+
 void EnergyWindow::collect(Trial& trial) {
   Trial mine;
   if (impl_->power) impl_->power->collect(mine, impl_->begin, impl_->end);

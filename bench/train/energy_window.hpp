@@ -35,6 +35,17 @@ class EnergyWindow {
   /// What `step_clock` shows at the call. Then reads the meters when all ranks have come here, and returns on no rank
   /// before that. Whoever keeps other books of a window does so before begin() and after end().
   Time end(const ReadClock& step_clock = std::chrono::steady_clock::now);
+  /// While it lives the meters are read along a warm-up (NodePower::begin_warm_up). Not collective.
+  class WarmUp {
+   public:
+    explicit WarmUp(EnergyWindow& energy);
+    ~WarmUp();
+    WarmUp(const WarmUp&) = delete;
+    WarmUp& operator=(const WarmUp&) = delete;
+
+   private:
+    EnergyWindow& energy_;
+  };
   /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
   void collect(Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.

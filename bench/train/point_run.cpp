@@ -101,6 +101,7 @@ void PointRun::connect() {
 
 Samples PointRun::warm_up() {
   Samples samples;
+  const EnergyWindow::WarmUp watched(context_.energy);
   const Measurement& measurement = context_.plan.measurement;
   const double most = measurement.window_seconds;
   const auto start = steps_->now();

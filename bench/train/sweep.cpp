@@ -25,6 +25,7 @@
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/plan/search.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "bench/train/busy_nodes.hpp"
 #include "bench/train/complete.hpp"
@@ -182,13 +183,23 @@ class Run {
     if (!ended)
       for (IdleRow& row : energy_.idle("after")) report_.context.idle_power.push_back(std::move(row));
     report_.context.finished_at = rfc3339_now();
-    hand_over(ended && ended->code() == exit_interrupted);
+    std::optional<Stop> unwritten;  // after what is lost already was named
+    try {
+      hand_over(ended && ended->code() == exit_interrupted);
+    } catch (const Stop& stop) {
+      if (!ended) throw;
+      unwritten = stop;
+    }
     if (!ended) {
       const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
       return as_found ? code : exit_environment;
     }
     if (job_.is_root()) {
-      std::fprintf(stderr, "trainwatt-train: %s\n", interrupted_.c_str());
+      const bool is_error = !code_of(interrupted_).empty();
+      std::fprintf(stderr, "%s\n",
+                   is_error ? error_line("trainwatt-train", interrupted_).c_str()
+                            : ("trainwatt-train: " + interrupted_).c_str());
+      if (unwritten) std::fprintf(stderr, "%s\n", error_line("trainwatt-train", unwritten->what()).c_str());
       if (!report_.records.empty() || ended->code() == exit_interrupted)
         std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", shell_word(out_).c_str());
       if (!as_found)
@@ -356,10 +367,12 @@ class Run {
     } catch (const Stop& stop) {
       account_.leave();
       const bool by_signal = stop.code() == exit_interrupted;
+      const std::string_view what = stop.what();
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
-                                 by_signal ? stop.what() : fmt::format("interrupted ({})", stop.what()), in_flight_,
-                                 report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
+                                 by_signal ? std::string(what) : fmt::format("interrupted ({})", without_code(what)),
+                                 in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
                                  by_signal ? ", this one will be measured anew as a whole" : "");
+      if (const std::string_view code = code_of(what); !code.empty()) interrupted_ = with_code(code, interrupted_);
       report_.context.warnings.push_back(interrupted_);
       return stop;
     }
@@ -386,11 +399,23 @@ class Run {
     progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
     const bool earlier_changed = flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
-    together(job_, [&] {
-      if (!job_.is_root()) return;
-      keep_last_record(out_ / records_file, report_.records, earlier_changed);
-      account_.end();
-    });
+    try {
+      together(job_, [&] {
+        if (!job_.is_root()) return;
+        try {
+          keep_last_record(out_ / records_file, report_.records, earlier_changed);
+        } catch (const std::system_error& error) {
+          throw Stop(exit_environment, with_code("not-written", fmt::format("{} was measured and is lost, since its record is "
+                                                                            "not in {}: {}{}",
+                                                                            point.id, (out_ / records_file).string(),
+                                                                            error.what(), sweep_.folder.how_to_go_on())));
+        }
+        account_.end();
+      });
+    } catch (const Stop&) {  // what is not on disk is in no report and in no table
+      report_.records.pop_back();
+      throw;
+    }
     if (!lost.empty())
       throw Stop(exit_environment, fmt::format("the device does not answer any more: {}; a new process may have it again", lost));
     return report_.records.back();
@@ -438,7 +463,9 @@ class Run {
         try {
           write_atomically(path, to_json(report_)), keep_start();
         } catch (const std::system_error& error) {
-          throw Stop(exit_environment, error.what() + sweep_.folder.how_to_go_on());
+          throw Stop(exit_environment,
+                     with_code("not-written", fmt::format("{} is not written: {}{}", path.string(), error.what(),
+                                                          sweep_.folder.how_to_go_on())));
         }
         std::printf("report: %s\n", path.c_str());
       }

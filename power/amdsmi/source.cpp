@@ -23,8 +23,6 @@ using amdsmi::call;
 using amdsmi::Device;
 using amdsmi::Library;
 
-constexpr double watched_seconds = 0.5;
-constexpr auto never_enough = static_cast<std::size_t>(-1);  // changes: power is averaged over all of the time
 constexpr const char* counter_function = "amdsmi_get_energy_count";
 
 struct Reading {
@@ -123,15 +121,17 @@ std::optional<MeterFinding> prepare(const Library& library, const fs::path& pci_
 }
 
 void observe(const Library& library, const std::vector<Card*>& cards) {
-  std::vector<std::function<std::uint64_t()>> numbers;
+  Numbers counters, powers;
   for (const Card* card : cards) {
-    numbers.push_back([&library, card] { return read_count(library, card->device); });
-    numbers.push_back([card] { return sysfs::read_integer(card->power); });
+    counters.push_back([&library, card] { return read_count(library, card->device); });
+    powers.push_back([card] { return sysfs::read_integer(card->power); });
   }
-  std::vector<Watched> watched = watch(numbers, watched_seconds, never_enough);
+  Patience patience;
+  patience.least_seconds = patience.usual_seconds;  // power is averaged over the time
+  std::vector<Watched> watched = watch(counters, powers, patience);
   for (std::size_t i = 0; i < cards.size(); ++i) {
-    cards[i]->energy = std::move(watched[2 * i]);
-    cards[i]->watts = std::move(watched[2 * i + 1]);
+    cards[i]->energy = std::move(watched[i]);
+    cards[i]->watts = std::move(watched[cards.size() + i]);
   }
 }
 

@@ -62,9 +62,9 @@ class CrayMeter : public SensorMeter {
       first_joules_ -= back;  // modulo 2^64: from here on the joules go on from where they were
       last_ = reading;
       moved_ = time;
-      throw std::system_error(EIO, std::generic_category(),
-                              counter_.file().string() + " went back by " + std::to_string(back) + " J to " +
-                                  std::to_string(reading.joules) + " J");
+      throw CounterReset(EIO, std::generic_category(),
+                         counter_.file().string() + " went back by " + std::to_string(back) + " J to " +
+                             std::to_string(reading.joules) + " J");
     }
     if (reading.freshness != last_.freshness) {
       moved_ = time;
@@ -73,7 +73,8 @@ class CrayMeter : public SensorMeter {
                               counter_.freshness().string() + " stands at " + std::to_string(reading.freshness));
     }
     last_ = reading;
-    return {time, static_cast<double>(reading.joules - first_joules_)};
+    // Whole joules: what draws little does not show in each refresh.
+    return {time, static_cast<double>(reading.joules - first_joules_), 0, reading.freshness};
   }
   /// Never wraps; but a controller that dies between the edges of a window is seen only by readings in between.
   double wrap_seconds() const override { return 4 * stale_seconds_; }

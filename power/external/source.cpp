@@ -43,6 +43,7 @@ class ExternalMeter : public SensorMeter {
     series_.forget_before(summed_until_);
   }
   EnergyMethod method() const override { return EnergyMethod::integrated_power; }
+  bool follows_time() const override { return false; }
   /// As far as the file has come; what belongs to a window is joules_between's business.
   EnergySample read() override {
     const std::lock_guard lock(mutex_);

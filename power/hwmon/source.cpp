@@ -75,8 +75,7 @@ std::vector<Sensor> enumerate(const fs::path& folder) {
   return sensors;
 }
 
-void open_energy(const Sensor& sensor, MeterFinding& finding) {
-  const Watched seen = watch({[&] { return sysfs::read_integer(sensor.file); }})[0];
+void open_energy(const Sensor& sensor, const Watched& seen, MeterFinding& finding) {
   if (seen.error) throw *seen.error;
   if (!seen.moved()) {
     finding.reason = "unsupported";
@@ -88,17 +87,25 @@ void open_energy(const Sensor& sensor, MeterFinding& finding) {
       [file = std::make_shared<sysfs::NumberFile>(sensor.file)] { return file->read_integer(); }, seen.last);
 }
 
-/// How often what shows the power of the moment changes: drivers refresh it each millisecond or each second, and do not say.
-/// All are watched together. Of a power that stands still it is known that it may be as old as this.
-std::vector<double> periods_of(const std::vector<const Sensor*>& sensors) {
-  constexpr double longest_seconds = 1.1;
-  constexpr std::size_t changes = 3;
-  std::vector<std::function<std::uint64_t()>> numbers;
-  for (const Sensor* sensor : sensors) numbers.push_back([sensor] { return sysfs::read_integer(sensor->file); });
-  std::vector<double> periods;
-  if (numbers.empty()) return periods;
-  for (const Watched& seen : watch(numbers, longest_seconds, changes)) periods.push_back(seen.period_seconds);
-  return periods;
+/// How often counters of energy change, and what shows the power of the moment: drivers refresh that each millisecond or
+/// each second, and do not say. All are watched together. Of a power that stands still it is known that it may be as old
+/// as this.
+std::map<const Sensor*, Watched> watch_all(const std::vector<const Sensor*>& energies,
+                                           const std::vector<const Sensor*>& powers) {
+  const auto numbers = [](const std::vector<const Sensor*>& sensors) {
+    Numbers all;
+    for (const Sensor* sensor : sensors) all.push_back([sensor] { return sysfs::read_integer(sensor->file); });
+    return all;
+  };
+  Patience patience;
+  if (!powers.empty()) patience.usual_seconds = 1.1;
+  if (energies.empty()) patience.enough_changes = 6, patience.limit_seconds = patience.usual_seconds;
+  std::map<const Sensor*, Watched> seen;
+  if (energies.empty() && powers.empty()) return seen;
+  std::vector<Watched> watched = watch(numbers(energies), numbers(powers), patience);
+  for (std::size_t i = 0; i < watched.size(); ++i)
+    seen.emplace(i < energies.size() ? energies[i] : powers[i - energies.size()], std::move(watched[i]));
+  return seen;
 }
 
 void open_power(const Sensor& sensor, double refresh_seconds, MeterFinding& finding) {
@@ -139,12 +146,15 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
     return findings;
   }
   const std::vector<RailUse> uses = ::tw::classify(sensors);
-  std::vector<const Sensor*> of_the_moment;
-  for (std::size_t i = 0; i < sensors.size(); ++i)
-    if (uses[i].scope && !sensors[i].is_energy && !sensors[i].is_average) of_the_moment.push_back(&sensors[i]);
-  std::map<const Sensor*, double> refresh_seconds;
-  const std::vector<double> periods = periods_of(of_the_moment);
-  for (std::size_t i = 0; i < periods.size(); ++i) refresh_seconds[of_the_moment[i]] = periods[i];
+  std::vector<const Sensor*> energies, of_the_moment;
+  for (std::size_t i = 0; i < sensors.size(); ++i) {
+    if (!uses[i].scope) continue;
+    if (sensors[i].is_energy)
+      energies.push_back(&sensors[i]);
+    else if (!sensors[i].is_average)
+      of_the_moment.push_back(&sensors[i]);
+  }
+  const std::map<const Sensor*, Watched> seen = watch_all(energies, of_the_moment);
   for (std::size_t i = 0; i < sensors.size(); ++i) {
     MeterFinding& finding = findings.emplace_back();
     finding.domain = uses[i].domain;
@@ -154,9 +164,9 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
     if (!finding.scope) continue;
     try {
       if (sensors[i].is_energy)
-        open_energy(sensors[i], finding);
+        open_energy(sensors[i], seen.at(&sensors[i]), finding);
       else
-        open_power(sensors[i], refresh_seconds[&sensors[i]], finding);
+        open_power(sensors[i], sensors[i].is_average ? 0 : seen.at(&sensors[i]).period_seconds, finding);
       finding.counted = finding.meter != nullptr;
     } catch (const std::system_error& error) {
       sysfs::explain(error, finding);

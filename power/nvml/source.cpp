@@ -50,15 +50,15 @@ struct Gpu {
 
 /// Watches all counters and all powers together.
 void observe(const Library& library, std::vector<Gpu>& gpus) {
-  std::vector<std::function<std::uint64_t()>> numbers;
+  Numbers counters, powers;
   for (const Gpu& gpu : gpus) {
-    numbers.push_back([&] { return read_counter(library, gpu.device); });
-    numbers.push_back([&] { return static_cast<std::uint64_t>(std::llround(gpu.sensor.watts() * 1e3)); });
+    counters.push_back([&] { return read_counter(library, gpu.device); });
+    powers.push_back([&] { return static_cast<std::uint64_t>(std::llround(gpu.sensor.watts() * 1e3)); });
   }
-  std::vector<Watched> watched = watch(numbers);
+  std::vector<Watched> watched = watch(counters, powers);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    gpus[i].energy = std::move(watched[2 * i]);
-    gpus[i].power = std::move(watched[2 * i + 1]);
+    gpus[i].energy = std::move(watched[i]);
+    gpus[i].power = std::move(watched[gpus.size() + i]);
   }
 }
 

@@ -34,6 +34,11 @@ TEST(EnergyWindow, HoldsTheStepsOfAllRanksAndNothingElse) {
     gpus->edit(0, [](standin::Gpu& gpu) { gpu.slow_ms = slow_ms; });
   }
   job.barrier();
+  {  // The GPU's time stands still for seconds: that is how its counter is, and not a stall.
+    const EnergyWindow::WarmUp warm_up(energy);
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+  }
+  job.barrier();
   const auto work = [&] {  // the GPU's time goes on with it alone
     if (job.rank() < job.size() - 1) return;
     standin::edit_state(folder, [](standin::State& state) { state.frozen_ns += work_ms * 1'000'000; });

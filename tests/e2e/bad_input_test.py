@@ -244,7 +244,7 @@ class Output(Case):
         self.assert_ran(process)
         self.assertNotIn("\033", process.stdout + process.stderr)
 
-    def test_a_full_disk_leaves_the_finished_points_on_the_screen(self):
+    def test_a_full_disk_leaves_the_points_that_are_on_it_on_the_screen(self):
         process = self.limited("--model", "gpt2-tiny", "--window", 1, "--trials", 1, "--accumulate", "1,2", "--out", self.out)
         self.wait_for_records(process)
         most = (self.out / "records.jsonl").stat().st_size + 10
@@ -252,8 +252,12 @@ class Output(Case):
         stdout, stderr = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, ENVIRONMENT, stderr)
         self.assertIn("gpt2-tiny/float32/mb8/t128/acc1/np1", stdout)
-        self.assertIn("gpt2-tiny/float32/mb8/t128/acc2/np1", stdout)
-        self.assertIn(str(self.out), stderr)
+        self.assertNotIn("gpt2-tiny/float32/mb8/t128/acc2/np1", stdout, "its record is not on the disk")
+        lost = [line for line in stderr.splitlines() if "error[not-written]" in line]
+        self.assertEqual(len(lost), 2, stderr)
+        self.assertIn("gpt2-tiny/float32/mb8/t128/acc2/np1", lost[0])
+        self.assertIn(str(self.out / "records.jsonl"), lost[0])
+        self.assertIn(str(self.out / "report.json"), lost[1])
 
     def small_disk(self, kib):
         """A folder on a file system of its own, of so many KiB."""
@@ -308,7 +312,9 @@ class Output(Case):
         (disk / "filler").write_bytes(b"x" * 4096)
         process = tool("meter", "--out", disk / "m" / "r", "--", "true")
         self.assertEqual(process.returncode, 125, process.stderr)
-        self.assertIn("make room, or choose another folder with --out", process.stderr)
+        [lost] = [line for line in process.stderr.splitlines() if "error[not-written]" in line]
+        for word in (str(disk / "m" / "r" / "report.json"), "command/true", "--out"):
+            self.assertIn(word, lost)
         self.assertIn("no_energy_meter", process.stderr)
         self.assertEqual(list((disk / "m").iterdir()), [])
 

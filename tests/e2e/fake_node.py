@@ -72,11 +72,13 @@ class FakeAmdNode(Under):
 
 class FakeNode(Under):
     """One package with dram and core inside it; the package's counter wraps soon. `watts` by zone: a number, or what says
-    the watts of now."""
+    the watts of now. `period`: seconds between two updates of the counters. They may be stopped, whose joules are lost, and
+    set to another value."""
 
-    def __init__(self, folder, watts, cap_watts=None):
+    def __init__(self, folder, watts, cap_watts=None, period=0.005):
         """`cap_watts`: the package's long-term limit, which can then be set, up to 400 W."""
         self.tree = pathlib.Path(folder)
+        self.period, self.stopped, self.set_by_uj = period, threading.Event(), 0
         super().__init__({"powercap": self.tree})
         self.zones = {}
         self.cap = self.tree / "intel-rapl" / "intel-rapl:0" / "constraint_0_power_limit_uw"
@@ -119,11 +121,14 @@ class FakeNode(Under):
         with contextlib.suppress(OSError):  # this thread alone, where it may: it is to be late for nobody's load
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -20)
         before, counts = time.monotonic(), {path: first for path, (first, _) in self.zones.items()}
-        while not self.ended.wait(0.005):
+        due = before
+        while not self.ended.wait(max(0.0, due - time.monotonic())):
             now = time.monotonic()
+            due = max(due + self.period, now)
             passed, before = now - before, now
+            moved, self.set_by_uj = self.set_by_uj, 0
             for path, (_, watts_now) in self.zones.items():
-                counts[path] += 1e6 * watts_now() * passed
+                counts[path] += moved + (0 if self.stopped.is_set() else 1e6 * watts_now() * passed)
                 value = round(counts[path]) % RANGE_UJ
                 # In place, as the kernel: readers keep the file open. One call of one length shows the old or the new line.
                 os.pwrite(self.files[path], f"{value:\n<{WIDTH}}".encode(), 0)

@@ -119,6 +119,29 @@ TEST(EnergyReader, ASensorThatStopsAnsweringIsLostToTheWindowsThatSawIt) {
   EXPECT_EQ(joules(reader, after, end), "7");
 }
 
+TEST(EnergyReader, JudgesAWindowByAllReadingsInIt) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, never, at_once));
+  const auto window = [&](double jump) {
+    const EnergySnapshot from = reader.begin_window();
+    for (int i = 0; i < 20; ++i) {
+      state->shift += std::chrono::seconds(1);
+      state->joules = state->joules + (i == 10 ? jump : 50);
+      reader.snapshot();
+    }
+    const EnergySnapshot to = reader.end_window();
+    EXPECT_TRUE(to.readings[0].window.has_value());
+    return make_ledger(reader.findings(), from, to).at(0);
+  };
+  EXPECT_EQ(window(50).reason, "");
+  const LedgerRow reset = window(1000);  // 98 W over the window; 1 kW in a second, of a part of 100 W
+  EXPECT_EQ(reset.reason, "reset");
+  EXPECT_FALSE(reset.energy_joules);
+  EXPECT_FALSE(reset.counted);
+  EXPECT_NE(reset.detail, "");
+  EXPECT_EQ(window(50).reason, "");
+}
+
 TEST(EnergyReader, ACounterLeftUnreadForAWrapIsUnknownToThatWindowAlone) {
   for (const bool may_wrap : {true, false}) {
     const auto state = std::make_shared<FakeState>();

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/power/fake_meter.hpp"
+
 namespace tw {
 namespace {
 
@@ -155,6 +157,28 @@ TEST(Sampler, CountsTheTimeOfAllMeteringThreads) {
     EXPECT_GT(sampled.thread_seconds, 0);
     EXPECT_DOUBLE_EQ(sampled.cpu_seconds, sampled.thread_seconds + 1) << "what a meter used within this window alone";
   }
+}
+
+/// The power of the meter's domain, as NVML shows it.
+class PowerTelemetry : public Telemetry {
+ public:
+  const std::vector<Channel>& channels() const override { return channels_; }
+  void read(std::span<double> values) override { values[0] = 5; }
+
+ private:
+  std::vector<Channel> channels_ = {{"fake:0", "power_w", false}};
+};
+
+TEST(Sampler, ReadsAMeterWhosePowerTelemetryShowsToo) {
+  const auto state = std::make_shared<FakeState>();
+  EnergyReader reader(fake_findings(state, std::numeric_limits<double>::infinity()));
+  std::vector<TelemetryFinding> telemetry(1);
+  telemetry[0].domain = "fake:0";
+  telemetry[0].telemetry = std::make_unique<PowerTelemetry>();
+  Sampler sampler(std::move(telemetry), &reader, 0.001);
+  sampler.begin();
+  while (state->reads < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
+  EXPECT_EQ(sampler.end().series.size(), 1u);
 }
 
 TEST(Sampler, WithNothingToReadThereIsNoThread) {

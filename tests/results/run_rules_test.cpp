@@ -137,6 +137,8 @@ TEST(RunRules, StartEqualToStopIsNoMeasurement) {
   expect_broken("energy", "start = stop", [&](Report& r) { row(r).energy_j = 0; });
   expect_broken("energy", "start = stop", [&](Report& r) { row(r).energy_j.reset(), row(r).reason = "not_updated"; });
   expect_broken("energy", "implausible", [&](Report& r) { row(r).reason = "implausible"; });
+  expect_broken("energy", "reset", [&](Report& r) { row(r).energy_j.reset(), row(r).reason = "reset"; });
+  expect_broken("energy", "stalled", [&](Report& r) { row(r).energy_j.reset(), row(r).reason = "stalled"; });
   Report none = good_report();
   for (Trial& trial : none.records.front().trials) trial.energy.clear();
   expect_state(none, "energy", RunRuleState::not_checkable, "no meter answered");

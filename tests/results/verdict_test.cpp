@@ -295,6 +295,22 @@ TEST(Verdict, ImplausiblePowerTakesTheEnergyNotTheSpeed) {
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
 
+TEST(Verdict, ACounterThatWasSetOrStoppedTakesTheEnergyNotTheSpeed) {
+  for (const char* reason : {"reset", "stalled"}) {
+    Record r = sample_record_with_energy();
+    for (Trial& t : r.trials)
+      for (EnergyRow& row : t.energy)
+        row.counted = false, row.energy_j.reset(), row.wraps.reset(), row.reason = reason;
+    summarise(r);
+    EXPECT_EQ(r.summary.energy_reason.find("package: rapl:package-0: " + std::string(reason)), 0u) << r.summary.energy_reason;
+    EXPECT_FALSE(r.summary.energy_j.at("package"));
+    EXPECT_TRUE(r.summary.samples_per_s);
+    EXPECT_EQ(r.verdict.status, "valid");
+    EXPECT_TRUE(has_flag(r, reason));
+    for (const char* other : {"no_energy_meter", "implausible", "wrapped"}) EXPECT_FALSE(has_flag(r, other)) << other;
+  }
+}
+
 TEST(Verdict, WrappedIsNotedAndTakesJoulesOnlyWhereUnseen) {
   Record r = sample_record_with_energy();
   for (Trial& t : r.trials)

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/terminal/error_line.hpp"
+
 namespace tw {
 namespace {
 
@@ -104,6 +106,30 @@ TEST(OutputParser, WhichOfSeveralWasTakenIsSaid) {
   EXPECT_EQ(both.samples(), 5);
   ASSERT_EQ(both.warnings().size(), 1u);
   EXPECT_NE(both.warnings()[0].find("samples=5 is taken, not their samples_count of 512"), std::string::npos);
+}
+
+TEST(OutputParser, NoSamplesAreRefused) {
+  const auto refusals = [](const tool::OutputParser& parser) {
+    return std::ranges::count_if(parser.warnings(),
+                                 [](const std::string& line) { return code_of(line) == "no-samples"; });
+  };
+  for (const char* text : {"samples=0\n", "samples=0 seconds=2\n", "samples=0.0\n",
+                           ":::MLLOG {\"key\": \"samples_count\", \"value\": 0}\n"}) {
+    const tool::OutputParser parser = parsed(text);
+    EXPECT_FALSE(parser.samples()) << text;
+    EXPECT_EQ(refusals(parser), 1) << text;
+  }
+  const tool::OutputParser ends_so = parsed("samples=64 seconds=2\nsamples=0\n");
+  EXPECT_EQ(ends_so.samples(), 64);
+  EXPECT_EQ(ends_so.seconds(), 2);
+  EXPECT_EQ(refusals(ends_so), 1);
+  // A progress that begins so.
+  const std::string mllog = ":::MLLOG {\"key\": \"samples_count\", \"value\": ";
+  for (const std::string& text : {std::string("samples=0\nsamples=64\n"), mllog + "0}\n" + mllog + "64}\n"}) {
+    const tool::OutputParser parser = parsed(text);
+    EXPECT_EQ(parser.samples(), 64) << text;
+    EXPECT_EQ(refusals(parser), 0) << text;
+  }
 }
 
 TEST(OutputParser, WhatIsNoNumber) {
