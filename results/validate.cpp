@@ -314,7 +314,7 @@ class Invariants {
     std::swap(again, record);
     const Summary summary = again.summary;
     const Verdict verdict = again.verdict;
-    summarise(again);
+    summarise(again, interval_rule(summary));
     std::vector<Trial> trials;
     std::swap(trials, again.trials);
     Json computed = Json::parse(to_json_line(again));

@@ -46,7 +46,17 @@ inline void repeat(SystemInput& system, std::size_t runs) {
     }
   }
 }
+/// Of five runs that hardly differ: a difference of their trials is one of the systems.
+inline SystemInput several(const std::string& name, std::vector<Record> records) {
+  SystemInput system = made_system(name, std::move(records));
+  repeat(system, 5);
+  return system;
+}
 inline Comparison of(Record a, Record b, const CompareOptions& options = {}) {
+  return compare({several("A", {std::move(a)}), several("B", {std::move(b)})}, options);
+}
+/// One run of each.
+inline Comparison of_single(Record a, Record b, const CompareOptions& options = {}) {
   return compare({made_system("A", {std::move(a)}), made_system("B", {std::move(b)})}, options);
 }
 
