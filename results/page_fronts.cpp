@@ -83,11 +83,6 @@ std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& sys
                                                    "verdict",  "scope of energy", "basis of cost"};
   std::map<const Record*, std::string> all;
   if (comparison == nullptr) return all;
-  if (!comparison->names_one()) {  // a ring around a winner that the page does not name would name it
-    for (const HtmlSystem& system : systems)
-      for (const Record& record : system.report.records) all.try_emplace(&record, "no claim");
-    return all;
-  }
   for (const Difference& d : comparison->differences) {
     const auto concerns = [&](const std::string& figure) { return figures.contains(figure); };
     if (!d.blocking || kept_apart.contains(d.what) || !(d.figures.empty() || std::ranges::any_of(d.figures, concerns)))
@@ -102,6 +97,9 @@ std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& sys
         if (is_meant) all.try_emplace(&record, d.what);
       }
   }
+  if (!comparison->names_one())  // a ring around a winner that the page does not name would name it
+    for (const HtmlSystem& system : systems)
+      for (const Record& record : system.report.records) all.try_emplace(&record, "no claim");
   return all;
 }
 /// "Left out of the front: Offer 2 (validation)."

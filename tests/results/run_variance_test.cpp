@@ -13,20 +13,6 @@ namespace {
 
 using namespace testing;
 
-/// Runs of one machine at these speeds, each of a launch of its own.
-SystemInput runs_at(const std::string& name, const std::vector<double>& speeds) {
-  SystemInput system = made_system(name, {});
-  system.runs.clear();
-  for (std::size_t run = 0; run < speeds.size(); ++run) {
-    Report report = made_report({made_record(id, times(slow, speeds[run]))});
-    report.context.launch = name + std::to_string(run);
-    report.records[0].launch = report.context.launch;
-    system.runs.push_back(std::move(report));
-  }
-  return system;
-}
-const std::vector<double> spread = {0.97, 1, 1.03, 0.99, 1.01};
-
 std::string code_of_fault(const std::vector<SystemInput>& earlier, const std::vector<SystemInput>& systems,
                           const CompareOptions& options = {}) {
   const auto fault = fault_of(earlier, systems, options);
