@@ -132,8 +132,9 @@ class Checker {
     std::string text = words::change(*ratio.value) + allowed(rule);
     if (!is_compared(rule.figure))
       return add(rule, s, id, is_outside ? "violated" : "kept", text + "; by the figure alone, which has no interval");
-    if (!ratio.low || !ratio.high || ratio.is_range) {
-      if (ratio.low && ratio.high) text += "; it ranges over " + words::interval(ratio);
+    if (!ratio.is_decided()) {
+      if (ratio.low && ratio.high)
+        text += (ratio.is_range ? "; it ranges over " : "; over its trials ") + words::interval(ratio);
       return add(rule, s, id, "undecided", text + "; " + (ratio.reason.empty() ? "no interval" : ratio.reason));
     }
     const bool all_outside = *ratio.high < low || *ratio.low > high, all_inside = *ratio.low >= low && *ratio.high <= high;

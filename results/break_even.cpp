@@ -28,43 +28,66 @@ struct Side {
   std::string name;
   const PriceRow* price;
   std::vector<Run> runs;  // empty where one of them has no cost
+  std::string machine{};
+  std::vector<std::vector<Run>> earlier{};
 };
 
-Side side_of(const CostSubject& subject) {
-  Side side{subject.name, subject.price, {}};
-  for (const CostRun& run : subject.runs) {
+/// Empty where one of them has no cost.
+std::vector<Run> runs_of(const std::vector<CostRun>& of) {
+  std::vector<Run> runs;
+  for (const CostRun& run : of) {
     const Unit unit = run.record->target ? Unit::model : Unit::sample;
     std::vector<Use> uses = uses_of(*run.record, unit);
-    if (uses.empty()) return {subject.name, subject.price, {}};
-    side.runs.push_back({run.record, std::move(uses), unit, passage_share(*run.record, unit), run.nodes});
+    if (uses.empty()) return {};
+    runs.push_back({run.record, std::move(uses), unit, passage_share(*run.record, unit), run.nodes});
   }
+  return runs;
+}
+
+Side side_of(const CostSubject& subject) {
+  Side side{subject.name, subject.price, runs_of(subject.runs), subject.machine, {}};
+  for (const std::vector<CostRun>& group : subject.earlier)
+    if (std::vector<Run> runs = runs_of(group); !runs.empty()) side.earlier.push_back(std::move(runs));
   return side;
 }
 
-/// Logarithms of costs at a price, as the comparison has them; empty where one costs nothing.
-LogSample sample_of(const Side& side, const PriceRow& price, Replicates replicates) {
-  LogSample sample;
-  for (const Run& run : side.runs) {
-    double sum = 0;
-    for (const Use& use : run.uses) {
-      const double log = std::log(cost(use, price, run.nodes));
-      if (!std::isfinite(log)) return {};
-      sum += log;
-      if (replicates == Replicates::trials) sample.logs.push_back(log);
-    }
-    if (replicates != Replicates::trials) sample.logs.push_back(sum / static_cast<double>(run.uses.size()));
-    sample.drop_extremes = !run.record->target;
-    sample.common = std::max(sample.common, common_share(counted_mean(*run.record, run.uses, run.unit, price, run.nodes),
-                                                         run.passage, price, run.nodes));
+/// Of each trial, at a price; empty where one costs nothing.
+std::vector<double> logs_of(const Run& run, const PriceRow& price) {
+  std::vector<double> logs;
+  for (const Use& use : run.uses) {
+    logs.push_back(std::log(cost(use, price, run.nodes)));
+    if (!std::isfinite(logs.back())) return {};
   }
-  return sample;
+  return logs;
+}
+
+/// Logarithms of costs at a price, as the comparison has them; empty where one costs nothing.
+RunSample sample_of(const Side& side, const PriceRow& price) {
+  RunSample all;
+  LogSample& sample = all.runs;
+  all.machine = side.machine;
+  for (const std::vector<Run>& group : side.earlier) {
+    RunSample earlier;
+    for (const Run& run : group)
+      if (const std::vector<double> logs = logs_of(run, price); !logs.empty()) add_run(earlier, logs, true);
+    if (earlier.runs.logs.size() == group.size()) sample.earlier.push_back(std::move(earlier.runs.logs));
+  }
+  for (const Run& run : side.runs) {
+    const std::vector<double> logs = logs_of(run, price);
+    if (logs.empty()) return {};
+    sample.drop_extremes = !run.record->target;
+    sample.common = std::max(sample.common, common_share(counted_mean(run.uses, run.unit),
+                                                         run.passage, price, run.nodes));
+    add_run(all, logs, side.runs.size() > 1);
+  }
+  return all;
 }
 
 /// Of a unit, at a price, by the means.
 double mean_cost(const Side& side, const PriceRow& price) {
   double sum = 0;
   for (const Run& run : side.runs)
-    sum += cost(counted_mean(*run.record, run.uses, run.unit, price, run.nodes), price, run.nodes);
+    sum += cost(counted_mean(run.uses, run.unit), price, run.nodes);
   return sum / static_cast<double>(side.runs.size());
 }
 
@@ -91,17 +114,20 @@ class Pair {
  public:
   Pair(const CostSubject& a, const CostSubject& b, Replicates replicates)
       : a_(side_of(a)), b_(side_of(b)), replicates_(replicates) {
-    for (const CostSubject* subject : {&a, &b})
-      for (const CostRun& run : subject->runs) trials_.add(*run.record);
+    for (const CostSubject* subject : {&a, &b}) {
+      std::vector<const Record*> records;
+      for (const CostRun& run : subject->runs) records.push_back(run.record);
+      trials_.add(records);
+    }
   }
 
   bool has_costs() const { return !a_.runs.empty() && !b_.runs.empty(); }
   /// Why there is no claim at the prices as they are; empty where there may be one: then there may be at any.
   std::string why_no_claim() const {
-    const LogSample a = sample_of(a_, *a_.price, replicates_), b = sample_of(b_, *b_.price, replicates_);
-    if (a.logs.empty() || b.logs.empty()) return "a cost is zero";
+    const RunSample a = sample_of(a_, *a_.price), b = sample_of(b_, *b_.price);
+    if (a.runs.logs.empty() || b.runs.logs.empty()) return "a cost is zero";
     const Ratio ratio = judged(contrast_of(a, b, replicates_), false, replicates_, trials_);
-    return ratio.verdict == "no claim" ? ratio.reason : "";
+    return ratio.is_decided() ? "" : ratio.reason;
   }
 
   std::optional<BreakEven> by_electricity(const std::string& currency) const {
@@ -155,9 +181,8 @@ class Pair {
   }
   /// Nothing where a cost is 0, of which the comparison has no ratio.
   std::optional<Point> point(const Input& input, double value) const {
-    const LogSample a = sample_of(a_, priced(a_, input.set_a, value), replicates_),
-                    b = sample_of(b_, priced(b_, input.set_b, value), replicates_);
-    if (a.logs.empty() || b.logs.empty()) return std::nullopt;
+    const RunSample a = sample_of(a_, priced(a_, input.set_a, value)), b = sample_of(b_, priced(b_, input.set_b, value));
+    if (a.runs.logs.empty() || b.runs.logs.empty()) return std::nullopt;
     const Contrast contrast = contrast_of(a, b, replicates_);
     return Point{value, contrast.value, half_width(contrast)};
   }

@@ -135,7 +135,7 @@ void check_summaries(std::vector<Record>& records, const std::vector<std::string
     Record& record = records[i];
     const Summary summary = record.summary;
     const Verdict verdict = record.verdict;
-    summarise(record);
+    summarise(record, interval_rule(summary));
     std::vector<Trial> trials;
     std::swap(trials, record.trials);
     Json computed = Json::parse(to_json_line(record));

@@ -17,6 +17,7 @@
 #include "results/figures.hpp"
 #include "results/ratio.hpp"
 #include "results/report_io.hpp"
+#include "results/run_variance.hpp"
 #include "results/text.hpp"
 #include "results/verdict.hpp"
 #include "results/weights.hpp"
@@ -28,11 +29,17 @@ using text::printable;
 
 /// What one system has of one figure in one workload.
 struct Sample {
-  LogSample logs;  ///< one for each replicate; empty with a verdict and a reason
+  RunSample logs;  ///< empty with a verdict and a reason
   std::optional<Estimate> figure;
   std::string verdict, reason;  ///< "absent", "not comparable"
   bool unsupported = false;
 };
+
+std::vector<double> logs_of(const std::vector<double>& values) {
+  std::vector<double> logs;
+  for (const double value : values) logs.push_back(std::log(value));
+  return logs;
+}
 
 class Comparer {
  public:
@@ -47,8 +54,10 @@ class Comparer {
 
   Comparison compare() {
     for (const SystemInput& system : in_) out_.systems.push_back(words::described(system, options_));
-    out_.replicates = replicates_of(in_, out_.replicates_note);
     match();
+    earlier_.emplace(options_.run_variance, in_, records_of(reference().runs[0]));
+    out_.learned = earlier_->learned();
+    out_.replicates = replicates_of(in_, !out_.learned.empty(), out_.replicates_note);
     check_weights(options_.weights, out_.workloads);
     for (std::size_t s = 0; s < in_.size(); ++s) find_report_differences(s);
     find_same_samples();
@@ -56,7 +65,7 @@ class Comparer {
     for (const FigureComparison& figure : out_.figures) find_energy_differences(figure.figure, figure.scope);
     if (std::ranges::none_of(out_.figures, [](const FigureComparison& f) { return f.figure.by_scope; }))
       find_energy_differences({"", "", true, true}, joule_scope_);  // that there is none in common is worth a word, too
-    merge_differences();
+    out_.differences = merged_differences(std::move(out_.differences), out_.workloads.size());
     for (FigureComparison& figure : out_.figures) fill(figure);
     find_break_evens();
     out_.answer = answer_of(out_);
@@ -116,6 +125,21 @@ class Comparer {
                 {}});
     }
   }
+
+  /// The means of a figure in the earlier runs of the system's machine, by group.
+  std::vector<std::vector<double>> earlier_logs(std::size_t s, std::size_t w, const FigureComparison& figure) const {
+    std::vector<std::vector<double>> groups;
+    for (const std::vector<CostRun>& group : earlier_->groups_of(s, w)) {
+      RunSample sample;
+      for (const CostRun& run : group)
+        if (const auto found = values_of(*run.record, figure.figure.name, figure.scope, price_of(s), run.nodes);
+            !found.values.empty())
+          add_run(sample, logs_of(found.values), true);
+      if (sample.runs.logs.size() == group.size()) groups.push_back(std::move(sample.runs.logs));
+    }
+    return groups;
+  }
+  const PriceRow* price_of(std::size_t s) const { return in_[s].price ? &*in_[s].price : nullptr; }
 
   void add(std::size_t system, Difference difference, std::optional<std::size_t> workload = std::nullopt) {
     difference.system = system;
@@ -205,28 +229,6 @@ class Comparer {
       }
   }
 
-  /// The same of several workloads is one difference; of all it is one of the reports.
-  void merge_differences() {
-    std::vector<Difference> merged;
-    for (Difference& one : out_.differences) {
-      const auto same = std::ranges::find_if(merged, [&](const Difference& other) {
-        return other.what == one.what && other.system == one.system && other.reference_value == one.reference_value &&
-               other.system_value == one.system_value && other.why == one.why;
-      });
-      if (same == merged.end())
-        merged.push_back(std::move(one));
-      else
-        for (const std::size_t w : one.workloads)
-          if (std::ranges::find(same->workloads, w) == same->workloads.end()) same->workloads.push_back(w);
-    }
-    for (Difference& one : merged) {
-      std::ranges::sort(one.workloads);
-      if (one.workloads.size() == out_.workloads.size()) one.workloads.clear();
-    }
-    std::ranges::stable_sort(merged, std::ranges::greater(), &Difference::blocking);
-    out_.differences = std::move(merged);
-  }
-
   /// What blocks this figure of this workload of a system; null where nothing does.
   const Difference* blocking(std::size_t system, std::size_t workload, const std::string& figure) const {
     for (const Difference& d : out_.differences) {
@@ -240,8 +242,7 @@ class Comparer {
 
   FigureValues values(std::size_t s, std::size_t run, std::size_t w, const FigureComparison& figure) const {
     const Record& record = *pairs_[s][run][w].system;
-    const PriceRow* price = in_[s].price ? &*in_[s].price : nullptr;
-    return values_of(record, figure.figure.name, figure.scope, price, nodes_of(in_[s].runs[run], record));
+    return values_of(record, figure.figure.name, figure.scope, price_of(s), nodes_of(in_[s].runs[run], record));
   }
 
   void choose_figures() {
@@ -315,22 +316,18 @@ class Comparer {
           pair.system == nullptr ? FigureValues{{}, 0, pair.why_missing} : values(s, run, w, figure);
       if (of_run.values.empty()) {
         sample.reason = (run > 0 ? fmt::format("run {}: ", run + 1) : "") + printable(of_run.reason);
-        sample.logs.logs.clear();
+        sample.logs = {};
         return sample;
       }
-      sample.logs.common = std::max(sample.logs.common, of_run.common);
-      sample.logs.drop_extremes = !pair.system->target.has_value();
-      if (out_.replicates == Replicates::trials) {
-        for (const double value : of_run.values) sample.logs.logs.push_back(std::log(value));
-        sample.figure = estimate_of(*pair.system, of_run);
-      } else {
-        double sum = 0;
-        for (const double value : of_run.values) sum += std::log(value);
-        sample.logs.logs.push_back(sum / static_cast<double>(of_run.values.size()));
-        means.push_back(std::exp(sample.logs.logs.back()));
-      }
+      sample.logs.runs.common = std::max(sample.logs.runs.common, of_run.common);
+      sample.logs.runs.drop_extremes = !pair.system->target.has_value();
+      add_run(sample.logs, logs_of(of_run.values), pairs_[s].size() > 1);
+      means.push_back(std::exp(sample.logs.runs.logs.back()));
+      if (pairs_[s].size() == 1) sample.figure = estimate_of(of_run);
     }
-    if (!means.empty()) sample.figure = estimate_of(*first.system, {means, sample.logs.common, ""});
+    if (means.size() > 1) sample.figure = estimate_of({means, sample.logs.runs.common, ""});
+    sample.logs.runs.earlier = earlier_logs(s, w, figure);
+    sample.logs.machine = machine_of(in_[s].runs[0]);
     if (const Difference* blocked = blocking(s, w, figure.figure.name)) {
       sample.verdict = "not comparable";
       sample.reason = blocked->what + ": " +
@@ -345,8 +342,8 @@ class Comparer {
   }
 
   /// The samples of one system in the rows.
-  static std::vector<const LogSample*> column(const std::vector<std::vector<Sample>>& samples, std::size_t system) {
-    std::vector<const LogSample*> logs;
+  static std::vector<const RunSample*> column(const std::vector<std::vector<Sample>>& samples, std::size_t system) {
+    std::vector<const RunSample*> logs;
     for (const std::vector<Sample>& row : samples) logs.push_back(&row[system].logs);
     return logs;
   }
@@ -361,8 +358,7 @@ class Comparer {
     trials.bounds = figure.note;
     for (std::size_t row = 0; row < rows.size(); ++row)
       for (const std::size_t s : {a, b})
-        if (const Record* record = pairs_[s][0][rows[row].workload].system; record != nullptr && weights[row] > 0)
-          trials.add(*record);
+        if (weights[row] > 0) trials.add(run_records(s, rows[row].workload));
     return trials;
   }
 
@@ -377,9 +373,9 @@ class Comparer {
       std::vector<std::size_t> without;
       for (std::size_t s = 0; s < count; ++s)
         if (of_row[s].unsupported) without.push_back(s);
-      const bool any_has = std::ranges::any_of(of_row, [](const Sample& one) { return !one.logs.logs.empty(); });
+      const bool any_has = std::ranges::any_of(of_row, [](const Sample& one) { return !one.logs.runs.logs.empty(); });
       if (!without.empty() && any_has) figure.left_out.push_back({w, without});
-      if (of_row[reference].logs.logs.empty()) {
+      if (of_row[reference].logs.runs.logs.empty()) {
         if (why_none.empty() && !of_row[reference].reason.empty())
           why_none = " (" + out_.workloads[w].id + ": " + of_row[reference].reason + ")";
         continue;
@@ -393,7 +389,7 @@ class Comparer {
         cell.figure = sample.figure;
         cell.record = out_.workloads[w].records[s];
         if (s == reference && sample.verdict.empty()) {
-          cell.ratio.value = 1, cell.ratio.replicates = static_cast<int>(sample.logs.logs.size()),
+          cell.ratio.value = 1, cell.ratio.replicates = static_cast<int>((sample.logs.trials.logs.empty() ? sample.logs.runs : sample.logs.trials).logs.size()),
           cell.ratio.verdict = "reference";
         } else if (!sample.verdict.empty()) {
           cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
@@ -459,7 +455,8 @@ class Comparer {
         if (pair.system == nullptr || blocking(s, w, pair.reference->target ? "cost-to-target" : "cost") != nullptr)
           continue;
         const auto subject = [&](std::size_t system) {
-          CostSubject of{out_.systems[system].name, {}, &*in_[system].price};
+          CostSubject of{out_.systems[system].name, {}, &*in_[system].price, machine_of(in_[system].runs[0]),
+                         earlier_->groups_of(system, w)};
           for (std::size_t run = 0; run < pairs_[system].size(); ++run)
             if (const Record* record = pairs_[system][run][w].system)
               of.runs.push_back({record, nodes_of(in_[system].runs[run], *record)});
@@ -480,6 +477,7 @@ class Comparer {
   const CompareOptions& options_;
   Comparison out_;
   std::string joule_scope_;
+  std::optional<EarlierRuns> earlier_;
   std::vector<std::vector<std::vector<RecordPair>>> pairs_;    // by system, run and workload
   std::vector<std::vector<std::vector<RunRuleCheck>>> rules_;  // by system and run
 };

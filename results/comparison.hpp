@@ -38,6 +38,9 @@ struct CompareOptions {
   std::map<std::string, double> weights;
   std::string currency;  ///< of all prices
   double sensitivity_share = 0.2;
+  /// Groups of earlier runs, each of one machine: how a system that was run once would differ from run to run. A group counts
+  /// for the systems of its machine (results/run_variance.hpp); ask fault_of() there first.
+  std::vector<SystemInput> run_variance;
 };
 
 /// A figure that two systems can be held against each other by: those of results/ranking.hpp that are of samples and
@@ -62,9 +65,9 @@ struct Difference {
 
 /// What varies: the unit of replication.
 enum class Replicates {
-  trials,  ///< one run of each system: its trials, independent (Welch 1947, on logarithms; from 10 trials on without
-           ///< the best and the worst, Yuen 1974)
-  runs,    ///< several runs of a system: the mean of each, independent
+  trials,  ///< one run of each system: no verdict. The intervals are over its trials (Welch 1947, on logarithms; from 10
+           ///< trials on without the best and the worst, Yuen 1974), and do not hold what changes from run to run
+  runs,    ///< the means of whole runs, independent (of_runs() of results/contrast.hpp)
   paired_runs,  ///< runs of the systems took turns: their differences block by block, which a drift of the machine
                 ///< leaves
 };
@@ -73,7 +76,8 @@ const char* to_string(Replicates replicates);  ///< "trials", "runs", "paired_ru
 /// A system ÷ the reference, of one figure.
 struct Ratio {
   std::optional<double> value{};      ///< of geometric means; absent where there is none to have
-  std::optional<double> low{}, high{};  ///< 95 % interval; where nothing is claimed the range from worst to best case
+  /// 95 % interval: over runs, or of "single_run" over trials alone; else the range from worst to best case.
+  std::optional<double> low{}, high{};
   bool is_range = false;            ///< then low and high are no interval and nothing is claimed
   int replicates = 0;               ///< of the system that has fewer
   /// The least true difference, as a share, that as many replicates of this spread show in 8 of 10 comparisons.
@@ -81,9 +85,14 @@ struct Ratio {
   /// How many replicates each system needs for the difference seen to show in 8 of 10; absent where no number would, or
   /// where nothing is left to decide. `most_replicates` means as many or more.
   std::optional<int> needed{};
-  /// "better", "worse", "no difference shown", "no claim" (fewer than 5 replicates, or single runs of a busy machine), "not comparable", "absent"
+  /// "better", "worse", "no difference shown"; "single_run" (one of the two was run once, and how its runs differ is not known),
+  /// "no claim" (`code` says why), "not comparable", "absent"
   std::string verdict{};
-  std::string reason{};  ///< of "not comparable", "absent", "no claim"; why `needed` is absent
+  std::string code{};    ///< of "single_run" and "no claim": "single_run", "lower_bound", "busy_host", "steal", "drift"
+  std::string reason{};  ///< of "single_run", "not comparable", "absent", "no claim"; why `needed` is absent
+  /// Something is said of the systems, not of these runs alone.
+  bool is_decided() const { return verdict == "better" || verdict == "worse" || verdict == "no difference shown"; }
+  bool names_one() const { return verdict == "better" || verdict == "worse"; }
 };
 inline constexpr int most_replicates = 1000;
 
@@ -145,19 +154,27 @@ struct WorkloadBreakEven {
   std::vector<BreakEven> inputs;
   std::string reason;  ///< why there are none
 };
+/// Earlier runs that the spread between runs of some systems is learned from.
+struct LearnedSpread {
+  std::vector<std::string> paths;
+  std::vector<std::size_t> systems;
+};
 struct Comparison {
   std::vector<ComparedSystem> systems;
   std::size_t reference = 0;
   Replicates replicates = Replicates::trials;
-  std::string replicates_note;              ///< what was found out about turns, in words
+  std::string replicates_note;              ///< what was found out about runs and turns, in words
+  std::vector<LearnedSpread> learned;       ///< by group; those that no system uses are left out
   std::vector<ComparedWorkload> workloads;  ///< of the reference, in the order of its run
   std::vector<Difference> differences;      ///< blocking ones first
   std::vector<FigureComparison> figures;
   std::vector<WorkloadBreakEven> break_even;  ///< where prices are given
   std::string currency;
-  /// The first answer, a line or two: "B is better in throughput by 12 % …", or why nothing is claimed.
+  /// The first answer, a sentence for each system, or why nothing is decided.
   std::vector<std::string> answer;
   bool compared = false;  ///< some ratio was had
+  bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
+  bool names_one() const; ///< some is better or worse
 };
 
 /// Throws std::invalid_argument for what is wrong with the options ("unknown figure").

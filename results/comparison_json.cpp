@@ -94,15 +94,23 @@ Json as_json(const CostReport& report) {
           {"records", std::move(records)}};
 }
 
-Json as_json(const Ratio& r) {
+/// What the interval is over; null where there is none. Only one over runs or blocks says anything of the systems.
+Json interval_over(const Ratio& r, Replicates replicates) {
+  if (!r.low || r.is_range) return {};
+  return r.verdict == "single_run" ? "trials" : words::noun(replicates);
+}
+
+Json as_json(const Ratio& r, Replicates replicates) {
   return {{"verdict", r.verdict},
           {"ratio", number(r.value)},
           {"low", number(r.low)},
           {"high", number(r.high)},
           {"is_interval", r.low.has_value() && !r.is_range},
+          {"interval_over", interval_over(r, replicates)},
           {"replicates", r.replicates},
           {"detectable_share", number(r.detectable)},
           {"replicates_needed", count(r.needed)},
+          {"code", words(r.code)},
           {"reason", words(r.reason)}};
 }
 
@@ -114,7 +122,7 @@ Json as_json(const FigureComparison& f, const Comparison& c) {
       Json one = {{"system", c.systems[s].name},
                   {"record", words(row.systems[s].record)},
                   {"figure", as_json(row.systems[s].figure)}};
-      one.update(as_json(row.systems[s].ratio));
+      one.update(as_json(row.systems[s].ratio, c.replicates));
       systems.push_back(std::move(one));
     }
     rows.push_back(
@@ -128,7 +136,7 @@ Json as_json(const FigureComparison& f, const Comparison& c) {
   }
   for (std::size_t s = 0; s < f.overall.size(); ++s) {
     Json one = {{"system", c.systems[s].name}};
-    one.update(as_json(f.overall[s]));
+    one.update(as_json(f.overall[s], c.replicates));
     overall.push_back(std::move(one));
   }
   for (const RankedSystem& one : f.ranking)
@@ -152,7 +160,15 @@ Json as_json(const Comparison& c) {
                {"reference", c.systems[c.reference].name},
                {"replicates", to_string(c.replicates)},
                {"replicates_note", c.replicates_note},
+               {"decided", c.decided()},
+               {"names_one", c.names_one()},
                {"answer", c.answer}};
+  json["run_variance"] = Json::array();
+  for (const LearnedSpread& one : c.learned) {
+    Json systems = Json::array();
+    for (const std::size_t s : one.systems) systems.push_back(c.systems[s].name);
+    json["run_variance"].push_back({{"files", one.paths}, {"systems", std::move(systems)}});
+  }
   for (const char* list : {"systems", "workloads", "differences", "figures", "break_even"}) json[list] = Json::array();
   for (const ComparedSystem& s : c.systems)
     json["systems"].push_back({{"name", s.name},

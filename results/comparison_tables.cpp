@@ -32,7 +32,7 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
     out += line_of({workload, weight, cells::markdown(c.systems[s].name), figure,
                     r.value && s != c.reference ? cells::markdown(words::change(*r.value)) : "",
                     s == c.reference ? "" : cells::markdown(words::interval(r)),
-                    r.verdict + (open.empty() ? "" : ": " + cells::markdown(open))});
+                    words::verdict(r) + (open.empty() ? "" : ": " + cells::markdown(open))});
   };
   for (const ComparedRow& one : f.rows)
     for (std::size_t s = 0; s < one.systems.size(); ++s) {
@@ -70,7 +70,7 @@ std::string comparison_markdown(const Comparison& c) {
     out += line_of({cells::markdown(s.name), cells::markdown(fmt::format("{}", fmt::join(s.paths, ", "))),
                     cells::markdown(s.hosts), cells::markdown(s.devices), cells::markdown(s.program),
                     fmt::format("{} of {}", s.valid, s.records)});
-  out += "\n## Comparable\n\n" + cells::markdown(words::comparability(c)) + ".\n";
+  out += "\n## Differences\n\n" + cells::markdown(text::sentence(words::comparability(c))) + "\n";
   if (!c.differences.empty()) {
     out +=
         "\n" + line_of({"", "what", "system", cells::markdown(c.systems[c.reference].name), "there", "where", "why"});
@@ -103,18 +103,18 @@ std::string comparison_csv(const Comparison& c) {
   std::string out =
       "figure,unit,scope,more_is_better,workload,weight,system,record,figure_value,figure_low,figure_high,reference,"
       "ratio,ratio_low,"
-      "ratio_high,is_interval,replicates,detectable_share,replicates_needed,verdict,reason,rank\r\n";
+      "ratio_high,is_interval,replicates,detectable_share,replicates_needed,verdict,code,reason,rank\r\n";
   for (const FigureComparison& f : c.figures) {
     const auto row = [&](const std::string& workload, double weight, std::size_t s, const std::string& record,
                          const std::optional<Estimate>& e, const Ratio& r, const std::string& rank) {
       const auto of = [&](auto member) { return e ? cells::number((*e).*member) : ""; };
-      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", f.figure.name,
+      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", f.figure.name,
                          cells::text(f.figure.unit), f.scope, f.figure.more_is_better, cells::text(workload),
                          cells::number(weight), cells::text(c.systems[s].name), cells::text(record),
                          of(&Estimate::value), of(&Estimate::low), of(&Estimate::high),
                          cells::text(c.systems[c.reference].name), cells::number(r.value), cells::number(r.low),
                          cells::number(r.high), r.low.has_value() && !r.is_range, r.replicates,
-                         cells::number(r.detectable), cells::number(r.needed), r.verdict, cells::text(r.reason), rank);
+                         cells::number(r.detectable), cells::number(r.needed), r.verdict, r.code, cells::text(r.reason), rank);
     };
     for (const ComparedRow& one : f.rows)
       for (std::size_t s = 0; s < one.systems.size(); ++s)

@@ -36,7 +36,7 @@ class Writer {
     item(paint_.dim(wrapped(c_.replicates_note + ". A 95 % interval misses the truth once in 20.", 2)), 0);
     rules();
     const std::string other = c_.systems.size() == 2 ? name(1 - c_.reference) : "the other";
-    heading("Comparable: " + words::comparability(c_) +
+    heading("Differences: " + words::comparability(c_) +
             (c_.differences.empty() ? "" : " (" + reference() + " | " + other + ")"));
     differences();
     for (const FigureComparison& figure : c_.figures) write(figure);
@@ -129,11 +129,11 @@ class Writer {
   }
 
   std::string verdict(const Ratio& ratio) const {
-    const std::string& v = ratio.verdict;
-    return v == "better"                           ? paint_.green(v)
-           : v == "worse" || v == "not comparable" ? paint_.red(v)
-           : v == "reference"                      ? paint_.dim(v)
-                                                   : paint_.yellow(v);
+    const std::string &v = ratio.verdict, said = words::verdict(ratio);
+    return v == "better"                           ? paint_.green(said)
+           : v == "worse" || v == "not comparable" ? paint_.red(said)
+           : v == "reference"                      ? paint_.dim(said)
+                                                   : paint_.yellow(said);
   }
 
   std::string figure(const std::optional<Estimate>& e) const {
@@ -153,7 +153,7 @@ class Writer {
     if (!title.empty()) out_ += "  " + title + "\n";
     const std::size_t names = name_width(), width = static_cast<std::size_t>(style_.width);
     std::size_t longest = 0;  // verdict
-    for (const Line& line : all) longest = std::max(longest, columns(line.ratio->verdict) + (notes_.empty() ? 0 : 4));
+    for (const Line& line : all) longest = std::max(longest, columns(words::verdict(*line.ratio)) + (notes_.empty() ? 0 : 4));
     const std::size_t beside_figures = 4 + names + 2 + figure_width_ + 2 + change_width_ + 2 + interval_width_ + 2;
     const bool narrow = beside_figures + longest > width;  // the figures stand under the name, the verdict under these
     for (const Line& line : all) {
@@ -173,7 +173,7 @@ class Writer {
         text += fmt::format(" [{}]", note->second.number);
       } else if (!open.empty()) {
         // Beside the verdict where half of it finds room, else under the figures.
-        const std::size_t used = indent + columns(line.ratio->verdict) + 2;
+        const std::size_t used = indent + columns(words::verdict(*line.ratio)) + 2;
         if (used + columns(open) <= static_cast<std::size_t>(style_.width))
           text += ": " + open;
         else

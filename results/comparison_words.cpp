@@ -33,10 +33,17 @@ std::string change(double ratio) { return is_much(ratio) ? text::significant(rat
 std::string interval(const Ratio& ratio) {
   if (!ratio.low || !ratio.high || !ratio.value) return {};
   const bool is_times = is_much(*ratio.value);
-  const std::string low = is_times ? text::significant(*ratio.low) : percent(*ratio.low);
-  const std::string high = is_times ? text::significant(*ratio.high) : percent(*ratio.high);
-  return fmt::format(fmt::runtime(ratio.is_range ? "{} to {} {}" : "[{}, {}] {}"), low, high, is_times ? "x" : "%");
+  const auto end = [&](double of) { return is_times ? text::significant(of) : percent(of); };
+  return fmt::format("({} to {}{})", end(*ratio.low), end(*ratio.high), ratio.is_range ? ", worst to best" : "");
 }
+
+std::string change(const Ratio& ratio) {
+  if (!ratio.value) return {};
+  const std::string ends = interval(ratio);
+  return change(*ratio.value) + (ends.empty() ? "" : " " + ends);
+}
+
+std::string verdict(const Ratio& ratio) { return ratio.verdict == "single_run" ? "one run" : ratio.verdict; }
 
 std::string unit(const FigureComparison& figure) {
   return (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.unit;
@@ -46,84 +53,61 @@ const char* noun(Replicates replicates) {
   return replicates == Replicates::trials ? "trials" : replicates == Replicates::runs ? "runs" : "blocks";
 }
 
-void Trials::add(const Record& record) {
-  if (record.workload.device == "command")
-    commands = true;
-  else if (record.target)
-    seeds = true;
-  else
-    windows = true;
-  for (const char* flag : {"busy_host", "steal"})
-    if (std::ranges::count(record.verdict.flags, flag) > 0) disturbed.insert(flag);
-}
-
 namespace {
-/// "3 trials: range only; for a claim run each with --trials 5"
-std::string few(int count, Replicates replicates, const Trials& trials, const char* range_only) {
-  const bool of_runs = replicates != Replicates::trials;
-  const std::string unit = of_runs ? noun(replicates) : trials.seeds && !trials.windows ? "seeds" : "trials";
-  const std::string found =
-      fmt::format("{} {}: {}; ", count, count == 1 ? unit.substr(0, unit.size() - 1) : unit, range_only);
-  if (of_runs) return found + fmt::format("for a claim give {} runs of each system", least_replicates);
-  if (trials.commands)
-    return found +
-           fmt::format("for a claim run each {} times and give all its reports: NAME=FILE,FILE,...", least_replicates);
-  return found + fmt::format("for a claim run each with {}{}{}",
-                             trials.windows ? fmt::format("--trials {}", least_replicates) : "",
-                             trials.windows && trials.seeds ? ", to a target " : "",
-                             trials.seeds ? fmt::format("--seeds {}", least_replicates) : "");
-}
-std::string when_quiet() {
-  return fmt::format("; repeat when the machine is quiet, or give {} runs of each system", least_replicates);
+constexpr const char* repeat_words = "repeat when it is quiet, or with --repeat 5";
+
+/// Why a flag of single runs takes a claim away; empty of all other flags.
+std::string disturbance(const std::string& flag) {
+  if (flag == "busy_host") return "other programs were using the machine";
+  if (flag == "steal") return "the hypervisor gave CPU time to others";
+  return flag == "drift" ? "the speed was still changing over the trials" : "";
 }
 }  // namespace
 
-std::string range_only(int count, Replicates replicates, const Trials& trials) {
-  if (count < least_replicates) {
-    const std::string too_few = few(count, replicates, trials, "range only");
-    if (replicates != Replicates::trials || trials.disturbed.empty()) return too_few;
-    return fmt::format("{}; {} too{}", too_few, fmt::join(trials.disturbed, ", "), when_quiet());
+void Trials::add(const std::vector<const Record*>& runs) {
+  for (const char* flag : {"busy_host", "steal", "drift"}) {
+    const auto count = std::ranges::count_if(
+        runs, [&](const Record* run) { return std::ranges::count(run->verdict.flags, flag) > 0; });
+    const bool is_drift = flag == std::string_view("drift");
+    if (count > 0 && (runs.size() == 1 || (is_drift && 2 * static_cast<std::size_t>(count) > runs.size())))
+      disturbed.insert(flag);
   }
-  if (!trials.bounds.empty()) return trials.bounds + ": range only, since what they leave out may turn the order round";
-  if (replicates != Replicates::trials || trials.disturbed.empty()) return {};
-  return fmt::format("{}: range only{}", fmt::join(trials.disturbed, ", "), when_quiet());
 }
 
-std::string range_only(std::span<const Record> records) {
-  Trials trials;
-  int least = least_replicates, points = 0, disturbed = 0;
+Open no_claim(const Trials& trials) {
+  if (!trials.bounds.empty()) return {"lower_bound", trials.bounds + ": what they leave out may turn the order round"};
+  if (trials.disturbed.empty()) return {};
+  std::vector<std::string> why;
+  for (const std::string& flag : trials.disturbed) why.push_back(disturbance(flag));
+  return {*trials.disturbed.begin(), fmt::format("{}; {}", fmt::join(why, " and "), repeat_words)};
+}
+
+std::string single_run() {
+  return "one run: repeat with --repeat 5, or give earlier runs of the machine with --run-variance";
+}
+
+std::string no_verdict(std::span<const Record> records) {
+  int points = 0, disturbed = 0;
+  Trials all;
   for (const Record& record : records) {
     if (record.verdict.status != "valid") continue;
-    trials.add(record);
     Trials alone;
-    alone.add(record);
+    alone.add({&record});
     ++points, disturbed += !alone.disturbed.empty();
-    least = std::min(least, static_cast<int>(record.trials.size()));
+    all.disturbed.merge(alone.disturbed);
   }
-  constexpr const char* of_compare = "trainwatt compare gives a range only";
-  const bool is_few = least < least_replicates && least >= least_trials;  // fewer have a flag that says so
-  const std::string too_few = is_few ? few(least, Replicates::trials, trials, of_compare) : "";
-  if (disturbed == 0) return too_few;
-  const std::string at_work = fmt::format("in {} of {} points something else was at work ({})", disturbed, points,
-                                          fmt::join(trials.disturbed, ", "));
-  return is_few ? too_few + "; " + at_work + when_quiet() : at_work + ": " + of_compare + " there" + when_quiet();
+  if (disturbed == 0) return {};
+  return fmt::format("in {} of {} points {}: trainwatt compare claims nothing of them", disturbed, points,
+                     no_claim(all).text);
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
-  const auto count = [&](int needed) {
-    return fmt::format("{}{} {} each", needed >= most_replicates ? "over " : "", needed, noun(replicates));
-  };
-  if (ratio.verdict == "no claim")
-    return ratio.reason + (ratio.needed && *ratio.needed > least_replicates
-                               ? fmt::format("; about {} would show a difference like this", count(*ratio.needed))
-                               : "");
-  if (ratio.verdict == "no difference shown") {
-    std::string text =
-        ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
-    if (ratio.needed) text += fmt::format("; about {} would decide", count(*ratio.needed));
-    return text + (ratio.reason.empty() ? "" : "; " + ratio.reason);
-  }
-  return ratio.reason;
+  if (ratio.verdict != "no difference shown") return ratio.reason;
+  std::string text = ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
+  if (ratio.needed)
+    text += fmt::format("; about {}{} {} each would decide", *ratio.needed >= most_replicates ? "over " : "", *ratio.needed,
+                        noun(replicates));
+  return text + (ratio.reason.empty() ? "" : "; " + ratio.reason);
 }
 
 std::string place(const Difference& difference, const Comparison& comparison) {
@@ -136,10 +120,10 @@ std::string place(const Difference& difference, const Comparison& comparison) {
 std::string comparability(const Comparison& comparison) {
   const auto blocking = std::ranges::count_if(comparison.differences, &Difference::blocking);
   const auto noted = std::ssize(comparison.differences) - blocking;
-  const auto count = [](auto n) { return fmt::format("{} difference{}", n, n == 1 ? "" : "s"); };
-  if (blocking == 0) return noted == 0 ? "nothing differs" : "nothing blocks a claim; " + count(noted) + " noted";
-  return fmt::format("{} block{} a claim{}", count(blocking), blocking == 1 ? "s" : "",
-                     noted == 0 ? "" : fmt::format("; {} noted", noted));
+  if (blocking + noted == 0) return "none";
+  const std::string few = noted == 0 ? "" : fmt::format("{} noted", noted);
+  if (blocking == 0) return few + ", none forbids the comparison";
+  return fmt::format("{} forbid{} a comparison{}", blocking, blocking == 1 ? "s" : "", few.empty() ? "" : ", " + few);
 }
 
 std::string workloads(const Comparison& comparison) {
@@ -202,7 +186,7 @@ std::string names(const Comparison& comparison, const std::vector<std::size_t>& 
 std::string split(const FigureComparison& figure, std::size_t system) {
   std::size_t all = 0;
   std::vector<std::pair<std::string, std::size_t>> counts;
-  for (const char* verdict : {"better", "worse", "no difference shown", "no claim", "not comparable", "absent"})
+  for (const char* verdict : {"better", "worse", "no difference shown", "single_run", "no claim", "not comparable", "absent"})
     counts.emplace_back(verdict, 0);
   for (const ComparedRow& row : figure.rows) {
     if (!(row.weight > 0)) continue;
@@ -212,7 +196,7 @@ std::string split(const FigureComparison& figure, std::size_t system) {
   if (all < 2) return {};
   std::vector<std::string> parts;
   for (const auto& [verdict, count] : counts)
-    if (count > 0) parts.push_back(fmt::format("{} in {}", verdict, count));
+    if (count > 0) parts.push_back(fmt::format("{} in {}", verdict == "single_run" ? "one run" : verdict, count));
   return fmt::format("{} of {} workloads", fmt::join(parts, ", "), all);
 }
 
@@ -240,7 +224,8 @@ std::string ranking_note(const FigureComparison& figure) {
   const std::size_t count = figure.ranking.size();
   if (count < 3) return {};
   return fmt::format(
-      "each of the {} pairs is told apart at 95 % by itself: among so many one may seem better by chance alone",
+      "each of the {} pairs is told apart at 95 % by itself, without a correction for how many there are: among so many one may "
+      "seem better by chance alone",
       count * (count - 1) / 2);
 }
 
@@ -307,53 +292,5 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
 }
 
 }  // namespace words
-
-std::vector<std::string> answer_of(const Comparison& comparison) {
-  std::vector<std::string> lines;
-  const std::string& reference = comparison.systems[comparison.reference].name;
-  for (const FigureComparison& figure : comparison.figures) {
-    const std::string note = figure.note.empty() ? "" : " (" + figure.note + ")";
-    if (figure.ranking.size() > 2) {
-      const std::string left = words::left_out(figure, comparison);
-      lines.push_back(fmt::format("{}{}: {}{}", figure.figure.name, note, words::ranking(figure, comparison),
-                                  left.empty() ? "" : "; " + left));
-    }
-    const auto open_of = [&](std::size_t s) { return words::open_points(figure.overall[s], comparison.replicates); };
-    std::vector<std::pair<std::string, std::vector<std::size_t>>> shared;  // what is open of several, each once
-    for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
-      if (s == comparison.reference || open_of(s).empty()) continue;
-      auto same = std::ranges::find(shared, open_of(s), [](const auto& one) { return one.first; });
-      if (same == shared.end()) same = shared.insert(shared.end(), {open_of(s), {}});
-      same->second.push_back(s);
-    }
-    std::erase_if(shared, [](const auto& one) { return one.second.size() < 2; });
-    for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
-      if (s == comparison.reference) continue;
-      const Ratio& ratio = figure.overall[s];
-      const std::string& name = comparison.systems[s].name;
-      const bool is_shared =
-          std::ranges::any_of(shared, [&](const auto& one) { return one.first == open_of(s); });
-      const std::string open = is_shared ? "" : open_of(s), behind = open.empty() ? "" : " (" + open + ")";
-      std::string line = figure.figure.name + note + ": ";
-      if (!ratio.value)
-        line += fmt::format("{} against {}: {}{}", name, reference, ratio.verdict, behind);
-      else if (ratio.verdict == "better" || ratio.verdict == "worse")
-        line += fmt::format("{} is {} than {}: {} {} {}", name, ratio.verdict, reference, words::change(*ratio.value),
-                            words::unit(figure), words::interval(ratio));
-      else if (ratio.verdict == "no claim")
-        line += fmt::format("no claim: {} ÷ {} ranges over {}{}", name, reference, words::interval(ratio), behind);
-      else
-        line += fmt::format("no difference shown between {} and {}: {} {}{}", name, reference,
-                            words::change(*ratio.value), words::interval(ratio), behind);
-      if (const std::string split = words::split(figure, s); !split.empty()) line += "; " + split;
-      if (const std::string left = words::left_out(figure, comparison); !left.empty()) line += "; " + left;
-      lines.push_back(std::move(line));
-    }
-    for (const auto& [open, systems] : shared)
-      lines.push_back(fmt::format("{}: {}: {}", figure.figure.name, words::names(comparison, systems), open));
-  }
-  if (lines.empty()) lines.emplace_back("nothing to compare: the reports have no figure in common");
-  return lines;
-}
 
 }  // namespace tw

@@ -12,32 +12,40 @@ namespace tw::words {
 
 /// "+12.3 %", "-4.0 %"; from twice and below half on "2.31 x"
 std::string change(double ratio);
-/// "[+10.1, +14.5] %", "[2.10, 2.53] x"; of a range "+10.1 to +14.5 %"; empty where there is none
+/// The one notation of a change: "+12.3 % (+10.1 to +14.5)", "2.31 x (2.10 to 2.53)"; of a range "(+10.1 to +14.5, worst to
+/// best)"; empty where there is none
+std::string change(const Ratio& ratio);
+/// What stands in brackets there: "(+10.1 to +14.5)"; empty where there is none
 std::string interval(const Ratio& ratio);
+/// The verdict for people: "better", "one run"
+std::string verdict(const Ratio& ratio);
 /// "samples/s", "package samples/J"
 std::string unit(const FigureComparison& figure);
 /// What a verdict leaves open, for people: "5 % would have shown; 43 trials each would decide". Empty where nothing.
 std::string open_points(const Ratio& ratio, Replicates replicates);
 /// "trials", "runs"
 const char* noun(Replicates replicates);
-/// What one replicate is, which says how more of them are had, and whether the trials of one run may stand for others.
+/// What takes a claim away whatever the spread is.
 struct Trials {
-  bool windows = false, seeds = false, commands = false;
-  /// Flags of what else was at work on the machine ("busy_host", "steal"): it lasts for longer than a run, so that the
-  /// run's trials do not show what it does.
+  /// Flags of single runs, "busy_host", "steal" and "drift": what they mean lasts for longer than a run, so that its trials do
+  /// not show it. Of several runs "drift", where most of them have it.
   std::set<std::string> disturbed;
   std::string bounds;  ///< what is compared are lower bounds only ("lower bounds, without all electricity"); else empty
-  void add(const Record& record);
+  /// The runs of one system.
+  void add(const std::vector<const Record*>& runs);
 };
-/// Why there is a range and no claim; empty where there may be one. Of too few replicates: "3 trials: range only; for a
-/// claim run each with --trials 5"; of several runs, and of commands, which are one trial a run, more runs are what it
-/// takes. Of disturbed trials of one run each: "busy_host: range only; …"; of lower bounds that they are.
-std::string range_only(int count, Replicates replicates, const Trials& trials);
-/// What a comparison will make of one report's points, where they have an interval but no claim can be made; else empty.
-std::string range_only(std::span<const Record> records);
+/// Why nothing is claimed: a stable code, and words; both empty where there may be a claim.
+struct Open {
+  std::string code, text;
+};
+Open no_claim(const Trials& trials);
+/// What a system that was run once lacks: "one run: repeat with --repeat 5, or …"
+std::string single_run();
+/// What a comparison will not make of one report's points; empty where none of them was disturbed.
+std::string no_verdict(std::span<const Record> records);
 /// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
 std::string place(const Difference& difference, const Comparison& comparison);
-/// How many differences block and are noted: "2 differences block a claim, 5 are noted"
+/// How many differences there are: "2 forbid a comparison, 5 noted"; "none"
 std::string comparability(const Comparison& comparison);
 /// "workloads: gpt2-tiny/bf16/np1, resnet-tiny/bf16/np1"; of many the first and how many more
 std::string workloads(const Comparison& comparison);
@@ -74,7 +82,8 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
 
 namespace tw {
 
-/// A line for each figure and system: what was shown, or why nothing is claimed.
+/// The answer first: a sentence for each system, with what it costs or gives before how much that is in per cent, or why nothing
+/// is decided; of more than two systems the order by each figure before that.
 std::vector<std::string> answer_of(const Comparison& comparison);
 
 }  // namespace tw

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "results/statistics.hpp"
 
@@ -31,6 +32,31 @@ Center center_of(std::vector<double> values, bool drop_extremes) {
   for (const double v : values) squares += (v - middle) * (v - middle);
   center.variance = squares / (left * (left - 1));
   center.freedom = left - 1;
+  return center;
+}
+
+/// Sum of squared deviations from the mean of a group of runs, and its degrees of freedom.
+std::pair<double, double> spread_of(std::span<const double> logs) {
+  if (logs.size() < 2) return {0, 0};
+  const double n = static_cast<double>(logs.size()), middle = std::accumulate(logs.begin(), logs.end(), 0.0) / n;
+  double squares = 0;
+  for (const double log : logs) squares += (log - middle) * (log - middle);
+  return {squares, n - 1};
+}
+
+/// Of a side of a comparison of runs: its spread, and where it has earlier runs theirs too.
+Center run_center(const LogSample& sample) {
+  Center center = center_of(sample.logs, sample.drop_extremes);
+  if (sample.earlier.empty() || sample.logs.size() >= trimmed_from) return center;
+  auto [squares, freedom] = spread_of(sample.logs);
+  for (const std::vector<double>& group : sample.earlier) {
+    const auto [more, degrees] = spread_of(group);
+    squares += more, freedom += degrees;
+  }
+  if (!(freedom > 0)) return center;
+  center.variance = squares / freedom / static_cast<double>(sample.logs.size());
+  if (sample.logs.size() == 1) center.variance = std::max(center.variance, sample.within);
+  center.freedom = freedom;
   return center;
 }
 
@@ -79,10 +105,19 @@ Contrast paired(const LogSample& a, const LogSample& b) {
           std::ranges::max(differences)};
 }
 
+Contrast of_runs(const LogSample& a, const LogSample& b) {
+  Contrast result = independent({a.logs, a.common, a.drop_extremes}, {b.logs, b.common, b.drop_extremes});
+  const Center of_a = run_center(a), of_b = run_center(b);
+  result.variance = of_a.variance + of_b.variance;
+  result.freedom = std::min(of_a.freedom, of_b.freedom);
+  return result;
+}
+
 Contrast weighted(std::span<const Contrast> contrasts, std::span<const double> weights) {
   Contrast result;
   std::vector<double> variances, freedoms;
   result.replicates = contrasts[0].replicates;
+  result.single_run = std::ranges::any_of(contrasts, &Contrast::single_run);
   for (std::size_t i = 0; i < contrasts.size(); ++i) {
     const Contrast& one = contrasts[i];
     result.value += weights[i] * one.value;
@@ -110,7 +145,7 @@ double detectable_share(const Contrast& contrast) {
 std::optional<int> replicates_needed(const Contrast& contrast, int most) {
   const auto shows = [&](int count) {  // with as many, of the same spread
     const double n = count, now = contrast.replicates;
-    const double freedom = contrast.freedom * (n - 1) / (now - 1);
+    const double freedom = now > 1 ? contrast.freedom * (n - 1) / (now - 1) : contrast.freedom;  // of earlier runs
     const double t = student_t_quantile(confidence, freedom) + student_t_quantile(power, freedom);
     return t * error_with_common(contrast.variance * now / n, contrast.common) <= std::abs(contrast.value);
   };

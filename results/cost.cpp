@@ -28,7 +28,7 @@ CostFigure figure_of(const Record& record, const std::string& per, Unit unit, co
     figure.reason = per == "model" && record.summary.to_target ? record.summary.to_target->reason : "not measured";
     return figure;
   }
-  const Use mean = counted_mean(record, uses, unit, price, nodes);
+  const Use mean = counted_mean(uses, unit);
   figure.total = estimated_cost(record, uses, unit, scale, price, nodes);
   figure.hours_part = scale * hours_cost(mean, price, nodes);
   figure.electricity_part = scale * electricity_cost(mean, price, nodes);
@@ -188,7 +188,7 @@ TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes) {
   }
   const double scale = record.target ? 1 : samples_per_million;
   for (const Use& use : uses) costs.values.push_back(scale * cost(use, price, nodes));
-  costs.common = common_share(counted_mean(record, uses, unit, price, nodes), passage_share(record, unit), price, nodes);
+  costs.common = common_share(counted_mean(uses, unit), passage_share(record, unit), price, nodes);
   costs.estimate = estimated_cost(record, uses, unit, scale, price, nodes);
   return costs;
 }
@@ -220,7 +220,7 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
         watts.push_back(*use.joules);
         sensor += use.sensor / static_cast<double>(seconds.size());
       }
-      one.it_power_w = estimated(record, watts, sensor);
+      one.it_power_w = estimated(watts, sensor);
       power_w = one.it_power_w->value;
       if (one.scope == "node") one.facility_power_w = (power_w + price.network_storage_power_w * one.nodes) * price.pue;
     }
@@ -238,7 +238,7 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     if (units.empty()) continue;
     one.of = record.target ? "model" : "million_samples";
     one.sensitivity = sensitivities(record, price, one.nodes, sensitivity_share, scale,
-                                    counted_mean(record, units, unit, price, one.nodes), power_w);
+                                    counted_mean(units, unit), power_w);
   }
   return result;
 }

@@ -77,23 +77,18 @@ std::vector<double> yields_of(const std::vector<Use>& uses) {
 
 }  // namespace
 
-Use counted_mean(const Record& record, std::vector<Use> uses, Unit unit, const PriceRow& price, int nodes) {
+Use counted_mean(const std::vector<Use>& uses, Unit unit) {
   if (unit == Unit::sample) {
     Use use = mean_of(uses);  // for its sensor
-    use.seconds = 1 / central(speeds_of(uses));
-    if (use.joules) use.joules = 1 / central(yields_of(uses));
+    use.seconds = 1 / estimate(speeds_of(uses)).value;
+    if (use.joules) use.joules = 1 / estimate(yields_of(uses)).value;
     return use;
   }
-  if (record.target || uses.size() < trimmed_from) return mean_of(uses);
-  std::ranges::sort(uses, {}, [&](const Use& use) {  // among equal costs by joules: of paid hours all cost the same
-    return std::pair(cost(use, price, nodes), use.joules.value_or(0));
-  });
-  uses.pop_back(), uses.erase(uses.begin());
   return mean_of(uses);
 }
 
-Estimate estimated(const Record& record, const std::vector<double>& values, double common) {
-  Estimate e = record.target ? estimate_of_all(values) : estimate(values);
+Estimate estimated(const std::vector<double>& values, double common) {
+  Estimate e = estimate(values);
   widen(e, common);
   return of_positive(e);
 }
@@ -101,11 +96,11 @@ Estimate estimated(const Record& record, const std::vector<double>& values, doub
 Estimate estimated_cost(const Record& record, const std::vector<Use>& uses, Unit unit, double scale,
                         const PriceRow& price, int nodes) {
   const double common =
-      common_share(counted_mean(record, uses, unit, price, nodes), passage_share(record, unit), price, nodes);
+      common_share(counted_mean(uses, unit), passage_share(record, unit), price, nodes);
   if (unit != Unit::sample) {
     std::vector<double> values;
     for (const Use& use : uses) values.push_back(scale * cost(use, price, nodes));
-    return estimated(record, values, common);
+    return estimated(values, common);
   }
   const bool has_joules = uses[0].joules.has_value();
   const std::optional<double> none = has_joules ? std::optional(0.0) : std::nullopt;

@@ -22,14 +22,13 @@ enum class Unit { second, sample, model };
 /// Of each valid trial. Empty where a trial does not have it.
 std::vector<Use> uses_of(const Record& record, Unit unit);
 /// What an estimate of their costs is of. Of a sample: 1 ÷ the throughput and 1 ÷ the samples/J that the summary shows. Of an
-/// hour and a model: the mean of all uses, from 10 trials on without the cheapest and the dearest (DESIGN §8.2), of runs
-/// to a target always of all, so that each part belongs to the same trials.
-Use counted_mean(const Record& record, std::vector<Use> uses, Unit unit, const PriceRow& price, int nodes);
+/// hour and a model: the mean of all uses, so that each part belongs to the same trials.
+Use counted_mean(const std::vector<Use>& uses, Unit unit);
 /// The cost of counted_mean(), with its interval; `scale` of that unit.
 Estimate estimated_cost(const Record& record, const std::vector<Use>& uses, Unit unit, double scale,
                         const PriceRow& price, int nodes);
-/// All values of runs to a target count; of others the rule of DESIGN §8.2. `common`: a share that all have in common.
-Estimate estimated(const Record& record, const std::vector<double>& values, double common);
+/// Their mean with its interval. `common`: a share that all have in common.
+Estimate estimated(const std::vector<double>& values, double common);
 
 double kwh_of(const Use& use, const PriceRow& price, int nodes);
 double hours_cost(const Use& use, const PriceRow& price, int nodes);

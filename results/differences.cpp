@@ -470,4 +470,25 @@ std::vector<Difference> cost_differences(const CostGround& reference, const Cost
   return all;
 }
 
+std::vector<Difference> merged_differences(std::vector<Difference> differences, std::size_t workloads) {
+  std::vector<Difference> merged;
+  for (Difference& one : differences) {
+    const auto same = std::ranges::find_if(merged, [&](const Difference& other) {
+      return other.what == one.what && other.system == one.system && other.reference_value == one.reference_value &&
+             other.system_value == one.system_value && other.why == one.why;
+    });
+    if (same == merged.end())
+      merged.push_back(std::move(one));
+    else
+      for (const std::size_t w : one.workloads)
+        if (std::ranges::find(same->workloads, w) == same->workloads.end()) same->workloads.push_back(w);
+  }
+  for (Difference& one : merged) {
+    std::ranges::sort(one.workloads);
+    if (one.workloads.size() == workloads) one.workloads.clear();
+  }
+  std::ranges::stable_sort(merged, std::ranges::greater(), &Difference::blocking);
+  return merged;
+}
+
 }  // namespace tw

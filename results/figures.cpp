@@ -119,9 +119,9 @@ FigureValues values_of(const Record& record, const std::string& figure, const st
   return result;
 }
 
-Estimate estimate_of(const Record& record, const FigureValues& values) {
+Estimate estimate_of(const FigureValues& values) {
   if (values.estimate) return *values.estimate;
-  Estimate e = record.target ? estimate_of_all(values.values) : estimate(values.values);
+  Estimate e = estimate(values.values);
   widen(e, values.common);
   return of_positive(e);
 }

@@ -20,7 +20,7 @@ struct FigureValues {
 FigureValues values_of(const Record& record, const std::string& figure, const std::string& scope, const PriceRow* price,
                        int nodes);
 
-/// The record's figure with its interval, as its summary has it.
-Estimate estimate_of(const Record& record, const FigureValues& values);
+/// The figure with its interval, as the record's summary has it.
+Estimate estimate_of(const FigureValues& values);
 
 }  // namespace tw

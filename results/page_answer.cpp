@@ -46,7 +46,7 @@ Best best_of(const Group& group, bool more_is_better, Of of) {
     if (!e || !std::isfinite(e->value)) continue;
     ++best.held_against;
     words::Trials alone;
-    alone.add(*place.record);
+    alone.add({place.record});
     best.disturbed += !alone.disturbed.empty();
     best.disturbed_by.merge(alone.disturbed);
     if (best.place == nullptr || (more_is_better ? e->value > best.figure.value : e->value < best.figure.value))
@@ -174,8 +174,33 @@ void add_caveats(Page& page, const HtmlSystem& system) {
     caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
   if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
     caveat(sentence(words::broken_rules(broken)), "bad");
-  for (const std::string& more : {run_drift(report.records), words::range_only(report.records)})
+  for (const std::string& more : {run_drift(report.records), words::no_verdict(report.records)})
     if (!more.empty()) caveat(sentence(more), "note");
+}
+
+}  // namespace
+
+namespace {
+
+/// A page that names no winner has no green tick: it would look like one.
+void take_ticks_off(Page& page) {
+  const auto plain = [](Words& words) {
+    if (words.look == "good") words.look.clear();
+  };
+  const auto of_table = [&](Table& table) {
+    for (std::vector<Words>& row : table.rows) std::ranges::for_each(row, plain);
+  };
+  std::ranges::for_each(page.answer, plain);
+  std::ranges::for_each(page.caveats, plain);
+  for (Section& section : page.sections)
+    for (Block& block : section.blocks) {
+      if (Words* words = std::get_if<Words>(&block)) plain(*words);
+      if (Table* table = std::get_if<Table>(&block)) of_table(*table);
+      if (Chart* chart = std::get_if<Chart>(&block)) of_table(chart->table);
+      if (Choice* choice = std::get_if<Choice>(&block))
+        for (auto& [label, charts] : choice->options)
+          for (Chart& chart : charts) of_table(chart.table);
+    }
 }
 
 }  // namespace
@@ -253,6 +278,7 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   page.sections.push_back(verdicts_section(systems));
   page.sections.push_back(rules_section(systems));
   page.sections.push_back(provenance_section(systems));
+  if (comparison != nullptr && !comparison->names_one()) take_ticks_off(page);
   const auto take = [&](const std::string& id) {
     const auto found = std::ranges::find(page.sections, id, &Section::id);
     for (const Block& block : found->blocks)

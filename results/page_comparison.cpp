@@ -24,25 +24,18 @@ std::string blocking_words(const Difference& d, const std::vector<std::string>& 
   return fmt::format("{} {}", sentence(fmt::format("{}: {}{} of {}", d.what, of_reference, d.system_value, names[d.system])),
                      sentence(d.why));
 }
-/// "[1.20, 1.26]"; of too few replicates "(1.1 to 1.3, worst to best)"; empty where there is neither.
-std::string interval_words(const Ratio& ratio) {
-  if (!ratio.low || !ratio.high) return "";
-  const std::string low = significant(*ratio.low, 4), high = significant(*ratio.high, 4);
-  return ratio.is_range ? fmt::format("({} to {}, worst to best)", low, high) : fmt::format("[{}, {}]", low, high);
-}
-/// "1.23 [1.20, 1.26]"; of too few replicates "1.23 (1.1 to 1.3 from worst to best)".
+/// "+23.0 % (+20.1 to +26.2)"; without a ratio the verdict.
 std::string ratio_words(const Ratio& ratio) {
   if (!ratio.value) return ratio.verdict.empty() ? "absent" : ratio.verdict;
-  const std::string interval = interval_words(ratio);
-  return significant(*ratio.value, 4) + (interval.empty() ? "" : " " + interval);
+  return ratio.verdict == "reference" ? "" : words::change(ratio);
 }
 Words verdict_words(const Ratio& ratio) {
   const std::string look = ratio.verdict == "better"           ? "good"
                            : ratio.verdict == "worse"          ? "bad"
                            : ratio.verdict == "not comparable" ? "bad"
-                           : ratio.verdict == "no claim"       ? "note"
-                                                               : "quiet";
-  return {ratio.verdict + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
+                           : !ratio.is_decided() && ratio.verdict != "reference" ? "note"
+                                                                                 : "quiet";
+  return {words::verdict(ratio) + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
 }
 std::string needed_words(const Ratio& ratio) {
   if (!ratio.needed) return "";
@@ -81,12 +74,12 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   chart.title = title_of(figure) + ": ratio to " + reference;
   chart.note =
       std::string(figure.figure.more_is_better ? "Above 1 is better. " : "Below 1 is better. ") +
-      "The whisker is the 95 % interval, or where nothing is claimed the range from worst to best. Twice and half "
-      "lie equally far from 1.";
+      "The whisker is the 95 % interval over runs; of one run each it is over trials, and where nothing is claimed the range "
+      "from worst to best. Twice and half lie equally far from 1.";
   chart.x_title = "ratio", chart.line = 1, chart.line_label = reference;
   chart.table = {
       chart.title,
-      {"Workload", "System", figure.figure.unit, "Ratio", "Verdict", "Least difference shown", "Trials needed"},
+      {"Workload", "System", figure.figure.unit, "Change", "Verdict", "Least difference shown", "Runs needed"},
       {},
       false};
   DataSet set{"ratio", 0, "", {}};
@@ -110,9 +103,9 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
                 static_cast<double>(s),
                 ratio.low,
                 ratio.high,
-                fmt::format("{}, {}: {}, {}", workload.tip, system, ratio_words(ratio), ratio.verdict),
-                ratio.verdict,
-                ratio.value && !ratio.is_range && ratio.verdict != "not comparable"};
+                fmt::format("{}, {}: {}, {}", workload.tip, system, ratio_words(ratio), words::verdict(ratio)),
+                words::verdict(ratio),
+                ratio.is_decided()};
     bars.push_back({(comparison.systems.size() > 2 ? system + ": " : "") + workload.text, std::move(datum)});
   };
   for (const ComparedRow& row : figure.rows)
@@ -137,7 +130,7 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
 
 Section comparability(const Comparison& comparison) {
   Section section{"comparability",
-                  "May they be compared?",
+                  "What differs",
                   "Each difference to " + comparison.systems[comparison.reference].name + ".",
                   {}};
   Table table{"Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"}, {}, false};
@@ -176,7 +169,7 @@ Table overview(const Comparison& comparison) {
       const std::string absolute = is_one && own.figure ? si(own.figure->value) : "";
       const std::string change = s == comparison.reference ? "reference" : ratio.value ? words::change(*ratio.value) : "absent";
       const bool is_claimed = ratio.verdict == "better" || ratio.verdict == "worse";
-      const std::string verdict = s == comparison.reference || ratio.verdict.empty() ? "" : ", " + ratio.verdict;
+      const std::string verdict = s == comparison.reference || ratio.verdict.empty() ? "" : ", " + words::verdict(ratio);
       row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
                        !is_claimed || s == comparison.reference ? "quiet" : ratio.verdict == "better" ? "good" : "bad");
     }
@@ -186,7 +179,7 @@ Table overview(const Comparison& comparison) {
 }
 
 Section ratios(const Comparison& comparison) {
-  Section section{"ratios", "Which is better, and by how much", "", {}};
+  Section section{"ratios", comparison.names_one() ? "Which is better, and by how much" : "How they differ; none is shown to be better", "", {}};
   if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
@@ -196,11 +189,11 @@ Section ratios(const Comparison& comparison) {
     if (!figure.overall_reason.empty())
       section.blocks.emplace_back(Words(sentence("No overall ratio: " + figure.overall_reason), "quiet"));
     if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
-      Table ranking{"Ranking by " + title_of(figure), {"Rank", "System", "Ratio to the reference"}, {}, false};
+      Table ranking{"Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"}, {}, false};
       for (const RankedSystem& one : figure.ranking)
         ranking.rows.push_back({fmt::format("{}{}", one.rank, one.tied ? " (tied)" : ""),
                                 comparison.systems[one.system].name,
-                                {one.ratio ? significant(*one.ratio, 4) : "", "number"}});
+                                {one.ratio && one.system != comparison.reference ? words::change(figure.overall[one.system]) : "", "number"}});
       section.blocks.emplace_back(std::move(ranking));
       if (const std::string note = words::ranking_note(figure); !note.empty())
         section.blocks.emplace_back(Words(sentence(note), "note"));
@@ -243,16 +236,16 @@ void add_comparison(Page& page, const Comparison& comparison) {
         continue;
       }
       ++shown;
-      page.cards.push_back({title_of(figure) + ", " + names[one.system], significant(*ratio.value, 4) + " x",
-                            ratio.verdict + " " + interval_words(ratio)});
+      page.cards.push_back({title_of(figure) + ", " + names[one.system], words::change(*ratio.value),
+                            words::interval(ratio) + " " + words::verdict(ratio)});
     }
     if (more > 0)
       page.cards.push_back({title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
   }
   const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
   const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
-  page.cards.push_back(
-      {"Comparable", blocking == 0 ? "yes" : "in part, or not", fmt::format("{} blocking, {} noted", blocking, noted)});
+  page.cards.push_back({"Differences", blocking == 0 ? "none forbids it" : fmt::format("{} forbid a comparison", blocking),
+                        fmt::format("{} noted", noted)});
   for (const Difference& d : comparison.differences)
     if (d.blocking)
       page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
@@ -264,7 +257,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
       page.caveats.emplace_back(fmt::format("Overall ratios are {}.", left), "bad");
     }
   for (const words::KeptRules& rules : words::run_rules(comparison))
-    page.caveats.emplace_back(rules.text + ".", rules.kept ? "good" : "bad");
+    page.caveats.emplace_back(rules.text + ".", rules.kept ? "" : "bad");
   if (!comparison.replicates_note.empty())
     page.caveats.emplace_back(sentence(comparison.replicates_note), "note");
   for (const ComparedSystem& system : comparison.systems)

@@ -98,6 +98,9 @@ std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& sys
         if (is_meant) all.try_emplace(&record, d.what);
       }
   }
+  if (!comparison->names_one())  // a ring around a winner that the page does not name would name it
+    for (const HtmlSystem& system : systems)
+      for (const Record& record : system.report.records) all.try_emplace(&record, "no claim");
   return all;
 }
 /// "Left out of the front: Offer 2 (validation)."

@@ -149,7 +149,7 @@ struct Trial {
 struct Estimate {
   double value = 0;
   std::optional<double> low, high;
-  std::string statistic;            ///< "mean", "olympic_mean", "single", "median"
+  std::string statistic;            ///< "mean", "single", "median", "derived"; of older reports "olympic_mean"
   int count = 0;
 };
 

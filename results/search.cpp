@@ -7,6 +7,7 @@
 #include "results/statistics.hpp"
 #include "results/text.hpp"
 #include "results/trials.hpp"
+#include "results/verdict.hpp"
 
 namespace tw {
 namespace {
@@ -104,7 +105,7 @@ std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, c
     merits.push_back(merit);
   }
   if (merits.empty() || !std::ranges::all_of(merits, [](double merit) { return std::isfinite(merit); })) return std::nullopt;
-  Estimate merit = estimate(merits);
+  Estimate merit = estimate(merits, interval_rule(record.summary));
   widen(merit, sensor / static_cast<double>(merits.size()));
   return merit;
 }

@@ -84,37 +84,41 @@ double incomplete_beta(double x, double a, double b) {
   return std::exp(log_front) * fraction / a;
 }
 
-using Statistic = double (*)(std::span<const double>);
+/// Half of Student's t 95 % interval of a mean of `count` values whose squared deviations add up to `squares`.
+double half_width(double squares, std::size_t count) {
+  const double n = static_cast<double>(count);
+  const double t = count - least_trials < student_t_975.size() ? student_t_975[count - least_trials]
+                                                               : student_t_quantile(0.975, n - 1);
+  return t * std::sqrt(squares / (n - 1) / n);
+}
 
-/// `long_statistic` of 10 values or more, by its name.
-Estimate estimated(std::span<const double> values, std::uint64_t bootstrap_seed, Statistic long_statistic,
-                   const char* long_name) {
+/// The mean, and from 3 values on Student's t interval.
+Estimate student(std::span<const double> values) {
   if (values.empty()) throw std::invalid_argument("estimate: no values");
   Estimate result;
   result.count = static_cast<int>(values.size());
-  if (values.size() < least_trials) {
-    result.value = mean(values);
-    result.statistic = values.size() == 1 ? "single" : "mean";
-    return result;
-  }
-  if (values.size() < trimmed_from) {
-    result.value = mean(values);
-    result.statistic = "mean";
-    double squares = 0;
-    for (double v : values) squares += (v - result.value) * (v - result.value);
-    const double n = static_cast<double>(values.size());
-    const double half = student_t_975[values.size() - least_trials] * std::sqrt(squares / (n - 1) / n);
-    result.low = result.value - half;
-    result.high = result.value + half;
-    return result;
-  }
-  result.value = long_statistic(values);
-  result.statistic = long_name;
-  Generator generator(bootstrap_seed);
+  result.value = mean(values);
+  result.statistic = values.size() == 1 ? "single" : "mean";
+  if (values.size() < least_trials) return result;
+  double squares = 0;
+  for (double v : values) squares += (v - result.value) * (v - result.value);
+  const double half = half_width(squares, values.size());
+  result.low = result.value - half;
+  result.high = result.value + half;
+  return result;
+}
+
+/// `statistic` of 10 values or more, with the percentile bootstrap of older programs.
+Estimate bootstrapped(std::span<const double> values, double (*statistic)(std::span<const double>), const char* name) {
+  Estimate result;
+  result.count = static_cast<int>(values.size());
+  result.value = statistic(values);
+  result.statistic = name;
+  Generator generator(1);
   std::vector<double> sample(values.size()), resampled(bootstrap_resamples);
   for (double& one : resampled) {
     for (double& s : sample) s = values[generator.below(values.size())];
-    one = long_statistic(sample);
+    one = statistic(sample);
   }
   result.low = quantile(resampled, 0.025);
   result.high = quantile(resampled, 0.975);
@@ -123,58 +127,39 @@ Estimate estimated(std::span<const double> values, std::uint64_t bootstrap_seed,
 
 }  // namespace
 
-Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed) {
-  return estimated(values, bootstrap_seed, olympic_mean, "olympic_mean");
+Estimate estimate(std::span<const double> values, IntervalRule rule) {
+  const bool is_older = rule == IntervalRule::olympic_bootstrap && values.size() >= trimmed_from;
+  return is_older ? bootstrapped(values, olympic_mean, "olympic_mean") : student(values);
 }
 
-Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap_seed) {
-  return estimated(values, bootstrap_seed, mean, "mean");
+Estimate estimate_of_all(std::span<const double> values, IntervalRule rule) {
+  const bool is_older = rule == IntervalRule::olympic_bootstrap && values.size() >= trimmed_from;
+  return is_older ? bootstrapped(values, mean, "mean") : student(values);
 }
 
-double central(std::span<const double> values) {
-  if (values.empty()) throw std::invalid_argument("central: no values");
-  return values.size() < trimmed_from ? mean(values) : olympic_mean(values);
-}
-
-Estimate estimate_of_paid(std::span<const Paid> paid, double common, std::uint64_t bootstrap_seed) {
+Estimate estimate_of_paid(std::span<const Paid> paid, double common) {
   const std::size_t count = paid.empty() ? 0 : paid[0].rates.size();
   if (count == 0 || std::ranges::any_of(paid, [&](const Paid& one) { return one.rates.size() != count; }))
     throw std::invalid_argument("estimate_of_paid: needs rates of as many trials in each");
   Estimate result;
   result.count = static_cast<int>(count);
-  result.statistic = count == 1 ? "single" : count < trimmed_from ? "mean" : "olympic_mean";
-  for (const Paid& one : paid) result.value += one.price / central(one.rates);
+  result.statistic = count == 1 ? "single" : "mean";
+  std::vector<double> off(count, 0);  // of the logarithm, first order
+  for (const Paid& one : paid) result.value += one.price / mean(one.rates);
   if (count < least_trials) return result;
-  double below = 0, above = 0;  // of the logarithm
-  if (!(result.value > 0)) {    // what costs nothing does so in each trial
-  } else if (count < trimmed_from) {
+  double half = 0;
+  if (result.value > 0) {  // what costs nothing does so in each trial
+    for (const Paid& one : paid) {
+      const double middle = mean(one.rates);
+      for (std::size_t trial = 0; trial < count; ++trial)
+        off[trial] += one.price / middle / result.value * (one.rates[trial] / middle - 1);
+    }
     double squares = 0;
-    for (std::size_t trial = 0; trial < count; ++trial) {
-      double off = 0;
-      for (const Paid& one : paid) {
-        const double middle = central(one.rates);
-        off += one.price / middle / result.value * (one.rates[trial] / middle - 1);
-      }
-      squares += off * off;
-    }
-    const double n = static_cast<double>(count);
-    below = above = student_t_975[count - least_trials] * std::sqrt(squares / (n - 1) / n);
-  } else {
-    Generator generator(bootstrap_seed);
-    std::vector<double> resampled(bootstrap_resamples, 0), sample(count);
-    std::vector<std::size_t> trials(count);
-    for (double& total : resampled) {
-      for (std::size_t& trial : trials) trial = generator.below(count);
-      for (const Paid& one : paid) {
-        std::ranges::transform(trials, sample.begin(), [&](std::size_t trial) { return one.rates[trial]; });
-        total += one.price / central(sample);
-      }
-    }
-    below = std::log(result.value / quantile(resampled, 0.025));
-    above = std::log(quantile(resampled, 0.975) / result.value);
+    for (const double one : off) squares += one * one;
+    half = half_width(squares, count);
   }
-  result.low = result.value * std::exp(-std::hypot(below, common));
-  result.high = result.value * std::exp(std::hypot(above, common));
+  result.low = result.value * std::exp(-std::hypot(half, common));
+  result.high = result.value * std::exp(std::hypot(half, common));
   return result;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,26 +10,31 @@
 
 namespace tw {
 
-/// From so many values on the best and the worst are left out (DESIGN §8.2).
+/// From so many replicates on a comparison leaves out the best and the worst (results/contrast.hpp).
 inline constexpr std::size_t trimmed_from = 10;
-/// < 3 values: the mean, no interval. 3–9: mean with Student's t 95 % interval. ≥ 10: olympic mean (best and worst dropped)
-/// with a seeded bootstrap interval. Empty input throws std::invalid_argument.
-Estimate estimate(std::span<const double> values, std::uint64_t bootstrap_seed = 1);
-/// The same without dropping any value: from 10 on the mean with a seeded bootstrap interval. For what must not hide
-/// its worst.
-Estimate estimate_of_all(std::span<const double> values, std::uint64_t bootstrap_seed = 1);
-/// The value of estimate() alone.
-double central(std::span<const double> values);
+/// How an interval is made. The summary of a report says which rule made it: by its statistic "olympic_mean".
+enum class IntervalRule {
+  student,             ///< from 3 values on: the mean with Student's t interval
+  olympic_bootstrap,   ///< of older programs: likewise up to 9; from 10 on the mean without the best and the worst, with a
+                       ///< seeded percentile bootstrap, which covers 92.6 % of normal trials at 10
+};
+/// < 3 values: the mean, no interval. From 3 on the mean of all with Student's t 95 % interval. It covers the true mean in
+/// 95 % of normal series, and in over 91 % of lognormal ones (sigma 0.5) from 5 values on. A mean without the best and the
+/// worst would cover the true mean of those in 89 %, since it is of another quantity. Empty input throws
+/// std::invalid_argument.
+Estimate estimate(std::span<const double> values, IntervalRule rule = IntervalRule::student);
+/// The same, and by the older rule without dropping any value. For what must not hide its worst.
+Estimate estimate_of_all(std::span<const double> values, IntervalRule rule = IntervalRule::student);
 /// What is paid for a rate, and the rate in each trial: currency a second and samples a second, a joule and samples a joule.
 struct Paid {
   double price = 0;
   std::vector<double> rates;  ///< positive, of as many trials in each
 };
 /// Σ price ÷ estimate(rates): what a sample costs at exactly the rates that stand beside it, which the mean of the trials' own
-/// costs does not (it is of a harmonic mean of rates). 3–9 trials: 95 % interval by Student's t of the first-order deviation of
-/// the logarithm (delta method: Casella and Berger 2002, 5.5.4); from 10 on by a seeded bootstrap of whole trials. Both stay
-/// above 0, as costs do. `common`: half width, as a share, that all trials have in common.
-Estimate estimate_of_paid(std::span<const Paid> paid, double common, std::uint64_t bootstrap_seed = 1);
+/// costs does not (it is of a harmonic mean of rates). From 3 trials on a 95 % interval by Student's t of the first-order
+/// deviation of the logarithm (delta method: Casella and Berger 2002, 5.5.4), which stays above 0, as costs do. `common`: half
+/// width, as a share, that all trials have in common.
+Estimate estimate_of_paid(std::span<const Paid> paid, double common);
 /// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
 /// joins in quadrature (DESIGN §8.9). Nothing happens where there is no interval.
 void widen(Estimate& e, double relative_half_width);

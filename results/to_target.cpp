@@ -44,7 +44,7 @@ std::string cost_scope_of(const Record& record) {
 
 /// Of the time and joules that are in `result` already, so that all trials reached the target; `resolution` as these
 /// have it.
-void add_cost(const Record& record, double resolution, ToTarget& result) {
+void add_cost(const Record& record, double resolution, IntervalRule rule, ToTarget& result) {
   if (!record.prices) {
     result.cost_reason = "no prices were given (--hour-price, --kwh-price)";
     return;
@@ -65,7 +65,7 @@ void add_cost(const Record& record, double resolution, ToTarget& result) {
     if (of_joules > 0) sensor += uncertainty_of(*trial, scope) / joules_of(*trial, scope) * of_joules / cost;
     costs.push_back(cost);
   }
-  Estimate cost = estimate_of_all(costs);
+  Estimate cost = estimate_of_all(costs, rule);
   widen(cost, sensor / static_cast<double>(costs.size()));
   result.cost = widened(cost, resolution);
   if (!scope.empty()) result.cost_scope = scope;
@@ -101,7 +101,7 @@ const Evaluation* passage_of(const Record& record, const Trial& trial) {
   return place ? &trial.target_run->evaluations[*place] : nullptr;
 }
 
-void summarise_target(Record& record) {
+void summarise_target(Record& record, IntervalRule rule) {
   record.summary.to_target.reset();
   if (!record.target) return;
   ToTarget& result = record.summary.to_target.emplace();
@@ -126,14 +126,14 @@ void summarise_target(Record& record) {
     return;
   }
   // None is dropped: the slowest may be one that nearly failed.
-  const Estimate mean_steps = estimate_of_all(steps);
+  const Estimate mean_steps = estimate_of_all(steps, rule);
   const double resolution = passage_uncertainty(*record.target, mean_steps.value);
   result.steps = widened(mean_steps, resolution);
-  result.time_s = widened(estimate_of_all(seconds), resolution);
-  result.samples = widened(estimate_of_all(samples), resolution);
+  result.time_s = widened(estimate_of_all(seconds, rule), resolution);
+  result.samples = widened(estimate_of_all(samples, rule), resolution);
   for (const auto& [scope, joules] : record.summary.energy_j)
     result.energy_j[scope] = joules ? std::optional(widened(*joules, resolution)) : std::nullopt;
-  add_cost(record, resolution, result);
+  add_cost(record, resolution, rule, result);
 }
 
 void judge_target(Record& record) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "results/record.hpp"
+#include "results/statistics.hpp"
 
 namespace tw {
 
@@ -23,7 +24,7 @@ double passage_uncertainty(const Target& target, double steps);
 /// Fills summary.to_target of a record with a target from its trials; energy from summary.energy_j, which is of the
 /// same windows; the cost of each run and of all where the record has prices. One run that never got there is infinite, and with it the mean. Runs that are invalid for another cause
 /// (results/trials.hpp) enter none.
-void summarise_target(Record& record);
+void summarise_target(Record& record, IntervalRule rule = IntervalRule::student);
 
 /// Adds to record.verdict:
 ///   target_missed  a run did not reach the target: a reason, so that the record is invalid

@@ -154,7 +154,7 @@ bool has_no_meter(const Record& record) {
          std::none_of(energy.begin(), energy.end(), [](const auto& scope) { return scope.second.has_value(); });
 }
 
-void summarise_energy(Record& record) {
+void summarise_energy(Record& record, IntervalRule rule) {
   Summary& s = record.summary;
   s.energy_j.clear(), s.flops_per_w.clear(), s.samples_per_j.clear();
   std::set<std::string> scopes;
@@ -199,12 +199,12 @@ void summarise_energy(Record& record) {
     }
     // The sensor's own half width, relative, mean over trials.
     const double sensor = sum(relative) / static_cast<double>(relative.size());
-    Estimate joules = record.target ? estimate_of_all(energy) : estimate(energy);
+    Estimate joules = record.target ? estimate_of_all(energy, rule) : estimate(energy, rule);
     widen(joules, sensor);
     s.energy_j[scope] = of_positive(joules);
     s.samples_per_j[scope] = s.flops_per_w[scope] = std::nullopt;
     if (record.target || !std::all_of(samples_per_j.begin(), samples_per_j.end(), is_finite)) continue;
-    Estimate efficiency = estimate(samples_per_j);
+    Estimate efficiency = estimate(samples_per_j, rule);
     widen(efficiency, sensor);
     s.samples_per_j[scope] = efficiency = of_positive(efficiency);
     if (s.model_flops_per_sample > 0) s.flops_per_w[scope] = scaled(efficiency, s.model_flops_per_sample);
@@ -215,7 +215,7 @@ void summarise_energy(Record& record) {
     s.energy_reason += (s.energy_reason.empty() ? "" : "; ") + std::string(evaluations_too);
 }
 
-void summarise_speed(Record& record) {
+void summarise_speed(Record& record, IntervalRule rule) {
   Summary& s = record.summary;
   s.samples_per_s = s.tokens_per_s = s.flops_per_s = s.step_time_s = std::nullopt;
   s.step_time_p50_s = s.step_time_p90_s = s.step_time_p99_s = s.step_time_min_s = s.step_time_max_s = std::nullopt;
@@ -226,9 +226,9 @@ void summarise_speed(Record& record) {
     step_time.push_back(sum(steps) / static_cast<double>(steps.size()));
     all.insert(all.end(), steps.begin(), steps.end());
   }
-  if (!throughput.empty()) s.samples_per_s = of_positive(estimate(throughput));
+  if (!throughput.empty()) s.samples_per_s = of_positive(estimate(throughput, rule));
   if (!step_time.empty()) {
-    s.step_time_s = of_positive(estimate(step_time));
+    s.step_time_s = of_positive(estimate(step_time, rule));
     if (record.workload.seq_len && s.samples_per_s)
       s.tokens_per_s = scaled(*s.samples_per_s, static_cast<double>(*record.workload.seq_len));
     if (s.model_flops_per_sample > 0 && s.samples_per_s) s.flops_per_s = scaled(*s.samples_per_s, s.model_flops_per_sample);
@@ -356,13 +356,19 @@ void judge(Record& record, const std::vector<double>& losses) {
 
 }  // namespace
 
-void summarise(Record& record) {
+void summarise(Record& record, IntervalRule rule) {
   const std::vector<double> losses = all_losses(record);
-  summarise_speed(record);
-  summarise_energy(record);
+  summarise_speed(record, rule);
+  summarise_energy(record, rule);
   summarise_loss(record);
-  summarise_target(record);
+  summarise_target(record, rule);
   judge(record, losses);
+}
+
+IntervalRule interval_rule(const Summary& summary) {
+  const auto is_olympic = [](const std::optional<Estimate>& e) { return e && e->statistic == "olympic_mean"; };
+  return is_olympic(summary.samples_per_s) || is_olympic(summary.step_time_s) ? IntervalRule::olympic_bootstrap
+                                                                              : IntervalRule::student;
 }
 
 void summarise(Report& report) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "results/record.hpp"
+#include "results/statistics.hpp"
 
 namespace tw {
 
@@ -39,7 +40,11 @@ inline constexpr double ceiling_tolerance = 0.05;
 /// A scope has no joules where an estimate is among those that are counted. It has them only where every host that
 /// reads a machine's meters counts one of that scope in it, or has GPUs there that are not the job's: the samples are
 /// those of all hosts. The reason names the hosts without.
-void summarise(Record& record);
+///
+/// `rule`: `olympic_bootstrap` makes the intervals of older programs, for holding a report of theirs against its samples.
+void summarise(Record& record, IntervalRule rule = IntervalRule::student);
+/// Which rule made the intervals of a summary: older programs call the speed of 10 trials or more an olympic mean.
+IntervalRule interval_rule(const Summary& summary);
 /// All records, and what follows from several together (flag_unstable). Whoever reads a report that somebody else may
 /// have written takes nothing that it states of its samples for granted.
 void summarise(Report& report);

@@ -82,6 +82,7 @@ int export_report(const ExportCommand& options);
 enum class OutputForm { text, json, markdown, csv };
 struct CompareCommand {
   std::vector<std::string> systems;         ///< "FILE", or "NAME=FILE,FILE,…" of several runs
+  std::vector<std::string> run_variance;    ///< likewise: earlier runs of a machine
   std::string reference;                    ///< name; empty: the first
   std::vector<std::string> figures, weights;///< weights: "TEXT=W", or one file
   std::string scope, only, baseline;
@@ -90,15 +91,15 @@ struct CompareCommand {
   std::optional<int> width;
   bool ascii = false;
 };
-/// Holds reports against each other. 0; 1: a rule of the baseline is violated; 4: nothing could be compared, or a rule is
-/// undecided or not checked on some point.
+/// Holds reports against each other. 0; 1: a rule of the baseline is violated; 4: nothing could be compared, a tender has
+/// no verdict, or a rule is undecided or not checked on some point.
 int compare_reports(const CompareCommand& command);
 
 struct HtmlCommand {
   std::vector<std::string> systems;         ///< as compare's; one: a report, or the records.jsonl of an unfinished run
   std::string out;                          ///< the page; never written over one that is there
   std::string reference, scope, only;       ///< as compare's
-  std::vector<std::string> weights;
+  std::vector<std::string> weights, run_variance;
   PriceOptions prices;
 };
 /// Writes one page that needs nothing else, of a report or of a comparison. 0; 4: the page says that nothing could be compared.

@@ -76,6 +76,7 @@ int compare_reports(const CompareCommand& command) {
   if (systems.size() < 2) throw UsageError("compare takes two reports or more: trainwatt compare A.json B.json");
   options.reference = reference_of(systems, command.reference);
   if (prices) add_prices(systems, options, *prices, command.prices);
+  options.run_variance = read_run_variance(command.run_variance, systems, options);
   const Comparison comparison = with_named_errors(files_of(systems), [&] { return compare(systems, options); });
   const std::vector<RuleCheck> checks = rules ? check_baseline(*rules, systems, comparison) : std::vector<RuleCheck>();
   switch (command.form) {
@@ -93,7 +94,7 @@ int compare_reports(const CompareCommand& command) {
       break;
   }
   if (rules) return code_of(checks, comparison);
-  return code_of(comparison);
+  return code_of(comparison, systems);
 }
 
 }  // namespace tw::tool

@@ -24,6 +24,7 @@ Comparison comparison_of(std::vector<SystemInput>& systems, const HtmlCommand& c
   options.reference = reference_of(systems, command.reference);
   if (const std::optional<Prices> prices = read_prices(command.prices))
     add_prices(systems, options, *prices, command.prices);
+  options.run_variance = read_run_variance(command.run_variance, systems, options);
   return compare(systems, options);
 }
 
@@ -36,7 +37,8 @@ int html(const HtmlCommand& command) {
   if (command.systems.size() == 1)
     for (const auto& [name, given] :
          {std::pair{"--reference", !command.reference.empty()}, std::pair{"--scope", !command.scope.empty()},
-          std::pair{"--only", !command.only.empty()}, std::pair{"--weights", !command.weights.empty()}})
+          std::pair{"--only", !command.only.empty()}, std::pair{"--weights", !command.weights.empty()},
+          std::pair{"--run-variance", !command.run_variance.empty()}})
       if (given) throw UsageError(std::string(name) + ": is of comparisons; give two reports or more");
 
   std::vector<SystemInput> inputs = read_systems(command.systems);
@@ -55,6 +57,7 @@ int html(const HtmlCommand& command) {
     comparison = with_named_errors(files, [&] { return comparison_of(inputs, command); });
   else
     cost = cost_of_one(command.prices, inputs.front().paths.front(), inputs.front().runs.front(), inputs.front().name);
+  const int code = comparison ? code_of(*comparison, inputs) : 0;
   std::vector<HtmlSystem> systems;
   for (SystemInput& input : inputs) {
     const std::size_t runs = input.runs.size();
@@ -68,7 +71,7 @@ int html(const HtmlCommand& command) {
     throw EnvironmentError(why_not_written(folder, std::system_error(code), "-o"));
   write_out(page, text);
   fmt::print("{}\n", text::printable(page.string()));
-  return comparison ? code_of(*comparison) : 0;
+  return code;
 }
 
 }  // namespace tw::tool

@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
 
   tool::CompareCommand compare_command;
   CLI::App* compare = app.add_subcommand("compare", "Hold reports against each other: whether they may be, ratios with intervals, ranking, costs");
-  compare->add_option("SYSTEM", compare_command.systems, "report.json of each system; NAME=FILE,FILE,... names it and joins its runs")->required();
+  compare->add_option("SYSTEM", compare_command.systems, "report.json of each system, or its folder of runs (run-1, run-2, ...); NAME=FILE,FILE,... names it and joins its runs")->required();
   compare->add_option("--reference", compare_command.reference, "name of the system that the others are held against (the first)");
   std::string figure_names;
   for (const ComparedFigure& figure : compared_figures()) figure_names += (figure_names.empty() ? "" : ", ") + figure.name;
@@ -160,6 +160,7 @@ int main(int argc, char** argv) {
   compare->add_option("--weights", compare_command.weights, "of workloads in the overall mean: TEXT=NUMBER of their ids, a list, or a JSON file")
       ->delimiter(',')->allow_extra_args(false);
   compare->add_option("--baseline", compare_command.baseline, "JSON of rules (results/schema/baseline.schema.json); ends with 1 where one is surely violated, 4 where one is undecided");
+  compare->add_option("--run-variance", compare_command.run_variance, "earlier runs that say how runs of a machine differ, for systems that were run once: FILE,FILE,... or a folder of runs; several for several machines")->allow_extra_args(false);
   add_prices(compare, compare_command.prices, "NAME=");
   bool compare_json = false, compare_markdown = false, compare_csv = false;
   CLI::Option* as_json = compare->add_flag("--json", compare_json, "as JSON");
@@ -176,6 +177,7 @@ int main(int argc, char** argv) {
   html->add_option("--only", html_command.only, "points to compare: those whose id has this text");
   html->add_option("--weights", html_command.weights, "of workloads in the overall mean, as compare takes them")
       ->delimiter(',')->allow_extra_args(false);
+  html->add_option("--run-variance", html_command.run_variance, "earlier runs that say how runs of a machine differ, for systems that were run once: FILE,FILE,... or a folder of runs; several for several machines")->allow_extra_args(false);
   add_prices(html, html_command.prices, "NAME=");
 
   tool::CostCommand cost_command;

@@ -9,8 +9,11 @@
 #include <numeric>
 #include <set>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/tool/report_file.hpp"
 #include "results/baseline.hpp"
+#include "results/run_variance.hpp"
+#include "results/text.hpp"
 
 namespace tw::tool {
 namespace {
@@ -41,17 +44,47 @@ std::string name_of(const std::string& path) {
   return stem == "report" && !folder.empty() && folder != "." && folder != ".." ? folder : stem;
 }
 
+/// The reports of a folder of runs, in the order of their numbers; of anything else the path itself.
+std::vector<std::string> runs_of(const std::string& path) {
+  constexpr std::string_view begins = "run-";
+  std::error_code code;
+  if (!fs::is_directory(path, code)) return {path};
+  std::map<int, fs::path> runs;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, code)) {
+    const std::string name = entry.path().filename().string();
+    int number = 0;
+    const char* const end = name.data() + name.size();
+    if (!name.starts_with(begins) || !entry.is_directory(code)) continue;
+    if (std::from_chars(name.data() + begins.size(), end, number).ptr == end && number > 0) runs[number] = entry.path();
+  }
+  std::vector<std::string> reports;
+  for (const auto& [number, run] : runs) {
+    const fs::path report = run / "report.json";
+    if (!exists(report.string()))
+      throw UsageError(with_code("run-without-report",
+                                 report.string() + ": is not there, and no run of a folder is left out: finish this one with "
+                                                   "trainwatt-train --resume, or name the reports that count"));
+    reports.push_back(report.string());
+  }
+  return reports.empty() ? std::vector<std::string>{path} : reports;
+}
+
 /// FILE, or NAME=FILE,FILE,… where there is no file of that very name.
 SystemInput system_of(const std::string& word) {
   SystemInput system;
   const std::size_t equal = word.find('=');
   if (equal == std::string::npos || equal == 0 || exists(word)) {
-    system.name = name_of(word), system.paths = {word};
+    system.paths = runs_of(word);
+    const fs::path path = fs::path(word).lexically_normal();
+    system.name = system.paths != std::vector<std::string>{word}
+                      ? (path.has_filename() ? path : path.parent_path()).filename().string()
+                      : name_of(word);
     return system;
   }
   system.name = word.substr(0, equal);
   const std::string files = word.substr(equal + 1);
-  system.paths = exists(files) ? std::vector<std::string>{files} : split(files, ',');
+  for (const std::string& file : exists(files) ? std::vector<std::string>{files} : split(files, ','))
+    for (std::string& path : runs_of(file)) system.paths.push_back(std::move(path));
   return system;
 }
 
@@ -96,10 +129,27 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
   return systems;
 }
 
-int code_of(const Comparison& comparison) {
-  if (comparison.compared) return 0;
-  fmt::print(stderr, "trainwatt: nothing could be compared: {}\n", comparison.answer.front());
-  return 4;
+std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words, const std::vector<SystemInput>& systems,
+                                           const CompareOptions& options) {
+  std::vector<SystemInput> groups = words.empty() ? std::vector<SystemInput>() : read_systems(words);
+  if (const auto fault = fault_of(groups, systems, options))
+    throw UsageError(with_code(fault->code, "--run-variance: " + fault->text));
+  return groups;
+}
+
+int code_of(const Comparison& comparison, const std::vector<SystemInput>& systems) {
+  constexpr int nothing = 4;
+  if (!comparison.compared) {
+    fmt::print(stderr, "trainwatt: nothing could be compared: {}\n", comparison.answer.front());
+    return nothing;
+  }
+  const bool is_tender = std::ranges::any_of(systems, [](const SystemInput& system) {
+    return std::ranges::any_of(system.runs, [](const Report& run) { return run.plan.kit.has_value(); });
+  });
+  if (!is_tender || comparison.decided()) return 0;
+  fmt::print(stderr, "{}\n", error_line("trainwatt", with_code("no-verdict", "the tender has no verdict: " +
+                                                                               comparison.answer.front())));
+  return nothing;
 }
 
 std::string files_of(const std::vector<SystemInput>& systems) {

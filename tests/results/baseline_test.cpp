@@ -5,12 +5,12 @@
 
 #include <functional>
 
-#include "tests/results/made_reports.hpp"
+#include "tests/results/compared.hpp"
 
 namespace tw {
 namespace {
 
-using namespace testing;
+using testing::made_record, testing::made_report, testing::made_system, testing::several;
 
 const std::vector<double> before = {100, 101, 99, 100.5, 99.5};
 constexpr const char *one = "gpt2-tiny/bf16", *two = "gpt2-tiny/float32";
@@ -29,8 +29,8 @@ std::vector<double> times(double factor) {
 std::vector<RuleCheck> check(const std::string& rule, double first, double other,
                              const std::function<void(SystemInput&)>& change = nullptr) {
   std::vector<SystemInput> systems = {
-      made_system("base", {made_record(one, before), second(made_record(two, before))}),
-      made_system("new", {made_record(one, times(first)), second(made_record(two, times(other)))})};
+      several("base", {made_record(one, before), second(made_record(two, before))}),
+      several("new", {made_record(one, times(first)), second(made_record(two, times(other)))})};
   if (change != nullptr) change(systems[1]);
   CompareOptions options;
   options.also = {"efficiency"};

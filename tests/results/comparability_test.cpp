@@ -65,7 +65,7 @@ TEST(Comparison, TwoPointsOfARunAreComparedAndTheRunIsNoted) {
   other.workload.micro_batch = 16, other.workload.accumulate = 2;
   launched(systems[0], "one"), launched(systems[1], "one");
   const Comparison c = compare(systems, {});
-  EXPECT_EQ(ratio(c).verdict, "better") << ratio(c).reason;
+  EXPECT_EQ(ratio(c).verdict, "single_run") << ratio(c).reason;
   ASSERT_NE(difference(c, "run of its own"), nullptr);
   EXPECT_FALSE(difference(c, "run of its own")->blocking);
   EXPECT_EQ(difference(c, "samples"), nullptr);
@@ -86,7 +86,7 @@ TEST(Comparison, ARunThatTwoSystemsShareIsFoundAmongSeveral) {
   std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
                                       made_system("B", {made_record(id, fast)})};
   for (SystemInput& system : systems) repeat(system, 5);
-  EXPECT_EQ(ratio(compare(systems, {})).verdict, "better");
+  EXPECT_EQ(ratio(compare(systems, {})).verdict, "single_run");
   systems[1].runs[3] = systems[0].runs[1];
   EXPECT_EQ(ratio(compare(systems, {})).verdict, "not comparable");
 }
@@ -161,7 +161,7 @@ TEST(Comparability, EachDifferenceIsNamedAndBlocksOrIsNoted) {
     ASSERT_NE(found, nullptr) << one.what;
     EXPECT_EQ(found->blocking, one.blocking) << one.what;
     EXPECT_EQ(found->system, 1u);
-    EXPECT_EQ(ratio(c).verdict, one.blocking ? "not comparable" : "better") << one.what << ": " << ratio(c).reason;
+    EXPECT_EQ(ratio(c).verdict, one.blocking ? "not comparable" : "single_run") << one.what << ": " << ratio(c).reason;
     EXPECT_EQ(ratio(c).value.has_value(), !one.blocking) << one.what;
     EXPECT_EQ(c.compared, !one.blocking) << one.what;
     EXPECT_EQ(figure(c).overall[1].value.has_value(), !one.blocking) << one.what;
@@ -200,7 +200,7 @@ TEST(Comparability, TheReferencesOwnFaultsBlockAll) {
 }
 
 TEST(Comparability, EqualReportsHaveNoDifferenceButTheirFlagsAndRules) {
-  const Comparison c = of(made_record(id, slow), made_record(id, fast));
+  const Comparison c = of_single(made_record(id, slow), made_record(id, fast));
   for (const Difference& d : c.differences) {
     EXPECT_TRUE(d.what.starts_with("flag ") || d.what.starts_with("run rule ")) << d.what;
     EXPECT_EQ(d.reference_value, d.system_value);
@@ -209,20 +209,20 @@ TEST(Comparability, EqualReportsHaveNoDifferenceButTheirFlagsAndRules) {
 }
 
 TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
-  const Comparison c = of(made_record(id, slow, 200, "package"), made_record(id, fast, 300, "device"));
+  const Comparison c = of_single(made_record(id, slow, 200, "package"), made_record(id, fast, 300, "device"));
   const Difference* scope = difference(c, "scope of energy");
   ASSERT_NE(scope, nullptr);
   EXPECT_TRUE(scope->blocking);
   EXPECT_EQ(scope->reference_value, "package");
   EXPECT_EQ(scope->system_value, "device");
-  EXPECT_EQ(ratio(c).verdict, "better") << "the speed has no joules in it";
+  EXPECT_EQ(ratio(c).verdict, "single_run") << "the speed has no joules in it";
   EXPECT_FALSE(ratio(c, 1, "samples-per-joule").value);
   // GPUs are trained on and CPUs are read.
   Record a = made_record(id, slow, 200, "package"), b = made_record(id, fast, 200, "package");
   for (Record* r : {&a, &b}) r->workload.device = "cuda";
   CompareOptions options;
   options.scope = "package";
-  const Comparison of_part = of(a, b, options);
+  const Comparison of_part = of_single(a, b, options);
   ASSERT_NE(difference(of_part, "scope of energy"), nullptr);
   EXPECT_EQ(ratio(of_part, 1, "samples-per-joule").verdict, "not comparable");
 }
@@ -230,7 +230,7 @@ TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
 TEST(Comparability, MethodsOfEnergyAreNoted) {
   Record b = made_record(id, fast, 200);
   for (Trial& trial : b.trials) trial.energy[0].method = "integrated_power";
-  const Comparison c = of(made_record(id, slow, 200), b);
+  const Comparison c = of_single(made_record(id, slow, 200), b);
   ASSERT_NE(difference(c, "method of energy (node)"), nullptr);
   EXPECT_FALSE(difference(c, "method of energy (node)")->blocking);
   EXPECT_TRUE(ratio(c, 1, "samples-per-joule").value);
@@ -241,29 +241,29 @@ TEST(Comparability, ARuleOfFlopsBlocksFlopsAlone) {
   b.summary.flops_rule = "another";
   CompareOptions options;
   options.figures = {"throughput", "efficiency"};
-  const Comparison c = of(made_record(id, slow, 200), b, options);
-  EXPECT_EQ(ratio(c).verdict, "better");
+  const Comparison c = of_single(made_record(id, slow, 200), b, options);
+  EXPECT_EQ(ratio(c).verdict, "single_run");
   EXPECT_EQ(ratio(c, 1, "efficiency").verdict, "not comparable");
 }
 
 TEST(Comparability, TargetsHaveToBeTheSame) {
   const std::vector<double> seconds = {100, 101, 102, 99, 98};
   Record b = made_target_record(id, times(seconds, 0.5));
-  const Comparison c = of(made_target_record(id, seconds), b);
-  EXPECT_EQ(ratio(c, 1, "time-to-target").verdict, "better") << "less is better";
+  const Comparison c = of_single(made_target_record(id, seconds), b);
+  EXPECT_EQ(ratio(c, 1, "time-to-target").verdict, "single_run") << "less is better";
   EXPECT_NEAR(*ratio(c, 1, "time-to-target").value, 0.5, 1e-9);
   b.target->value = 0.2, b.workload.hash = workload_hash(b.workload, b.target);
-  const Comparison other = of(made_target_record(id, seconds), b);
+  const Comparison other = of_single(made_target_record(id, seconds), b);
   ASSERT_NE(difference(other, "target"), nullptr);
   EXPECT_TRUE(difference(other, "target")->blocking);
   EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, "not comparable");
 }
 
 TEST(Matching, IsByWorkloadAndNotByName) {
-  const Comparison c = of(made_record("one/name", slow), made_record("another/name", fast));
+  const Comparison c = of_single(made_record("one/name", slow), made_record("another/name", fast));
   EXPECT_EQ(c.workloads.at(0).id, "one/name");
   EXPECT_EQ(figure(c).rows.at(0).systems[1].record, "another/name");
-  EXPECT_EQ(ratio(c).verdict, "better");
+  EXPECT_EQ(ratio(c).verdict, "single_run");
 }
 
 TEST(Matching, OfSeveralTheOneOfTheSameSplitAndSettingIsTaken) {

@@ -46,7 +46,32 @@ inline void repeat(SystemInput& system, std::size_t runs) {
     }
   }
 }
+/// Runs of one machine at these shares of the speed `slow`, each of a launch of its own; one point.
+inline SystemInput runs_at(const std::string& name, const std::vector<double>& speeds, std::optional<double> watts = {}) {
+  SystemInput system = made_system(name, {});
+  system.runs.clear();
+  for (std::size_t run = 0; run < speeds.size(); ++run) {
+    Report report = made_report({made_record(id, times(slow, speeds[run]), watts)});
+    report.context.launch = name + std::to_string(run);
+    report.records[0].launch = report.context.launch;
+    system.runs.push_back(std::move(report));
+  }
+  return system;
+}
+/// How five runs differ: by some 2 %.
+inline const std::vector<double> spread = {0.97, 1, 1.03, 0.99, 1.01};
+
+/// Of five runs that hardly differ: a difference of their trials is one of the systems.
+inline SystemInput several(const std::string& name, std::vector<Record> records) {
+  SystemInput system = made_system(name, std::move(records));
+  repeat(system, 5);
+  return system;
+}
 inline Comparison of(Record a, Record b, const CompareOptions& options = {}) {
+  return compare({several("A", {std::move(a)}), several("B", {std::move(b)})}, options);
+}
+/// One run of each.
+inline Comparison of_single(Record a, Record b, const CompareOptions& options = {}) {
   return compare({made_system("A", {std::move(a)}), made_system("B", {std::move(b)})}, options);
 }
 

@@ -87,6 +87,30 @@ TEST(Contrast, WeightedByHand) {
   EXPECT_DOUBLE_EQ(c.least, 0.875);
 }
 
+TEST(Contrast, OfRunsByHand) {
+  const Contrast c = of_runs(sample({1, 2, 3}, 0.03), sample({2, 4, 6, 4}, 0.04));
+  EXPECT_DOUBLE_EQ(c.value, 2);
+  EXPECT_DOUBLE_EQ(c.variance, 1.0 / 3 + 8.0 / 3 / 4);
+  EXPECT_DOUBLE_EQ(c.freedom, 2) << "the fewer of 2 and 3";
+  EXPECT_DOUBLE_EQ(c.common, 0.05);
+  EXPECT_FALSE(c.single_run);
+  // One run each: the spread of earlier runs, about the mean of each group.
+  LogSample a = sample({1}), b = sample({2});
+  EXPECT_EQ(of_runs(a, b).freedom, 0) << "nobody knows how they differ";
+  a.earlier = {{5, 6, 7}, {50, 52}};
+  EXPECT_EQ(of_runs(a, b).freedom, 0) << "of one side alone it is not enough";
+  b.earlier = a.earlier;
+  const Contrast learned = of_runs(a, b);
+  EXPECT_DOUBLE_EQ(learned.variance, 2 * 4.0 / 3) << "squares 2 and 2, 2 and 1 degrees of freedom";
+  EXPECT_DOUBLE_EQ(learned.freedom, 3) << "the same runs twice are no more of them";
+  b.within = 10;
+  EXPECT_DOUBLE_EQ(of_runs(a, b).variance, 4.0 / 3 + 10) << "no less than what its trials show";
+  // Several runs and earlier ones: pooled.
+  a = sample({1, 3}), a.earlier = {{5, 6, 7}};
+  EXPECT_DOUBLE_EQ(of_runs(a, sample({0, 0, 0, 0, 0})).variance, 4.0 / 3 / 2);
+  EXPECT_DOUBLE_EQ(of_runs(a, sample({0, 0, 0, 0, 0})).freedom, 3);
+}
+
 TEST(Contrast, OneReplicateHasNoDegreesOfFreedom) {
   EXPECT_EQ(independent(sample({1}), sample({1, 2, 3})).freedom, 0);
   EXPECT_EQ(paired(sample({1}), sample({2})).freedom, 0);
@@ -200,6 +224,37 @@ TEST(Coverage, RunsAreTheUnitWhereTheyDiffer) {
     };
     expect_nominal(coverage([&](Noise& noise) { return make(noise, false); }), std::to_string(runs) + " runs");
     EXPECT_LT(coverage([&](Noise& noise) { return make(noise, true); }), 0.8);
+  }
+}
+
+/// What a tender rests on: whatever the two spreads and the numbers of runs are, no more than 5 % of the intervals miss.
+TEST(Coverage, OfRunsIsNeverBelow95Percent) {
+  for (const int runs_a : {2, 3, 5, 10})
+    for (const int runs_b : {2, 5})
+      for (const double spread : {0.003, 0.03, 0.1}) {
+        const double share = coverage([&](Noise& noise) {
+          LogSample a, b;
+          a.drop_extremes = b.drop_extremes = true;
+          for (int i = 0; i < runs_a; ++i) a.logs.push_back(0.03 * noise.normal());
+          for (int i = 0; i < runs_b; ++i) b.logs.push_back(truth + spread * noise.normal());
+          return of_runs(a, b);
+        });
+        EXPECT_GE(share, 0.95 - 3 * 0.0049) << runs_a << ", " << runs_b << ", " << spread;  // three standard errors
+      }
+}
+
+/// One run each, with the spread of earlier runs of the machine, which both take.
+TEST(Coverage, OfSingleRunsByEarlierOnes) {
+  for (const int earlier : {2, 3, 6, 12}) {
+    const double share = coverage([&](Noise& noise) {
+      LogSample a, b;
+      a.logs = {0.03 * noise.normal()}, b.logs = {truth + 0.03 * noise.normal()};
+      std::vector<double> group;
+      for (int i = 0; i < earlier; ++i) group.push_back(7 + 0.03 * noise.normal());
+      a.earlier = b.earlier = {group};
+      return of_runs(a, b);
+    });
+    expect_nominal(share, std::to_string(earlier) + " earlier runs");
   }
 }
 

@@ -78,37 +78,18 @@ TEST(Tables, ShowEnergy80Ascii) {
   expect_golden("show_energy_80_ascii.txt", show_report(sample_energy_report(), {false, 80, false}));
 }
 
-/// As many trials as have an interval, and too few for a claim: the last line says so, and what to give instead.
-TEST(Tables, TooFewTrialsForAClaimAreSaidAtTheEnd) {
-  const auto end_of = [](const Report& report) {
-    const std::string text = summary_table(report, {false, 100});
-    const std::size_t at = text.find("trainwatt compare");
-    return at == std::string::npos ? "" : text.substr(text.rfind('\n', at) + 1);
-  };
+/// What a comparison will not make of the run is said once, at its end.
+TEST(Tables, DisturbedPointsAreSaidAtTheEnd) {
   Report report = sample_energy_report();
-  ASSERT_EQ(report.records[0].trials.size(), 3u);
-  EXPECT_EQ(end_of(report),
-            "  ! 3 trials: trainwatt compare gives a range only; for a claim run each with --trials 5\n");
-  Report busy = report;
-  busy.records[0].verdict.flags.emplace_back("busy_host");
-  const std::string both = summary_table(busy, {false, 200});
-  EXPECT_NE(both.find("for a claim run each with --trials 5; in 1 of 1 points something else was at work (busy_host); repeat "
-                      "when the machine is quiet"),
-            std::string::npos)
-      << "one reason does not hide the other: " << both;
-  EXPECT_EQ(end_of(sample_target_report()),
-            "  ! 3 seeds: trainwatt compare gives a range only; for a claim run each with --seeds 5\n");
-  Record& record = report.records[0];
-  record.trials.push_back(record.trials[0]), record.trials.push_back(record.trials[0]);
-  EXPECT_EQ(end_of(report), "") << "five are enough";
-  record.verdict.flags.emplace_back("busy_host");
-  EXPECT_EQ(end_of(report),
-            "  ! in 1 of 1 points something else was at work (busy_host): trainwatt compare gives a range only\n"
-            "    there; repeat when the machine is quiet, or give 5 runs of each system\n")
-      << "but not while others are at work";
-  record.verdict.flags.pop_back();
-  record.trials.resize(2);
-  EXPECT_EQ(end_of(report), "") << "the flag few_trials says it";
+  for (const char* flag : {"busy_host", "steal", "drift"}) {
+    Report disturbed = report;
+    disturbed.records[0].verdict.flags.emplace_back(flag);
+    EXPECT_NE(summary_table(disturbed, {false, 200}).find("in 1 of 1 points "), std::string::npos) << flag;
+  }
+  EXPECT_EQ(summary_table(report, {false, 200}).find("in 1 of 1 points "), std::string::npos);
+  Report invalid = report;
+  invalid.records[0].verdict = {"invalid", {"busy_host"}, {"window: odd"}};
+  EXPECT_EQ(summary_table(invalid, {false, 200}).find("in 1 of 1 points "), std::string::npos) << "it counts for nothing";
 }
 
 TEST(Tables, ColorAddsEscapesOnly) {
