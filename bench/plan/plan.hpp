@@ -74,6 +74,7 @@ struct Request {
   std::string comm;    ///< of communicator_names(); empty: the first that serves
   bool deterministic = true;  ///< false: sums on a GPU may be in any order
   std::optional<KitInfo> kit;               ///< of a frozen plan
+  std::optional<int> repeat;                ///< runs of the plan, each launched anew; of one run it changes nothing
   std::string config;                       ///< the file that the axes are of; empty: options or a suite
   std::set<std::string> given;              ///< options that go over a config or suite: "--seeds"
 };
@@ -108,6 +109,7 @@ struct RunPlan {
   std::optional<JobPrices> prices;
   std::vector<std::string> left_out;  ///< combinations whose batch the ranks cannot share out, and why
   std::optional<KitInfo> kit;  ///< its SHA-256 enters the plan's
+  int repeat = 1;              ///< runs that are asked for; not in the hash: a single run is of the same plan
   /// The plan as JSON with sorted keys: what its hash is taken of.
   std::string canonical_json() const;
 };
@@ -120,6 +122,7 @@ class UsageError : public std::runtime_error {
 
 /// Bounds that keep a slip of the finger from costing a night.
 inline constexpr std::int64_t most_trials = 1000, most_steps = 1'000'000'000, largest_seed = INT64_MAX;
+inline constexpr int most_runs = 1000;
 inline constexpr double longest_window_seconds = 7 * 24 * 3600.0;
 /// With what was changed and a closing bracket appended to the name of a suite whose measurement, seed, settings, ranks
 /// or way of running steps was changed, as "quick (changed: window, trials)": it is no longer that suite.
