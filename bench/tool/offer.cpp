@@ -13,7 +13,6 @@
 #include "results/text.hpp"
 
 namespace tw::tool {
-namespace {
 
 void check_signature(const std::string& name, const BundleFiles& files, const std::string& signers, Validation& found) {
   const auto signature = files.find(signature_file);
@@ -32,8 +31,6 @@ void check_signature(const std::string& name, const BundleFiles& files, const st
   else
     fmt::print("{}: signature: {}\n", name, result.text);
 }
-
-}  // namespace
 
 void check_rules(const std::string& path, const Report& report, Validation* offer) {
   const std::string name = text::printable(path);

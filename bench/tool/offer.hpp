@@ -17,6 +17,10 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
 /// only (`offer` null), both stand on stdout and change nothing.
 void check_rules(const std::string& path, const Report& report, Validation* offer);
 
+/// Whose signature a bundle has, on stdout; what is wrong with it goes into `found`. `signers`: allowed signers as
+/// ssh-keygen reads them; empty: it is not checked.
+void check_signature(const std::string& name, const BundleFiles& files, const std::string& signers, Validation& found);
+
 /// What a bundle says of itself, for people: program, suite, kit, hosts, records, signature, run rules, one line each
 /// on stdout; what breaks a rule or is wrong goes into `checked.found`.
 void check_offer(const std::string& path, CheckedReport& checked, const ValidateOptions& options);

@@ -1,6 +1,8 @@
 """scripts/repeat: several runs of one plan, each launched anew, in one folder."""
 import json
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import unittest
@@ -8,8 +10,8 @@ import unittest
 from support import BIN, HANG, Case, environment, eventually, mpirun, run, tool
 
 REPEAT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "repeat"
-POINTS = 4
-TINY = ["--model", "gpt2-tiny", "--micro-batch", 1, "--seq-len", 16, "--threads", 1, "--accumulate", "1,2,3,4"]
+POINTS = 3
+TINY = ["--model", "gpt2-tiny", "--micro-batch", 1, "--seq-len", 16, "--threads", 1, "--accumulate", "1,2,3"]
 FEW = [*TINY, "--steps", 3]
 # Points of a second or more: a signal that comes after the first finds the run in one of the next.
 LONG = [*TINY, "--window", 1, "--trials", 1]
@@ -53,27 +55,30 @@ class Repeat(Case):
         self.assert_ran(other, 2)
         self.assertFalse((self.out / "run-4").exists())
 
+    def goes_on_after(self, number, launcher):
+        command = self.words(2, *LONG, "--out", self.out, launcher=launcher)
+        process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   env=environment(), start_new_session=True)
+        self.addCleanup(self.end, process)
+        records = self.out / "run-1" / "records.jsonl"
+        self.assertTrue(eventually(lambda: process.poll() is not None or records.exists()))
+        process.send_signal(number)
+        text, _ = process.communicate(timeout=HANG)
+        self.assertEqual(process.returncode, 5, text)
+        self.assertFalse((self.out / "run-2").exists(), "no other run is started")
+        before = records.read_text()
+        self.assertIn(before.count("\n"), range(1, POINTS))
+        self.assert_ran(self.repeat(2, *LONG, "--out", self.out, launcher=launcher))
+        self.assertTrue(records.read_text().startswith(before), "what was finished is kept byte for byte")
+        first, second = self.reports(2)
+        self.assertEqual(len(first["parts"]), 2)
+        self.assertIsNone(second["parts"])
+
     def test_the_same_command_goes_on_after_a_signal(self):
-        for number, launcher in ((signal.SIGTERM, ()), (signal.SIGINT, mpirun(2))):
-            with self.subTest(number):
-                self.out = self.folder / number.name
-                command = self.words(2, *LONG, "--out", self.out, launcher=launcher)
-                process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                           env=environment(), start_new_session=True)
-                self.addCleanup(self.end, process)
-                records = self.out / "run-1" / "records.jsonl"
-                self.assertTrue(eventually(lambda: process.poll() is not None or records.exists()))
-                process.send_signal(number)
-                text, _ = process.communicate(timeout=HANG)
-                self.assertEqual(process.returncode, 5, text)
-                self.assertFalse((self.out / "run-2").exists(), "no other run is started")
-                before = records.read_text()
-                self.assertIn(before.count("\n"), range(1, POINTS))
-                self.assert_ran(self.repeat(2, *LONG, "--out", self.out, launcher=launcher))
-                self.assertTrue(records.read_text().startswith(before), "what was finished is kept byte for byte")
-                first, second = self.reports(2)
-                self.assertEqual(len(first["parts"]), 2)
-                self.assertIsNone(second["parts"])
+        self.goes_on_after(signal.SIGTERM, ())
+
+    def test_the_same_command_goes_on_after_ctrl_c_of_mpirun(self):
+        self.goes_on_after(signal.SIGINT, mpirun(2))
 
     def test_the_number_is_the_kits(self):
         kit = self.folder / "kit.json"
@@ -90,6 +95,38 @@ class Repeat(Case):
         one = self.report(self.folder / "one")
         self.assertEqual(one["plan"], self.reports(1)[0]["plan"])
         self.assertIsNone(one["context"]["run_index"])
+
+    def test_runs_are_handed_in_as_one_offer(self):
+        kit, offer = self.folder / "kit.json", self.folder / "offer.tar.zst"
+        words = ["--model", "gpt2-tiny", "--micro-batch", 1, "--seq-len", 16, "--accumulate", "1,2", "--steps", 3]
+        self.assert_ran(tool("freeze", *words, "--repeat", 3, "-o", kit))
+        self.assert_ran(self.repeat(2, "--config", kit, "--threads", 1, "--out", self.out))
+
+        def findings(folder, *more):
+            """Codes of what is wrong with the runs of an offer together."""
+            offer.unlink(missing_ok=True)
+            self.assert_ran(tool("bundle", folder, "-o", offer, *more))
+            process = tool("validate", offer, "--kit", kit)
+            self.assert_ran(process, 1)  # steps instead of windows break a rule in any case
+            return set(re.findall(r"offer.tar.zst: (?:report.json: )?([a-z]+-[a-z]+): ", process.stderr))
+        self.assertEqual(findings(self.out), {"fewer-runs"})
+        self.assert_ran(self.repeat(None, "--config", kit, "--threads", 1, "--out", self.out))
+        self.assertEqual(findings(self.out), set())
+        self.assertIn("run-3", tool("validate", offer, "--kit", kit).stdout)
+        self.assertEqual(findings(self.out / "run-1"), {"fewer-runs"})
+        # A run twice, and one of another plan.
+        copy = self.folder / "copy"
+        shutil.copytree(self.out, copy)
+        shutil.rmtree(copy / "run-3")
+        shutil.copytree(copy / "run-1", copy / "run-3")
+        self.assert_ran(tool("bundle", copy, "-o", self.folder / "refused"), 1)
+        self.assertEqual(findings(copy, "--force"), {"same-launch", "same-order"})
+        shutil.rmtree(copy / "run-3")
+        self.assert_ran(run(*FEW, "--out", copy / "run-3"))
+        self.assertIn("other-plan", findings(copy, "--force"))
+        # As a report it is none: it holds several.
+        shown = tool("show", offer)
+        self.assert_ran(shown, 2)
 
     def test_codes(self):
         """Of runs that end with these codes: what the series ends with, and how many it makes."""
