@@ -264,7 +264,8 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
 }
 
 std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
-  nlohmann::ordered_json json = {{"suite", plan.suite}, {"device", plan.device}, {"nodes", forecast.nodes}, {"runs", plan.repeat}};
+  nlohmann::ordered_json json = {{"suite", plan.suite}, {"device", plan.device}, {"nodes", forecast.nodes}};
+  json["runs"] = plan.repeat;
   json["points"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < forecast.points.size(); ++i) {
     const PointForecast& point = forecast.points[i];

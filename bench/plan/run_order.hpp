@@ -8,10 +8,10 @@
 
 namespace tw {
 
-/// Indices into `plan.points`, in the order of run `run` (from 1) of the plan. Run 1 has the plan's own order, and so has
-/// every run of a search, which chooses its points itself. Settings stay outermost and in their order. Under one setting
-/// the runs are the rows of a Williams square: over as many runs as there are points each point stands once in each
-/// place, and, where their number is even, once behind each other point. After that the rows begin again. So what
+/// Indices into `plan.points`, in the order of run `run` (from 1) of the plan. Run 1 has the plan's own order, and so
+/// has every run of a search, which chooses its points itself. Settings stay outermost and in their order. Under one
+/// setting the runs are the rows of a Williams square: over as many runs as there are points each point has each place
+/// once, and, where their number is even, follows each other point once. After that the rows begin again. So what
 /// drifts along a run, or lingers from one point to the next, does not favour a point in the mean over the runs.
 /// Source: E. J. Williams, Experimental designs balanced for the estimation of residual effects of treatments,
 /// Australian Journal of Scientific Research A 2 (1949) 149.

@@ -46,7 +46,8 @@ bool may_force(const fs::path& folder, const std::vector<std::string>& faults, b
   const std::string name = text::printable(folder.string());
   for (const std::string& line : faults) fmt::print(stderr, "{}: {}\n", name, text::printable(line));
   if (!force)
-    fmt::print(stderr, "trainwatt: {}: not bundled, since it is not good as above; --force bundles it, and says so in it\n",
+    fmt::print(stderr,
+               "trainwatt: {}: not bundled, since it is not good as above; --force bundles it, and says so in it\n",
                name);
   return force;
 }
@@ -77,7 +78,8 @@ std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vec
   for (const fs::path& run : runs) {
     const std::optional<BundleFiles> files = bundle_of(run, force);
     if (!files) return std::nullopt;
-    reports.push_back(with_named_errors((run / report_file).string(), [&] { return report_from_json(files->at(report_file)); }));
+    reports.push_back(with_named_errors((run / report_file).string(),
+                                        [&] { return report_from_json(files->at(report_file)); }));
     packed.emplace_back(run.filename().string(), pack(*files));
   }
   std::vector<std::pair<std::string, const Report*>> named;

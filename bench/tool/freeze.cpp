@@ -29,8 +29,8 @@ int freeze(const FreezeCommand& command) {
   const RunPlan plan = make_plan(again, ranks, "cpu");
   write_out(command.out, text);
   const std::string runs = plan.repeat > 1 ? fmt::format(", {} runs", plan.repeat) : "";
-  fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", text::printable(command.out), text::printable(again.suite),
-             plan.points.size(), ranks, ranks == 1 ? "" : "s", runs, again.kit->sha256);
+  fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", text::printable(command.out),
+             text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs, again.kit->sha256);
   return 0;
 }
 

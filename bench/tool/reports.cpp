@@ -51,7 +51,8 @@ int say(const std::string& path, const Validation& found, const char* more) {
 }
 
 /// `is_all`: all that was handed in, so that a kit may ask for more runs. Returns what was checked and the exit code.
-std::pair<CheckedReport, int> validate_one(const std::string& path, std::string bytes, const ValidateOptions& options, bool is_all) {
+std::pair<CheckedReport, int> validate_one(const std::string& path, std::string bytes, const ValidateOptions& options,
+                                           bool is_all) {
   CheckedReport checked = check_report(std::move(bytes));
   check_more(path, checked, options);
   if (const std::string fewer = is_all && !options.kit.empty() ? fewer_runs(options.kit, 1) : ""; !fewer.empty())

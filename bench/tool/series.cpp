@@ -121,7 +121,8 @@ std::vector<std::string> series_faults(const std::vector<std::pair<std::string, 
       if (part.context) its.push_back(part.context->launch.value_or(""));
     for (const std::string& launch : its)
       if (const auto [known, is_new] = launches.emplace(launch, name); !is_new && !launch.empty())
-        faults.push_back(fmt::format("same-launch: {} has a launch of {}: it is no run of its own", name, known->second));
+        faults.push_back(
+            fmt::format("same-launch: {} has a launch of {}: it is no run of its own", name, known->second));
     const std::string index = report->context.run_index ? std::to_string(*report->context.run_index) : "none";
     if (const auto [known, is_new] = indices.emplace(index, name); !is_new)
       faults.push_back(fmt::format("same-order: {} and {} have the run index {}: start them with scripts/repeat", name,
