@@ -30,8 +30,8 @@ std::string readme(std::size_t runs, const std::vector<std::string>& forced_over
     out += "\nThis bundle was made by --force: its runs do not belong together, see bundle.json.\n";
   return out +
          "\nChecking\n"
-         "  trainwatt validate OFFER.tar.zst --kit KIT.json   checks each run, that they are different launches of one\n"
-         "                                                    plan, and that there are as many as the kit asks for\n"
+         "  trainwatt validate OFFER.tar.zst --kit KIT.json   checks each run, that they are launches of one plan,\n"
+         "                                                    and that there are as many as the kit asks for\n"
          "  tar --zstd -xf OFFER.tar.zst                      unpacks the bundles of the runs\n"
          "  sha256sum -c SHA256SUMS                           checks the files alone, unpacked, without trainwatt\n";
 }

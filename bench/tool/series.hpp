@@ -1,5 +1,5 @@
-// Several runs of one plan as one offer: a bundle whose files are the bundles of the runs (`trainwatt bundle` of a folder
-// that scripts/repeat has filled). Each inner bundle is one that `trainwatt bundle` makes of a single run.
+// Several runs of one plan as one offer: a bundle whose files are the bundles of the runs (`trainwatt bundle` of a
+// folder that scripts/repeat has filled). Each inner bundle is one that `trainwatt bundle` makes of a single run.
 #pragma once
 
 #include <filesystem>
@@ -37,7 +37,8 @@ std::optional<Series> open_series(const std::string& bytes);
 /// "same-launch", "same-order".
 std::vector<std::string> series_faults(const std::vector<std::pair<std::string, const Report*>>& runs);
 
-/// "fewer-runs: …" where a kit asks for more runs than there are; else empty. Throws UsageError where it cannot be read.
+/// "fewer-runs: …" where a kit asks for more runs than there are; else empty. Throws UsageError where it cannot be
+/// read.
 std::string fewer_runs(const std::string& kit_path, std::size_t runs);
 
 }  // namespace tw::tool

@@ -161,7 +161,7 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
     throw Stop(exit_environment, fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
   if (plan.repeat > 1 && !options.run_index && !options.dry_run)
-    say(job, fmt::format("this plan asks for {} runs, and this launch is one: `scripts/repeat -- COMMAND` starts all of them",
+    say(job, fmt::format("this plan asks for {} runs, and this launch is one: `scripts/repeat -- COMMAND` starts all",
                          plan.repeat));
   if (options.dry_run) {
     dry_run(job, *device, plan, options);

@@ -61,7 +61,8 @@ ParseResult parse_options(int argc, char** argv) {
                "go on also where plan, program or machine have changed,\nwhich the report then says")
       ->group("Result");
   app.add_option("--run-index", options.run_index,
-                 "which of several runs of the plan this is, from 1: each has its\nown order of points (scripts/repeat gives it)")
+                 "which of several runs of the plan this is, from 1: each has\n"
+                 "its own order of points (scripts/repeat gives it)")
       ->group("Result");
   app.add_option("--export-step", options.export_step,
                  "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
@@ -89,9 +90,9 @@ ParseResult parse_options(int argc, char** argv) {
     if (options.repeat)
       throw UsageError(with_code(
           "repeat-by-script",
-          fmt::format("--repeat {0}: a launch of trainwatt-train is one run; start all of them by `scripts/repeat {0} -- COMMAND`, "
-                      "where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job give --repeat {0} to "
-                      "sweep.sbatch or train.sbatch",
+          fmt::format("--repeat {0}: a launch of trainwatt-train is one run; `scripts/repeat {0} -- COMMAND` starts all "
+                      "of them, where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job "
+                      "give --repeat {0} to sweep.sbatch or train.sbatch",
                       *options.repeat)));
     if (options.run_index) check_range("--run-index", *options.run_index, 1, most_runs);
     const bool planned = !options.suite.empty() || !options.config.empty();

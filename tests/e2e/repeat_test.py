@@ -166,7 +166,8 @@ exit $1
         (other / "notes").touch()
         kit = self.folder / "kit.json"
         self.assert_ran(tool("freeze", "--model", "gpt2-tiny", "--steps", 3, "--repeat", 2, "-o", kit))
-        for words in ([], ["2"], ["2", "--"], ["2", "--", "true"], self.words("many", *FEW)[1:], self.words(0, *FEW)[1:],
+        for words in ([], ["2"], ["2", "--"], ["2", "--", "true"],
+                      self.words("many", *FEW)[1:], self.words(0, *FEW)[1:],
                       self.words(1001, *FEW)[1:], self.words(None, *FEW)[1:], self.words(2, *FEW, "--repeat", 3)[1:],
                       self.words(2, *FEW, "--run-index", 1)[1:], self.words(2, *FEW, "--out")[1:],
                       self.words(2, *FEW, "--out", self.out, "--resume", self.out)[1:],

@@ -245,7 +245,8 @@ class Array(Slurm):
         for element in elements:
             self.end(element, "COMPLETED")
         reports = [self.assert_complete(task) for task in range(3)]
-        self.assertEqual([report["context"]["environment"]["SLURM_ARRAY_TASK_ID"] for report in reports], ["0", "1", "2"])
+        tasks = [report["context"]["environment"]["SLURM_ARRAY_TASK_ID"] for report in reports]
+        self.assertEqual(tasks, ["0", "1", "2"])
         self.assertEqual(len({report["context"]["launch"] for report in reports}), 3)
         self.assertEqual(sorted(path.name for path in (self.work / "out" / "r1").iterdir()), ["0", "1", "2"])
         self.assertFalse([name for name in os.listdir(self.work / "out") if name != "r1"])
