@@ -175,7 +175,8 @@ void describe(Archive& a, Like<MeterEntry> auto& m) {
 }
 template <class Archive>
 void describe(Archive& a, Like<Context> auto& c) {
-  a("launch", c.launch), a("started_at", c.started_at), a("finished_at", c.finished_at), a("argv", c.argv);
+  a("launch", c.launch), a("run_index", c.run_index), a("started_at", c.started_at), a("finished_at", c.finished_at);
+  a("argv", c.argv);
   a("environment", c.environment), a("versions", c.versions), a("launcher", c.launcher), a("hosts", c.hosts);
   a("devices", c.devices), a("meters", c.meters), a("idle_power", c.idle_power), a("warnings", c.warnings);
 }

@@ -310,6 +310,7 @@ struct IdleRow {
 };
 struct Context {
   std::optional<std::string> launch{};      ///< names it; absent where no records are kept beside the report
+  std::optional<int> run_index{};           ///< which of several runs of one plan, from 1; absent of a single one
   std::string started_at, finished_at;      ///< RFC 3339, UTC
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;   ///< the variables that matter (OMP_*, OMPI_MCA_*, SLURM_*, …)

@@ -63,7 +63,8 @@ constexpr const char* names[] = {"LD_PRELOAD",          "GLIBC_TUNABLES",       
                                  "SLURM_MEM_BIND",      "SLURM_DISTRIBUTION",     "SLURM_HINT",
                                  "SLURM_CPU_FREQ_REQ",  "SLURM_GPU_FREQ",         "SLURMD_TRES_FREQ",
                                  "SLURM_GPUS_ON_NODE",  "SLURM_GPUS_PER_TASK",    "SLURM_CLUSTER_NAME",
-                                 "SLURM_JOB_NODELIST",  "SLURM_RESTART_COUNT",    "SLURM_MPI_TYPE"};
+                                 "SLURM_JOB_NODELIST",  "SLURM_RESTART_COUNT",    "SLURM_MPI_TYPE",
+                                 "SLURM_ARRAY_JOB_ID",  "SLURM_ARRAY_TASK_ID"};
 
 bool is_relevant(const std::string& name) {
   for (const char* word : {"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY"}) {

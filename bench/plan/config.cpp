@@ -203,6 +203,9 @@ Request read_config(const std::string& path, const std::string& text) {
                                                : v.dump();
     request.recompute = parse_recompute("/recompute", value);
   };
+  handlers["repeat"] = [&](const Json& v) {
+    request.repeat = static_cast<int>(check_range("/repeat", read_integer<std::int64_t>(v), 1, most_runs));
+  };
   handlers["eager"] = [&](const Json& v) { request.eager = v.get<bool>(); };
   handlers["deterministic"] = [&](const Json& v) { request.deterministic = v.get<bool>(); };
   handlers["comm"] = [&](const Json& v) {

@@ -59,6 +59,7 @@ OrderedJson request_json(const Request& request) {
   }
   json["ceiling_s"] = m.ceiling_seconds;
   json["seed"] = request.seed, json["recompute"] = OrderedJson::parse(config_value(request.recompute));
+  if (request.repeat) json["repeat"] = *request.repeat;
   if (request.eager) json["eager"] = true;
   if (!request.comm.empty()) json["comm"] = request.comm;
   if (request.deterministic) json["deterministic"] = *request.deterministic;

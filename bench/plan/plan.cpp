@@ -365,7 +365,7 @@ static RunPlan made_plan(const Request& request, int ranks, const std::string& d
   }
   plan.search = request.search;
   plan.prices = request.prices;
-  plan.kit = request.kit;
+  plan.kit = request.kit, plan.repeat = request.repeat.value_or(1);
   check_range("trials", plan.measurement.trials, 1, most_trials);
   check_range("warmup", plan.measurement.warmup_steps, 0, most_steps);
   if (plan.measurement.steps) check_range("steps", *plan.measurement.steps, 1, most_steps);

@@ -74,6 +74,7 @@ struct Request {
   std::string comm;    ///< of communicator_names(); empty: the first that serves
   std::optional<bool> deterministic;  ///< as asked; absent: as is usual on the device (RunPlan::is_deterministic)
   std::optional<KitInfo> kit;               ///< of a frozen plan
+  std::optional<int> repeat;                ///< runs of the plan, each launched anew; of one run it changes nothing
   std::string config;                       ///< the file that the axes are of; empty: options or a suite
   /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not give
   /// them anyway.
@@ -114,6 +115,7 @@ struct RunPlan {
   /// Whether two runs are to have the same bits as far as the device can promise. Not asked for: on the CPU no, since
   /// fixed implementations cost speed there; elsewhere yes.
   bool is_deterministic() const;
+  int repeat = 1;              ///< runs that are asked for; not in the hash: a single run is of the same plan
   /// The plan as JSON with sorted keys: what its hash is taken of.
   std::string canonical_json() const;
 };
@@ -126,6 +128,7 @@ class UsageError : public std::runtime_error {
 
 /// Bounds that keep a slip of the finger from costing a night.
 inline constexpr std::int64_t most_trials = 1000, most_steps = 1'000'000'000, largest_seed = INT64_MAX;
+inline constexpr int most_runs = 1000;
 inline constexpr double longest_window_seconds = 7 * 24 * 3600.0;
 /// With what was changed and a closing bracket appended to the name of a suite whose measurement, seed, settings, ranks
 /// or way of running steps was changed, as "quick (changed: window, trials)": it is no longer that suite.

@@ -99,7 +99,7 @@ void refuse_changes(const PlanOptions& options) {
   look("--seed", options.seed.has_value()), look("--seeds", !options.seeds.empty());
   look("--target", !options.target.empty()), look("--recompute", !options.recompute.empty());
   look("--eager", options.eager), look("--comm", !options.comm.empty());
-  look("--deterministic", !options.deterministic.empty());
+  look("--deterministic", !options.deterministic.empty()), look("--repeat", options.repeat.has_value());
   if (!given.empty())
     throw UsageError(fmt::format("{}: is a kit, which is run as it was frozen: leave out {}", options.config,
                                  fmt::join(given, ", ")));
@@ -163,6 +163,8 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
   one(how_long, "--trials", options.trials, "trials of a point (default 3; 1 with --steps)");
   one(how_long, "--steps", options.steps, "steps of a trial instead of a window; energy is then marked\nshort");
   one(how_long, "--warmup", options.warmup_steps, "steps before the first trial, at least (default 3)");
+  one(how_long, "--repeat", options.repeat,
+      "runs of the plan, each launched anew (scripts/repeat); a kit\nand a config keep the number (default 1)");
   one(how_long, "--target", options.target,
       "train until the network's task reaches its target:\n'default', or nats over the floor (tokens), or\nheld-out "
       "error (images)");
@@ -309,6 +311,7 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
     change("search", true);
   }
   if (const std::optional<JobPrices> prices = prices_of(options)) request.prices = prices;
+  if (options.repeat) request.repeat = static_cast<int>(check_range("--repeat", *options.repeat, 1, most_runs));
   if (options.steps) {
     measurement.steps = *options.steps;
     measurement.trials = 1;

@@ -32,6 +32,7 @@ struct PlanOptions {
   std::string comm;  ///< a communicator, "auto", or empty: not given
   std::string search, max_slowdown;  ///< merit; "5%" or "0.05"; empty: none, or the default
   std::optional<double> hour_price, kwh_price;
+  std::optional<std::int64_t> repeat;  ///< runs of the plan, each launched anew
 };
 
 /// Adds the options to a program or one of its commands; `options` has to outlive its parsing.

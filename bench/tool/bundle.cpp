@@ -1,12 +1,16 @@
-// `trainwatt bundle`: a run's folder as one file to hand in.
+// `trainwatt bundle`: a run's folder, or that of several runs, as one file to hand in.
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "bench/tool/archive.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/report_file.hpp"
+#include "bench/tool/series.hpp"
 #include "bench/tool/signature.hpp"
 #include "results/bundle.hpp"
 #include "results/text.hpp"
@@ -37,37 +41,75 @@ BundleFiles files_of(const fs::path& folder) {
   return files;
 }
 
-}  // namespace
+/// Says what is wrong with what is to be bundled; whether it is bundled all the same.
+bool may_force(const fs::path& folder, const std::vector<Fault>& faults, bool force) {
+  const std::string name = text::printable(folder.string());
+  for (const Fault& fault : faults)
+    fmt::print(stderr, "{}: fault[{}]: {}\n", name, fault.code, text::printable(fault_line(fault)));
+  if (!force)
+    fmt::print(stderr,
+               "trainwatt: {}: not bundled, since it is not good as above; --force bundles it, and says so in it\n",
+               name);
+  return force;
+}
 
-int bundle(const BundleCommand& command) {
-  refuse_existing(command.out);
-  const BundleFiles run = files_of(command.folder);
-  const std::string report = (fs::path(command.folder) / report_file).string();
+std::vector<std::string> lines_of(const std::vector<Fault>& faults) {
+  std::vector<std::string> lines;
+  for (const Fault& fault : faults) lines.push_back(fault_line(fault));
+  return lines;
+}
+
+/// The bundle of one run, before it is packed; nullopt where its report is not good and `force` was not given, which is
+/// said.
+std::optional<BundleFiles> bundle_of(const fs::path& folder, bool force) {
+  const BundleFiles run = files_of(folder);
   // As the buyer will: what the files say of each other too.
   const auto check = [&](const std::vector<std::string>& over) {
-    return with_named_errors(report, [&] {
+    return with_named_errors((folder / report_file).string(), [&] {
       BundleFiles files = make_bundle(run, over);
       return std::pair(std::move(files), validate_bundle(files));
     });
   };
   auto [files, found] = check({});
-  if (!found.violations.empty()) {
-    std::vector<std::string> over;
-    for (const Fault& fault : found.violations) over.push_back(fault_line(fault));
-    for (const std::string& line : over)
-      fmt::print(stderr, "{}: {}\n", text::printable(command.folder), text::printable(line));
-    if (!command.force) {
-      fmt::print(stderr,
-                 "trainwatt: {}: not bundled, since it is not good as above; --force bundles it, and says so in it\n",
-                 text::printable(command.folder));
-      return 1;
-    }
-    files = check(over).first;
+  if (found.violations.empty()) return std::move(files);
+  return may_force(folder, found.violations, force) ? std::optional(check(lines_of(found.violations)).first) : std::nullopt;
+}
+
+/// The bundle of several runs; nullopt as above, also where they are not runs of one plan.
+std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vector<fs::path>& runs, bool force) {
+  if (runs.size() > most_offered_runs)
+    throw UsageError(fmt::format("{}: holds {} runs: a bundle takes {} at most", folder.string(), runs.size(),
+                                 most_offered_runs));
+  std::vector<std::pair<std::string, std::string>> packed;
+  std::vector<Report> reports;
+  for (const fs::path& run : runs) {
+    const std::optional<BundleFiles> files = bundle_of(run, force);
+    if (!files) return std::nullopt;
+    reports.push_back(with_named_errors((run / report_file).string(),
+                                        [&] { return report_from_json(files->at(report_file)); }));
+    packed.emplace_back(run.filename().string(), pack(*files));
   }
+  std::vector<std::pair<std::string, const Report*>> named;
+  for (std::size_t i = 0; i < runs.size(); ++i) named.emplace_back(packed[i].first, &reports[i]);
+  const std::vector<Fault> faults = series_faults(named);
+  if (!faults.empty() && !may_force(folder, faults, force)) return std::nullopt;
+  return make_series(packed, lines_of(faults));
+}
+
+}  // namespace
+
+int bundle(const BundleCommand& command) {
+  refuse_existing(command.out);
+  const std::vector<fs::path> runs = run_folders(command.folder);
+  std::optional<BundleFiles> made = runs.empty() ? bundle_of(command.folder, command.force)
+                                                 : bundle_of_runs(command.folder, runs, command.force);
+  if (!made) return 1;
+  BundleFiles& files = *made;
   if (!command.sign.empty()) files[signature_file] = sign(files.at(sums_file), command.sign);
   const std::string bytes = pack(files);
   write_out(command.out, bytes);
-  fmt::print("{}: {} files, {}{}\nSHA-256 {}\n", text::printable(command.out), files.size(),
+  const std::string what = runs.empty() ? "" : fmt::format("{} run{}, ", runs.size(), runs.size() == 1 ? "" : "s");
+  fmt::print("{}: {}{} files, {}{}\nSHA-256 {}\n", text::printable(command.out), what, files.size(),
              text::bytes(static_cast<double>(bytes.size())), command.sign.empty() ? "" : ", signed", sha256_hex(bytes));
   return 0;
 }

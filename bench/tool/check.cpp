@@ -99,7 +99,10 @@ CheckedReport check_report(std::string bytes) {
     checked.found = validate_bundle(files);
     const auto file = files.find(report_file);
     if (file == files.end()) {
-      checked.why_unreadable = "is a bundle without a report";
+      checked.why_unreadable = files.contains("run-1.tar.zst")
+                                   ? "is a bundle of several runs: `trainwatt validate` takes it as a whole; unpacked, "
+                                     "each of its files is the bundle of one run"
+                                   : "is a bundle without a report";
       return checked;
     }
     take(checked, [&] { return report_from_json(file->second); });

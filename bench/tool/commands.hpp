@@ -130,6 +130,7 @@ struct PlanCommand {
   PlanOptions options;
   std::string device = "auto";
   int nodes = 1;
+  bool runs_only = false;  ///< print how many runs the plan asks for, and nothing else
   std::string on;          ///< what `trainwatt probe --json` wrote on the node that the plan is for; empty: this one
   std::string site;        ///< a site's own commands for knobs; empty: none
   std::string energy_csv;  ///< this node's power by the site's own meter; empty: none

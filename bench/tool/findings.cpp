@@ -16,7 +16,7 @@ constexpr std::size_t columns = 80;
 
 /// What an offer is asked for besides that it agrees with itself.
 bool is_asked_for(const Fault& fault) {
-  static const std::set<std::string> codes = {"kit_differs", "signature_missing", "signature_bad"};
+  static const std::set<std::string> codes = {"kit_differs", "fewer_runs", "signature_missing", "signature_bad"};
   return codes.contains(fault.code);
 }
 bool is_of_rules(const Fault& fault) { return fault.code == "rule_broken"; }
@@ -78,6 +78,7 @@ const char* name_of(FileKind kind) {
     case FileKind::report: return "report";
     case FileKind::unfinished: return "unfinished";
     case FileKind::bundle: return "bundle";
+    case FileKind::series: return "series";
     default: return "unreadable";
   }
 }

@@ -14,7 +14,7 @@ struct RuleFinding {
   std::string id, asks, why;  ///< why: what was found, or why it cannot be checked or does not apply
   RunRuleState state = RunRuleState::kept;
 };
-enum class FileKind { report, unfinished, bundle, unreadable };
+enum class FileKind { report, unfinished, bundle, series, unreadable };  ///< series: a bundle of several runs
 struct FileFindings {
   std::string path;
   FileKind kind = FileKind::report;

@@ -28,8 +28,9 @@ int freeze(const FreezeCommand& command) {
     for (const int some : axes.ranks) ranks = std::max(ranks, some);
   const RunPlan plan = make_plan(again, ranks, "cpu");
   write_out(command.out, text);
-  fmt::print("{}: {}, {} points on {} rank{}\nSHA-256 {}\n", text::printable(command.out), text::printable(again.suite),
-             plan.points.size(), ranks, ranks == 1 ? "" : "s", again.kit->sha256);
+  const std::string runs = plan.repeat > 1 ? fmt::format(", {} runs", plan.repeat) : "";
+  fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", text::printable(command.out),
+             text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs, again.kit->sha256);
   return 0;
 }
 

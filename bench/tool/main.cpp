@@ -215,6 +215,7 @@ int main(int argc, char** argv) {
   plan->add_option("--energy-csv", plan_command.energy_csv, "this node's power by the site's own meter: time,watts")
       ->group("Where");
   plan->add_flag("--json", plan_command.json, "as JSON");
+  plan->add_flag("--runs", plan_command.runs_only, "print only how many runs the plan asks for (--repeat)");
 
   tool::FreezeCommand freeze_command;
   CLI::App* freeze =

@@ -12,7 +12,6 @@
 #include "results/text.hpp"
 
 namespace tw::tool {
-namespace {
 
 void check_signature(const BundleFiles& files, const std::string& signers, FileFindings& found) {
   const auto signature = files.find(signature_file);
@@ -31,8 +30,6 @@ void check_signature(const BundleFiles& files, const std::string& signers, FileF
   else
     found.facts.push_back("signature: " + result.text);
 }
-
-}  // namespace
 
 void check_rules(const Report& report, bool is_offer, FileFindings& found) {
   for (const RunRuleCheck& check : check_run_rules(report)) {

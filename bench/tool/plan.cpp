@@ -17,6 +17,10 @@ int plan(const PlanCommand& command) {
   check_plan_options(command.options);
   const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
   Request request = request_of(command.options, config);
+  if (command.runs_only) {
+    fmt::print("{}\n", request.repeat.value_or(1));
+    return 0;
+  }
   int ranks = command.nodes;
   for (const Axes& axes : request.axes)
     for (const int some : axes.ranks) ranks = std::max(ranks, some);

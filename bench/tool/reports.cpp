@@ -2,6 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "bench/plan/kit.hpp"
 #include "bench/tool/check.hpp"
@@ -9,6 +13,7 @@
 #include "bench/tool/findings.hpp"
 #include "bench/tool/offer.hpp"
 #include "bench/tool/report_file.hpp"
+#include "bench/tool/series.hpp"
 #include "bench/tool/terminal.hpp"
 #include "results/report_io.hpp"
 #include "results/tables.hpp"
@@ -43,23 +48,69 @@ void check_more(const CheckedReport& checked, const ValidateOptions& options, Fi
   }
 }
 
-FileFindings findings_of(const std::string& path, const ValidateOptions& options) {
+/// What a report or a bundle of one run says. `is_all`: it is all that was handed in, so that a kit may ask for more runs.
+FileFindings findings_of_run(const std::string& path, CheckedReport checked, const ValidateOptions& options, bool is_all) {
   FileFindings found;
   found.path = path;
+  found.kind = checked.bundle ? FileKind::bundle : checked.is_unfinished ? FileKind::unfinished : FileKind::report;
+  found.faults = std::move(checked.found.violations), found.notes = std::move(checked.found.warnings);
+  check_more(checked, options, found);
+  if (is_all && !options.kit.empty())
+    if (std::optional<Fault> fewer = fewer_runs(options.kit, 1))
+      (checked.bundle ? found.faults : found.notes).push_back(std::move(*fewer));
+  found.exit_code = found.faults.empty() ? 0 : 1;
+  return found;
+}
+
+/// A bundle of several runs: each of them, then whether they are runs of one plan and as many as the kit asks for.
+std::vector<FileFindings> findings_of_series(const std::string& path, Series series, const ValidateOptions& options) {
+  ValidateOptions each = options;
+  each.signers.clear();  // who hands in the runs signs all together
+  FileFindings whole;
+  whole.path = path, whole.kind = FileKind::series;
+  whole.faults = std::move(series.found.violations), whole.notes = std::move(series.found.warnings);
+  std::vector<FileFindings> all;
+  std::vector<std::pair<std::string, Report>> reports;
+  for (auto& [name, bytes] : series.runs) {
+    CheckedReport checked = check_report(std::move(bytes));
+    if (checked.report) reports.emplace_back(name, *checked.report);
+    all.push_back(findings_of_run(path + ":" + name, std::move(checked), each, false));
+    whole.exit_code = std::max(whole.exit_code, all.back().exit_code);
+  }
+  std::vector<std::pair<std::string, const Report*>> runs;
+  for (const auto& [name, report] : reports) runs.emplace_back(name, &report);
+  if (!runs.empty()) std::ranges::move(series_faults(runs), std::back_inserter(whole.faults));
+  if (!options.kit.empty())
+    if (std::optional<Fault> fewer = fewer_runs(options.kit, series.runs.size())) whole.faults.push_back(std::move(*fewer));
+  whole.facts.push_back(fmt::format("a series of {} runs", series.runs.size()));
+  check_signature(series.files, options.signers, whole);
+  if (!whole.faults.empty()) whole.exit_code = 1;
+  all.push_back(std::move(whole));
+  return all;
+}
+
+std::vector<FileFindings> findings_of(const std::string& path, const ValidateOptions& options) {
+  std::vector<FileFindings> all;
   try {
     with_named_errors(path, [&] {
-      CheckedReport checked = check_report(read_report_file(path));
-      found.kind = checked.bundle ? FileKind::bundle : checked.is_unfinished ? FileKind::unfinished : FileKind::report;
-      found.faults = std::move(checked.found.violations), found.notes = std::move(checked.found.warnings);
-      check_more(checked, options, found);
-      found.exit_code = found.faults.empty() ? 0 : 1;
-      if (checked.report && !checked.bundle && !options.signers.empty())
+      std::string bytes = read_report_file(path);
+      if (std::optional<Series> series = open_series(bytes)) {
+        all = findings_of_series(path, std::move(*series), options);
+        return;
+      }
+      CheckedReport checked = check_report(std::move(bytes));
+      const bool has_no_signature = checked.report && !checked.bundle;
+      all.push_back(findings_of_run(path, std::move(checked), options, true));
+      if (has_no_signature && !options.signers.empty())
         throw UsageError(path + ": is no bundle, and --signers is for bundles: leave it out");
     });
   } catch (const UsageError& error) {  // the other files are still worth a look
+    FileFindings found;
+    found.path = path;
     found.kind = FileKind::unreadable, found.why_unreadable = error.what(), found.exit_code = 2;
+    all = {std::move(found)};
   }
-  return found;
+  return all;
 }
 
 }  // namespace
@@ -68,15 +119,16 @@ int validate(const ValidateOptions& options) {
   int code = 0;
   if (!options.kit.empty()) open_kit(options.kit, read_config_text(options.kit, "--kit"));  // what is wrong with it is of no file
   std::vector<FileFindings> files;
-  for (const std::string& path : options.paths) {
-    FileFindings found = findings_of(path, options);
-    code = std::max(code, found.exit_code);
-    if (found.kind == FileKind::unreadable)
-      fmt::print(stderr, "trainwatt: {}\n", text::printable(found.why_unreadable));
-    else if (!options.json)
-      fmt::print("{}", findings_text(found, options.verbose, options.paths.size() > 1));
-    if (options.json) files.push_back(std::move(found));
-  }
+  for (const std::string& path : options.paths)
+    for (FileFindings& found : findings_of(path, options)) {
+      code = std::max(code, found.exit_code);
+      if (found.kind == FileKind::unreadable)
+        fmt::print(stderr, "trainwatt: {}\n", text::printable(found.why_unreadable));
+      else if (!options.json)
+        fmt::print("{}", findings_text(found, options.verbose, options.paths.size() > 1 || found.path != options.paths.front()
+                                                                   || found.kind == FileKind::series));
+      if (options.json) files.push_back(std::move(found));
+    }
   if (options.json) fmt::print("{}", findings_json(files, code));
   return code;
 }

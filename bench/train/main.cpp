@@ -113,6 +113,8 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
     }
     if (!before) throw UsageError(fmt::format("--resume {}: this version does not know its options: give them anew", options.resume));
     options = *before;
+    if (given->run_index) options.run_index = given->run_index;
+    changed = differences(*before, options);
     options.out.clear();
     options.resume = given->resume;
     options.force = options.force || given->force;
@@ -159,6 +161,9 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   if (const std::string why = why_no_communicator(plan.comm, job, *device); !why.empty())
     throw Stop(exit_environment, fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
+  if (plan.repeat > 1 && !options.run_index && !options.dry_run)
+    say(job, fmt::format("this plan asks for {} runs, and this launch is one: `scripts/repeat -- COMMAND` starts all",
+                         plan.repeat));
   if (options.dry_run) {
     dry_run(job, *device, plan, options);
     return exit_good;

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/compute/registry.hpp"
@@ -55,6 +56,10 @@ ParseResult parse_options(int argc, char** argv) {
   app.add_flag("--force-resume", options.force_resume,
                "go on also where plan, program or machine have changed,\nwhich the report then says")
       ->group("Result");
+  app.add_option("--run-index", options.run_index,
+                 "which of several runs of the plan this is, from 1: each has\n"
+                 "its own order of points (scripts/repeat gives it)")
+      ->group("Result");
   app.add_option("--export-step", options.export_step,
                  "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
                  "folder, and end")
@@ -78,6 +83,14 @@ ParseResult parse_options(int argc, char** argv) {
     if (app.count("--out") > 0 && options.out.empty())
       throw UsageError("--out: give a folder, or leave it out for one under out/");
     check_plan_options(options);
+    if (options.repeat)
+      throw UsageError(with_code(
+          "repeat-by-script",
+          fmt::format("--repeat {0}: a launch of trainwatt-train is one run; `scripts/repeat {0} -- COMMAND` starts all "
+                      "of them, where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job "
+                      "give --repeat {0} to sweep.sbatch or train.sbatch",
+                      *options.repeat)));
+    if (options.run_index) check_range("--run-index", *options.run_index, 1, most_runs);
     const bool planned = !options.suite.empty() || !options.config.empty();
     if (!options.target.empty() && !options.export_step.empty())
       throw UsageError("--export-step and --target exclude each other: give one");
@@ -92,7 +105,7 @@ ParseResult parse_options(int argc, char** argv) {
       if (options.dry_run) throw UsageError("--dry-run writes and resumes nothing: leave out --resume");
       options.resumes_alone = std::ranges::all_of(app.get_options(), [](const CLI::Option* option) {
         return option->count() == 0 || option->check_lname("resume") || option->check_lname("force") ||
-               option->check_lname("force-resume");
+               option->check_lname("force-resume") || option->check_lname("run-index");
       });
       if (!options.resumes_alone && !planned && options.axes.model.empty())
         throw UsageError("--resume goes alone, or with all the options of the run: add --model, --suite or --config");
@@ -113,6 +126,7 @@ std::string fingerprint(const Options& o) {
   return fmt::format("{}", fmt::join({o.site, std::to_string(o.force), std::to_string(o.force_resume), o.energy_csv,
                                       fmt::format("{}", o.estimate_watts.value_or(-1)), o.out, o.resume, o.export_step,
                                       std::to_string(o.dry_run), std::to_string(o.threads),
+                                      std::to_string(o.run_index.value_or(0)),
                                       fmt::format("{}", o.bucket_mib)},
                                      "|"));
 }

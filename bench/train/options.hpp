@@ -20,6 +20,7 @@ struct Options : PlanOptions {
   std::string resume;              ///< folder of the run to go on with, or to start where there is none; empty: none
   bool resumes_alone = false;      ///< --resume without options that make a plan: the plan is the earlier launch's
   std::string export_step;         ///< folder; empty: measure
+  std::optional<std::int64_t> run_index;  ///< which of several runs of the plan, from 1; nullopt: it is the only one
   bool dry_run = false;            ///< say what would be done, and what it takes
   int threads = 0;                 ///< 0: from OMP_NUM_THREADS or the affinity mask
   double bucket_mib = 25;

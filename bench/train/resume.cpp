@@ -305,6 +305,10 @@ std::vector<Difference> differences(const Options& before, const Options& now) {
   comparison.same("--energy-csv", before.energy_csv, now.energy_csv);
   comparison.same("--estimate-watts", number(before.estimate_watts), number(now.estimate_watts));
   comparison.same("--site", before.site, now.site);
+  const auto index = [](const Options& options) {
+    return options.run_index ? std::to_string(*options.run_index) : std::string();
+  };
+  comparison.same("--run-index", index(before), index(now));
   return comparison.found();
 }
 

@@ -24,6 +24,7 @@
 #include "bench/inventory/preflight.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
+#include "bench/plan/run_order.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
@@ -213,6 +214,7 @@ class Run {
   void gather_context() {
     Context& context = report_.context;
     context.launch = job_.broadcast(job_.is_root() ? new_launch() : "");
+    if (sweep_.options.run_index) context.run_index = static_cast<int>(*sweep_.options.run_index);
     context.started_at = rfc3339_now();
     started_ = std::chrono::steady_clock::now();
     context.argv = sweep_.argv;
@@ -362,7 +364,8 @@ class Run {
         report_.search = run_search(job_, plan_, [&](const Point& point) -> const Record& { return measured(context, cool_down, point); });
         for (SearchOutcome& outcome : *report_.search) conclude(outcome, report_.records);
       } else {
-        for (const Point& point : plan_.points) measured(context, cool_down, point);
+        const auto run = static_cast<int>(sweep_.options.run_index.value_or(1));
+        for (const std::size_t i : run_order(plan_, run)) measured(context, cool_down, plan_.points[i]);
       }
     } catch (const Stop& stop) {
       account_.leave();

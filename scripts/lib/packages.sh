@@ -13,9 +13,10 @@ program_packages=(
 # Boost's fibers are the threads of CUDA kernels on the CPU, openpyxl reads the workbook back,
 # ssh-keygen signs bundles.
 test_packages=(libgtest-dev libboost-context-dev bubblewrap python3 python3-jsonschema python3-openpyxl shellcheck openssh-client)
-# For the tests under Slurm, of the metrics (promtool is in prometheus) and of the HTML page. Most are daemons: on a machine
-# that boots they would be started; and the browser is large. So only CI, whose machines are thrown away, installs them.
-ci_packages=(slurm-wlm munge iproute2 prometheus chromium)
+# For the tests under Slurm, of the metrics (promtool is in prometheus), of the HTML page, and by Google Benchmark's
+# compare.py. Some are daemons, which a machine that boots would start; browser and scipy are large. So only CI, whose
+# machines are thrown away, installs them.
+ci_packages=(slurm-wlm munge iproute2 prometheus chromium libbenchmark-tools python3-scipy)
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 

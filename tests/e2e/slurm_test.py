@@ -195,6 +195,131 @@ class Sweep(Slurm):
         self.assertIn("ended with 0, but", self.log())
 
 
+class EarlySignal(Slurm):
+    def test_one_launch_without_a_point_does_not_end_the_sweep(self):
+        job = self.submit(SCRIPTS / "sweep.sbatch", *SWEEP[:-3], 3, *SWEEP[-2:], "--out", "out/r1")
+        self.signal_after_a_point(job)
+        self.cluster.start_now(job)
+        before, begun = self.lines(), self.log().count(": setting up")
+        self.assertIn(len(before), range(1, POINTS))
+        # Slurm may signal up to a minute early: here before the launch has finished a point, in which it is held.
+        self.assertTrue(eventually(lambda: self.log().count(": setting up") > begun), self.log())
+        ranks = slurm_cluster.processes("trainwatt-train")
+        for rank in ranks:
+            os.kill(rank, signal.SIGSTOP)
+        self.cluster.run("scancel", "--signal=USR1", "--batch", job)
+        for rank in ranks:
+            os.kill(rank, signal.SIGCONT)
+        self.cluster.start_now(job)
+        self.assertEqual(self.cluster.job(job)["Restarts"], "2", self.log())
+        self.assertEqual(self.lines(), before)
+        self.assertEqual(self.end(job, "COMPLETED")["Restarts"], "2")
+        self.assertEqual(self.assert_valid(), "", "no point is missing")
+        self.assertFalse((self.out / "launch-without-point").exists())
+
+
+class Array(Slurm):
+    """Elements of an array take a node each; the last of them to start has the array's own job id."""
+    ONE_NODE = ["--nodes=1", "--ntasks-per-node=1"]
+
+    def array(self, tasks, *args):
+        """Submits sweep.sbatch as an array; the names of its elements by their task."""
+        text = self.cluster.run("sbatch", "--parsable", *self.ONE_NODE, f"--array=0-{tasks - 1}", "--output=log",
+                                SCRIPTS / "sweep.sbatch", *args, "--out", "out/r1", cwd=self.work).stdout
+        return [f"{int(text)}_{task}" for task in range(tasks)]
+
+    def element(self, task):
+        return self.work / "out" / "r1" / str(task)
+
+    def lines_of(self, task):
+        records = self.element(task) / "records.jsonl"
+        return records.read_text().splitlines() if records.exists() else []
+
+    def assert_complete(self, task):
+        found = tool("validate", self.element(task) / "report.json")
+        self.assert_ran(found)
+        return self.report(self.element(task))
+
+    def test_three_elements_share_one_folder(self):
+        elements = self.array(3, *TINY, "--steps", 3)
+        for element in elements:
+            self.end(element, "COMPLETED")
+        reports = [self.assert_complete(task) for task in range(3)]
+        tasks = [report["context"]["environment"]["SLURM_ARRAY_TASK_ID"] for report in reports]
+        self.assertEqual(tasks, ["0", "1", "2"])
+        self.assertEqual(len({report["context"]["launch"] for report in reports}), 3)
+        self.assertEqual(sorted(path.name for path in (self.work / "out" / "r1").iterdir()), ["0", "1", "2"])
+        self.assertFalse([name for name in os.listdir(self.work / "out") if name != "r1"])
+
+    def test_one_element_is_queued_again_alone(self):
+        elements = self.array(2, *SWEEP)
+        ids = None
+
+        def both_run():
+            nonlocal ids
+            ids = [self.cluster.job(element)["JobId"] for element in elements]
+            return all(self.lines_of(task) for task in range(2))
+        self.assertTrue(eventually(both_run), self.log())
+        # The one whose job id is the array's.
+        again = ids.index(elements[0].split("_")[0])
+        healthy = 1 - again
+        self.cluster.run("scancel", "--signal=USR1", "--batch", elements[again])
+        requeued = self.wait(elements[again], "PENDING", *ENDED)
+        self.assertEqual((requeued["JobState"], requeued["Restarts"]), ("PENDING", "1"), self.log())
+        before = self.lines_of(again)
+        self.assertEqual(self.end(elements[healthy], "COMPLETED")["Restarts"], "0")
+        self.assertIsNone(self.assert_complete(healthy)["parts"], "one launch")
+        self.cluster.start_now(elements[again])
+        self.assertEqual(self.end(elements[again], "COMPLETED")["Restarts"], "1")
+        report = self.assert_complete(again)
+        self.assertEqual([len(part["points"]) for part in report["parts"]], [len(before), POINTS - len(before)])
+
+    def test_one_element_is_cancelled_alone(self):
+        elements = self.array(3, *SWEEP)
+        self.assertTrue(eventually(lambda: self.lines_of(1)), self.log())
+        self.cluster.run("scancel", elements[1])
+        self.assertEqual(self.end(elements[1], "CANCELLED")["Restarts"], "0")
+        for task in (0, 2):
+            self.assertEqual(self.end(elements[task], "COMPLETED")["Restarts"], "0")
+            self.assertEqual(len(self.assert_complete(task)["records"]), POINTS)
+        self.assertEqual(self.cluster.state(elements[1]), "CANCELLED")
+
+
+class Repeat(Slurm):
+    """Several runs in one job."""
+
+    def records(self):
+        return sum(path.read_text().count("\n") for path in self.out.glob("run-*/records.jsonl"))
+
+    def test_runs_go_on_after_the_job_is_queued_again(self):
+        job = self.submit(SCRIPTS / "sweep.sbatch", *SWEEP, "--repeat", 2, "--out", "out/r1")
+        # In the second run: the first is finished by then.
+        self.assertTrue(eventually(lambda: self.records() > POINTS or self.cluster.state(job) in ENDED), self.log())
+        self.cluster.run("scancel", "--signal=USR1", "--batch", job)
+        first = (self.out / "run-1" / "report.json").read_bytes()
+        self.cluster.start_now(job)
+        self.assertEqual(self.cluster.job(job)["Restarts"], "1", self.log())
+        self.assertEqual(self.end(job, "COMPLETED")["Restarts"], "1")
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["run-1", "run-2"])
+        self.assertEqual((self.out / "run-1" / "report.json").read_bytes(), first, "a finished run is left alone")
+        reports = [self.report(self.out / f"run-{index}") for index in (1, 2)]
+        self.assertEqual([report["context"]["run_index"] for report in reports], [1, 2])
+        self.assertEqual(len({report["plan"]["sha256"] for report in reports}), 1)
+        self.assertEqual([len(report["records"]) for report in reports], [POINTS, POINTS])
+        self.assertNotEqual(*[[record["id"] for record in report["records"]] for report in reports])
+        self.assertIsNone(reports[0]["parts"])
+        self.assertEqual(len(reports[1]["parts"]), 2)
+
+    def test_a_kit_says_how_many_and_mpirun_launches_them(self):
+        kit = self.work / "kit.json"
+        words = ["--model", "gpt2-tiny", "--micro-batch", 1, "--seq-len", 16, "--steps", 3]
+        self.assert_ran(tool("freeze", *words, "--repeat", 2, "-o", kit))
+        job = self.submit(SCRIPTS / "train.sbatch", "--threads", 1, "--config", "kit.json", "--out", "out/r1",
+                          TRAINWATT_LAUNCHER="mpirun")
+        self.end(job, "COMPLETED")
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["run-1", "run-2"])
+
+
 class Epilog(Slurm):
     def configuration(self):
         (self.folder / "nvml").mkdir()

@@ -100,6 +100,20 @@ kill -USR1 \$PPID; sleep 0.2; exit $code"
     failures=$((failures + 1))
   fi
 done
+# A launch that ends without a point, after others that finished some, is queued again once; the next such ends the job.
+stand_in trainwatt-train "trap '' USR1; kill -USR1 \$PPID; sleep 0.2; exit 5"
+stand_in scontrol "echo \"\$*\" >>$work/asked; exit 0"
+expect 5 'is queued again' "${in_job[@]}" requeue --resume "$work/run5"
+expect 0 'requeue 1' cat "$work/asked"
+expect 5 'no point was finished in this launch' "${in_job[@]}" requeue --resume "$work/run5"
+rm "$work/asked"
+# Of an array only the element itself, which has a folder of its own.
+mkdir -p "$work/single" && touch "$work/single/run.json"
+mkdir -p "$work/array/3" && echo '{}' >"$work/array/3/records.jsonl"
+in_array=(env SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=3 "${in_job[@]:1}")
+expect 5 'job 7_3 is queued again' "${in_array[@]}" requeue --resume "$work/array"
+expect 0 'requeue 7_3' cat "$work/asked"
+expect 2 'single run' "${in_array[@]}" requeue --out "$work/single"
 stand_in trainwatt "echo \"\$*\" >$work/asked"
 TRAINWATT_BIN=$work/bin "$root/scripts/slurm/epilog.sh"
 expect 0 'restore --all' cat "$work/asked"

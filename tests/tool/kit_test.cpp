@@ -18,6 +18,7 @@ void expect_same_plan(const Request& request) {
   EXPECT_EQ(read_config("c", config_json(request)).measurement.ceiling_seconds, request.measurement.ceiling_seconds);
   Request again = read_config("kit.json", kit_json({}, request, program));
   ASSERT_TRUE(again.kit);
+  EXPECT_EQ(again.repeat, request.repeat);
   EXPECT_NE(plan_of(again).find(again.kit->sha256), std::string::npos);
   again.kit.reset();
   EXPECT_EQ(plan_of(again), plan_of(request));
@@ -40,7 +41,7 @@ TEST(Kit, EveryOptionIsWrittenOut) {
        R"({"model": "gpt2-tiny", "gpu_clock": ["found", "600:900:150"], "cpu_governor": "performance", "cpu_power_limit": [100.5]})",
        R"({"grids": [{"model": "gpt2-tiny"}, {"model": "resnet-tiny", "accumulate": 4}], "precision": ["float32"]})",
        R"({"model": "gpt2-tiny", "target": 0.25, "seeds": [9223372036854775807, 3]})",
-       R"({"model": "gpt2-tiny", "recompute": 1, "deterministic": false})",
+       R"({"model": "gpt2-tiny", "recompute": 1, "deterministic": false, "repeat": 5})",
        R"({"model": ["gpt2-tiny", "resnet-tiny"], "recompute": "37.5%"})",
        R"({"model": "gpt2-tiny", "target": "default", "seeds": 4})",
        R"({"model": "gpt2-tiny", "gpu_clock": "600:900:30", "search": "cost", "hour_price": 2.5, "max_slowdown": "10%"})",

@@ -35,7 +35,7 @@ def commands(text):
     lines, blocks = [], re.split(r"^```.*$", text, flags=re.MULTILINE)
     for number, part in enumerate(blocks):
         found = part.replace("\\\n", " ").splitlines() if number % 2 else re.findall(r"`([^`]+)`", part.replace("\n", " "))
-        lines += [line for line in found if re.match(r"(trainwatt|mpirun|srun|sbatch|echo)\b", line)]
+        lines += [line for line in found if re.match(r"(trainwatt|mpirun|srun|sbatch|echo|scripts/repeat)\b", line)]
     return lines
 
 
