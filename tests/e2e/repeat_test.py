@@ -1,7 +1,6 @@
 """scripts/repeat: several runs of one plan, each launched anew, in one folder."""
 import json
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
