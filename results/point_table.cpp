@@ -10,6 +10,7 @@
 
 #include "results/ranking.hpp"
 #include "results/text.hpp"
+#include "results/verdict.hpp"
 
 namespace tw {
 namespace {

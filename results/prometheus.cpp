@@ -10,6 +10,7 @@
 #include "results/export_parts.hpp"
 #include "results/report_io.hpp"
 #include "results/trials.hpp"
+#include "results/verdict.hpp"
 
 namespace tw {
 namespace {

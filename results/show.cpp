@@ -17,6 +17,7 @@
 #include "results/text.hpp"
 #include "results/to_target.hpp"
 #include "results/trials.hpp"
+#include "results/verdict.hpp"
 
 namespace tw {
 namespace {
@@ -241,8 +242,8 @@ class Shower {
       line("compute", interval(*s.flops_per_s, "FLOP/s") + ", " + flops_of_sample(s));
       line("FLOP rule", s.flops_rule);
     }
-    const std::optional<double> share = credible_of_ceiling(s);
-    line("of ceiling", share ? significant(*share) + " of " +
+    const std::optional<double> of_ceiling = credible_of_ceiling(s);
+    line("of ceiling", of_ceiling ? significant(*of_ceiling) + " of " +
                                           figure_or_absent(s.ceiling_flops_per_s,
                                                            [](double v) { return si(v, "FLOP/s"); }) +
                                           ", the rate of its own products timed alone"

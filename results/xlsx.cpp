@@ -15,6 +15,7 @@
 #include "results/run_rules.hpp"
 #include "results/text.hpp"
 #include "results/trials.hpp"
+#include "results/verdict.hpp"
 #include "results/workbook.hpp"
 
 namespace tw {
