@@ -187,10 +187,11 @@ WindowFinding IntervalJudge::end() {
 
   const double median = median_watts(window.powers);
   double limit = floor_watts();
-  std::string bound = text("1.5 x the %s maximum of %.6g W", maximum_is_default_ ? "assumed" : "sensor's", maximum_watts_);
+  std::string bound =
+      text("1.5 x the %s maximum of %.6g W", maximum_is_default_ ? "assumed" : "sensor's", maximum_watts_);
   if (maximum_is_default_ && implausible_median_factor * median > limit) {
     limit = implausible_median_factor * median;
-    bound = text("20 x the median of the window's intervals, %.4g W", median);
+    bound = text("%g x the median of the window's intervals, about %.3g W", implausible_median_factor, median);
   }
   if (window.suspect_watts > limit) {
     const bool is_most = window.suspects > 1 && window.suspects > window.clean;

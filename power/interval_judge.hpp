@@ -59,10 +59,10 @@ class IntervalJudge {
   /// Ends the window with the last reading.
   WindowFinding end();
 
-  /// A counter that does not change for longer than this between windows has stopped, and is not slow (power/watch.hpp).
+  /// A counter that does not change for longer between windows has stopped, and is not slow (power/watch.hpp).
   static constexpr double longest_learnt_seconds = 2;
-  /// Fewer readings without a change, or a shorter time, show nothing: a controller or a busy node may be late once, and
-  /// joules that come late are not lost. Such times are added to the uncertainty.
+  /// Fewer readings without a change, or a shorter time, show nothing: a controller or a busy node may be late once,
+  /// and joules that come late are not lost. Such times are added to the uncertainty.
   static constexpr int least_stalled_readings = 3;
   static constexpr double least_stalled_seconds = 0.5;
   /// Power in a shorter time is judged as if it had taken this long: a counter's steps do not come evenly.

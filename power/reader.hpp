@@ -15,8 +15,9 @@
 namespace tw {
 
 /// One meter's answer, and how it broke off last: "lost" (the sensor did not answer: then there is no sample), "reset"
-/// (a counter that does not wrap went back), "wrapped" (the counter was left unread for longer than it takes to wrap, so that a wrap may have gone unseen), "gap"
-/// (left unread for as long, a counter that does not wrap may have stood still).
+/// (a counter that does not wrap went back), "wrapped" (the counter was left unread for longer than it takes to wrap, so
+/// that a wrap may have gone unseen), "gap" (left unread for as long, a counter that does not wrap may have stood
+/// still).
 struct MeterReading {
   std::optional<EnergySample> sample;
   std::string reason, detail;
@@ -45,8 +46,8 @@ class EnergyReader {
   EnergySnapshot snapshot();
   /// The same into memory that is there already.
   void snapshot(EnergySnapshot& into);
-  /// The snapshots at a window's two edges. Each reading in between, whoever asks for it, is judged; the second has what
-  /// was found. One window at a time: another begin_window() takes the place of the first.
+  /// The snapshots at a window's two edges. Each reading in between, whoever asks for it, is judged; the second has
+  /// what was found. One window at a time: another begin_window() takes the place of the first.
   EnergySnapshot begin_window();
   EnergySnapshot end_window();
   /// Announces that somebody calls snapshot() every so many seconds; infinity: nobody any more. Meters for which that

@@ -18,8 +18,8 @@ struct UncertaintyTerms {
 /// Edge quantisation: a counter shows the last update, so that each edge may miss up to one period; with mean power P
 /// over the window the bound is 2·P·T (DESIGN §8.9): one edge's joules are too few where the other's are too many, so
 /// that power at an edge may be twice the mean. Where an interval of the window had more than that, its power H bounds
-/// one edge: max(2·P, H)·T. Clock skew adds P·s. Times in which joules may be missing add max(P, H) each second. All are
-/// bounds and are added, which covers at least 95 %.
+/// one edge: max(2·P, H)·T. Clock skew adds P·s. Times in which joules may be missing add max(P, H) each second. All
+/// are bounds and are added, which covers at least 95 %.
 constexpr double energy_uncertainty_joules(double joules, double window_seconds, const UncertaintyTerms& terms) {
   const double power_watts = window_seconds > 0 ? joules / window_seconds : 0;
   const double highest_watts = terms.highest_watts > power_watts ? terms.highest_watts : power_watts;

@@ -19,8 +19,8 @@ struct Watched {
   bool moved() const { return changes > 0; }
   /// The longest time between two changes: the median of the times between two sights of a new value, or the longest
   /// time in which polls saw no change, whichever is longer. (A poll that came late lengthens the first kind of one
-  /// change, and never the second.) Where fewer than two changes were seen, how long it was watched: at least that; for a
-  /// companion that stood still the usual time.
+  /// change, and never the second.) Where fewer than two changes were seen, how long it was watched: at least that; for
+  /// a companion that stood still the usual time.
   double period_seconds = 0;
   /// Growth from the first change to the last, both of which are moments when the counter was up to date; 0 where fewer
   /// than two were seen.

@@ -36,11 +36,11 @@ std::vector<FlagNote> make_flag_notes() {
        "a meter gave more than 1.5 x the power its part can draw: all joules of its scope are absent; the speed is not "
        "affected."},
       {"reset",
-       "a counter of energy was set to another value within a window: its joules are absent; the speed is not affected. "
-       "Measure again; if it happens again, do not use this counter."},
+       "a counter of energy was set to another value within a window: its joules are absent; the speed is not "
+       "affected. Measure again; if it happens again, do not use this counter."},
       {"stalled",
-       "a counter of energy was not updated for more than three times as long as ever before the window: its joules are "
-       "absent; the speed is not affected. Measure again; if it happens again, do not use this counter."},
+       "a counter of energy was not updated for more than three times as long as ever before the window: its joules "
+       "are absent; the speed is not affected. Measure again; if it happens again, do not use this counter."},
       {"wrapped",
        "a counter of energy started again at zero: its joules allow for it; or it was left unread for so long that it "
        "may "

@@ -26,7 +26,7 @@ inline constexpr double ceiling_tolerance = 0.05;
 ///   implausible      the ledger refused a row (§8.7): an energy cannot be, so that every energy figure of its scope is
 ///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which
 ///                    no meter enters, stays valid
-///   reset, stalled   a counter was set to another value within a window, or stopped for too long: its joules are absent
+///   reset, stalled   a counter was set to another value within a window, or stopped for too long: it has no joules
 ///   wrapped          a counter started again at zero in some trial (its joules allow for it), or was left unread for
 ///                    so long that it may have done so unseen (its joules are absent) (§8.7)
 ///   steal            the hypervisor took more than 2 % of the CPU time in some trial

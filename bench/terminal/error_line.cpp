@@ -22,6 +22,10 @@ std::string_view without_code(std::string_view text) {
   return code.empty() ? text : text.substr(code.size() + 3);
 }
 
+std::string line_of(std::string_view program, std::string_view text) {
+  return code_of(text).empty() ? fmt::format("{}: {}", program, text) : error_line(program, text);
+}
+
 std::string error_line(std::string_view program, std::string_view text) {
   const std::string_view code = code_of(text);
   if (code.empty()) return fmt::format("{}: error: {}", program, text);

@@ -14,6 +14,9 @@ std::string with_code(std::string_view code, std::string_view text);
 /// "PROGRAM: error[CODE]: TEXT" of a text made by with_code(); "PROGRAM: error: TEXT" of any other.
 std::string error_line(std::string_view program, std::string_view text);
 
+/// error_line() of a text that carries a code; "PROGRAM: TEXT" of any other, which need be no error.
+std::string line_of(std::string_view program, std::string_view text);
+
 /// `text` less its code.
 std::string_view without_code(std::string_view text);
 

@@ -57,7 +57,7 @@ std::string unknown_word(const CLI::App& app, const std::string& word) {
 }
 
 int fail(const std::string& what, int code = exit_usage) {
-  const std::string line = code_of(what).empty() ? "trainwatt: " + what : error_line("trainwatt", what);
+  const std::string line = line_of("trainwatt", what);
   fmt::print(stderr, "{}\n", text::printable(line));
   return code;
 }

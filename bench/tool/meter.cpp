@@ -46,8 +46,7 @@ using Clock = std::chrono::steady_clock;
 
 /// A line for people; an error that has a code, with it.
 void say(const std::string& what) {
-  fmt::print(stderr, "{}\n",
-             text::printable(code_of(what).empty() ? "trainwatt meter: " + what : error_line("trainwatt meter", what)));
+  fmt::print(stderr, "{}\n", text::printable(line_of("trainwatt meter", what)));
 }
 
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }

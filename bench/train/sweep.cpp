@@ -196,11 +196,8 @@ class Run {
       return as_found ? code : exit_environment;
     }
     if (job_.is_root()) {
-      const bool is_error = !code_of(interrupted_).empty();
-      std::fprintf(stderr, "%s\n",
-                   is_error ? error_line("trainwatt-train", interrupted_).c_str()
-                            : ("trainwatt-train: " + interrupted_).c_str());
-      if (unwritten) std::fprintf(stderr, "%s\n", error_line("trainwatt-train", unwritten->what()).c_str());
+      std::fprintf(stderr, "%s\n", line_of("trainwatt-train", interrupted_).c_str());
+      if (unwritten) std::fprintf(stderr, "%s\n", line_of("trainwatt-train", unwritten->what()).c_str());
       if (!report_.records.empty() || ended->code() == exit_interrupted)
         std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", shell_word(out_).c_str());
       if (!as_found)
@@ -408,10 +405,7 @@ class Run {
         try {
           keep_last_record(out_ / records_file, report_.records, earlier_changed);
         } catch (const std::system_error& error) {
-          throw Stop(exit_environment, with_code("not-written", fmt::format("{} was measured and is lost, since its record is "
-                                                                            "not in {}: {}{}",
-                                                                            point.id, (out_ / records_file).string(),
-                                                                            error.what(), sweep_.folder.how_to_go_on())));
+          throw not_written(point.id + " was measured and is lost, as its record is not in", records_file, error);
         }
         account_.end();
       });
@@ -454,6 +448,12 @@ class Run {
     }
   }
 
+  /// Names the file that could not be written, and with `what` what that means.
+  Stop not_written(const std::string& what, const char* file, const std::system_error& error) const {
+    const std::string text = fmt::format("{} {}: {}", what, (out_ / file).string(), error.what());
+    return {exit_environment, with_code("not-written", text + sweep_.folder.how_to_go_on())};
+  }
+
   /// `resumable`: a report without any record says at least that, and where the run was.
   void hand_over(bool resumable) {
     if (!parts_.empty()) report_.parts = parts_so_far();
@@ -466,9 +466,7 @@ class Run {
         try {
           write_atomically(path, to_json(report_)), keep_start();
         } catch (const std::system_error& error) {
-          throw Stop(exit_environment,
-                     with_code("not-written", fmt::format("{} is not written: {}{}", path.string(), error.what(),
-                                                          sweep_.folder.how_to_go_on())));
+          throw not_written("not written:", report_file, error);
         }
         std::printf("report: %s\n", path.c_str());
       }

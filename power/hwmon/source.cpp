@@ -87,9 +87,9 @@ void open_energy(const Sensor& sensor, const Watched& seen, MeterFinding& findin
       [file = std::make_shared<sysfs::NumberFile>(sensor.file)] { return file->read_integer(); }, seen.last);
 }
 
-/// How often counters of energy change, and what shows the power of the moment: drivers refresh that each millisecond or
-/// each second, and do not say. All are watched together. Of a power that stands still it is known that it may be as old
-/// as this.
+/// How often counters of energy change, and what shows the power of the moment: drivers refresh that each millisecond
+/// or each second, and do not say. All are watched together. Of a power that stands still it is known that it may be as
+/// old as this.
 std::map<const Sensor*, Watched> watch_all(const std::vector<const Sensor*>& energies,
                                            const std::vector<const Sensor*>& powers) {
   const auto numbers = [](const std::vector<const Sensor*>& sensors) {

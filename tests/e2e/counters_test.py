@@ -19,7 +19,8 @@ class Counters(Case):
             begun, ended = self.folder / "begun", self.folder / "ended"
             command = [*node.command(), str(BIN / "trainwatt"), "meter", "--out", str(self.out), "--", "sh", "-c",
                        f"touch '{begun}'; while [ ! -e '{ended}' ]; do sleep 0.05; done"]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env=environment())
             self.addCleanup(self.end, process)
             self.assertTrue(eventually(begun.exists), "the command begins")
             yield node

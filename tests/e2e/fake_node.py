@@ -72,8 +72,8 @@ class FakeAmdNode(Under):
 
 class FakeNode(Under):
     """One package with dram and core inside it; the package's counter wraps soon. `watts` by zone: a number, or what says
-    the watts of now. `period`: seconds between two updates of the counters. They may be stopped, whose joules are lost, and
-    set to another value."""
+    the watts of now. `period`: seconds between two updates of the counters. They may be stopped, which loses
+    joules, and set to another value."""
 
     def __init__(self, folder, watts, cap_watts=None, period=0.005):
         """`cap_watts`: the package's long-term limit, which can then be set, up to 400 W."""
