@@ -75,8 +75,8 @@ struct Request {
   std::optional<bool> deterministic;  ///< as asked; absent: as is usual on the device (RunPlan::is_deterministic)
   std::optional<KitInfo> kit;               ///< of a frozen plan
   std::string config;                       ///< the file that the axes are of; empty: options or a suite
-  /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not give
-  /// them anyway.
+  /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not
+  /// give them anyway.
   bool adds_deterministic = false;
   std::set<std::string> given;              ///< options that go over a config or suite: "--seeds"
 };

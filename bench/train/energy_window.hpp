@@ -35,7 +35,8 @@ class EnergyWindow {
   /// What `step_clock` shows at the call. Then reads the meters when all ranks have come here, and returns on no rank
   /// before that. Whoever keeps other books of a window does so before begin() and after end().
   Time end(const ReadClock& step_clock = std::chrono::steady_clock::now);
-  /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
+  /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on
+  /// every rank.
   void collect(Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
   std::optional<double> hottest_c();
