@@ -23,7 +23,9 @@ void KnobWatch::watch(std::vector<Watched> knobs) {
     const bool runs_program = !one.knob->programs().empty();
     // Of what is as found, a program would have to be run for the sake of the look alone.
     if (runs_program && !one.is_set) continue;
-    knobs_.push_back({std::move(one), runs_program});
+    Entry& entry = knobs_.emplace_back();
+    entry.watched = std::move(one);
+    entry.runs_program = runs_program;
   }
 }
 

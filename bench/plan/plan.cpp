@@ -457,9 +457,9 @@ std::string RunPlan::canonical_json() const {
   json["recompute"] = Json::parse(config_value(recompute));
   if (eager) json["eager"] = true;
   if (!comm.empty()) json["comm"] = comm;
-  // Where what was asked for is what the device does anyway, plans keep the hash that they had before "yes" could be asked
-  // for on the CPU.
-  if (deterministic == false || (deterministic && !is_deterministic_by_default(device))) json["deterministic"] = *deterministic;
+  // Plans keep the hash that they had before "yes" meant anything on the CPU: it is left out where the device does so anyway.
+  const bool is_usual = deterministic == true && is_deterministic_by_default(device);
+  if (deterministic && !is_usual) json["deterministic"] = *deterministic;
   const bool to_target = !points.empty() && points.front().task;
   json["window_s"] = to_target ? Json() : Json(measurement.window_seconds);
   json["trials"] = measurement.trials;

@@ -76,8 +76,8 @@ struct Request {
   std::optional<KitInfo> kit;               ///< of a frozen plan
   std::optional<int> repeat;                ///< runs of the plan, each launched anew; of one run it changes nothing
   std::string config;                       ///< the file that the axes are of; empty: options or a suite
-  /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not give
-  /// them anyway.
+  /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not
+  /// give them anyway.
   bool adds_deterministic = false;
   std::set<std::string> given;              ///< options that go over a config or suite: "--seeds"
 };

@@ -148,9 +148,10 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
       ->group("Where");
   app.add_flag("--eager", options.eager, "call by call, also where the device records steps as graphs")->group("Where");
   app.add_option("--deterministic", options.deterministic,
-                 "yes or no. On a GPU yes is the default; no: attention and\nconvolutions may add in any order, for speed "
-                 "and memory.\nOn the CPU no is the default: implementations are chosen by\ntiming; yes: fixed ones, two runs "
-                 "have the same bits")
+                 "yes or no. On a GPU yes is the default; no: attention and\n"
+                 "convolutions may add in any order, for speed and memory.\n"
+                 "On the CPU no is the default: implementations are chosen by\n"
+                 "timing; yes: fixed ones, two runs have the same bits")
       ->group("Where");
   constexpr const char* search = "Search";
   one(search, "--search", options.search,

@@ -46,7 +46,8 @@ class EnergyWindow {
    private:
     EnergyWindow& energy_;
   };
-  /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on every rank.
+  /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on
+  /// every rank.
   void collect(Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
   std::optional<double> hottest_c();

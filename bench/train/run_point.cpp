@@ -107,7 +107,9 @@ class TrainerSteps : public StepSource {
   void set_ahead(int steps) override { trainer_.set_ahead(steps); }
   EvaluationResult evaluate(std::uint64_t batch_index) override { return trainer_.evaluate(batch_index); }
   std::uint64_t planned_bytes() const override { return trainer_.memory().total(); }
-  std::map<std::string, std::vector<std::string>> implementations() const override { return trainer_.implementations(); }
+  std::map<std::string, std::vector<std::string>> implementations() const override {
+    return trainer_.implementations();
+  }
   bool uses_graphs() const override { return trainer_.uses_graphs(); }
 
  private:

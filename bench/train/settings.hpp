@@ -39,8 +39,8 @@ class JobSettings {
   std::vector<std::string> news();
   /// Notes for news() what other runs have in force beside this one (not collective).
   void look_beside();
-  /// What this rank reads back along the windows of the point that begins: what was set last, and what is to stay as found.
-  /// Null where it has no part. Until the next apply() or restore() (not collective).
+  /// What this rank reads back along the windows of the point that begins: what was set last, and what is to stay as
+  /// found. Null where it has no part. Until the next apply() or restore() (not collective).
   KnobWatch* watch();
   /// Notes for news(), once, where the guardian has died (not collective).
   void look_after(Guardian& guardian);

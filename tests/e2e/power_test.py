@@ -4,12 +4,13 @@ import json
 import os
 import signal
 import subprocess
+import types
 import unittest
 import unittest.mock
 import uuid
 
 from fake_node import FakeAmdNode, FakeNode
-from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, run, tool
+from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, only_root, run, tool
 
 
 class Power(Case):
@@ -240,6 +241,11 @@ class ForeignSettings(Case):
         self.assertIsNone(process.poll())
         return process
 
+    def stopped(self, process):
+        """The run itself stands still meanwhile, not the sandbox that started it."""
+        [run_itself] = children_of(process.pid, "trainwatt-train")
+        return self.held(types.SimpleNamespace(pid=run_itself))
+
     def assert_not_applied(self, process, found):
         out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 4, out + err)
@@ -266,7 +272,7 @@ class ForeignSettings(Case):
     def test_a_cap_that_another_program_writes_in_the_middle(self):
         with self.node:
             process = self.start_capped("--cpu-power-limit", 80, "--window", 2)
-            with self.held(process):
+            with self.stopped(process):
                 self.node.set_cap(120)
             self.assert_not_applied(process, 120_000_000)
             self.assertEqual(self.node.cap_watts(), 120, "it is somebody else's")
@@ -274,7 +280,7 @@ class ForeignSettings(Case):
     def test_restore_all_under_a_run(self):
         with self.node:
             process = self.start_capped("--cpu-power-limit", 80, "--window", 2)
-            with self.held(process):
+            with self.stopped(process):
                 restored = subprocess.run([*self.node.command(), str(BIN / "trainwatt"), "restore", "--all"], capture_output=True,
                                           text=True, timeout=HANG, env=environment(**self.env))
                 self.assert_ran(restored)
@@ -284,8 +290,9 @@ class ForeignSettings(Case):
     def test_a_guardian_that_has_died_is_warned_of_at_the_next_point(self):
         with self.node:
             process = self.start_capped("--cpu-power-limit", "80,100", "--window", 1)
-            with self.held(process):
-                [guardian] = [child for child in children_of(process.pid) if name_of(child) == "tw-guardian"]
+            with self.stopped(process):
+                [run_itself] = children_of(process.pid, "trainwatt-train")
+                [guardian] = children_of(run_itself, "trainwatt-train")  # it has the name of whom it guards
                 os.kill(guardian, signal.SIGKILL)
             out, err = process.communicate(timeout=HANG)
             self.assertEqual(process.returncode, 0, out + err)

@@ -1,8 +1,10 @@
 // Values that the hardware refuses, clamps or rounds, that somebody else has set or another run holds: what is put
 // back, and what is left.
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <optional>
+#include <system_error>
 
 #include "tests/power/settings_fixture.hpp"
 
@@ -42,13 +44,38 @@ TEST_F(SettingsTest, WhatSomebodyElseSetsAlongAWindowIsSeen) {
   EXPECT_EQ(watch.end().size(), 1u);
   watch.begin();
   EXPECT_TRUE(watch.end().empty()) << "each window is judged by itself";
+}
 
+/// A cap that cannot be read any more.
+class LostCap : public Knob {
+ public:
+  KnobKind kind() const override { return KnobKind::cpu_power_limit; }
+  std::string domain() const override { return "rapl:package-0"; }
+  KnobRange range() const override { return {50, 400, {}}; }
+  std::optional<double> get() override { fail(); }
+  double set(double) override { fail(); }
+  std::optional<double> observe() override { fail(); }
+  KnobState save() override { fail(); }
+  bool is_ours(double, double) override { fail(); }
+  void restore(const KnobState&) override { fail(); }
+
+ private:
+  [[noreturn]] static void fail() { throw std::system_error(EIO, std::generic_category(), "power_limit_uw"); }
+};
+
+TEST(KnobWatch, SaysWhereASetPointCannotBeReadBack) {
+  LostCap cap;
+  KnobWatch watch;
+  watch.watch({{&cap, KnobState{{"limit_uw", "80000000"}}, true}});
   watch.begin();
-  std::filesystem::rename(knobs / "cpu_frequency_mhz", knobs / "gone");
-  const std::vector<KnobChange> unread = watch.end();
-  std::filesystem::rename(knobs / "gone", knobs / "cpu_frequency_mhz");
-  ASSERT_EQ(unread.size(), 1u);
-  EXPECT_FALSE(unread[0].found);
+  EXPECT_FALSE(watch.look());
+  const std::vector<KnobChange> changes = watch.end();
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_TRUE(changes[0].is_set);
+  EXPECT_FALSE(changes[0].found);
+  watch.watch({{&cap}});
+  watch.begin();
+  EXPECT_TRUE(watch.end().empty()) << "nobody has set it";
 }
 
 TEST_F(SettingsTest, WhatWasToStayAsFoundIsWatchedToo) {

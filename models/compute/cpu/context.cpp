@@ -92,11 +92,6 @@ int Context::fastest(const std::string& key, int fixed,
     }
   }
   const int choice = static_cast<int>(std::min_element(best.begin(), best.end()) - best.begin());
-  if (std::getenv("TW_DEBUG_CHOICE")) {
-    std::fprintf(stderr, "CHOICE %s | %d fixed %d:", key.c_str(), choice, fixed);
-    for (double b : best) std::fprintf(stderr, " %.3g", b * 1e6);
-    std::fprintf(stderr, "\n");
-  }
   choices_.emplace(key, choice);
   return choice;
 }

@@ -48,7 +48,8 @@ WeightProduct::WeightProduct(Context& context, const std::string& name, const Sh
   const ThreadScope scope(context.threads());
   const memory::desc any = any_matrix(shape.type, shape.inner, shape.columns);
   const Index rows = std::min(shape.rows, measured_rows);
-  const int choice = context.fastest(choice_key(name, rows, shape.inner, shape.columns, shape.type), 1, [&] {
+  constexpr int packed = 1;  // what is taken where it is fixed: mostly the faster one, else a few per cent slower
+  const int choice = context.fastest(choice_key(name, rows, shape.inner, shape.columns, shape.type), packed, [&] {
     auto a = measured_operand(context, rows * shape.inner, shape.type);
     auto c = measured_operand(context, rows * shape.columns, shape.type);
     auto bias = measured_operand(context, shape.columns, shape.type);
@@ -66,7 +67,7 @@ WeightProduct::WeightProduct(Context& context, const std::string& name, const Sh
     }
     return candidates;
   });
-  made_[0] = make_weight_product(context, shape, shape.rows, choice == 1 ? any : shape.weight, Sum::none);
+  made_[0] = make_weight_product(context, shape, shape.rows, choice == packed ? any : shape.weight, Sum::none);
   const memory::desc& layout = made_[0].b;
   if (shape.sums) {
     for (const Sum sum : {Sum::into_c, Sum::other})
@@ -293,7 +294,10 @@ std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const s
     return std::make_unique<WholeGradient>(context, wanted, (way & transpose_dy) != 0, (way & pack_x) != 0,
                                            (way & clear) != 0);
   };
-  const int fixed = 3;
+  // Where it is fixed: copies of both operands pay where each is read often, and cost more than they save where not (oneDNN
+  // 2.6, AVX512-BF16, one thread: they were the fastest way, or within 25 % of it, from 768 features on; plain operands below).
+  constexpr Index copies_pay = 512;
+  const int fixed = std::min(shape.in, shape.out) >= copies_pay ? (transpose_dy | pack_x) : 0;  // index = way up to there
   const int choice = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), fixed, [&] {
     auto x = measured_operand(context, shape.gather ? shape.source : measured * shape.in, shape.type);
     auto dy = measured_operand(context, measured * shape.out, shape.type);
