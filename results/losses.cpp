@@ -6,8 +6,9 @@
 namespace tw {
 namespace {
 
-/// Later losses of small networks are far enough down that their noise from batch to batch hides anything.
-constexpr std::int64_t last_step_compared = 200;
+/// Measured on a CPU over repetitions and ranks: losses of tokens stay within 1.8e-7 (float32) and 1.0e-3 (bf16) over 200
+/// steps. Training with batch normalisation is chaotic: within 5.3e-8 after 10 steps, 7 % apart after 30.
+std::int64_t last_step_compared(const Workload& workload) { return workload.seq_len ? 200 : 10; }
 
 std::optional<double> loss_at(const Record& record, std::int64_t step) {
   for (const Trial& trial : record.trials)
@@ -19,8 +20,8 @@ std::optional<double> loss_at(const Record& record, std::int64_t step) {
 }  // namespace
 
 double loss_tolerance(const std::string& precision) {
-  if (precision == "float32" || precision == "float64") return 0.02;
-  return 0.05;  // storage or products of 8 to 16 bits
+  if (precision == "float32" || precision == "float64") return 0.005;
+  return 0.02;  // storage or products of 8 to 16 bits
 }
 
 std::optional<LossPair> first_common_loss(const Record& a, const Record& b) {
@@ -31,7 +32,7 @@ std::optional<LossPair> first_common_loss(const Record& a, const Record& b) {
     return std::nullopt;
   if (!x.seq_len && x.micro_batch != y.micro_batch) return std::nullopt;  // batch normalisation
   const std::int64_t step = std::max(a.trials[0].first_step, b.trials[0].first_step);
-  if (step > last_step_compared) return std::nullopt;
+  if (step > last_step_compared(x)) return std::nullopt;
   const std::optional<double> first = loss_at(a, step), second = loss_at(b, step);
   if (!first || !second) return std::nullopt;
   return LossPair{step, *first, *second};

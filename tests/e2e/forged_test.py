@@ -4,8 +4,11 @@ import hashlib
 import json
 import unittest
 
+import subprocess
+
+from fake_node import FakeNode
 from kit_test import FOLDER, packed, unpacked
-from support import Case, run, said, tool
+from support import BIN, HANG, Case, environment, mpirun, run, said, tool
 
 NOTHING = 4
 
@@ -225,6 +228,57 @@ class Forged(Case):
             self.assert_ran(process, NOTHING)
             self.assertIn("are the same", process.stdout)
             self.assertIn("one measurement", " ".join(process.stdout.split()))
+
+
+class Forgeries(Case):
+    """Of real runs with joules, on two ranks; tests/results/forgeries.cpp makes them consistent otherwise."""
+    FORGE = BIN.parent / "tests" / "forge"
+
+    def measured(self, name, *length):
+        with FakeNode(self.folder / f"powercap-{name}", {"package-0": 100, "dram": 20, "core": 60}) as node:
+            node.or_skip()
+            out = self.folder / name
+            command = [*node.command(), *mpirun(2), str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--seq-len", "32", "--threads", "1",
+                       *(length or ("--window", "2.5")), "--trials", "3", "--out", str(out)]
+            self.assert_ran(subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment()))
+        return out / "report.json"
+
+    def test_each_is_found_and_supports_no_claim(self):
+        good, other = self.measured("good"), self.measured("other")
+        for report in (good, other):
+            self.assert_ran(tool("validate", report))
+        starts = [trial["start_s"] for trial in json.loads(good.read_text())["records"][0]["trials"]]
+        self.assertEqual(starts, sorted(starts))
+        compared = json.loads(tool("compare", other, good, "--json").stdout)
+        self.assertNotIn("validation", [d["what"] for d in compared["differences"]])
+        self.assertNotIn("losses_differ", [d["what"] for d in compared["differences"]])
+        names = subprocess.run([self.FORGE, "--list"], capture_output=True, text=True, timeout=HANG, check=True).stdout.split("\n")
+        names = [line.split(" ")[0] for line in names if line and not line.endswith(" losses_differ")]  # of the first steps, below
+        for name in names:
+            with self.subTest(forgery=name):
+                forged = self.folder / f"{name}.json"
+                subprocess.run([self.FORGE, good, name, forged], timeout=HANG, check=True)
+                self.assert_ran(tool("validate", forged), 1)
+                compared = tool("compare", other, forged, "--json")
+                self.assert_ran(compared, NOTHING)
+                self.assertTrue(any(d["what"] == "validation" and d["blocking"] for d in json.loads(compared.stdout)["differences"]))
+
+    def test_losses_of_another_training_are_not_compared(self):
+        good, other = (self.measured(name, "--steps", "20", "--warmup", "1") for name in ("good", "other"))
+        forged = self.folder / "within.json"
+        subprocess.run([self.FORGE, good, "other_losses_of_the_same", forged], timeout=HANG, check=True)
+        self.assert_ran(tool("validate", forged), 1)
+        report = json.loads(good.read_text())
+        for trial in report["records"][0]["trials"]:
+            trial["loss"] = [1.2 * loss for loss in trial["loss"]]
+        for key in ("loss_first", "loss_last", "loss_slope_per_step"):
+            report["records"][0]["summary"][key] *= 1.2
+        forged = self.folder / "losses.json"
+        forged.write_text(json.dumps(report))
+        self.assert_ran(tool("validate", forged))
+        compared = tool("compare", other, forged, "--json")
+        self.assert_ran(compared, NOTHING)
+        self.assertTrue(any(d["what"] == "losses_differ" and d["blocking"] for d in json.loads(compared.stdout)["differences"]))
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ std::vector<SeriesRow> sample_power(const Trial& trial) {
   for (const EnergyRow& row : trial.energy) {
     if (!row.counted) continue;
     const double watts = *row.energy_j / *row.window_s;
-    all.push_back({row.host, row.domain, "power_w", {0, 0.1}, {0.99 * watts, 0.99 * watts}, {watts, watts}, {1.01 * watts, 1.01 * watts}});
+    all.push_back({row.host, row.domain, "power_w", {0, 0.5 * *row.window_s}, {0.99 * watts, 0.99 * watts}, {watts, watts}, {1.01 * watts, 1.01 * watts}});
   }
   return all;
 }
