@@ -102,7 +102,8 @@ class Sentences {
     const char* verb = is_now ? phrase.now : phrase.then;
     if (figure.figure.name == "throughput") {
       if (is_now) return fmt::format("trains {} times as fast as {}", times_as(r), reference_);
-      return fmt::format("was {} than {} ({} over trials)", faster(*r.value), reference_, ends_of_faster(r));
+      return fmt::format("was {} {} {} ({} {})", faster(*r.value), is_much(*r.value) ? "as" : "than", reference_,
+                         ends_of_faster(r), r.is_range ? "from worst to best" : "over trials");
     }
     const std::string note = figure.note.empty() ? "" : " (" + figure.note + ")";
     const std::string change = change_in_words(r, "more", "less");
@@ -163,7 +164,7 @@ class Sentences {
                                 : fmt::format("{} {} {}", not_decided == name ? " against " + reference_ + ", in" : "",
                                               phrase_of(figure).noun, words::change(r));
       } else {
-        const std::string why = r.verdict + (r.reason.empty() ? "" : ": " + r.reason);
+        const std::string why = r.reason.empty() ? r.verdict : r.reason;
         auto found = std::ranges::find(absent, why, [](const auto& one) { return one.first; });
         if (found == absent.end()) found = absent.insert(absent.end(), {why, {}});
         found->second.push_back(phrase_of(figure).noun);
@@ -174,7 +175,7 @@ class Sentences {
     if (!shown.empty())
       sentences.push_back(fmt::format("{}{} {}", names_reference ? "" : "Against " + reference_ + ", ", name, joined(shown)));
     if (!once.empty())
-      sentences.push_back(fmt::format("In this one run of each, {}{} {}. That decides nothing: {}",
+      sentences.push_back(fmt::format("{}, {}{} {}. That decides nothing: {}", runs_of(s),
                                       names_once ? "" : "against " + reference_ + ", ", name, joined(once),
                                       words::single_run().substr(std::string("one run: ").size())));
     for (const std::string& one : same) sentences.push_back(text::sentence(one));
@@ -185,6 +186,12 @@ class Sentences {
     for (const std::string& one : sentences)
       line += (line.empty() ? "" : " ") + one + (one.ends_with('.') ? "" : ".");
     lines_.push_back(std::move(line));
+  }
+  /// "In this one run of each"; "In one run of B" against several of the other.
+  std::string runs_of(std::size_t s) const {
+    const bool has_one = c_.systems[s].started_at.size() == 1, reference_has_one = c_.systems[c_.reference].started_at.size() == 1;
+    if (has_one && reference_has_one) return "In this one run of each";
+    return "In one run of " + (has_one ? c_.systems[s].name : reference_);
   }
   /// "4.00 to 94.0 % faster": worst and best case.
   static std::string range_of_faster(const Ratio& r) {

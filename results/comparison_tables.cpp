@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "results/cells.hpp"
 #include "results/comparison.hpp"
 #include "results/comparison_words.hpp"
@@ -44,7 +46,7 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
     for (std::size_t s = 0; s < f.overall.size(); ++s) row("**overall** (geometric mean)", "1", s, "", f.overall[s]);
   for (const std::string& note : {words::means(f, c), words::left_out(f, c)})
     if (!note.empty()) out += "\n" + cells::markdown(note) + ".\n";
-  if (f.ranking.size() > 1) {
+  if (f.ranking.size() > 1 && std::ranges::any_of(f.overall, &Ratio::is_decided)) {
     std::vector<std::string> places;
     for (const RankedSystem& one : f.ranking)
       places.push_back(

@@ -27,13 +27,13 @@ class Writer {
       : c_(comparison), checks_(checks), style_(style), paint_(style.color) {}
 
   std::string write() {
-    heading(fmt::format("Comparison of {} systems against {}", c_.systems.size(), reference()));
-    systems();
     heading("Answer");
     for (const std::string& line : c_.answer) item(line, 4);
     item(words::workloads(c_), 4);
     for (const words::KeptRules& rules : words::run_rules(c_)) item(rules.text, 4);
     item(paint_.dim(wrapped(c_.replicates_note + ". A 95 % interval misses the truth once in 20.", 2)), 0);
+    heading(fmt::format("{} systems, held against {}", c_.systems.size(), reference()));
+    systems();
     rules();
     const std::string other = c_.systems.size() == 2 ? name(1 - c_.reference) : "the other";
     heading("Differences: " + words::comparability(c_) +
@@ -253,7 +253,7 @@ class Writer {
   }
 
   void ranking(const FigureComparison& f) {
-    if (f.ranking.size() < 2) return;
+    if (f.ranking.size() < 2 || std::ranges::none_of(f.overall, &Ratio::is_decided)) return;
     item("ranking: " + words::ranking(f, c_), 11);
     if (const std::string note = words::ranking_note(f); !note.empty()) item(paint_.dim(wrapped(note, 4)), 0);
   }

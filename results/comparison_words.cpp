@@ -105,7 +105,7 @@ std::string open_points(const Ratio& ratio, Replicates replicates) {
   if (ratio.verdict != "no difference shown") return ratio.reason;
   std::string text = ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
   if (ratio.needed)
-    text += fmt::format("; about {}{} {} each would decide", *ratio.needed >= most_replicates ? "over " : "", *ratio.needed,
+    text += fmt::format("; {} {} {} each would decide", *ratio.needed >= most_replicates ? "over" : "about", *ratio.needed,
                         noun(replicates));
   return text + (ratio.reason.empty() ? "" : "; " + ratio.reason);
 }

@@ -81,7 +81,7 @@ Named named(const std::vector<Offer>& offers, int workloads, double shared) {
 }
 
 TEST(Tender, OneRunOfEachNamesNobody) {
-  for (const int workloads : {2, 3, 4})
+  for (const int workloads : {2, 4})
     for (const double speed : {1.0, 1.1, 1.5}) {
       const Named found = named({{1, 1}, {speed, 1}}, workloads, 0.5);
       EXPECT_EQ(found.right + found.wrong + found.in_a_workload, 0) << workloads << " workloads, " << speed;
@@ -89,17 +89,19 @@ TEST(Tender, OneRunOfEachNamesNobody) {
 }
 
 TEST(Tender, FiveRunsOfEqualsNameOneInFivePercentAtMost) {
-  for (const int workloads : {2, 3, 4})
-    for (const double shared : {0.0, 0.5, 1.0}) {
+  for (const int workloads : {2, 4})
+    for (const double shared : {0.0, 1.0}) {
       const Named found = named({{1, 5}, {1, 5}}, workloads, shared);
+      RecordProperty("wrong_of_500_at_" + std::to_string(workloads) + (shared > 0 ? "_shared" : ""), found.right + found.wrong);
       EXPECT_LE(found.right + found.wrong, tenders * 5 / 100) << workloads << " workloads, " << shared;
     }
 }
 
 TEST(Tender, FiveRunsNameTheBetterOfTenPercent) {
-  for (const int workloads : {2, 3, 4})
-    for (const double shared : {0.0, 0.5, 1.0}) {
+  for (const int workloads : {2, 4})
+    for (const double shared : {0.0, 1.0}) {
       const Named found = named({{1, 5}, {1.1, 5}}, workloads, shared);
+      RecordProperty("right_of_500_at_" + std::to_string(workloads) + (shared > 0 ? "_shared" : ""), found.right);
       EXPECT_GE(found.right, tenders * 90 / 100) << workloads << " workloads, " << shared;
       EXPECT_EQ(found.wrong, 0);
     }

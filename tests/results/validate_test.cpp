@@ -58,6 +58,37 @@ TEST(Validate, EachFaultIsNamed) {
   EXPECT_GT(broken_reports().size(), 60u);
 }
 
+/// Of 10 trials or more older programs left out the best and the worst, and made the interval by a bootstrap.
+TEST(Validate, OlderReportsAreHeldAgainstTheRuleOfTheirIntervals) {
+  Report report = sample_report();
+  Record& record = report.records[0];
+  const std::vector<Trial> three = record.trials;
+  record.trials.clear();
+  for (int k = 0; k < 12; ++k) {
+    Trial trial = three[static_cast<std::size_t>(k % 3)];
+    const double factor = 1 + 0.003 * (k * 5 % 12);
+    trial.window_s *= factor;
+    for (double& step : trial.step_time_s) step *= factor;
+    record.trials.push_back(trial);
+  }
+  const auto faults_of = [&] { return validate_report(to_json(report)).violations.size(); };
+  for (const auto& [rule, statistic] : {std::pair{IntervalRule::student, "mean"}, {IntervalRule::olympic_bootstrap, "olympic_mean"}}) {
+    summarise(record, rule);
+    EXPECT_EQ(record.summary.samples_per_s->statistic, statistic);
+    EXPECT_EQ(interval_rule(record.summary), rule);
+    const std::size_t before = faults_of();
+    record.summary.samples_per_s->low = 0.99 * *record.summary.samples_per_s->low;
+    EXPECT_EQ(faults_of(), before + 1) << "by its own rule the samples give another one";
+  }
+  summarise(record, IntervalRule::olympic_bootstrap);
+  const Estimate older = *record.summary.samples_per_s;
+  const std::size_t before = faults_of();
+  summarise(record);
+  EXPECT_EQ(faults_of(), before) << "both are good";
+  record.summary.samples_per_s->low = older.low, record.summary.samples_per_s->high = older.high;
+  EXPECT_EQ(faults_of(), before + 2) << "the narrower interval under the name of the wider one";
+}
+
 /// A report whose first record's step times rise by a fifth over its trials, as the program of `commit` judged it.
 Report drifting(const std::string& commit) {
   Report report = sample_report();
