@@ -10,17 +10,18 @@
 
 namespace tw {
 
-/// More processes were started than MPI connects: the launcher belongs to another MPI (launcher_mismatch of comm/launch.hpp).
+/// More processes were started than MPI connects: the launcher belongs to another MPI (launcher_mismatch of
+/// comm/launch.hpp).
 class LauncherMismatch : public Error {
  public:
   explicit LauncherMismatch(const std::string& what) : Error(Failure::environment, what) {}
 };
 
 /// Owns MPI_Init_thread … MPI_Finalize. One per process, and those that first() makes. Runs alone (size 1) when not
-/// started by a launcher; throws LauncherMismatch where it was started by one that MPI does not know. `barrier` and all functions after it are collective over all ranks of the job, but for
-/// `abort`. MPI errors throw ApiError. Destroyed by an exception passing through, it leaves MPI_Finalize out, since the
-/// other ranks would be waited for: the process then has to end non-zero (or through `abort`) and the launcher ends the
-/// others.
+/// started by a launcher; throws LauncherMismatch where it was started by one that MPI does not know. `barrier` and all
+/// functions after it are collective over all ranks of the job, but for `abort`. MPI errors throw ApiError. Destroyed
+/// by an exception passing through, it leaves MPI_Finalize out, since the other ranks would be waited for: the process
+/// then has to end non-zero (or through `abort`) and the launcher ends the others.
 class Job {
  public:
   Job(int* argc, char*** argv);

@@ -34,8 +34,8 @@ int slurm_local_tasks() {
 Launch read_launch() {
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr && *std::getenv(name) != '\0'; };
   Launch launch;
-  const auto take = [&](const char* launcher, const char* marker, const char* rank, const char* ranks, const char* local_rank,
-                        const char* local_ranks) {
+  const auto take = [&](const char* launcher, const char* marker, const char* rank, const char* ranks,
+                        const char* local_rank, const char* local_ranks) {
     launch.launcher = launcher, launch.marker = marker;
     launch.rank = number(rank);
     launch.ranks = number(ranks), launch.ranks_from = ranks;
@@ -67,8 +67,9 @@ std::string launcher_mismatch(const Launch& launch, int size, int local_size) {
   const int started = by_node ? launch.local_ranks : launch.ranks, connected = by_node ? local_size : size;
   if (started <= connected) return {};
   return (launch.launcher == "unknown" ? "a launcher" : launch.launcher) + " has started " + std::to_string(started) +
-         " processes" + (by_node ? " on this node" : "") + " (" + (by_node ? launch.local_ranks_from : launch.ranks_from) + "=" +
-         std::to_string(started) + "), but MPI connects " + std::to_string(connected) + (connected == 1 ? " rank" : " ranks");
+         " processes" + (by_node ? " on this node" : "") + " (" +
+         (by_node ? launch.local_ranks_from : launch.ranks_from) + "=" + std::to_string(started) +
+         "), but MPI connects " + std::to_string(connected) + (connected == 1 ? " rank" : " ranks");
 }
 
 }  // namespace tw

@@ -1,5 +1,5 @@
-// What a launcher (mpirun, srun, …) has told this process about its launch, as the environment has it. Free of MPI: programs
-// without it read it, too.
+// What a launcher (mpirun, srun, …) has told this process about its launch, as the environment has it. Free of MPI:
+// programs without it read it, too.
 #pragma once
 
 #include <optional>
@@ -20,14 +20,15 @@ struct Launch {
   std::string local_ranks_from;
 };
 
-/// Reads it from the environment as it was before MPI_Init, which adds to it. Where two launchers have left variables the
-/// inner one counts: Open MPI's mpirun, and Hydra (MPICH, Intel MPI), start their daemons by srun in a Slurm job, so that
-/// Slurm's variables are the daemons'.
+/// Reads it from the environment as it was before MPI_Init, which adds to it. Where two launchers have left variables
+/// the inner one counts: Open MPI's mpirun, and Hydra (MPICH, Intel MPI), start their daemons by srun in a Slurm job,
+/// so that Slurm's variables are the daemons'.
 Launch read_launch();
 
-/// "mpirun has started 2 processes (PMI_SIZE=2), but MPI connects 1 rank", where the launcher has started more processes than MPI
-/// connects: each of them would measure a run of its own, beside the others. `size` and `local_size` are MPI's. Empty where
-/// they agree, where the launcher does not say, and where MPI connects more (programs joined on one command line).
+/// "mpirun has started 2 processes (PMI_SIZE=2), but MPI connects 1 rank", where the launcher has started more
+/// processes than MPI connects: each of them would measure a run of its own, beside the others. `size` and `local_size`
+/// are MPI's. Empty where they agree, where the launcher does not say, and where MPI connects more (programs joined on
+/// one command line).
 std::string launcher_mismatch(const Launch& launch, int size, int local_size);
 
 }  // namespace tw

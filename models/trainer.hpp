@@ -115,8 +115,8 @@ class Trainer {
   std::map<std::string, std::vector<std::string>> implementations() const;
 
   /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing
-  /// folder, and step.json, which describes them. For ResNets also which side of zero each ReLU took, or in step.json why
-  /// not.
+  /// folder, and step.json, which describes them. For ResNets also which side of zero each ReLU took, or in step.json
+  /// why not.
   void export_step(const std::string& folder, const GradientSync& sync);
   /// Why export_step() leaves out the sides of the ReLUs; empty where it writes them, and where the network has none.
   std::string why_no_relu_sides() const;

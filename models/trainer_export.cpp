@@ -59,8 +59,8 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
           {SafeTensor::Type::int64, "labels", {g}, [labels] { return as_int64(labels); }}};
 }
 
-/// What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is recomputed is
-/// gone.
+/// What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is recomputed
+/// is gone.
 static std::string why_no_relu_sides(const TrainerConfig& config) {
   if (config.network.is_tokens()) return {};
   if (config.ranks > 1) return "several ranks: the sides of one rank are not those of the batch";

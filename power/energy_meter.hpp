@@ -60,8 +60,8 @@ class EnergyMeter {
   virtual EnergyScope scope() const = 0;
   virtual EnergyMethod method() const = 0;
   /// Throws std::system_error naming the sensor when one that once answered does not, CounterReset where it answers
-  /// with less than before. A later call may answer again: what was used in between is then not known, and the joules go
-  /// on from somewhere at or above the last ones.
+  /// with less than before. A later call may answer again: what was used in between is then not known, and the joules
+  /// go on from somewhere at or above the last ones.
   virtual EnergySample read() = 0;
   /// Joules between two of its readings. Throws WindowUnknown. May run while another thread reads.
   virtual double joules_between(const EnergySample& from, const EnergySample& to) { return to.joules - from.joules; }

@@ -108,8 +108,8 @@ void IntervalJudge::note_gap(Window& window, const Reading& until) const {
 void IntervalJudge::judge_step(const Reading& now) {
   const double elapsed = seconds(*from_, now), joules = now.sample.joules - from_->sample.joules;
   // What the counter shows at from_ may be older than the reading, by one update at most.
-  const double span = std::max(elapsed, least_interval_seconds) + from_late_seconds_ + from_->slack_seconds +
-                      now.slack_seconds;
+  const double span =
+      std::max(elapsed, least_interval_seconds) + from_late_seconds_ + from_->slack_seconds + now.slack_seconds;
   const double watts = joules / span;
   if (window_ && watts > floor_watts()) {
     window_->is_stretch_suspect = true;
@@ -200,9 +200,10 @@ WindowFinding IntervalJudge::end() {
     if (found.reason == "reset") found.detail += ": the counter was set to another value, and the joules are not known";
   } else if (window.stalled_seconds > 0) {
     found.reason = "stalled";
-    found.detail = domain_ + text(": the counter did not change for %.3g s, %.3g s into the window; the longest time "
-                                  "without a change before was %.3g s: joules may be missing",
-                                  window.stalled_seconds, window.stalled_at_seconds, known_gap_seconds_);
+    found.detail = domain_ + text(
+                                 ": the counter did not change for %.3g s, %.3g s into the window; the longest time "
+                                 "without a change before was %.3g s: joules may be missing",
+                                 window.stalled_seconds, window.stalled_at_seconds, known_gap_seconds_);
   }
   return found;
 }

@@ -81,14 +81,14 @@ class IntervalJudge {
     Time start;
     Reading stretch_from;
     bool is_stretch_suspect = false;
-    int suspects = 0, clean = 0;          // stretches
-    std::map<int, std::int64_t> powers;   // of clean stretches: how many in each quarter of an octave
-    double highest_watts = 0;             // of intervals
-    double suspect_watts = 0;             // the highest above the floor
-    std::string suspect;                  // about it, for people
+    int suspects = 0, clean = 0;         // stretches
+    std::map<int, std::int64_t> powers;  // of clean stretches: how many in each quarter of an octave
+    double highest_watts = 0;            // of intervals
+    double suspect_watts = 0;            // the highest above the floor
+    std::string suspect;                 // about it, for people
     double lowest_watts = std::numeric_limits<double>::infinity();  // of the other stretches
     double highest_stretch_watts = 0;
-    std::vector<Stretch> doubted;         // with a wrap, or more power than the floor
+    std::vector<Stretch> doubted;  // with a wrap, or more power than the floor
     double longest_gap_seconds = 0, stalled_seconds = 0, stalled_at_seconds = 0;
     double doubtful_seconds = 0;
   };
@@ -106,11 +106,11 @@ class IntervalJudge {
   EnergyMethod method_;
   double known_gap_seconds_, maximum_watts_;
   bool maximum_is_default_;
-  std::optional<Reading> last_;             // reading
-  std::optional<Reading> sight_, before_;   // the first reading of the present value; the one before that
-  std::optional<Reading> from_;             // the step that is judged begins here,
-  double from_late_seconds_ = 0;            // with a change that may have come so much earlier
-  int unchanged_readings_ = 0;              // since sight_
+  std::optional<Reading> last_;            // reading
+  std::optional<Reading> sight_, before_;  // the first reading of the present value; the one before that
+  std::optional<Reading> from_;            // the step that is judged begins here,
+  double from_late_seconds_ = 0;           // with a change that may have come so much earlier
+  int unchanged_readings_ = 0;             // since sight_
   std::optional<Window> window_;
 };
 

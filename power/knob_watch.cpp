@@ -50,8 +50,9 @@ bool KnobWatch::read(Entry& entry) {
   }
   if (found.empty()) return true;
   const Knob& knob = *entry.watched.knob;
-  entry.change = {knob.kind(), knob.domain(), entry.watched.is_set,
-                  std::chrono::duration<double>(Clock::now() - start_).count(), std::move(expected), std::move(found)};
+  entry.change = {knob.kind(),          knob.domain(),
+                  entry.watched.is_set, std::chrono::duration<double>(Clock::now() - start_).count(),
+                  std::move(expected),  std::move(found)};
   return true;
 }
 
@@ -82,8 +83,12 @@ std::vector<KnobChange> KnobWatch::end() {
   std::vector<KnobChange> changes;
   for (Entry& entry : knobs_) {
     if (!read(entry) && entry.watched.is_set && !entry.change)
-      entry.change = {entry.watched.knob->kind(), entry.watched.knob->domain(), true,
-                      std::chrono::duration<double>(Clock::now() - start_).count(), "", std::nullopt};
+      entry.change = {entry.watched.knob->kind(),
+                      entry.watched.knob->domain(),
+                      true,
+                      std::chrono::duration<double>(Clock::now() - start_).count(),
+                      "",
+                      std::nullopt};
     if (entry.change) changes.push_back(*entry.change);
   }
   return changes;

@@ -15,9 +15,9 @@ namespace tw {
 struct KnobChange {
   KnobKind kind = KnobKind::gpu_clock;
   std::string domain;
-  bool is_set = false;       ///< by the run; else it was to stay as found
-  double time_seconds = 0;   ///< since begin(), when it was seen first
-  std::string expected;      ///< the values that differ, for people: "limit_uw = 80000000"
+  bool is_set = false;               ///< by the run; else it was to stay as found
+  double time_seconds = 0;           ///< since begin(), when it was seen first
+  std::string expected;              ///< the values that differ, for people: "limit_uw = 80000000"
   std::optional<std::string> found;  ///< likewise; absent: could not be read back after the window
 };
 
@@ -36,8 +36,8 @@ class KnobWatch {
 
   void begin();
   /// Reads those whose turn it is: each as often as takes a 2000th of a core at most. From any one thread, between
-  /// begin() and end(). What runs a program to be read (a site's command) is left to end(). Whether anything has been seen
-  /// to differ in this window so far.
+  /// begin() and end(). What runs a program to be read (a site's command) is left to end(). Whether anything has been
+  /// seen to differ in this window so far.
   bool look();
   /// Reads all that are set, and those as found that cost no program; what differed at any look.
   std::vector<KnobChange> end();

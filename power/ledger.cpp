@@ -46,10 +46,9 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   if (found.reason == "reset" || found.reason == "stalled") return refuse(row, found.reason.c_str(), found.detail);
   row.wraps = to.wraps - from.wraps;
   const double longest_seconds = std::max(meter.longest_period_seconds(from, to), found.longest_gap_seconds);
-  row.uncertainty_joules =
-      energy_uncertainty_joules(*row.energy_joules, window,
-                                {longest_seconds, clock_skew_seconds, found.highest_watts, found.doubtful_seconds,
-                                 found.doubtful_joules});
+  row.uncertainty_joules = energy_uncertainty_joules(
+      *row.energy_joules, window,
+      {longest_seconds, clock_skew_seconds, found.highest_watts, found.doubtful_seconds, found.doubtful_joules});
   row.counted = finding.counted;
   // What the counter showed late at the begin belongs to the window before: a period's worth is allowed on top.
   const double limit_watts = implausible_power_factor * meter.maximum_power_watts();

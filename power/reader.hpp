@@ -15,8 +15,8 @@
 namespace tw {
 
 /// One meter's answer, and how it broke off last: "lost" (the sensor did not answer: then there is no sample), "reset"
-/// (a counter that does not wrap went back), "wrapped" (the counter was left unread for longer than it takes to wrap, so
-/// that a wrap may have gone unseen), "gap" (left unread for as long, a counter that does not wrap may have stood
+/// (a counter that does not wrap went back), "wrapped" (the counter was left unread for longer than it takes to wrap,
+/// so that a wrap may have gone unseen), "gap" (left unread for as long, a counter that does not wrap may have stood
 /// still).
 struct MeterReading {
   std::optional<EnergySample> sample;

@@ -39,9 +39,9 @@ struct Sampled {
 /// A deadline that was missed is not made up for. One per node, beside the node's EnergyReader.
 class Sampler {
  public:
-  /// `reader` may be null; it must outlive this. Its meters appear as "power_w" of their domain, where the telemetry has
-  /// no such channel: joules over time, at intervals of at least ten update periods, so that edges do not show as peaks.
-  /// All of its meters are read at each sample, so that it can judge the counters along the window.
+  /// `reader` may be null; it must outlive this. Its meters appear as "power_w" of their domain, where the telemetry
+  /// has no such channel: joules over time, at intervals of at least ten update periods, so that edges do not show as
+  /// peaks. All of its meters are read at each sample, so that it can judge the counters along the window.
   Sampler(std::vector<TelemetryFinding> findings, EnergyReader* reader, double period_seconds = 0.1,
           std::size_t most_points = 128);
   ~Sampler();
@@ -50,8 +50,8 @@ class Sampler {
 
   const std::vector<TelemetryFinding>& findings() const { return findings_; }
   double period_seconds() const { return period_seconds_; }
-  /// Called at each sample from the next begin() on, by the sampler's thread, after the sensors are read; empty: nothing.
-  /// Alone it makes no thread.
+  /// Called at each sample from the next begin() on, by the sampler's thread, after the sensors are read; empty:
+  /// nothing. Alone it makes no thread.
   void beside(std::function<void()> look) { beside_ = std::move(look); }
   void begin();
   Sampled end();

@@ -80,8 +80,8 @@ class Settings {
   /// What the hardware does now, for each setting in force; under load. Up to 0.1 s for each power cap.
   std::vector<ObservedSetting> observe();
 
-  /// What must not change along a window: each setting in force as its set point left it, and each other knob that can be
-  /// read as it is found then. Holds until the next apply() or restore_all().
+  /// What must not change along a window: each setting in force as its set point left it, and each other knob that can
+  /// be read as it is found then. Holds until the next apply() or restore_all().
   std::vector<KnobWatch::Watched> to_watch() const;
 
   /// Puts everything back; then the journal is gone and others may set. Does not throw for a knob that fails: see the

@@ -67,8 +67,7 @@ std::vector<Watched> watch(const Numbers& counters, const Numbers& companions, c
     const std::vector<Change>& seen = changes[i];
     watched[i].changes = seen.size();
     const bool is_companion = i >= counters.size();
-    watched[i].period_seconds =
-        is_companion && seen.empty() ? std::min(elapsed(), patience.usual_seconds) : elapsed();
+    watched[i].period_seconds = is_companion && seen.empty() ? std::min(elapsed(), patience.usual_seconds) : elapsed();
     if (seen.size() < 2) continue;
     std::vector<double> intervals;
     for (std::size_t j = 1; j < seen.size(); ++j) intervals.push_back(seconds_between(seen[j - 1], seen[j]));

@@ -14,10 +14,10 @@ namespace tw {
 extern const char* const baseline_schema_json;
 
 enum class RuleKind {
-  variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above, with its whole 95 % interval over
-             ///< runs
-  value,     ///< a figure lies between at_least and at_most in each run, whatever the baseline has
-  failure,   ///< no more than at_most points are missing, failed, invalid, or carry one of the flags, in any run
+  variance,  ///< a figure ÷ the baseline's, less 1, lies between -most_below and most_above, with its whole 95 %
+             ///< interval over runs
+  value,    ///< a figure lies between at_least and at_most in each run, whatever the baseline has
+  failure,  ///< no more than at_most points are missing, failed, invalid, or carry one of the flags, in any run
 };
 struct BaselineRule {
   std::string name;

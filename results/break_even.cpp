@@ -76,8 +76,8 @@ RunSample sample_of(const Side& side, const PriceRow& price) {
     const std::vector<double> logs = logs_of(run, price);
     if (logs.empty()) return {};
     sample.drop_extremes = !run.record->target;
-    sample.common = std::max(sample.common, common_share(counted_mean(run.uses, run.unit),
-                                                         run.passage, price, run.nodes));
+    sample.common =
+        std::max(sample.common, common_share(counted_mean(run.uses, run.unit), run.passage, price, run.nodes));
     add_run(all, logs, side.runs.size() > 1);
   }
   return all;
@@ -86,8 +86,7 @@ RunSample sample_of(const Side& side, const PriceRow& price) {
 /// Of a unit, at a price, by the means.
 double mean_cost(const Side& side, const PriceRow& price) {
   double sum = 0;
-  for (const Run& run : side.runs)
-    sum += cost(counted_mean(run.uses, run.unit), price, run.nodes);
+  for (const Run& run : side.runs) sum += cost(counted_mean(run.uses, run.unit), price, run.nodes);
   return sum / static_cast<double>(side.runs.size());
 }
 
@@ -181,7 +180,8 @@ class Pair {
   }
   /// Nothing where a cost is 0, of which the comparison has no ratio.
   std::optional<Point> point(const Input& input, double value) const {
-    const RunSample a = sample_of(a_, priced(a_, input.set_a, value)), b = sample_of(b_, priced(b_, input.set_b, value));
+    const RunSample a = sample_of(a_, priced(a_, input.set_a, value)),
+                    b = sample_of(b_, priced(b_, input.set_b, value));
     if (a.runs.logs.empty() || b.runs.logs.empty()) return std::nullopt;
     const Contrast contrast = contrast_of(a, b, replicates_);
     return Point{value, contrast.value, half_width(contrast)};

@@ -180,7 +180,8 @@ class Check {
 
   void check_bundle() {
     check_file(bundle_file, false, [&](const std::string& text) {
-      if (const std::string fault = json_fault(text); !fault.empty()) return broken(bundle_file, "not_json", "not JSON: " + fault);
+      if (const std::string fault = json_fault(text); !fault.empty())
+        return broken(bundle_file, "not_json", "not JSON: " + fault);
       const Json json = Json::parse(text);
       const Json version = json.is_object() ? json.value("bundle_version", Json()) : Json();
       if (const std::string why =
@@ -191,8 +192,8 @@ class Check {
       if (!forced.is_array()) return broken(bundle_file, "schema", "is no list", "/forced_over");
       for (const Json& line : forced)
         found_.warnings.push_back(
-            {"bundle_forced", "", "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()),
-             bundle_file});
+            {"bundle_forced", "",
+             "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()), bundle_file});
     });
   }
 
@@ -211,7 +212,8 @@ class Check {
         broken(records_file, "file_differs", "\"" + record.id + "\" is not as report.json has it");
     }
     for (const Record& record : report_.records)
-      if (!seen.contains(record.id)) broken(records_file, "file_differs", "\"" + record.id + "\" of report.json is missing");
+      if (!seen.contains(record.id))
+        broken(records_file, "file_differs", "\"" + record.id + "\" of report.json is missing");
   }
 
   void check_start(const std::string& text) {
@@ -275,7 +277,8 @@ std::vector<Fault> checksum_faults(const BundleFiles& files) {
       faults.push_back({"file_altered", "", "was altered: it has not the SHA-256 of SHA256SUMS", name});
   }
   for (const auto& [name, bytes] : files)
-    if (has_sum(name) && !listed.contains(name)) faults.push_back({"file_added", "", "was added: SHA256SUMS does not have it", name});
+    if (has_sum(name) && !listed.contains(name))
+      faults.push_back({"file_added", "", "was added: SHA256SUMS does not have it", name});
   return faults;
 }
 

@@ -1,5 +1,5 @@
-// What the parts of a report must say of each other, one file for each group of invariants. Internal to validate_report().
-// The codes are listed in results/README.md; a code never changes its meaning.
+// What the parts of a report must say of each other, one file for each group of invariants. Internal to
+// validate_report(). The codes are listed in results/README.md; a code never changes its meaning.
 #pragma once
 
 #include <cstddef>
@@ -51,13 +51,14 @@ struct Launch {
 std::vector<Launch> launches_of(const Report& report);
 
 // ---- of a whole report; each needs report.context ----
-/// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, a device
-/// for each rank, trials that lie one after another between start and end of their launch.
+/// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, a
+/// device for each rank, trials that lie one after another between start and end of their launch.
 void check_launches(const Report& report, Findings& found);
 /// checks_plan.cpp: the plan's own hash, and each record as it was planned. `lines`: as check_summaries().
-void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines, Findings& found);
-/// checks_energy.cpp: each counted meter in each trial, under its own scope, with joules that its series of power and the
-/// idle power bear out.
+void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,
+                Findings& found);
+/// checks_energy.cpp: each counted meter in each trial, under its own scope, with joules that its series of power and
+/// the idle power bear out.
 void check_energy(const Report& report, Findings& found);
 /// checks_losses.cpp: the same training has the same first losses, however many ranks share it.
 void check_losses(const Report& report, Findings& found);
@@ -70,7 +71,7 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
 /// checks_summary.cpp: every figure and the verdict, computed again from the samples. `lines`: each record as a line of
 /// JSON without its trials, as the file has it. `later`: pointers of fields that the file is too old to have. Changes
 /// nothing, but needs the samples where they are: they may be large.
-void check_summaries(std::vector<Record>& records, const std::vector<std::string>& lines, const std::set<std::string>& later,
-                     bool is_newer, Findings& found);
+void check_summaries(std::vector<Record>& records, const std::vector<std::string>& lines,
+                     const std::set<std::string>& later, bool is_newer, Findings& found);
 
 }  // namespace tw

@@ -16,13 +16,16 @@ using Sensor = std::pair<std::string, std::string>;  // host, domain
 std::string name_of(const Sensor& sensor) { return sensor.second + " on " + sensor.first; }
 
 bool is_kind(const std::string& domain, const char* kind) { return domain.starts_with(std::string(kind) + ":"); }
-/// Counters whose series of power are the differences of the counter itself; all others may have a reading of their own.
+/// Counters whose series of power are the differences of the counter itself; all others may have a reading of their
+/// own.
 bool is_own_series(const std::string& domain) { return is_kind(domain, "rapl") || is_kind(domain, "perf"); }
 
 /// The scope that a domain's name alone says; empty where it may have several.
 std::string scope_of_kind(const std::string& domain) {
   if (is_own_series(domain))
-    return domain.find("psys") != std::string::npos ? "node" : domain.find("dram") != std::string::npos ? "dram" : "package";
+    return domain.find("psys") != std::string::npos   ? "node"
+           : domain.find("dram") != std::string::npos ? "dram"
+                                                      : "package";
   if (is_kind(domain, "nvml") || is_kind(domain, "nvml-power")) return "device";
   if (is_kind(domain, "ipmi") || domain == "external" || domain == "cray:node") return "node";
   return {};
@@ -33,7 +36,8 @@ void check_row(const EnergyRow& row, const Trial& trial, const std::string& at, 
   /// A meter is read just outside the barriers of its window.
   constexpr double edge_seconds = 1, edge_share = 0.05;
   const auto broken = [&](const char* key, const char* what) { found.broken("energy_row", at + key, what); };
-  if (row.energy_j && row.window_s && std::abs(*row.window_s - trial.window_s) > edge_seconds + edge_share * trial.window_s)
+  if (row.energy_j && row.window_s &&
+      std::abs(*row.window_s - trial.window_s) > edge_seconds + edge_share * trial.window_s)
     found.broken("energy_window", at + "/window_s", "is not that of its trial");
   if (row.energy_j && row.counted && !row.reason.empty()) broken("/reason", "a counted row with joules has one");
   if (row.energy_j && !row.counted && row.reason.empty()) broken("/reason", "is empty though its joules are left out");
@@ -42,7 +46,8 @@ void check_row(const EnergyRow& row, const Trial& trial, const std::string& at, 
   if (row.energy_j && !row.update_period_s) broken("/update_period_s", "is absent beside joules");
   const std::string scope = scope_of_kind(row.domain);
   if (!row.scope.empty() && !scope.empty() && row.scope != scope)
-    found.broken("meter_scope", at + "/scope", "is \"" + row.scope + "\", and " + row.domain + " is of the scope " + scope);
+    found.broken("meter_scope", at + "/scope",
+                 "is \"" + row.scope + "\", and " + row.domain + " is of the scope " + scope);
 }
 
 struct Bounds {
@@ -51,13 +56,13 @@ struct Bounds {
 
 /// Between which joules those of a window lie by its series of power; nullopt where the series says too little.
 ///
-/// Each entry sums up the samples of a stretch that lasts to the next entry, so that the joules of the stretch lie between
-/// its least and its greatest value × its length: however long each sample was, and however far the series was thinned.
-/// The stretch of the last entry ends somewhere in the window: it adds nothing to the lower bound, and the rest of the
-/// window to the upper one. A sample is taken over ten update periods or 0.1 s, so that as much of the window's end may be
-/// in no sample, at up to half more than the greatest power seen. At the edges the sampler and the ledger read the counter
-/// one after another: the greatest power × two update periods, 0.1 s and the clock skew. A sensor with a reading of power
-/// beside its counter averages over up to a second, and the two may be a quarter apart.
+/// Each entry sums up the samples of a stretch that lasts to the next entry, so that the joules of the stretch lie
+/// between its least and its greatest value × its length: however long each sample was, and however far the series was
+/// thinned. The stretch of the last entry ends somewhere in the window: it adds nothing to the lower bound, and the
+/// rest of the window to the upper one. A sample is taken over ten update periods or 0.1 s, so that as much of the
+/// window's end may be in no sample, at up to half more than the greatest power seen. At the edges the sampler and the
+/// ledger read the counter one after another: the greatest power × two update periods, 0.1 s and the clock skew. A
+/// sensor with a reading of power beside its counter averages over up to a second, and the two may be a quarter apart.
 std::optional<Bounds> bounds_of(const SeriesRow& series, const EnergyRow& row, double clock_skew_s) {
   constexpr double sample_seconds = 0.1, periods_a_sample = 10, beyond_seen = 0.5;
   constexpr double other_sensor_seconds = 1, other_sensor_factor = 1.25;
@@ -70,7 +75,8 @@ std::optional<Bounds> bounds_of(const SeriesRow& series, const EnergyRow& row, d
   Bounds bounds;
   bounds.high = peak * std::clamp(times[0], 0.0, window);
   for (std::size_t i = 0; i < count; ++i) {
-    const double begin = std::clamp(times[i], 0.0, window), end = i + 1 < count ? std::clamp(times[i + 1], 0.0, window) : window;
+    const double begin = std::clamp(times[i], 0.0, window),
+                 end = i + 1 < count ? std::clamp(times[i + 1], 0.0, window) : window;
     bounds.high += series.maximum[i] * (end - begin);
     if (i + 1 < count) bounds.low += series.minimum[i] * (end - begin);
   }
@@ -118,15 +124,17 @@ void check_joules(const EnergyRow& row, const Trial& trial, const std::map<Senso
   if (const auto watts = idle.find(sensor); watts != idle.end())
     if (const double least = least_of_idle * watts->second * *row.window_s;
         *row.energy_j + row.uncertainty_j.value_or(0) < least)
-      found.broken("energy_below_idle", at + "/energy_j", said + ", and idling alone takes " + text::si(least / least_of_idle, "J"));
+      found.broken("energy_below_idle", at + "/energy_j",
+                   said + ", and idling alone takes " + text::si(least / least_of_idle, "J"));
 }
 
 /// Rows of a trial against the meters of the launch. Where a point takes some of the ranks, GPUs of the others are
 /// "not_visible" in it, and what counts in their place is not looked at.
-void check_meters(const Trial& trial, const std::map<Sensor, const MeterEntry*>& meters, const std::set<std::string>& hosts,
-                  bool is_part, const std::string& at, Findings& found) {
+void check_meters(const Trial& trial, const std::map<Sensor, const MeterEntry*>& meters,
+                  const std::set<std::string>& hosts, bool is_part, const std::string& at, Findings& found) {
   std::map<Sensor, std::size_t> rows;
-  for (std::size_t e = 0; e < trial.energy.size(); ++e) rows.try_emplace({trial.energy[e].host, trial.energy[e].domain}, e);
+  for (std::size_t e = 0; e < trial.energy.size(); ++e)
+    rows.try_emplace({trial.energy[e].host, trial.energy[e].domain}, e);
   for (const auto& [sensor, meter] : meters) {
     if (!meter->counted || !meter->available || (is_part && !hosts.contains(sensor.first))) continue;
     const auto known = rows.find(sensor);
@@ -137,9 +145,11 @@ void check_meters(const Trial& trial, const std::map<Sensor, const MeterEntry*>&
     const EnergyRow& row = trial.energy[known->second];
     const std::string place = at + "/energy/" + std::to_string(known->second);
     if (row.scope != meter->scope)
-      found.broken("meter_scope", place + "/scope", "is \"" + row.scope + "\", that of its meter is \"" + meter->scope + "\"");
+      found.broken("meter_scope", place + "/scope",
+                   "is \"" + row.scope + "\", that of its meter is \"" + meter->scope + "\"");
     if (row.method != meter->method)
-      found.broken("meter_method", place + "/method", "is \"" + row.method + "\", that of its meter is \"" + meter->method + "\"");
+      found.broken("meter_method", place + "/method",
+                   "is \"" + row.method + "\", that of its meter is \"" + meter->method + "\"");
     if (!row.counted && (row.reason.empty() || row.reason == "contained" || row.reason == "duplicate" ||
                          (row.reason == "not_visible" && !is_part)))
       found.broken("meter_row_left_out", place + "/counted", "is false of a meter that the run counts");
@@ -149,9 +159,11 @@ void check_meters(const Trial& trial, const std::map<Sensor, const MeterEntry*>&
     if (!row.counted || row.scope.empty()) continue;
     const auto meter = meters.find(sensor);
     if (meter == meters.end())
-      found.broken("meter_unknown", at + "/energy/" + std::to_string(e) + "/domain", name_of(sensor) + " is no meter of the run");
+      found.broken("meter_unknown", at + "/energy/" + std::to_string(e) + "/domain",
+                   name_of(sensor) + " is no meter of the run");
     else if (!meter->second->counted && !is_part)
-      found.broken("meter_row_counted", at + "/energy/" + std::to_string(e) + "/counted", "is true of a meter that the run does not count");
+      found.broken("meter_row_counted", at + "/energy/" + std::to_string(e) + "/counted",
+                   "is true of a meter that the run does not count");
   }
 }
 
@@ -179,8 +191,9 @@ void check_energy(const Report& report, Findings& found) {
     for (std::size_t m = 0; m < context.meters.size(); ++m)
       if (const std::string scope = scope_of_kind(context.meters[m].domain);
           context.meters[m].available && !scope.empty() && context.meters[m].scope != scope)
-        found.broken("meter_scope", launch.where + "/meters/" + std::to_string(m) + "/scope",
-                     "is \"" + context.meters[m].scope + "\", and " + context.meters[m].domain + " is of the scope " + scope);
+        found.broken(
+            "meter_scope", launch.where + "/meters/" + std::to_string(m) + "/scope",
+            "is \"" + context.meters[m].scope + "\", and " + context.meters[m].domain + " is of the scope " + scope);
     const std::map<Sensor, double> idle = idle_watts(context);
     for (const std::size_t place : launch.records) {
       const Record& record = report.records[place];

@@ -22,7 +22,8 @@ std::optional<Seconds> time_of(const std::string& text) {
                                         std::chrono::day(number(8, 2))};
   const int hours = number(11, 2), minutes = number(14, 2), seconds = number(17, 2);
   if (!day.ok() || hours >= 24 || minutes >= 60 || seconds > 60) return std::nullopt;  // 60: a leap second
-  return std::chrono::sys_days(day) + std::chrono::hours(hours) + std::chrono::minutes(minutes) + std::chrono::seconds(seconds);
+  return std::chrono::sys_days(day) + std::chrono::hours(hours) + std::chrono::minutes(minutes) +
+         std::chrono::seconds(seconds);
 }
 
 void check_context(const Context& context, const std::string& at, Findings& found) {
@@ -30,8 +31,10 @@ void check_context(const Context& context, const std::string& at, Findings& foun
   std::optional<Seconds> finished;
   if (!context.finished_at.empty()) finished = time_of(context.finished_at);
   if (!started) found.broken("time_invalid", at + "/started_at", "is no time that exists");
-  if (!finished && !context.finished_at.empty()) found.broken("time_invalid", at + "/finished_at", "is no time that exists");
-  if (started && finished && *finished < *started) found.broken("time_order", at + "/finished_at", "lies before started_at");
+  if (!finished && !context.finished_at.empty())
+    found.broken("time_invalid", at + "/finished_at", "is no time that exists");
+  if (started && finished && *finished < *started)
+    found.broken("time_order", at + "/finished_at", "lies before started_at");
   std::set<std::string> hosts;
   for (const HostInfo& host : context.hosts) hosts.insert(host.name);
   std::set<int> ranks;
@@ -42,7 +45,8 @@ void check_context(const Context& context, const std::string& at, Findings& foun
       found.broken("rank_devices", place + "/rank",
                    "is " + std::to_string(device.rank) + ": the ranks are not 0 to " +
                        std::to_string(context.devices.size() - 1) + ", each once");
-    if (!hosts.contains(device.host)) found.broken("host_unknown", place + "/host", "\"" + device.host + "\" is none of the hosts");
+    if (!hosts.contains(device.host))
+      found.broken("host_unknown", place + "/host", "\"" + device.host + "\" is none of the hosts");
   }
 }
 
@@ -60,7 +64,8 @@ void check_parts(const Report& report, Findings& found) {
       found.broken("part_order", at + "/forced_over", "the first part comes after no other");
     const bool last = i + 1 == parts.size();
     if (part.context.has_value() == last)
-      found.broken("part_context", at + "/context", last ? "is not null, though the report's is the last part's" : "is null");
+      found.broken("part_context", at + "/context",
+                   last ? "is not null, though the report's is the last part's" : "is null");
     if (part.context) check_context(*part.context, at + "/context", found);
     const Program& program = part.program;
     if (last && (program.version != report.program.version || program.git_commit != report.program.git_commit))
@@ -88,7 +93,8 @@ void check_origin(const Report& report, const Launch& launch, Findings& found) {
     const auto known = [&](const std::string& at, const auto& rows) {
       for (std::size_t i = 0; i < rows.size(); ++i)
         if (!hosts.contains(rows[i].host))
-          found.broken("host_unknown", at + "/" + std::to_string(i) + "/host", "\"" + rows[i].host + "\" is none of its part");
+          found.broken("host_unknown", at + "/" + std::to_string(i) + "/host",
+                       "\"" + rows[i].host + "\" is none of its part");
     };
     for (const auto& [name, setting] : record.setting)
       known(place_of(place) + "/setting/" + name + "/devices", setting.devices);
@@ -113,8 +119,8 @@ void check_ranks(const Report& report, const Launch& launch, Findings& found) {
     const Workload& w = record.workload;
     if (w.ranks > std::ssize(devices))
       found.broken("rank_devices", launch.where + "/devices",
-                   "has " + std::to_string(devices.size()) + ", and " + place_of(place) + " ran on " + std::to_string(w.ranks) +
-                       " ranks");
+                   "has " + std::to_string(devices.size()) + ", and " + place_of(place) + " ran on " +
+                       std::to_string(w.ranks) + " ranks");
     for (std::size_t i = 0; i < devices.size(); ++i)
       if (devices[i].rank < w.ranks && devices[i].kind != w.device)
         found.broken("rank_devices", launch.where + "/devices/" + std::to_string(i) + "/kind",
@@ -167,7 +173,8 @@ void check_times(const Report& report, const Launch& launch, Findings& found) {
     found.broken("trial_outside_run", launch.where + "/finished_at",
                  "the launch lasted " + text::duration(*lasted) + ", and its windows take " + text::duration(together));
   if (without > 0 && !spans.empty())
-    found.broken("trial_start_missing", launch.where, std::to_string(without) + " of its trials do not say when they began");
+    found.broken("trial_start_missing", launch.where,
+                 std::to_string(without) + " of its trials do not say when they began");
   else if (without > 0)
     found.note("trial_start_unknown", launch.where,
                "its trials do not say when they began: whether they overlap was not looked at");

@@ -1,5 +1,5 @@
-// The plan says what was to be run before anything was known of the figures: nothing may be added, and nothing may be left
-// out of a run that finished.
+// The plan says what was to be run before anything was known of the figures: nothing may be added, and nothing may be
+// left out of a run that finished.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -33,10 +33,15 @@ SearchGoal goal_of(const Json& search) {
   return goal;
 }
 
-bool was_measured(const Record& record) { return record.verdict.status == "valid" || record.verdict.status == "invalid"; }
+bool was_measured(const Record& record) {
+  return record.verdict.status == "valid" || record.verdict.status == "invalid";
+}
 
-void check_planned_target(const Record& record, const Json& target, const Json& point, const std::string& at, Findings& found) {
-  const auto broken = [&](const std::string& where, const std::string& what) { found.broken("plan_differs", at + where, what); };
+void check_planned_target(const Record& record, const Json& target, const Json& point, const std::string& at,
+                          Findings& found) {
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    found.broken("plan_differs", at + where, what);
+  };
   const Json planned = point.value("target", Json());
   if (planned.is_object() != record.target.has_value())
     return broken("/target", record.target ? "is not in the plan" : "is missing: the plan has one");
@@ -44,7 +49,8 @@ void check_planned_target(const Record& record, const Json& target, const Json& 
   for (const char* key :
        {"task", "metric", "value", "floor", "held_out_samples", "evaluation_interval", "most_steps", "schedule"})
     if (planned.value(key, Json()) != target[key])
-      broken(std::string("/target/") + key, "is " + target[key].dump() + ", the plan has " + planned.value(key, Json()).dump());
+      broken(std::string("/target/") + key,
+             "is " + target[key].dump() + ", the plan has " + planned.value(key, Json()).dump());
   const Json seeds = point.value("seeds", Json());
   for (std::size_t t = 0; t < record.trials.size(); ++t) {
     const auto& run = record.trials[t].target_run;
@@ -53,8 +59,8 @@ void check_planned_target(const Record& record, const Json& target, const Json& 
   }
 }
 
-/// A window ends with the first step behind its planned length at which the ranks look at the clock: each second, or each
-/// step. Twice as long and some steps more is none of ours.
+/// A window ends with the first step behind its planned length at which the ranks look at the clock: each second, or
+/// each step. Twice as long and some steps more is none of ours.
 double longest_window(double planned, const Trial& trial) {
   constexpr double looks_s = 10, steps_more = 3, factor = 2;
   const double step = trial.step_time_s.empty() ? 0 : *std::ranges::max_element(trial.step_time_s);
@@ -66,7 +72,8 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
   const Json trials = plan.value("trials", Json()), steps = plan.value("steps", Json());
   const Json window = plan.value("window_s", Json()), warm_up = plan.value("warmup_steps", Json());
   if (trials.is_number_integer() && trials != record.trials.size())
-    found.broken("plan_differs", at + "/trials", "are " + std::to_string(record.trials.size()) + ", the plan has " + trials.dump());
+    found.broken("plan_differs", at + "/trials",
+                 "are " + std::to_string(record.trials.size()) + ", the plan has " + trials.dump());
   if (steps.is_number_integer() && !record.target && std::ranges::count(record.verdict.flags, "steps_given") == 0)
     found.left_out_flag(place, "steps_given", "the plan gives");
   if (warm_up.is_number_integer() && !record.target && !record.trials.empty()) {
@@ -85,17 +92,20 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
     if (trial.window_s * time_slack < window.get<double>())
       found.broken("window_short_of_plan", where + "/window_s", "is shorter than the plan's " + window.dump());
     else if (!record.target && trial.window_s > longest_window(window.get<double>(), trial))
-      found.broken("window_beyond_plan", where + "/window_s", "is " + text::duration(trial.window_s) + ", the plan has " + window.dump() + " s");
+      found.broken("window_beyond_plan", where + "/window_s",
+                   "is " + text::duration(trial.window_s) + ", the plan has " + window.dump() + " s");
   }
 }
 
 /// `json`: the record without its trials.
-void check_point(const Record& record, std::size_t place, const Json& json, const Json& plan, const Json& point, Findings& found) {
+void check_point(const Record& record, std::size_t place, const Json& json, const Json& plan, const Json& point,
+                 Findings& found) {
   const std::string at = place_of(place);
   const Json& workload = json["workload"];
   const auto same = [&](const Json& planned, const char* key) {
     if (planned != workload[key])
-      found.broken("plan_differs", at + "/workload/" + key, "is " + workload[key].dump() + ", the plan has " + planned.dump());
+      found.broken("plan_differs", at + "/workload/" + key,
+                   "is " + workload[key].dump() + ", the plan has " + planned.dump());
   };
   for (const char* key : {"device", "seed"})
     if (plan.contains(key)) same(plan[key], key);
@@ -106,13 +116,15 @@ void check_point(const Record& record, std::size_t place, const Json& json, cons
   for (const auto& [name, value] : setting.items())
     if (const auto known = record.setting.find(name);
         known == record.setting.end() ||
-        known->second.requested != (value.is_string() ? SetPoint(value.get<std::string>()) : SetPoint(value.get<double>())))
+        known->second.requested !=
+            (value.is_string() ? SetPoint(value.get<std::string>()) : SetPoint(value.get<double>())))
       found.broken("plan_differs", at + "/setting/" + name, "was not requested as the plan has it: " + value.dump());
   for (const auto& [name, known] : record.setting)
     if (known.requested && !setting.contains(name))
       found.broken("plan_differs", at + "/setting/" + name, "is not in the plan");
   check_planned_target(record, json.value("target", Json()), point, at, found);
-  if (json.value("prices", Json()) != plan.value("prices", Json())) found.broken("plan_differs", at + "/prices", "are not the plan's");
+  if (json.value("prices", Json()) != plan.value("prices", Json()))
+    found.broken("plan_differs", at + "/prices", "are not the plan's");
   if (was_measured(record)) check_windows(record, place, plan, found);
 }
 
@@ -120,7 +132,8 @@ void check_complete(const Report& report, std::size_t points, Findings& found) {
   const std::vector<std::string> missing = missing_points(report);
   if (missing.empty()) return;
   const std::string what = std::to_string(missing.size()) + " of " + std::to_string(points) +
-                           " points of the plan have no record (" + missing.front() + (missing.size() > 1 ? ", …)" : ")");
+                           " points of the plan have no record (" + missing.front() +
+                           (missing.size() > 1 ? ", …)" : ")");
   if (was_interrupted(report.context))
     found.note("points_missing", "/records", what + ": the run was interrupted");
   else if (report.context.finished_at.empty())
@@ -131,7 +144,8 @@ void check_complete(const Report& report, std::size_t points, Findings& found) {
 
 }  // namespace
 
-void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines, Findings& found) {
+void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,
+                Findings& found) {
   if (plan_sha256 != sha256_hex(report.plan.canonical_json))
     found.broken("plan_hash", "/plan/sha256", "is not the SHA-256 of canonical_json");
   const Json plan = read_plan(report.plan.canonical_json);

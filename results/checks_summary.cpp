@@ -51,7 +51,8 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
       break;
     }
   const bool was_measured = record.verdict.status == "valid" || record.verdict.status == "invalid";
-  if (was_measured && w.hash.empty()) found.broken("workload_hash", at + "/workload/hash", "is empty though the point ran");
+  if (was_measured && w.hash.empty())
+    found.broken("workload_hash", at + "/workload/hash", "is empty though the point ran");
   if (!w.hash.empty() && w.hash != workload_hash(w, record.target))
     found.broken("workload_hash", at + "/workload/hash", "is not that of this workload");
   check_band(record, at + "/target", found);
@@ -71,7 +72,8 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
   if (!s.mfu && s.mfu_reason.empty()) found.broken("reason_missing", summary + "/mfu", "is null without mfu_reason");
   bool absent = s.energy_j.empty();
   for (const auto& [scope, energy] : s.energy_j) absent = absent || !energy;
-  if (absent && s.energy_reason.empty()) found.broken("reason_missing", summary + "/energy_j", "is null without energy_reason");
+  if (absent && s.energy_reason.empty())
+    found.broken("reason_missing", summary + "/energy_j", "is null without energy_reason");
   double shares = 0;
   for (const auto& [op, share] : s.op_share) shares += share;
   if (shares > op_share_slack)
@@ -127,8 +129,8 @@ void find_left_out_flags(std::size_t place, const Json& stated, Json& computed, 
 
 }  // namespace
 
-void check_summaries(std::vector<Record>& records, const std::vector<std::string>& lines, const std::set<std::string>& later,
-                     bool is_newer, Findings& found) {
+void check_summaries(std::vector<Record>& records, const std::vector<std::string>& lines,
+                     const std::set<std::string>& later, bool is_newer, Findings& found) {
   for (std::size_t i = 0; i < records.size(); ++i) {
     check_stated(records[i], i, is_newer, found);
     // Everything else that follows from the samples must be what the samples say.

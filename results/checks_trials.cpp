@@ -24,10 +24,10 @@ constexpr double event_seconds = 5e-6;
 /// What a step does behind its last phase.
 constexpr double behind_phases = 0.01;
 
-/// A step time is the slowest rank's. No rank's own steps pass the window. The sum of the slowest ones may, since a rank
-/// begins its next step while another still ends this one: from the last rank's contribution to the gradients on, when no
-/// rank waits for another. That is at most the communication and the update of one rank, and so at most the sum of both
-/// over the ranks, which is their mean × the ranks.
+/// A step time is the slowest rank's. No rank's own steps pass the window. The sum of the slowest ones may, since a
+/// rank begins its next step while another still ends this one: from the last rank's contribution to the gradients on,
+/// when no rank waits for another. That is at most the communication and the update of one rank, and so at most the sum
+/// of both over the ranks, which is their mean × the ranks.
 double most_step_seconds(const Trial& trial, int ranks) {
   if (ranks == 1) return trial.window_s * time_slack;
   const double ends = phase(trial, "communication") + phase(trial, "optimizer");
@@ -37,8 +37,8 @@ double most_step_seconds(const Trial& trial, int ranks) {
   return std::min(all, trial.window_s * (time_slack + behind_phases) + steps * ranks * ends);
 }
 
-/// Phases are parts of a step, each the mean over steps and ranks: together no more than the slowest rank's steps, and no
-/// more than the window, which holds each rank's steps one after another.
+/// Phases are parts of a step, each the mean over steps and ranks: together no more than the slowest rank's steps, and
+/// no more than the window, which holds each rank's steps one after another.
 void check_phases(const Trial& trial, const std::string& at, Findings& found) {
   if (trial.step_time_s.empty() || trial.phase_s.empty()) return;
   double phases = 0;
@@ -56,7 +56,8 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
   const int ranks = workload.ranks;
   const std::size_t steps = trial.step_time_s.size();
   if (trial.samples_s && (!trial.samples || *trial.samples_s > trial.window_s * time_slack))
-    found.broken("samples_s", at + "/samples_s", trial.samples ? "is longer than the window" : "stands without samples");
+    found.broken("samples_s", at + "/samples_s",
+                 trial.samples ? "is longer than the window" : "stands without samples");
   const bool shown = workload.device != "command";  // a metered command shows neither
   if (shown && trial.loss.size() != steps)
     found.broken("length_differs", at + "/loss", length("step_time_s", trial.loss.size(), steps));
@@ -70,15 +71,18 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
   }
   if (!inside) found.broken("window_short", at + "/window_s", "is shorter than a step inside it");
   if (sum > most_step_seconds(trial, ranks))
-    found.broken("steps_exceed_window", at + "/step_time_s",
-                 ranks == 1 ? "add up to more than the window" : "add up to more than the window and what ranks may overlap");
+    found.broken(
+        "steps_exceed_window", at + "/step_time_s",
+        ranks == 1 ? "add up to more than the window" : "add up to more than the window and what ranks may overlap");
   check_phases(trial, at, found);
 }
 
 /// A run goes on from evaluation to evaluation until the first at or under the target, until its loss is no number any
 /// more, or to the last step, and ends there.
 void check_target_run(const std::optional<Target>& target, const Trial& trial, const std::string& at, Findings& found) {
-  const auto broken = [&](const std::string& where, const std::string& what) { found.broken("target_run", where, what); };
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    found.broken("target_run", where, what);
+  };
   if (target.has_value() != trial.target_run.has_value())
     return broken(at, target ? "is missing though the record has a target" : "stands in a record without a target");
   if (!target) return;
@@ -91,14 +95,17 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
     const std::string place = at + "/evaluations/" + std::to_string(e);
     const bool last = e + 1 == run.evaluations.size();
     std::int64_t due = 0;
-    if (__builtin_mul_overflow(static_cast<std::int64_t>(e + 1), target->evaluation_interval, &due) || due > target->most_steps)
+    if (__builtin_mul_overflow(static_cast<std::int64_t>(e + 1), target->evaluation_interval, &due) ||
+        due > target->most_steps)
       due = target->most_steps;
     if (evaluation.step != due)
-      broken(place + "/step", "is " + std::to_string(evaluation.step) + ", the interval makes it " + std::to_string(due));
+      broken(place + "/step",
+             "is " + std::to_string(evaluation.step) + ", the interval makes it " + std::to_string(due));
     if (!(evaluation.time_s > before)) broken(place + "/time_s", "is not after the one before");
     before = evaluation.time_s;
     if (evaluation.error.has_value() != (target->metric == "error"))
-      broken(place + "/error", evaluation.error ? "stands beside a target that is none" : "is null though the target is one");
+      broken(place + "/error",
+             evaluation.error ? "stands beside a target that is none" : "is null though the target is one");
     const bool ends = !std::isfinite(metric_of(*target, evaluation)) || reaches(*target, evaluation) ||
                       evaluation.step == target->most_steps;
     if (ends != last) broken(place, last ? "ends the run before its end" : "should have ended the run");
@@ -115,7 +122,8 @@ void check_order(const Record& record, std::size_t place, Findings& found) {
   for (std::size_t t = 1; t < record.trials.size(); ++t) {
     const Trial &before = record.trials[t - 1], &trial = record.trials[t];
     const auto steps = static_cast<std::int64_t>(before.step_time_s.size());
-    if (before.first_step > std::numeric_limits<std::int64_t>::max() - steps || trial.first_step != before.first_step + steps)
+    if (before.first_step > std::numeric_limits<std::int64_t>::max() - steps ||
+        trial.first_step != before.first_step + steps)
       found.broken("steps_order", place_of(place, t) + "/first_step",
                    "is " + std::to_string(trial.first_step) + ", and the trial before had " + std::to_string(steps) +
                        " steps from " + std::to_string(before.first_step) + " on");

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -389,8 +390,9 @@ class Comparer {
         cell.figure = sample.figure;
         cell.record = out_.workloads[w].records[s];
         if (s == reference && sample.verdict.empty()) {
-          cell.ratio.value = 1, cell.ratio.replicates = static_cast<int>((sample.logs.trials.logs.empty() ? sample.logs.runs : sample.logs.trials).logs.size()),
-          cell.ratio.verdict = "reference";
+          const LogSample& own = sample.logs.trials.logs.empty() ? sample.logs.runs : sample.logs.trials;
+          cell.ratio.value = 1, cell.ratio.verdict = "reference";
+          cell.ratio.replicates = static_cast<int>(own.logs.size());
         } else if (!sample.verdict.empty()) {
           cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
         } else {
@@ -455,7 +457,10 @@ class Comparer {
         if (pair.system == nullptr || blocking(s, w, pair.reference->target ? "cost-to-target" : "cost") != nullptr)
           continue;
         const auto subject = [&](std::size_t system) {
-          CostSubject of{out_.systems[system].name, {}, &*in_[system].price, machine_of(in_[system].runs[0]),
+          CostSubject of{out_.systems[system].name,
+                         {},
+                         &*in_[system].price,
+                         machine_of(in_[system].runs[0]),
                          earlier_->groups_of(system, w)};
           for (std::size_t run = 0; run < pairs_[system].size(); ++run)
             if (const Record* record = pairs_[system][run][w].system)
@@ -485,8 +490,7 @@ class Comparer {
 }  // namespace
 
 const char* to_string(Replicates replicates) {
-  static constexpr const char* names[] = {"trials", "runs", "paired_runs"};
-  return names[static_cast<std::size_t>(replicates)];
+  return std::array{"trials", "runs", "paired_runs"}[static_cast<std::size_t>(replicates)];
 }
 
 Comparison compare(const std::vector<SystemInput>& systems, const CompareOptions& options) {

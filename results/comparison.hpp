@@ -38,8 +38,8 @@ struct CompareOptions {
   std::map<std::string, double> weights;
   std::string currency;  ///< of all prices
   double sensitivity_share = 0.2;
-  /// Groups of earlier runs, each of one machine: how a system that was run once would differ from run to run. A group counts
-  /// for the systems of its machine (results/run_variance.hpp); ask fault_of() there first.
+  /// Groups of earlier runs, each of one machine: how a system that was run once would differ from run to run. A group
+  /// counts for the systems of its machine (results/run_variance.hpp); ask fault_of() there first.
   std::vector<SystemInput> run_variance;
 };
 
@@ -65,9 +65,9 @@ struct Difference {
 
 /// What varies: the unit of replication.
 enum class Replicates {
-  trials,  ///< one run of each system: no verdict. The intervals are over its trials (Welch 1947, on logarithms; from 10
-           ///< trials on without the best and the worst, Yuen 1974), and do not hold what changes from run to run
-  runs,    ///< the means of whole runs, independent (of_runs() of results/contrast.hpp)
+  trials,  ///< one run of each system: no verdict. The intervals are over its trials (Welch 1947, on logarithms; from
+           ///< 10 trials on without the best and the worst, Yuen 1974), and do not hold what changes from run to run
+  runs,         ///< the means of whole runs, independent (of_runs() of results/contrast.hpp)
   paired_runs,  ///< runs of the systems took turns: their differences block by block, which a drift of the machine
                 ///< leaves
 };
@@ -85,8 +85,8 @@ struct Ratio {
   /// How many replicates each system needs for the difference seen to show in 8 of 10; absent where no number would, or
   /// where nothing is left to decide. `most_replicates` means as many or more.
   std::optional<int> needed{};
-  /// "better", "worse", "no difference shown"; "single_run" (one of the two was run once, and how its runs differ is not known),
-  /// "no claim" (`code` says why), "not comparable", "absent"
+  /// "better", "worse", "no difference shown"; "single_run" (one of the two was run once, and how its runs differ is
+  /// not known), "no claim" (`code` says why), "not comparable", "absent"
   std::string verdict{};
   std::string code{};    ///< of "single_run" and "no claim": "single_run", "lower_bound", "busy_host", "steal", "drift"
   std::string reason{};  ///< of "single_run", "not comparable", "absent", "no claim"; why `needed` is absent
@@ -174,7 +174,7 @@ struct Comparison {
   std::vector<std::string> answer;
   bool compared = false;  ///< some ratio was had
   bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
-  bool names_one() const; ///< some is better or worse
+  bool names_one() const;  ///< some is better or worse
 };
 
 /// Throws std::invalid_argument for what is wrong with the options ("unknown figure").

@@ -15,8 +15,7 @@ namespace {
 template <class Holds>
 bool of_any_ratio(const Comparison& comparison, Holds holds) {
   return std::ranges::any_of(comparison.figures, [&](const FigureComparison& figure) {
-    return std::ranges::any_of(figure.overall, holds) ||
-           std::ranges::any_of(figure.rows, [&](const ComparedRow& row) {
+    return std::ranges::any_of(figure.overall, holds) || std::ranges::any_of(figure.rows, [&](const ComparedRow& row) {
              return std::ranges::any_of(row.systems, [&](const ComparedCell& cell) { return holds(cell.ratio); });
            });
   });
@@ -27,7 +26,7 @@ struct Phrase {
   const char* figure;
   const char *now, *then;  ///< verbs: "costs", "cost"
   const char* noun;        ///< "speed": what no difference is shown in
-  const char* of;          ///< what is more or less without figures of one workload: "a million samples"; empty: the unit
+  const char* of;  ///< what is more or less without figures of one workload: "a million samples"; empty: the unit
 };
 constexpr Phrase phrases[] = {
     {"throughput", "trains", "trained", "speed", ""},
@@ -47,8 +46,8 @@ const Phrase& phrase_of(const FigureComparison& figure) {
 std::string percent(double ratio) { return text::significant(100 * std::abs(ratio - 1), 3); }
 bool is_much(double ratio) { return ratio >= 2 || ratio <= 0.5; }
 
-/// "24.7 % more, 24.1 to 25.3"; "2.31 times as much, 2.10 to 2.53". The signs are words, so that only intervals that hold 1
-/// have any.
+/// "24.7 % more, 24.1 to 25.3"; "2.31 times as much, 2.10 to 2.53". The signs are words, so that only intervals that
+/// hold 1 have any.
 std::string change_in_words(const Ratio& r, const char* more, const char* less) {
   if (is_much(*r.value))
     return fmt::format("{} times as much, {} to {}", text::significant(*r.value), text::significant(*r.low),
@@ -109,7 +108,7 @@ class Sentences {
     const std::string change = change_in_words(r, "more", "less");
     if (figure.rows.size() == 1) {
       const std::vector<ComparedCell>& cells = figure.rows[0].systems;
-      const std::optional<Estimate> &of_reference = cells[c_.reference].figure, &of_system = cells[s].figure;
+      const std::optional<Estimate>&of_reference = cells[c_.reference].figure, &of_system = cells[s].figure;
       if (of_reference && of_system)
         return fmt::format("{} {} instead of {} {}{} ({})", verb, text::significant(of_system->value),
                            text::significant(of_reference->value), words::unit(figure), note, change);
@@ -151,8 +150,8 @@ class Sentences {
         names_once = names_once || is_speed;
         once.push_back(clause(figure, s, false));
       } else if (r.verdict == "no difference shown") {
-        same.push_back(fmt::format("no difference in {} is shown between {} and {}: {}; {}", phrase_of(figure).noun, name,
-                                   reference_, words::change(r), words::open_points(r, c_.replicates)));
+        same.push_back(fmt::format("no difference in {} is shown between {} and {}: {}; {}", phrase_of(figure).noun,
+                                   name, reference_, words::change(r), words::open_points(r, c_.replicates)));
       } else if (r.verdict == "no claim") {
         if (!why_open.empty() && why_open != r.reason) {
           open.push_back(not_decided + ", but " + why_open);
@@ -173,7 +172,8 @@ class Sentences {
     if (!not_decided.empty()) open.push_back(not_decided + ", but " + why_open);
     std::vector<std::string> sentences;
     if (!shown.empty())
-      sentences.push_back(fmt::format("{}{} {}", names_reference ? "" : "Against " + reference_ + ", ", name, joined(shown)));
+      sentences.push_back(
+          fmt::format("{}{} {}", names_reference ? "" : "Against " + reference_ + ", ", name, joined(shown)));
     if (!once.empty())
       sentences.push_back(fmt::format("{}, {}{} {}. That decides nothing: {}", runs_of(s),
                                       names_once ? "" : "against " + reference_ + ", ", name, joined(once),
@@ -183,13 +183,13 @@ class Sentences {
     for (const auto& [why, figures] : absent)
       sentences.push_back(fmt::format("{} and {} are not compared in {}: {}", name, reference_, joined(figures), why));
     std::string line;
-    for (const std::string& one : sentences)
-      line += (line.empty() ? "" : " ") + one + (one.ends_with('.') ? "" : ".");
+    for (const std::string& one : sentences) line += (line.empty() ? "" : " ") + one + (one.ends_with('.') ? "" : ".");
     lines_.push_back(std::move(line));
   }
   /// "In this one run of each"; "In one run of B" against several of the other.
   std::string runs_of(std::size_t s) const {
-    const bool has_one = c_.systems[s].started_at.size() == 1, reference_has_one = c_.systems[c_.reference].started_at.size() == 1;
+    const bool has_one = c_.systems[s].started_at.size() == 1,
+               reference_has_one = c_.systems[c_.reference].started_at.size() == 1;
     if (has_one && reference_has_one) return "In this one run of each";
     return "In one run of " + (has_one ? c_.systems[s].name : reference_);
   }
@@ -227,8 +227,12 @@ class Sentences {
 
 }  // namespace
 
-bool Comparison::decided() const { return of_any_ratio(*this, [](const Ratio& r) { return r.is_decided(); }); }
-bool Comparison::names_one() const { return of_any_ratio(*this, [](const Ratio& r) { return r.names_one(); }); }
+bool Comparison::decided() const {
+  return of_any_ratio(*this, [](const Ratio& r) { return r.is_decided(); });
+}
+bool Comparison::names_one() const {
+  return of_any_ratio(*this, [](const Ratio& r) { return r.names_one(); });
+}
 
 std::vector<std::string> answer_of(const Comparison& comparison) { return Sentences(comparison).write(); }
 

@@ -110,13 +110,13 @@ std::string comparison_csv(const Comparison& c) {
     const auto row = [&](const std::string& workload, double weight, std::size_t s, const std::string& record,
                          const std::optional<Estimate>& e, const Ratio& r, const std::string& rank) {
       const auto of = [&](auto member) { return e ? cells::number((*e).*member) : ""; };
-      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", f.figure.name,
-                         cells::text(f.figure.unit), f.scope, f.figure.more_is_better, cells::text(workload),
-                         cells::number(weight), cells::text(c.systems[s].name), cells::text(record),
-                         of(&Estimate::value), of(&Estimate::low), of(&Estimate::high),
-                         cells::text(c.systems[c.reference].name), cells::number(r.value), cells::number(r.low),
-                         cells::number(r.high), r.low.has_value() && !r.is_range, r.replicates,
-                         cells::number(r.detectable), cells::number(r.needed), r.verdict, r.code, cells::text(r.reason), rank);
+      out += fmt::format(
+          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", f.figure.name,
+          cells::text(f.figure.unit), f.scope, f.figure.more_is_better, cells::text(workload), cells::number(weight),
+          cells::text(c.systems[s].name), cells::text(record), of(&Estimate::value), of(&Estimate::low),
+          of(&Estimate::high), cells::text(c.systems[c.reference].name), cells::number(r.value), cells::number(r.low),
+          cells::number(r.high), r.low.has_value() && !r.is_range, r.replicates, cells::number(r.detectable),
+          cells::number(r.needed), r.verdict, r.code, cells::text(r.reason), rank);
     };
     for (const ComparedRow& one : f.rows)
       for (std::size_t s = 0; s < one.systems.size(); ++s)

@@ -153,7 +153,8 @@ class Writer {
     if (!title.empty()) out_ += "  " + title + "\n";
     const std::size_t names = name_width(), width = static_cast<std::size_t>(style_.width);
     std::size_t longest = 0;  // verdict
-    for (const Line& line : all) longest = std::max(longest, columns(words::verdict(*line.ratio)) + (notes_.empty() ? 0 : 4));
+    for (const Line& line : all)
+      longest = std::max(longest, columns(words::verdict(*line.ratio)) + (notes_.empty() ? 0 : 4));
     const std::size_t beside_figures = 4 + names + 2 + figure_width_ + 2 + change_width_ + 2 + interval_width_ + 2;
     const bool narrow = beside_figures + longest > width;  // the figures stand under the name, the verdict under these
     for (const Line& line : all) {

@@ -103,10 +103,11 @@ std::string no_verdict(std::span<const Record> records) {
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
   if (ratio.verdict != "no difference shown") return ratio.reason;
-  std::string text = ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
+  std::string text =
+      ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
   if (ratio.needed)
-    text += fmt::format("; {} {} {} each would decide", *ratio.needed >= most_replicates ? "over" : "about", *ratio.needed,
-                        noun(replicates));
+    text += fmt::format("; {} {} {} each would decide", *ratio.needed >= most_replicates ? "over" : "about",
+                        *ratio.needed, noun(replicates));
   return text + (ratio.reason.empty() ? "" : "; " + ratio.reason);
 }
 
@@ -186,7 +187,8 @@ std::string names(const Comparison& comparison, const std::vector<std::size_t>& 
 std::string split(const FigureComparison& figure, std::size_t system) {
   std::size_t all = 0;
   std::vector<std::pair<std::string, std::size_t>> counts;
-  for (const char* verdict : {"better", "worse", "no difference shown", "single_run", "no claim", "not comparable", "absent"})
+  for (const char* verdict :
+       {"better", "worse", "no difference shown", "single_run", "no claim", "not comparable", "absent"})
     counts.emplace_back(verdict, 0);
   for (const ComparedRow& row : figure.rows) {
     if (!(row.weight > 0)) continue;

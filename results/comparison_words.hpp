@@ -12,8 +12,8 @@ namespace tw::words {
 
 /// "+12.3 %", "-4.0 %"; from twice and below half on "2.31 x"
 std::string change(double ratio);
-/// The one notation of a change: "+12.3 % (+10.1 to +14.5)", "2.31 x (2.10 to 2.53)"; of a range "(+10.1 to +14.5, worst to
-/// best)"; empty where there is none
+/// The one notation of a change: "+12.3 % (+10.1 to +14.5)", "2.31 x (2.10 to 2.53)"; of a range "(+10.1 to +14.5,
+/// worst to best)"; empty where there is none
 std::string change(const Ratio& ratio);
 /// What stands in brackets there: "(+10.1 to +14.5)"; empty where there is none
 std::string interval(const Ratio& ratio);
@@ -27,8 +27,8 @@ std::string open_points(const Ratio& ratio, Replicates replicates);
 const char* noun(Replicates replicates);
 /// What takes a claim away whatever the spread is.
 struct Trials {
-  /// Flags of single runs, "busy_host", "steal" and "drift": what they mean lasts for longer than a run, so that its trials do
-  /// not show it. Of several runs "drift", where most of them have it.
+  /// Flags of single runs, "busy_host", "steal" and "drift": what they mean lasts for longer than a run, so that its
+  /// trials do not show it. Of several runs "drift", where most of them have it.
   std::set<std::string> disturbed;
   std::string bounds;  ///< what is compared are lower bounds only ("lower bounds, without all electricity"); else empty
   /// The runs of one system.
@@ -82,8 +82,8 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
 
 namespace tw {
 
-/// The answer first: a sentence for each system, with what it costs or gives before how much that is in per cent, or why nothing
-/// is decided; of more than two systems the order by each figure before that.
+/// The answer first: a sentence for each system, with what it costs or gives before how much that is in per cent, or
+/// why nothing is decided; of more than two systems the order by each figure before that.
 std::vector<std::string> answer_of(const Comparison& comparison);
 
 }  // namespace tw

@@ -29,7 +29,8 @@ struct Contrast {
   double common = 0;           ///< of both, in quadrature
   int replicates = 0;          ///< of the one that has fewer
   double least = 0, most = 0;  ///< of single replicates: the range
-  /// One of the two was run once, and nothing is known of how its runs differ: the spread, where there is any, is of trials.
+  /// One of the two was run once, and nothing is known of how its runs differ: the spread, where there is any, is of
+  /// trials.
   bool single_run = false;
 };
 
@@ -38,10 +39,10 @@ Contrast independent(const LogSample& a, const LogSample& b);
 /// Likewise, of replicates that took turns and share what moved the machine meanwhile: Student's t of the differences;
 /// from 10 on trimmed, Tukey and McLaughlin 1963. They have as many replicates each.
 Contrast paired(const LogSample& a, const LogSample& b);
-/// b less a, of the means of independent runs. A side's variance is pooled from its own runs and from `earlier` groups, each
-/// about its own mean; with neither there are no degrees of freedom. Of the degrees of freedom of both sides the fewer are
-/// taken: then the interval holds the truth in 95 % or more whatever the two variances are (Hsu 1938; Mickey and Brown 1966),
-/// where Welch's approximation does so about, and a group that serves both sides is not counted twice.
+/// b less a, of the means of independent runs. A side's variance is pooled from its own runs and from `earlier` groups,
+/// each about its own mean; with neither there are no degrees of freedom. Of the degrees of freedom of both sides the
+/// fewer are taken: then the interval holds the truth in 95 % or more whatever the two variances are (Hsu 1938; Mickey
+/// and Brown 1966), where Welch's approximation does so about, and a group that serves both sides is not counted twice.
 Contrast of_runs(const LogSample& a, const LogSample& b);
 /// Weighted mean of contrasts whose replicates are independent, degrees of freedom after Satterthwaite 1946; what is
 /// common to the replicates of one may be common to all, and is added up. Weights add up to 1.

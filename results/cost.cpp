@@ -237,8 +237,8 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     }
     if (units.empty()) continue;
     one.of = record.target ? "model" : "million_samples";
-    one.sensitivity = sensitivities(record, price, one.nodes, sensitivity_share, scale,
-                                    counted_mean(units, unit), power_w);
+    one.sensitivity =
+        sensitivities(record, price, one.nodes, sensitivity_share, scale, counted_mean(units, unit), power_w);
   }
   return result;
 }

@@ -95,8 +95,7 @@ Estimate estimated(const std::vector<double>& values, double common) {
 
 Estimate estimated_cost(const Record& record, const std::vector<Use>& uses, Unit unit, double scale,
                         const PriceRow& price, int nodes) {
-  const double common =
-      common_share(counted_mean(uses, unit), passage_share(record, unit), price, nodes);
+  const double common = common_share(counted_mean(uses, unit), passage_share(record, unit), price, nodes);
   if (unit != Unit::sample) {
     std::vector<double> values;
     for (const Use& use : uses) values.push_back(scale * cost(use, price, nodes));

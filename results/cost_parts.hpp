@@ -21,8 +21,8 @@ enum class Unit { second, sample, model };
 
 /// Of each valid trial. Empty where a trial does not have it.
 std::vector<Use> uses_of(const Record& record, Unit unit);
-/// What an estimate of their costs is of. Of a sample: 1 ÷ the throughput and 1 ÷ the samples/J that the summary shows. Of an
-/// hour and a model: the mean of all uses, so that each part belongs to the same trials.
+/// What an estimate of their costs is of. Of a sample: 1 ÷ the throughput and 1 ÷ the samples/J that the summary shows.
+/// Of an hour and a model: the mean of all uses, so that each part belongs to the same trials.
 Use counted_mean(const std::vector<Use>& uses, Unit unit);
 /// The cost of counted_mean(), with its interval; `scale` of that unit.
 Estimate estimated_cost(const Record& record, const std::vector<Use>& uses, Unit unit, double scale,

@@ -49,7 +49,8 @@ std::vector<Difference> cost_differences(const CostGround& system);
 /// Of how complete the costs of both are; empty where either does not rest on the same by itself.
 std::vector<Difference> cost_differences(const CostGround& reference, const CostGround& system);
 
-/// The same of several workloads is one difference; of all of `workloads` it is one of the reports. Blocking ones first.
+/// The same of several workloads is one difference; of all of `workloads` it is one of the reports. Blocking ones
+/// first.
 std::vector<Difference> merged_differences(std::vector<Difference> differences, std::size_t workloads);
 
 }  // namespace tw

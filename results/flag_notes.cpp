@@ -144,7 +144,7 @@ bool has(const Record& record, const std::string& flag) {
 
 /// "too_short: rapl:package-0": of meters that were there and had no joules for a window, each once.
 std::vector<std::string> silent_meters(const Record& record) {
-  constexpr std::string_view of_window[] = {"too_short", "not_updated", "lost",        "gap",
+  constexpr std::string_view of_window[] = {"too_short", "not_updated", "lost",  "gap",
                                             "wrapped",   "not_covered", "reset", "stalled"};
   std::vector<std::string> all;
   for (const Trial& trial : record.trials)

@@ -18,7 +18,8 @@ std::string attribute(const char* name, const std::string& value) {
 }
 
 /// `look` is one of ours.
-std::string element(const std::string& tag, const std::string& classes, const std::string& inner, const std::string& more = "") {
+std::string element(const std::string& tag, const std::string& classes, const std::string& inner,
+                    const std::string& more = "") {
   return fmt::format("<{}{}{}>{}</{}>", tag, attribute("class", classes), more, inner, tag);
 }
 
@@ -52,8 +53,9 @@ std::string table(const Table& spec) {
       if (c > 0 && !is_number[c] && row[c].text.size() > 40) classes += " prose";
       classes.erase(0, classes.find_first_not_of(' '));
       const std::string role = c == 0 ? " role=\"rowheader\" scope=\"row\"" : " role=\"cell\"";
-      cells += element(c == 0 ? "th" : "td", classes, element("span", "cell", words(row[c]), attribute("title", row[c].tip)),
-                       role + attribute("data-head", spec.head[c]));
+      cells +=
+          element(c == 0 ? "th" : "td", classes, element("span", "cell", words(row[c]), attribute("title", row[c].tip)),
+                  role + attribute("data-head", spec.head[c]));
     }
     body += element("tr", "", cells, " role=\"row\"") + "\n";
   }
@@ -93,18 +95,20 @@ std::string static_html(const Page& page, const std::string& made_by) {
   std::string answer, cards, caveats, tables;
   for (const Words& line : page.answer) answer += with_more("p", line);
   for (const Card& card : page.cards)
-    cards += element("div", "card", element("dt", "", for_text(card.label)) + element("dd", "value", for_text(card.value)) +
-                                        element("dd", "detail", for_text(card.detail)));
+    cards += element("div", "card",
+                     element("dt", "", for_text(card.label)) + element("dd", "value", for_text(card.value)) +
+                         element("dd", "detail", for_text(card.detail)));
   for (const Words& line : page.caveats) caveats += with_more("li", line);
   for (const Table& one : page.main_tables) tables += table(one);
   return element("header", "", head) + "\n<main>" + element("div", "answer", answer) + "\n" +
          element("dl", "cards", cards) + "\n" + element("ul", "caveats", caveats) + "\n" +
-         element("p", "subtitle", for_text(page.subtitle)) + "\n" +
-         element("section", "", tables, " id=\"static\"") + "</main>\n" +
+         element("p", "subtitle", for_text(page.subtitle)) + "\n" + element("section", "", tables, " id=\"static\"") +
+         "</main>\n" +
          element("footer", "",
                  element("p", "", for_text("Made by " + made_by + ".")) +
-                     element("p", "", "Charts and all other tables are drawn by this page's own script: open the file in "
-                                      "a browser that runs it. The page loads nothing.")) +
+                     element("p", "",
+                             "Charts and all other tables are drawn by this page's own script: open the file in "
+                             "a browser that runs it. The page loads nothing.")) +
          "\n";
 }
 

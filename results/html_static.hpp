@@ -1,4 +1,5 @@
-// The part of the page that needs no script: for previews in mail, and for browsers that run none. Internal to results/.
+// The part of the page that needs no script: for previews in mail, and for browsers that run none. Internal to
+// results/.
 #pragma once
 
 #include <string>

@@ -6,8 +6,8 @@
 namespace tw {
 namespace {
 
-/// Measured on a CPU over repetitions and ranks: losses of tokens stay within 1.8e-7 (float32) and 1.0e-3 (bf16) over 200
-/// steps. Training with batch normalisation is chaotic: within 5.3e-8 after 10 steps, 7 % apart after 30.
+/// Measured on a CPU over repetitions and ranks: losses of tokens stay within 1.8e-7 (float32) and 1.0e-3 (bf16) over
+/// 200 steps. Training with batch normalisation is chaotic: within 5.3e-8 after 10 steps, 7 % apart after 30.
 std::int64_t last_step_compared(const Workload& workload) { return workload.seq_len ? 200 : 10; }
 
 std::optional<double> loss_at(const Record& record, std::int64_t step) {
@@ -28,7 +28,8 @@ std::optional<LossPair> first_common_loss(const Record& a, const Record& b) {
   const Workload &x = a.workload, &y = b.workload;
   if (a.target || b.target || a.trials.empty() || b.trials.empty() || x.device == "command" || y.device == "command")
     return std::nullopt;
-  if (x.hash.empty() || x.hash != y.hash || x.seed != y.seed || x.precision != y.precision || x.global_batch != y.global_batch)
+  if (x.hash.empty() || x.hash != y.hash || x.seed != y.seed || x.precision != y.precision ||
+      x.global_batch != y.global_batch)
     return std::nullopt;
   if (!x.seq_len && x.micro_batch != y.micro_batch) return std::nullopt;  // batch normalisation
   const std::int64_t step = std::max(a.trials[0].first_step, b.trials[0].first_step);

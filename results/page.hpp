@@ -69,8 +69,8 @@ using Block = std::variant<Words, Table, Chart, Choice>;
 struct Section {
   std::string id, title, lead;  ///< id: of the HTML element
   std::vector<Block> blocks;    ///< never empty: what is absent is a sentence with its reason
-  bool absent = false;  ///< the report has nothing for it: its sentence is listed behind all other sections
-  bool folded = false;  ///< behind its title until asked for; printed all the same
+  bool absent = false;          ///< the report has nothing for it: its sentence is listed behind all other sections
+  bool folded = false;          ///< behind its title until asked for; printed all the same
 };
 struct Card {
   std::string label, value, detail;

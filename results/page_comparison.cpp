@@ -30,9 +30,9 @@ std::string ratio_words(const Ratio& ratio) {
   return ratio.verdict == "reference" ? "" : words::change(ratio);
 }
 Words verdict_words(const Ratio& ratio) {
-  const std::string look = ratio.verdict == "better"           ? "good"
-                           : ratio.verdict == "worse"          ? "bad"
-                           : ratio.verdict == "not comparable" ? "bad"
+  const std::string look = ratio.verdict == "better"                             ? "good"
+                           : ratio.verdict == "worse"                            ? "bad"
+                           : ratio.verdict == "not comparable"                   ? "bad"
                            : !ratio.is_decided() && ratio.verdict != "reference" ? "note"
                                                                                  : "quiet";
   return {words::verdict(ratio) + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
@@ -51,19 +51,22 @@ std::string title_of(const FigureComparison& figure) {
 ShortNames workload_names(const Comparison& comparison) {
   std::vector<std::string> ids;
   std::set<std::string> networks;
-  for (const ComparedWorkload& one : comparison.workloads) ids.push_back(one.id), networks.insert(one.id.substr(0, one.id.find('/')));
+  for (const ComparedWorkload& one : comparison.workloads)
+    ids.push_back(one.id), networks.insert(one.id.substr(0, one.id.find('/')));
   return short_names(ids, networks.size() > 1);
 }
 /// "Workloads: bf16, accumulate 1; bf16, accumulate 4 (all: 2 processes)."
 std::string workloads_compared(const Comparison& comparison) {
   constexpr std::size_t most = 6;
   const ShortNames found = workload_names(comparison);
-  std::vector<std::string> shown(found.names.begin(), found.names.begin() + static_cast<std::ptrdiff_t>(std::min(most, found.names.size())));
+  std::vector<std::string> shown(found.names.begin(),
+                                 found.names.begin() + static_cast<std::ptrdiff_t>(std::min(most, found.names.size())));
   if (shown.empty()) return "No workloads.";
-  const bool has_parts = std::ranges::any_of(shown, [](const std::string& name) { return name.find(", ") != name.npos; });
+  const bool has_parts =
+      std::ranges::any_of(shown, [](const std::string& name) { return name.find(", ") != name.npos; });
   const std::size_t more = found.names.size() - shown.size();
-  return fmt::format("Workload{}: {}{}{}.", found.names.size() == 1 ? "" : "s", fmt::join(shown, has_parts ? "; " : ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "",
+  return fmt::format("Workload{}: {}{}{}.", found.names.size() == 1 ? "" : "s",
+                     fmt::join(shown, has_parts ? "; " : ", "), more > 0 ? fmt::format(" and {} more", more) : "",
                      found.shared.empty() ? "" : fmt::format(" (all: {})", found.shared));
 }
 
@@ -110,13 +113,12 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   };
   for (const ComparedRow& row : figure.rows)
     for (std::size_t s = 0; s < row.systems.size(); ++s)
-      add({names.names[row.workload], "", comparison.workloads[row.workload].id}, s, row.systems[s].figure ? si(row.systems[s].figure->value) : "",
-          row.systems[s].ratio);
+      add({names.names[row.workload], "", comparison.workloads[row.workload].id}, s,
+          row.systems[s].figure ? si(row.systems[s].figure->value) : "", row.systems[s].ratio);
   // The best first, and of all workloads together behind those of each.
   const auto sort = [&](std::size_t from) {
-    std::ranges::stable_sort(bars.begin() + static_cast<std::ptrdiff_t>(from), bars.end(), {}, [&](const Bar& bar) {
-      return figure.figure.more_is_better ? -bar.datum.x : bar.datum.x;
-    });
+    std::ranges::stable_sort(bars.begin() + static_cast<std::ptrdiff_t>(from), bars.end(), {},
+                             [&](const Bar& bar) { return figure.figure.more_is_better ? -bar.datum.x : bar.datum.x; });
   };
   sort(0);
   const std::size_t own = bars.size();
@@ -129,10 +131,8 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
 }
 
 Section comparability(const Comparison& comparison) {
-  Section section{"comparability",
-                  "What differs",
-                  "Each difference to " + comparison.systems[comparison.reference].name + ".",
-                  {}};
+  Section section{
+      "comparability", "What differs", "Each difference to " + comparison.systems[comparison.reference].name + ".", {}};
   Table table{"Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"}, {}, false};
   for (const Difference& d : comparison.differences)
     table.rows.push_back({d.what, d.blocking ? Words{"blocking", "bad"} : Words{"noted", "note"},
@@ -145,8 +145,8 @@ Section comparability(const Comparison& comparison) {
   return section;
 }
 
-/// A row for each system, the best by the first figure first: each figure's ratio to the reference over all workloads, of
-/// one workload the figure itself, too. Only what is claimed is called good or bad.
+/// A row for each system, the best by the first figure first: each figure's ratio to the reference over all workloads,
+/// of one workload the figure itself, too. Only what is claimed is called good or bad.
 Table overview(const Comparison& comparison) {
   const std::string& reference = comparison.systems[comparison.reference].name;
   Table table{"At a glance, against " + reference, {"System"}, {}, false};
@@ -167,11 +167,16 @@ Table overview(const Comparison& comparison) {
       const ComparedCell& own = figure.rows.front().systems[s];
       const Ratio& ratio = is_one ? own.ratio : figure.overall[s];
       const std::string absolute = is_one && own.figure ? si(own.figure->value) : "";
-      const std::string change = s == comparison.reference ? "reference" : ratio.value ? words::change(*ratio.value) : "absent";
+      const std::string change = s == comparison.reference ? "reference"
+                                 : ratio.value             ? words::change(*ratio.value)
+                                                           : "absent";
       const bool is_claimed = ratio.verdict == "better" || ratio.verdict == "worse";
-      const std::string verdict = s == comparison.reference || ratio.verdict.empty() ? "" : ", " + words::verdict(ratio);
+      const std::string verdict =
+          s == comparison.reference || ratio.verdict.empty() ? "" : ", " + words::verdict(ratio);
       row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
-                       !is_claimed || s == comparison.reference ? "quiet" : ratio.verdict == "better" ? "good" : "bad");
+                       !is_claimed || s == comparison.reference ? "quiet"
+                       : ratio.verdict == "better"              ? "good"
+                                                                : "bad");
     }
     table.rows.push_back(std::move(row));
   }
@@ -179,7 +184,11 @@ Table overview(const Comparison& comparison) {
 }
 
 Section ratios(const Comparison& comparison) {
-  Section section{"ratios", comparison.names_one() ? "Which is better, and by how much" : "How they differ; none is shown to be better", "", {}};
+  Section section{
+      "ratios",
+      comparison.names_one() ? "Which is better, and by how much" : "How they differ; none is shown to be better",
+      "",
+      {}};
   if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
   for (const FigureComparison& figure : comparison.figures) {
     if (figure.rows.empty()) continue;
@@ -191,9 +200,11 @@ Section ratios(const Comparison& comparison) {
     if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
       Table ranking{"Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"}, {}, false};
       for (const RankedSystem& one : figure.ranking)
-        ranking.rows.push_back({fmt::format("{}{}", one.rank, one.tied ? " (tied)" : ""),
-                                comparison.systems[one.system].name,
-                                {one.ratio && one.system != comparison.reference ? words::change(figure.overall[one.system]) : "", "number"}});
+        ranking.rows.push_back(
+            {fmt::format("{}{}", one.rank, one.tied ? " (tied)" : ""),
+             comparison.systems[one.system].name,
+             {one.ratio && one.system != comparison.reference ? words::change(figure.overall[one.system]) : "",
+              "number"}});
       section.blocks.emplace_back(std::move(ranking));
       if (const std::string note = words::ranking_note(figure); !note.empty())
         section.blocks.emplace_back(Words(sentence(note), "note"));
@@ -244,7 +255,8 @@ void add_comparison(Page& page, const Comparison& comparison) {
   }
   const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
   const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
-  page.cards.push_back({"Differences", blocking == 0 ? "none forbids it" : fmt::format("{} forbid a comparison", blocking),
+  page.cards.push_back({"Differences",
+                        blocking == 0 ? "none forbids it" : fmt::format("{} forbid a comparison", blocking),
                         fmt::format("{} noted", noted)});
   for (const Difference& d : comparison.differences)
     if (d.blocking)

@@ -49,12 +49,22 @@ Chart tornado(const RecordCost& record, const Words& name, const std::string& cu
   for (const Sensitivity& one : inputs) {
     const std::string input = words::turned_input(one.input);
     chart.categories.push_back(input);
-    chart.sets[0].data.push_back({one.cost_base > 0 ? 100 * (one.cost_low / one.cost_base - 1) : 0, 0, {}, {},
-                                  fmt::format("{} {}: {} {}, {}", input, significant(one.low), significant(one.cost_low),
-                                              currency, words::change_at_less(one)), "", true});
-    chart.sets[1].data.push_back({one.cost_base > 0 ? 100 * (one.cost_high / one.cost_base - 1) : 0, 0, {}, {},
-                                  fmt::format("{} {}: {} {}, {}", input, significant(one.high), significant(one.cost_high),
-                                              currency, words::change_at_more(one)), "", true});
+    chart.sets[0].data.push_back({one.cost_base > 0 ? 100 * (one.cost_low / one.cost_base - 1) : 0,
+                                  0,
+                                  {},
+                                  {},
+                                  fmt::format("{} {}: {} {}, {}", input, significant(one.low),
+                                              significant(one.cost_low), currency, words::change_at_less(one)),
+                                  "",
+                                  true});
+    chart.sets[1].data.push_back({one.cost_base > 0 ? 100 * (one.cost_high / one.cost_base - 1) : 0,
+                                  0,
+                                  {},
+                                  {},
+                                  fmt::format("{} {}: {} {}, {}", input, significant(one.high),
+                                              significant(one.cost_high), currency, words::change_at_more(one)),
+                                  "",
+                                  true});
     chart.table.rows.push_back({input,
                                 {fmt::format("{} to {}", significant(one.low), significant(one.high)), "number"},
                                 {significant(one.cost_low), "number"},
@@ -162,14 +172,16 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   for (const std::string& one : notes) section.blocks.emplace_back(Words(one, "note"));
   section.blocks.emplace_back(std::move(tables.costs));
   if (!tables.power.rows.empty()) section.blocks.emplace_back(std::move(tables.power));
-  std::ranges::stable_sort(turned, {}, [](const auto& one) { return cost_as_given(*one.first); });  // the cheapest first
+  std::ranges::stable_sort(turned, {},
+                           [](const auto& one) { return cost_as_given(*one.first); });  // the cheapest first
   Choice choice{"What moves the cost of", {}};
   constexpr std::size_t most_options = 200;
   for (std::size_t i = 0; i < std::min(turned.size(), most_options); ++i)
-    choice.options.emplace_back(turned[i].second.text,
-                                std::vector{tornado(*turned[i].first, turned[i].second, currency, priced->cost->sensitivity_share)});
+    choice.options.emplace_back(turned[i].second.text, std::vector{tornado(*turned[i].first, turned[i].second, currency,
+                                                                           priced->cost->sensitivity_share)});
   if (turned.size() > most_options)
-    section.blocks.emplace_back(Words(fmt::format("The {} cheapest of {} points can be chosen.", most_options, turned.size()), "note"));
+    section.blocks.emplace_back(
+        Words(fmt::format("The {} cheapest of {} points can be chosen.", most_options, turned.size()), "note"));
   if (choice.options.size() == 1)
     section.blocks.emplace_back(std::move(choice.options.front().second.front()));
   else if (!choice.options.empty())

@@ -357,7 +357,8 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
     add_recommendations(section, systems);
   if (priced && section.blocks.size() == before)
     section.blocks.emplace_back(Words("No valid point has a cost to draw; the reasons are under Cost.", "note"));
-  section.absent = std::ranges::all_of(section.blocks, [](const Block& one) { return std::holds_alternative<Words>(one); });
+  section.absent =
+      std::ranges::all_of(section.blocks, [](const Block& one) { return std::holds_alternative<Words>(one); });
   return section;
 }
 

@@ -50,7 +50,8 @@ std::string in_words(const std::string& part) {
                                          {"cpu_power_limit", "CPU power limit", "W"}};
   const std::size_t equals = part.find('=');
   for (const Setting& one : settings)
-    if (part.substr(0, equals) == one.key && equals != part.npos && is_number(std::string_view(part).substr(equals + 1)))
+    if (part.substr(0, equals) == one.key && equals != part.npos &&
+        is_number(std::string_view(part).substr(equals + 1)))
       return fmt::format("{} {} {}", one.name, part.substr(equals + 1), one.unit);
   return part;
 }
@@ -70,7 +71,9 @@ std::string short_processor(std::string name) {
   return std::regex_replace(name, spaces, " ");
 }
 
-std::string count(std::size_t n, const char* one, const char* many) { return fmt::format("{} {}", n, n == 1 ? one : many); }
+std::string count(std::size_t n, const char* one, const char* many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
 
 /// "4 x NVIDIA H100, 2 x A"; without the number where it is that of the nodes and the same for all.
 std::string several(const std::map<std::string, std::size_t>& counted, bool always_number) {
@@ -96,7 +99,8 @@ ShortNames short_names(const std::vector<std::string>& ids, bool keep_network) {
     const std::vector<std::string> parts = parts_of(ids.front());
     const std::size_t from = keep_network ? 0 : 1, end = std::min<std::size_t>(2, parts.size());
     if (from < end && parts.size() > 2) {
-      names[ids.front()] = joined({parts.begin() + static_cast<std::ptrdiff_t>(from), parts.begin() + static_cast<std::ptrdiff_t>(end)});
+      names[ids.front()] =
+          joined({parts.begin() + static_cast<std::ptrdiff_t>(from), parts.begin() + static_cast<std::ptrdiff_t>(end)});
       found.shared = joined({parts.begin() + static_cast<std::ptrdiff_t>(end), parts.end()});
     }
   } else {
@@ -139,7 +143,8 @@ std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& syste
   std::vector<std::string> all;
   std::set<std::string> networks;
   for (const HtmlSystem& system : systems)
-    for (const std::string& id : unique_ids(system.report.records)) all.push_back(id), networks.insert(id.substr(0, id.find('/')));
+    for (const std::string& id : unique_ids(system.report.records))
+      all.push_back(id), networks.insert(id.substr(0, id.find('/')));
   const ShortNames found = short_names(all, networks.size() > 1);
   std::vector<std::vector<Words>> names;
   std::size_t next = 0;
@@ -207,10 +212,12 @@ std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems) {
     for (const std::size_t s : whose) {
       const std::string system = systems.size() > 1 ? systems[s].name + ": " : "";
       const auto add = [&](const std::string& line) {
-        if (!line.empty() && std::ranges::find(words.more, system + line) == words.more.end()) words.more.push_back(system + line);
+        if (!line.empty() && std::ranges::find(words.more, system + line) == words.more.end())
+          words.more.push_back(system + line);
       };
       for (const MeterEntry& meter : systems[s].report.context.meters)
-        if (!meter.reason.empty()) add(fmt::format("{}: {}{}", meter.domain, meter.reason, meter.detail.empty() ? "" : ": " + meter.detail));
+        if (!meter.reason.empty())
+          add(fmt::format("{}: {}{}", meter.domain, meter.reason, meter.detail.empty() ? "" : ": " + meter.detail));
       if (systems[s].report.context.meters.empty()) continue;
       for (const Record& record : systems[s].report.records)
         if (has_run(record)) add(record.summary.energy_reason);

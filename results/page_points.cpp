@@ -34,7 +34,8 @@ void shorten(const std::vector<HtmlSystem>& systems, Group& group) {
                  : all_same          ? systems[place.system].name
                                      : systems[place.system].name + ": " + found.names[i];
   }
-  const std::string shared = systems.size() > 1 && all_same ? short_names({ids.front()}, false).names.front() + (found.shared.empty() ? "" : ", " + found.shared)
+  const std::string shared = systems.size() > 1 && all_same ? short_names({ids.front()}, false).names.front() +
+                                                                  (found.shared.empty() ? "" : ", " + found.shared)
                                                             : found.shared;
   if (!shared.empty()) group.note = fmt::format("{}: {}.", group.places.size() > 1 ? "All" : "The point", shared);
 }
@@ -97,7 +98,8 @@ std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
 
 Words no_joules(const std::vector<HtmlSystem>& systems) {
   const bool all = std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
-  return {all ? "Energy was not measured; the top of the page says why." : "Absent: " + why_no_joules(systems) + ".", "quiet"};
+  return {all ? "Energy was not measured; the top of the page says why." : "Absent: " + why_no_joules(systems) + ".",
+          "quiet"};
 }
 
 namespace {
@@ -108,8 +110,9 @@ std::string interval_words(const std::optional<double>& low, const std::optional
 }
 
 /// A lying bar for each record, the best one that counts first; where it has no figure, its status in the bar's place.
-Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std::string& title, const std::string& unit,
-           bool more_is_better, const std::function<std::optional<Estimate>(const Record&)>& of) {
+Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std::string& title,
+           const std::string& unit, bool more_is_better,
+           const std::function<std::optional<Estimate>(const Record&)>& of) {
   Chart chart;
   chart.kind = "bars", chart.title = title, chart.x_title = unit, chart.note = group.note;
   chart.table = {title, {"Point", unit, "95 % interval", "Verdict"}, {}, true};
@@ -206,7 +209,10 @@ Section points_section(const std::vector<HtmlSystem>& systems) {
 }
 
 Section speed_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"speed", "Throughput", "A bar for each point, the fastest first; the whisker is its 95 % interval over trials.", {}};
+  Section section{"speed",
+                  "Throughput",
+                  "A bar for each point, the fastest first; the whisker is its 95 % interval over trials.",
+                  {}};
   for (const Group& group : workloads(systems))
     section.blocks.emplace_back(
         bars(systems, group, group.name, "samples/s", true, [](const Record& r) { return r.summary.samples_per_s; }));
@@ -224,7 +230,8 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
       const auto draw = [&](const char* what, const char* unit, auto of) {
         const auto bound = [&](const Record& r) { return of(r, scope); };
         if (std::ranges::none_of(records, [&](const Record& r) { return bound(r).has_value(); })) return;
-        Chart chart = bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, false, bound);
+        Chart chart =
+            bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, false, bound);
         if (const auto tell = scopes_that_tell(group); std::ranges::find(tell, scope) == tell.end())
           chart.note = "These joules leave out a part of what the points draw: none is better by them. " + chart.note;
         section.blocks.emplace_back(std::move(chart));
@@ -233,8 +240,7 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
       draw("to the target", "J", target_joules);
     }
   }
-  if (section.blocks.empty())
-    section.absent = true, section.blocks.emplace_back(no_joules(systems));
+  if (section.blocks.empty()) section.absent = true, section.blocks.emplace_back(no_joules(systems));
   return section;
 }
 

@@ -100,9 +100,13 @@ Chart operators_chart(const Group& group) {
     for (const auto& [name, share] : shares) rest -= share, others += share;
     const auto add = [&](std::size_t set, double share) {
       chart.sets[set].data.push_back(
-          {100 * share, 0, {}, {},
+          {100 * share,
+           0,
+           {},
+           {},
            fmt::format("{}: {} {} % of the profiled step", place.id, chart.sets[set].label, significant(100 * share)),
-           "", place.record->verdict.status == "valid"});
+           "",
+           place.record->verdict.status == "valid"});
     };
     const auto row = [&](const std::string& name, double share) {
       chart.table.rows.push_back({place.words(), name, {significant(100 * share) + " %", "number"}});
@@ -347,9 +351,10 @@ Section telemetry_section(const std::vector<HtmlSystem>& systems) {
         Words(fmt::format("The first {} of {} points can be chosen.", most_options, all), "note"));
   if (choice.options.empty()) {
     section.lead.clear(), section.absent = true;
-    section.blocks.emplace_back(std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); })
-                                    ? no_joules(systems)
-                                    : Words("No meter or sensor gave a series along time.", "quiet"));
+    section.blocks.emplace_back(
+        std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); })
+            ? no_joules(systems)
+            : Words("No meter or sensor gave a series along time.", "quiet"));
   } else {
     section.blocks.emplace_back(std::move(choice));
   }

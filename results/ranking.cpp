@@ -27,7 +27,8 @@ Figure value_of(const Scopes& scopes, const std::string& scope) {
 constexpr Merit all_merits[] = {
     {"throughput", "samples/s", true, false, false,
      [](const Summary& s, const std::string&) { return value_of(s.samples_per_s); }},
-    {"flops", "FLOP/s", true, false, true, [](const Summary& s, const std::string&) { return value_of(s.flops_per_s); }},
+    {"flops", "FLOP/s", true, false, true,
+     [](const Summary& s, const std::string&) { return value_of(s.flops_per_s); }},
     {"of-ceiling", "share of the ceiling", true, false, true,
      [](const Summary& s, const std::string&) { return credible_of_ceiling(s); }},
     {"efficiency", "FLOP/J", true, true, true,
@@ -71,8 +72,8 @@ auto place_by_axes(const Record& record) {
   for (const auto& [kind, setting] : record.setting)
     if (setting.requested) settings.emplace_back(kind, setting.requested->number, setting.requested->name);
   const auto precision = std::ranges::find(precisions, w.precision) - std::begin(precisions);
-  return std::tuple(parts_of(w.model), w.layers.value_or(0), precision, w.seq_len.value_or(0), w.micro_batch, w.accumulate,
-                    w.ranks, settings);
+  return std::tuple(parts_of(w.model), w.layers.value_or(0), precision, w.seq_len.value_or(0), w.micro_batch,
+                    w.accumulate, w.ranks, settings);
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ const Merit* find_merit(const std::string& name);
 struct Order {
   const Merit* merit = nullptr;  ///< null: no figure orders them
   std::string scope;             ///< "package"; empty where the figure has none
-  /// Where no figure orders them: networks by name and size, then precisions, then batch, accumulation, ranks and settings,
-  /// each ascending; false: the order of the run.
+  /// Where no figure orders them: networks by name and size, then precisions, then batch, accumulation, ranks and
+  /// settings, each ascending; false: the order of the run.
   bool by_axes = false;
 };
 /// Of `scope`, or where that is empty of the scope for which most records have the figure, of those that tell of all records
@@ -42,8 +42,9 @@ std::string text_of(const Order& order);
 /// How sort_records puts these: "by package FLOP/J, best first; points that do not count come last", or that no point has it.
 std::string explain(const Order& order, const std::vector<Record>& records);
 
-/// Best first (of each workload, in the order of the run, where the figure is of samples): valid records by the figure, then valid ones without it, then invalid ones, whose figures do not count,
-/// and last those that did not run; among equals the order of the run. Without a figure: by_axes.
+/// Best first (of each workload, in the order of the run, where the figure is of samples): valid records by the figure,
+/// then valid ones without it, then invalid ones, whose figures do not count, and last those that did not run; among
+/// equals the order of the run. Without a figure: by_axes.
 void sort_records(std::vector<Record>& records, const Order& order);
 
 /// The scopes in the order in which they are looked at.

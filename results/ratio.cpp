@@ -90,14 +90,16 @@ void add_run(RunSample& sample, const std::vector<double>& trial_logs, bool of_s
 Replicates replicates_of(const std::vector<SystemInput>& systems, bool learned, std::string& note) {
   const std::size_t count = systems[0].runs.size();
   if (std::ranges::all_of(systems, [](const SystemInput& s) { return s.runs.size() == 1; })) {
-    note = learned ? "each system was run once: the intervals are over runs, by the spread of earlier runs of its machine"
-                   : "each system was run once: the intervals are over its trials, and do not hold what changes from one "
-                     "run to the next, so that none is named better";
+    note = learned
+               ? "each system was run once: the intervals are over runs, by the spread of earlier runs of its machine"
+               : "each system was run once: the intervals are over its trials, and do not hold what changes from one "
+                 "run to the next, so that none is named better";
     return learned ? Replicates::runs : Replicates::trials;
   }
   if (std::ranges::any_of(systems, [&](const SystemInput& s) { return s.runs.size() != count; })) {
-    note = "the systems have several runs, not as many each: the intervals are over runs, taken as independent; one that was run "
-           "once takes its spread from earlier runs of its machine, or from the other's runs on the same machine";
+    note =
+        "the systems have several runs, not as many each: the intervals are over runs, taken as independent; one that was run "
+        "once takes its spread from earlier runs of its machine, or from the other's runs on the same machine";
     return Replicates::runs;
   }
   for (std::size_t block = 0; block + 1 < count; ++block) {

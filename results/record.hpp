@@ -67,9 +67,9 @@ struct EnergyRow {
   std::optional<double> update_period_s;    ///< of the sensor, measured; absent where no sensor answered
   std::optional<int> wraps;         ///< how often the counter started again at zero, which the joules allow for; absent without
   bool counted = true;              ///< added to its scope's total
-  /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules; "not_visible":
-  /// a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible", "wrapped": it may have
-  /// wrapped unseen, "reset", "stalled", …) leaves its scope incomplete.
+  /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules;
+  /// "not_visible": a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible",
+  /// "wrapped": it may have wrapped unseen, "reset", "stalled", …) leaves its scope incomplete.
   std::string reason;
   std::optional<std::string>
       detail{};  ///< for people: what was wrong with this window; absent where its meter's entry says all
@@ -126,8 +126,8 @@ struct Trial {
   std::vector<double> gradient_norm;
   std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
   double window_s = 0;              ///< barrier to barrier, above 0; throughput and energy are taken over it
-  /// When the window began: seconds since the started_at of the launch that measured it, by a clock that is never set; the
-  /// first rank's. Absent in reports from before it was recorded.
+  /// When the window began: seconds since the started_at of the launch that measured it, by a clock that is never set;
+  /// the first rank's. Absent in reports from before it was recorded.
   std::optional<double> start_s;
   /// Between the steps' edges and the meters' readings, at most, both edges together; the worst node's. It is in each
   /// uncertainty_j. Absent where no meter was read.
@@ -138,8 +138,8 @@ struct Trial {
   std::vector<EnergyRow> energy;
   std::vector<SeriesRow> series;
   std::vector<CounterRow> counters;
-  /// Set points read back along the window and after it; empty where all were as they should be. Absent where nothing can
-  /// be read back, of commands, and in reports from before it was looked at.
+  /// Set points read back along the window and after it; empty where all were as they should be. Absent where nothing
+  /// can be read back, of commands, and in reports from before it was looked at.
   std::optional<std::vector<SettingChange>> setting_changes{};
   std::optional<double> sampler_cpu_share;  ///< of one core, used by all metering threads; the worst node's
   std::optional<TargetRun> target_run;      ///< present where the record has a target: the window is the whole run
@@ -149,7 +149,7 @@ struct Trial {
 struct Estimate {
   double value = 0;
   std::optional<double> low, high;
-  std::string statistic;            ///< "mean", "single", "median", "derived"; of older reports "olympic_mean"
+  std::string statistic;  ///< "mean", "single", "median", "derived"; of older reports "olympic_mean"
   int count = 0;
 };
 
@@ -212,8 +212,8 @@ struct Execution {
   /// False: two runs may differ in the last bits. On a GPU sums could be in any order; on the CPU the library's
   /// implementations were chosen by timing. Absent likewise.
   std::optional<bool> deterministic{};
-  /// By product ("qkv"), those chosen on all ranks, each once: the forward pass, the two of backward. Absent likewise, and
-  /// of devices that choose nothing.
+  /// By product ("qkv"), those chosen on all ranks, each once: the forward pass, the two of backward. Absent likewise,
+  /// and of devices that choose nothing.
   std::optional<std::map<std::string, std::vector<std::string>>> implementations{};
 };
 

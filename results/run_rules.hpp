@@ -16,7 +16,8 @@ namespace tw {
 /// The thresholds of the rules. Whoever flags, waits or plans by one takes it from here.
 inline constexpr double published_window_s = 60, published_window_periods = 100;  ///< §8.1; periods of the meter
 inline constexpr int least_trials = 3;                                            ///< §8.2
-inline constexpr int least_replicates = 5;  ///< trials that the suites measure, and runs that a claim is recommended to rest on
+inline constexpr int least_replicates =
+    5;  ///< trials that the suites measure, and runs that a claim is recommended to rest on
 /// How much warmer than the first one another point may begin, by the hottest sensor of all nodes (§8.2).
 inline constexpr double start_band_c = 5;
 /// How far apart a power series' entries may be: a second, or so many times their median distance (§8.9).

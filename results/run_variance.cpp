@@ -88,27 +88,30 @@ std::vector<std::vector<CostRun>> EarlierRuns::groups_of(std::size_t system, std
     std::vector<CostRun> records;
     for (std::size_t run = 0; run < group.pairs.size(); ++run) {
       const RecordPair& pair = group.pairs[run][workload];
-      if (is_same_workload(pair))
-        records.push_back({pair.system, nodes_of(group.runs->runs[run], *pair.system)});
+      if (is_same_workload(pair)) records.push_back({pair.system, nodes_of(group.runs->runs[run], *pair.system)});
     }
     if (records.size() == group.pairs.size()) found.push_back(std::move(records));
   }
   return found;
 }
 
-std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier, const std::vector<SystemInput>& systems,
-                                         const CompareOptions& options) {
+std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier,
+                                         const std::vector<SystemInput>& systems, const CompareOptions& options) {
   for (const SystemInput& group : earlier) {
     if (!group.faults.empty()) return RunVarianceFault{"run-variance-report", group.faults.front()};
     if (group.runs.size() < 2)
       return RunVarianceFault{"run-variance-one-run",
-                              name_of(group) + ": is one run, which does not say how runs differ: give two or more runs of "
-                                               "the machine, FILE,FILE,... or a folder of runs"};
-    if (std::ranges::any_of(group.runs, [&](const Report& run) { return machine_of(run) != machine_of(group.runs[0]); }))
-      return RunVarianceFault{"run-variance-machine",
-                              name_of(group) + ": are runs of different machines: give the runs of each as a group of its own"};
+                              name_of(group) +
+                                  ": is one run, which does not say how runs differ: give two or more runs of "
+                                  "the machine, FILE,FILE,... or a folder of runs"};
+    if (std::ranges::any_of(group.runs,
+                            [&](const Report& run) { return machine_of(run) != machine_of(group.runs[0]); }))
+      return RunVarianceFault{
+          "run-variance-machine",
+          name_of(group) + ": are runs of different machines: give the runs of each as a group of its own"};
     if (holds_copies(group))
-      return RunVarianceFault{"run-variance-copy", name_of(group) + ": one run is there twice: it has no spread to itself"};
+      return RunVarianceFault{"run-variance-copy",
+                              name_of(group) + ": one run is there twice: it has no spread to itself"};
   }
   for (const SystemInput& system : systems) {
     if (earlier.empty() || system.runs.size() > 1) continue;
@@ -122,15 +125,17 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
       if (!workload.empty()) lacks = workload;
     }
     if (!has_machine)
-      return RunVarianceFault{"run-variance-machine",
-                              fmt::format("none of the earlier reports is of the machine of {}: give runs of that machine, or "
-                                          "several runs of {}",
-                                          system.name, system.name)};
+      return RunVarianceFault{
+          "run-variance-machine",
+          fmt::format("none of the earlier reports is of the machine of {}: give runs of that machine, or "
+                      "several runs of {}",
+                      system.name, system.name)};
     if (!found)
-      return RunVarianceFault{"run-variance-workload",
-                              fmt::format("the earlier reports of the machine of {} have no valid point like {}: give runs of "
-                                          "the same workloads, or choose some with --only",
-                                          system.name, lacks)};
+      return RunVarianceFault{
+          "run-variance-workload",
+          fmt::format("the earlier reports of the machine of {} have no valid point like {}: give runs of "
+                      "the same workloads, or choose some with --only",
+                      system.name, lacks)};
   }
   return std::nullopt;
 }

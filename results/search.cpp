@@ -144,7 +144,9 @@ void conclude(SearchOutcome& outcome, const std::vector<Record>& records) {
 
 std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
   std::vector<Fault> faults;
-  const auto broken = [&](const std::string& where, const std::string& what) { faults.push_back({"search_differs", where, what}); };
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    faults.push_back({"search_differs", where, what});
+  };
   for (std::size_t i = 0; i < report.search->size(); ++i) {
     const SearchOutcome& outcome = (*report.search)[i];
     const std::string at = "/search/" + std::to_string(i);
@@ -157,7 +159,8 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
     const auto refused = std::ranges::count_if(looked, [](const Record* one) { return one->verdict.status == "unsupported"; });
     const auto measured = std::ssize(looked) - refused;
     if (outcome.measured != measured || outcome.measured + outcome.refused > outcome.points)
-      broken(at + "/measured", "is " + std::to_string(outcome.measured) + ", the records are " + std::to_string(measured));
+      broken(at + "/measured",
+             "is " + std::to_string(outcome.measured) + ", the records are " + std::to_string(measured));
     if (outcome.refused != refused)
       broken(at + "/refused", "is " + std::to_string(outcome.refused) + ", the records are " + std::to_string(refused));
     if (const Record* found = find(report.records, outcome.workload)) {

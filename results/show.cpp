@@ -243,11 +243,11 @@ class Shower {
       line("FLOP rule", s.flops_rule);
     }
     const std::optional<double> of_ceiling = credible_of_ceiling(s);
-    line("of ceiling", of_ceiling ? significant(*of_ceiling) + " of " +
-                                          figure_or_absent(s.ceiling_flops_per_s,
-                                                           [](double v) { return si(v, "FLOP/s"); }) +
-                                          ", the rate of its own products timed alone"
-                                    : "absent: " + why_no_of_ceiling(s));
+    line("of ceiling", of_ceiling
+                           ? significant(*of_ceiling) + " of " +
+                                 figure_or_absent(s.ceiling_flops_per_s, [](double v) { return si(v, "FLOP/s"); }) +
+                                 ", the rate of its own products timed alone"
+                           : "absent: " + why_no_of_ceiling(s));
     line("MFU", s.mfu ? percent(*s.mfu) : "absent: " + s.mfu_reason);
     step_times(r);
     phases_of(r);

@@ -286,11 +286,12 @@ double trend_probability(std::span<const double> values) {
 
 namespace {
 
-/// Values from which the one that is farthest from the mean is taken away, again and again. That one is always the least or
-/// the greatest that is left, so that all of it takes the time of sorting.
+/// Values from which the one that is farthest from the mean is taken away, again and again. That one is always the
+/// least or the greatest that is left, so that all of it takes the time of sorting.
 class Remainder {
  public:
-  explicit Remainder(std::span<const double> values) : values_(values), rising_(values.size()), gone_(values.size(), false) {
+  explicit Remainder(std::span<const double> values)
+      : values_(values), rising_(values.size()), gone_(values.size(), false) {
     std::iota(rising_.begin(), rising_.end(), std::size_t{0});
     falling_ = rising_;
     std::ranges::stable_sort(rising_, {}, [&](std::size_t i) { return values_[i]; });

@@ -14,13 +14,13 @@ namespace tw {
 inline constexpr std::size_t trimmed_from = 10;
 /// How an interval is made. The summary of a report says which rule made it: by its statistic "olympic_mean".
 enum class IntervalRule {
-  student,             ///< from 3 values on: the mean with Student's t interval
-  olympic_bootstrap,   ///< of older programs: likewise up to 9; from 10 on the mean without the best and the worst, with a
-                       ///< seeded percentile bootstrap, which covers 92.6 % of normal trials at 10
+  student,            ///< from 3 values on: the mean with Student's t interval
+  olympic_bootstrap,  ///< of older programs: likewise up to 9; from 10 on the mean without the best and the worst, with
+                      ///< a seeded percentile bootstrap, which covers 92.6 % of normal trials at 10
 };
-/// < 3 values: the mean, no interval. From 3 on the mean of all with Student's t 95 % interval. It covers the true mean in
-/// 95 % of normal series, and in over 91 % of lognormal ones (sigma 0.5) from 5 values on. A mean without the best and the
-/// worst would cover the true mean of those in 89 %, since it is of another quantity. Empty input throws
+/// < 3 values: the mean, no interval. From 3 on the mean of all with Student's t 95 % interval. It covers the true mean
+/// in 95 % of normal series, and in over 91 % of lognormal ones (sigma 0.5) from 5 values on. A mean without the best
+/// and the worst would cover the true mean of those in 89 %, since it is of another quantity. Empty input throws
 /// std::invalid_argument.
 Estimate estimate(std::span<const double> values, IntervalRule rule = IntervalRule::student);
 /// The same, and by the older rule without dropping any value. For what must not hide its worst.
@@ -30,10 +30,10 @@ struct Paid {
   double price = 0;
   std::vector<double> rates;  ///< positive, of as many trials in each
 };
-/// Σ price ÷ estimate(rates): what a sample costs at exactly the rates that stand beside it, which the mean of the trials' own
-/// costs does not (it is of a harmonic mean of rates). From 3 trials on a 95 % interval by Student's t of the first-order
-/// deviation of the logarithm (delta method: Casella and Berger 2002, 5.5.4), which stays above 0, as costs do. `common`: half
-/// width, as a share, that all trials have in common.
+/// Σ price ÷ estimate(rates): what a sample costs at exactly the rates that stand beside it, which the mean of the
+/// trials' own costs does not (it is of a harmonic mean of rates). From 3 trials on a 95 % interval by Student's t of
+/// the first-order deviation of the logarithm (delta method: Casella and Berger 2002, 5.5.4), which stays above 0, as
+/// costs do. `common`: half width, as a share, that all trials have in common.
 Estimate estimate_of_paid(std::span<const Paid> paid, double common);
 /// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
 /// joins in quadrature (DESIGN §8.9). Nothing happens where there is no interval.

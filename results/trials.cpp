@@ -32,8 +32,8 @@ bool holds_back(const Trial& trial, const CounterRow& counter) {
 
 bool lost_a_set_point(const Trial& trial) {
   return trial.setting_changes && std::ranges::any_of(*trial.setting_changes, [](const SettingChange& change) {
-    return change.requested && change.found;
-  });
+           return change.requested && change.found;
+         });
 }
 
 bool is_valid(const Trial& trial) {

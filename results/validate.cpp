@@ -27,15 +27,17 @@ std::vector<std::string> lines_of(std::vector<Record>& records) {
   return lines;
 }
 
-void check_records(std::vector<Record>& records, const std::vector<std::string>& lines, const std::set<std::string>& later,
-                   bool is_newer, Findings& found) {
+void check_records(std::vector<Record>& records, const std::vector<std::string>& lines,
+                   const std::set<std::string>& later, bool is_newer, Findings& found) {
   std::set<std::string> ids;
   std::set<std::uint64_t> seeds;
   for (std::size_t i = 0; i < records.size(); ++i) {
     for (std::size_t t = 0; t < records[i].trials.size(); ++t)
       if (const auto& run = records[i].trials[t].target_run; run && !seeds.insert(run->seed).second)
-        found.broken("seed_duplicate", place_of(i, t) + "/target_run/seed", std::to_string(run->seed) + " occurs twice in the report");
-    if (!ids.insert(records[i].id).second) found.broken("id_duplicate", place_of(i) + "/id", "\"" + records[i].id + "\" occurs twice");
+        found.broken("seed_duplicate", place_of(i, t) + "/target_run/seed",
+                     std::to_string(run->seed) + " occurs twice in the report");
+    if (!ids.insert(records[i].id).second)
+      found.broken("id_duplicate", place_of(i) + "/id", "\"" + records[i].id + "\" occurs twice");
     check_trials(records[i], i, found);
     check_energy_rows(records[i], i, found);
   }
@@ -45,7 +47,9 @@ void check_records(std::vector<Record>& records, const std::vector<std::string>&
 /// What follows from several records together.
 void check_stability(Report& report, Findings& found) {
   std::vector<std::vector<std::string>> said;
-  const auto is_unstable = [](const std::vector<std::string>& flags) { return std::ranges::count(flags, "unstable") > 0; };
+  const auto is_unstable = [](const std::vector<std::string>& flags) {
+    return std::ranges::count(flags, "unstable") > 0;
+  };
   for (const Record& record : report.records) said.push_back(record.verdict.flags);
   flag_unstable(report);
   for (std::size_t i = 0; i < report.records.size(); ++i) {
@@ -60,7 +64,8 @@ void check_stability(Report& report, Findings& found) {
 }
 
 /// Changes nothing, but needs the samples where they are: they may be large.
-Validation check_whole(Report& report, const std::string& plan_sha256, const std::vector<MissingField>& missing, bool is_newer) {
+Validation check_whole(Report& report, const std::string& plan_sha256, const std::vector<MissingField>& missing,
+                       bool is_newer) {
   Findings found;
   std::set<std::string> later;
   for (const MissingField& field : missing) later.insert(field.pointer);
@@ -93,7 +98,9 @@ Validation validate(const std::string& document, const std::string& schema, Chec
 }  // namespace
 
 std::string place_of(std::size_t record) { return "/records/" + std::to_string(record); }
-std::string place_of(std::size_t record, std::size_t trial) { return place_of(record) + "/trials/" + std::to_string(trial); }
+std::string place_of(std::size_t record, std::size_t trial) {
+  return place_of(record) + "/trials/" + std::to_string(trial);
+}
 
 void Findings::left_out_flag(std::size_t record, const std::string& flag, const std::string& whence) {
   found_.left_out_flags.push_back({record, flag});
@@ -108,7 +115,8 @@ Validation validate_report(const std::string& text) {
 
 Validation validate_report(const std::string& text, std::optional<Report>& report) {
   report.reset();
-  if (const std::string fault = json_fault(text); !fault.empty()) return {.violations = {{"not_json", "", "not JSON: " + fault}}};
+  if (const std::string fault = json_fault(text); !fault.empty())
+    return {.violations = {{"not_json", "", "not JSON: " + fault}}};
   const Json document = Json::parse(text);
   SchemaOfAge schema{report_schema_json, {}};
   bool is_newer = false;
@@ -132,11 +140,13 @@ Validation validate_report(const std::string& text, std::optional<Report>& repor
     }
   });
   if (is_newer)
-    found.warnings.push_back({"schema_newer", "/schema_version", document["schema_version"].dump() + " is newer than " + schema_version +
+    found.warnings.push_back({"schema_newer", "/schema_version",
+                              document["schema_version"].dump() + " is newer than " + schema_version +
                                   ", which this program knows: what it does not know was not looked at"});
   for (const MissingField& field : schema.missing_fields)
-    found.warnings.push_back({"field_of_later_version", field.pointer, "absent: schema version " + field.since +
-                                  " brought it, the report is of " + document["schema_version"].get<std::string>()});
+    found.warnings.push_back({"field_of_later_version", field.pointer,
+                              "absent: schema version " + field.since + " brought it, the report is of " +
+                                  document["schema_version"].get<std::string>()});
   found.missing_fields = std::move(schema.missing_fields);
   return found;
 }

@@ -28,14 +28,12 @@ constexpr std::string_view no_meter = "no_energy_meter";
 constexpr std::string_view evaluations_too = "samples and FLOPs a joule: the joules are of the evaluations too";
 
 /// What this file decides, from samples alone. All other flags and reasons are the caller's and stay.
-constexpr std::string_view own_flags[] = {"short",       "no_energy_meter",  "few_trials",
-                                          "steal",       "loss_not_falling", "loss_not_finite",
-                                          "implausible", "above_ceiling",    "busy_host",
-                                          "steps_disagree", "throttled",     "power_capped",
-                                          "device_errors", "not_applied",    "not_observed",
-                                          "wrapped",       "setting_changed",  "target_missed",  "off_reference",
-                                          "no_reference",  "outlier",        "drift",
-                                          "reset",         "stalled"};
+constexpr std::string_view own_flags[] = {
+    "short",           "no_energy_meter", "few_trials",    "steal",         "loss_not_falling",
+    "loss_not_finite", "implausible",     "above_ceiling", "busy_host",     "steps_disagree",
+    "throttled",       "power_capped",    "device_errors", "not_applied",   "not_observed",
+    "wrapped",         "setting_changed", "target_missed", "off_reference", "no_reference",
+    "outlier",         "drift",           "reset",         "stalled"};
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
                                             "no_trials: ",       "throttled: ", "not_applied: ",
                                             "target_missed: ",   "off_reference: "};

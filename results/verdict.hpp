@@ -41,7 +41,8 @@ inline constexpr double ceiling_tolerance = 0.05;
 /// reads a machine's meters counts one of that scope in it, or has GPUs there that are not the job's: the samples are
 /// those of all hosts. The reason names the hosts without.
 ///
-/// `rule`: `olympic_bootstrap` makes the intervals of older programs, for holding a report of theirs against its samples.
+/// `rule`: `olympic_bootstrap` makes the intervals of older programs, for holding a report of theirs against its
+/// samples.
 void summarise(Record& record, IntervalRule rule = IntervalRule::student);
 /// Which rule made the intervals of a summary: older programs call the speed of 10 trials or more an olympic mean.
 IntervalRule interval_rule(const Summary& summary);
@@ -49,8 +50,8 @@ IntervalRule interval_rule(const Summary& summary);
 /// have written takes nothing that it states of its samples for granted.
 void summarise(Report& report);
 
-/// summary.of_ceiling where it may be read as a figure: absent above 1 + ceiling_tolerance, too. What is printed, sorted and
-/// exported for people takes it from here; the report keeps the quotient.
+/// summary.of_ceiling where it may be read as a figure: absent above 1 + ceiling_tolerance, too. What is printed,
+/// sorted and exported for people takes it from here; the report keeps the quotient.
 std::optional<double> credible_of_ceiling(const Summary& summary);
 /// Why that is absent; empty where it is not.
 std::string why_no_of_ceiling(const Summary& summary);

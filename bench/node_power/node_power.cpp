@@ -194,9 +194,7 @@ double NodePower::idle_seconds() const {
   return std::min(seconds, most_seconds);
 }
 
-void NodePower::watch(KnobWatch* knobs) {
-  impl_->knobs = knobs != nullptr && !knobs->empty() ? knobs : nullptr;
-}
+void NodePower::watch(KnobWatch* knobs) { impl_->knobs = knobs != nullptr && !knobs->empty() ? knobs : nullptr; }
 
 // The counters are read last before the window, and first after it: what the sampler does at its edges is not in
 // between.
@@ -234,8 +232,8 @@ void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_
   const bool looked = impl_->knobs != nullptr || !impl_->changes.empty();
   if (looked && !trial.setting_changes) trial.setting_changes.emplace();
   for (const KnobChange& one : impl_->changes)
-    trial.setting_changes->push_back({to_string(one.kind), impl_->host, one.domain, one.is_set, one.time_seconds,
-                                      one.expected, one.found});
+    trial.setting_changes->push_back(
+        {to_string(one.kind), impl_->host, one.domain, one.is_set, one.time_seconds, one.expected, one.found});
   for (const Series& series : impl_->sampled.series) {
     const Channel& channel = series.channel;
     if (impl_->leaves_out(channel.domain)) continue;

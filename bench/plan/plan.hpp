@@ -72,7 +72,7 @@ struct Request {
   Recompute recompute;
   bool eager = false;  ///< no graphs, also where the device has them
   std::string comm;    ///< of communicator_names(); empty: the first that serves
-  std::optional<bool> deterministic;  ///< as asked; absent: as is usual on the device (RunPlan::is_deterministic)
+  std::optional<bool> deterministic;        ///< as asked; absent: as is usual on the device (RunPlan::is_deterministic)
   std::optional<KitInfo> kit;               ///< of a frozen plan
   std::optional<int> repeat;                ///< runs of the plan, each launched anew; of one run it changes nothing
   std::string config;                       ///< the file that the axes are of; empty: options or a suite
@@ -97,6 +97,9 @@ struct Point {
   std::int64_t global_batch() const { return micro_batch * accumulate * ranks; }
 };
 
+/// Whether the device gives the same bits each time without being asked to.
+bool is_deterministic_by_default(const std::string& device);
+
 struct RunPlan {
   std::string suite;
   std::vector<Point> points;
@@ -115,7 +118,7 @@ struct RunPlan {
   /// Whether two runs are to have the same bits as far as the device can promise. Not asked for: on the CPU no, since
   /// fixed implementations cost speed there; elsewhere yes.
   bool is_deterministic() const;
-  int repeat = 1;              ///< runs that are asked for; not in the hash: a single run is of the same plan
+  int repeat = 1;  ///< runs that are asked for; not in the hash: a single run is of the same plan
   /// The plan as JSON with sorted keys: what its hash is taken of.
   std::string canonical_json() const;
 };

@@ -72,21 +72,22 @@ std::optional<BundleFiles> bundle_of(const fs::path& folder, bool force) {
   };
   auto [files, found] = check({});
   if (found.violations.empty()) return std::move(files);
-  return may_force(folder, found.violations, force) ? std::optional(check(lines_of(found.violations)).first) : std::nullopt;
+  return may_force(folder, found.violations, force) ? std::optional(check(lines_of(found.violations)).first)
+                                                    : std::nullopt;
 }
 
 /// The bundle of several runs; nullopt as above, also where they are not runs of one plan.
 std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vector<fs::path>& runs, bool force) {
   if (runs.size() > most_offered_runs)
-    throw UsageError(fmt::format("{}: holds {} runs: a bundle takes {} at most", folder.string(), runs.size(),
-                                 most_offered_runs));
+    throw UsageError(
+        fmt::format("{}: holds {} runs: a bundle takes {} at most", folder.string(), runs.size(), most_offered_runs));
   std::vector<std::pair<std::string, std::string>> packed;
   std::vector<Report> reports;
   for (const fs::path& run : runs) {
     const std::optional<BundleFiles> files = bundle_of(run, force);
     if (!files) return std::nullopt;
-    reports.push_back(with_named_errors((run / report_file).string(),
-                                        [&] { return report_from_json(files->at(report_file)); }));
+    reports.push_back(
+        with_named_errors((run / report_file).string(), [&] { return report_from_json(files->at(report_file)); }));
     packed.emplace_back(run.filename().string(), pack(*files));
   }
   std::vector<std::pair<std::string, const Report*>> named;
@@ -101,8 +102,8 @@ std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vec
 int bundle(const BundleCommand& command) {
   refuse_existing(command.out);
   const std::vector<fs::path> runs = run_folders(command.folder);
-  std::optional<BundleFiles> made = runs.empty() ? bundle_of(command.folder, command.force)
-                                                 : bundle_of_runs(command.folder, runs, command.force);
+  std::optional<BundleFiles> made =
+      runs.empty() ? bundle_of(command.folder, command.force) : bundle_of_runs(command.folder, runs, command.force);
   if (!made) return 1;
   BundleFiles& files = *made;
   if (!command.sign.empty()) files[signature_file] = sign(files.at(sums_file), command.sign);

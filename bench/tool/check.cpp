@@ -23,8 +23,9 @@ void check_network(const Record& record, const std::string& at, Validation& foun
   try {
     network = find_network(w.model);
   } catch (const std::invalid_argument&) {
-    found.warnings.push_back({"network_unknown", at + "/workload/model",
-                              "\"" + w.model + "\" is no network of this version; its parameters and FLOPs were not checked"});
+    found.warnings.push_back(
+        {"network_unknown", at + "/workload/model",
+         "\"" + w.model + "\" is no network of this version; its parameters and FLOPs were not checked"});
     return;
   }
   const auto broken = [&](const std::string& where, const std::string& what) {

@@ -24,13 +24,13 @@ struct ValidateOptions {
   std::vector<std::string> paths;
   std::string signers;  ///< allowed signers as ssh-keygen reads them; empty: signatures are not checked
   std::string kit;      ///< the kit that the runs are of; empty: any plan
-  bool verbose = false; ///< each run rule, too
-  bool json = false;    ///< findings_json()
+  bool verbose = false;  ///< each run rule, too
+  bool json = false;     ///< findings_json()
 };
-/// 0: all are good; 1: some file breaks the schema or an invariant, or is at odds with the catalog, a bundle was altered,
-/// breaks a run rule, or is not of the kit or of a signer; 2: some file cannot be read. Of a report that is no bundle run
-/// rules change no code. Takes reports, the records.jsonl of unfinished runs, and bundles. What is found goes to stdout,
-/// and only files that cannot be read to stderr.
+/// 0: all are good; 1: some file breaks the schema or an invariant, or is at odds with the catalog, a bundle was
+/// altered, breaks a run rule, or is not of the kit or of a signer; 2: some file cannot be read. Of a report that is no
+/// bundle run rules change no code. Takes reports, the records.jsonl of unfinished runs, and bundles. What is found
+/// goes to stdout, and only files that cannot be read to stderr.
 int validate(const ValidateOptions& options);
 
 struct FreezeCommand {
@@ -91,8 +91,8 @@ struct CompareCommand {
   std::optional<int> width;
   bool ascii = false;
 };
-/// Holds reports against each other. 0; 1: a rule of the baseline is violated; 4: nothing could be compared, a tender has
-/// no verdict, or a rule is undecided or not checked on some point.
+/// Holds reports against each other. 0; 1: a rule of the baseline is violated; 4: nothing could be compared, a tender
+/// has no verdict, or a rule is undecided or not checked on some point.
 int compare_reports(const CompareCommand& command);
 
 struct HtmlCommand {

@@ -22,8 +22,9 @@ bool is_asked_for(const Fault& fault) {
 bool is_of_rules(const Fault& fault) { return fault.code == "rule_broken"; }
 
 bool is_consistent(const FileFindings& found) {
-  return found.kind != FileKind::unreadable &&
-         std::ranges::all_of(found.faults, [](const Fault& fault) { return is_of_rules(fault) || is_asked_for(fault); });
+  return found.kind != FileKind::unreadable && std::ranges::all_of(found.faults, [](const Fault& fault) {
+           return is_of_rules(fault) || is_asked_for(fault);
+         });
 }
 
 /// The ids of the rules in a state.
@@ -75,11 +76,16 @@ std::string verdict(const FileFindings& found) {
 
 const char* name_of(FileKind kind) {
   switch (kind) {
-    case FileKind::report: return "report";
-    case FileKind::unfinished: return "unfinished";
-    case FileKind::bundle: return "bundle";
-    case FileKind::series: return "series";
-    default: return "unreadable";
+    case FileKind::report:
+      return "report";
+    case FileKind::unfinished:
+      return "unfinished";
+    case FileKind::bundle:
+      return "bundle";
+    case FileKind::series:
+      return "series";
+    default:
+      return "unreadable";
   }
 }
 

@@ -84,10 +84,10 @@ int main(int argc, char** argv) {
       "command's code through, and has 125 for its own failure.");
 
   tool::ValidateOptions validate_options;
-  CLI::App* validate =
-      app.add_subcommand("validate",
-                         "Check reports against the schema, recompute them from their samples, and count the run rules that are "
-                         "broken");
+  CLI::App* validate = app.add_subcommand(
+      "validate",
+      "Check reports against the schema, recompute them from their samples, and count the run rules that are "
+      "broken");
   validate
       ->add_option("FILE", validate_options.paths,
                    "report.json, records.jsonl of an unfinished run, or what trainwatt bundle made")
@@ -95,8 +95,10 @@ int main(int argc, char** argv) {
   validate->add_option("--kit", validate_options.kit, "what trainwatt freeze made: the runs must be of it");
   validate->add_option("--signers", validate_options.signers,
                        "who may have signed a bundle: allowed signers, as ssh-keygen\nreads them");
-  CLI::Option* verbose_rules = validate->add_flag("--verbose", validate_options.verbose, "each run rule: kept, broken (where, and how), or why it is neither");
-  validate->add_flag("--json", validate_options.json, "as JSON: faults, notes and rules by codes")->excludes(verbose_rules);
+  CLI::Option* verbose_rules = validate->add_flag("--verbose", validate_options.verbose,
+                                                  "each run rule: kept, broken (where, and how), or why it is neither");
+  validate->add_flag("--json", validate_options.json, "as JSON: faults, notes and rules by codes")
+      ->excludes(verbose_rules);
 
   tool::ShowOptions show_options;
   CLI::App* show = app.add_subcommand("show", "Print a report");
@@ -110,8 +112,10 @@ int main(int argc, char** argv) {
     sort.by = otherwise;
     std::string names = std::string(tool::plan_order) + " " + tool::run_order;
     for (const Merit& merit : merits()) names += " " + std::string(merit.name);
-    command->add_option("--sort", sort.by, "the table's rows: in the order of the plan's axes, of the run, or by a figure\nof merit, best first (" +
-                                          std::string(otherwise) + "): " + names);
+    command->add_option(
+        "--sort", sort.by,
+        "the table's rows: in the order of the plan's axes, of the run, or by a figure\nof merit, best first (" +
+            std::string(otherwise) + "): " + names);
     command->add_option("--scope", sort.scope,
                         "of which joules (device, package, node, dram, facility); that of most points");
   };
@@ -150,7 +154,11 @@ int main(int argc, char** argv) {
 
   tool::CompareCommand compare_command;
   CLI::App* compare = app.add_subcommand("compare", "Hold reports against each other: whether they may be, ratios with intervals, ranking, costs");
-  compare->add_option("SYSTEM", compare_command.systems, "report.json of each system, or its folder of runs (run-1, run-2, ...); NAME=FILE,FILE,... names it and joins its runs")->required();
+  compare
+      ->add_option(
+          "SYSTEM", compare_command.systems,
+          "report.json of each system, or its folder of runs (run-1, run-2, ...); NAME=FILE,FILE,... names it and joins its runs")
+      ->required();
   compare->add_option("--reference", compare_command.reference, "name of the system that the others are held against (the first)");
   std::string figure_names;
   for (const ComparedFigure& figure : compared_figures()) figure_names += (figure_names.empty() ? "" : ", ") + figure.name;
@@ -160,7 +168,11 @@ int main(int argc, char** argv) {
   compare->add_option("--weights", compare_command.weights, "of workloads in the overall mean: TEXT=NUMBER of their ids, a list, or a JSON file")
       ->delimiter(',')->allow_extra_args(false);
   compare->add_option("--baseline", compare_command.baseline, "JSON of rules (results/schema/baseline.schema.json); ends with 1 where one is surely violated, 4 where one is undecided");
-  compare->add_option("--run-variance", compare_command.run_variance, "earlier runs that say how runs of a machine differ, for systems that were run once: FILE,FILE,... or a folder of runs; several for several machines")->allow_extra_args(false);
+  compare
+      ->add_option(
+          "--run-variance", compare_command.run_variance,
+          "earlier runs that say how runs of a machine differ, for systems that were run once: FILE,FILE,... or a folder of runs; several for several machines")
+      ->allow_extra_args(false);
   add_prices(compare, compare_command.prices, "NAME=");
   bool compare_json = false, compare_markdown = false, compare_csv = false;
   CLI::Option* as_json = compare->add_flag("--json", compare_json, "as JSON");
@@ -177,7 +189,10 @@ int main(int argc, char** argv) {
   html->add_option("--only", html_command.only, "points to compare: those whose id has this text");
   html->add_option("--weights", html_command.weights, "of workloads in the overall mean, as compare takes them")
       ->delimiter(',')->allow_extra_args(false);
-  html->add_option("--run-variance", html_command.run_variance, "earlier runs that say how runs of a machine differ, for systems that were run once: FILE,FILE,... or a folder of runs; several for several machines")->allow_extra_args(false);
+  html->add_option(
+          "--run-variance", html_command.run_variance,
+          "earlier runs that say how runs of a machine differ, for systems that were run once: FILE,FILE,... or a folder of runs; several for several machines")
+      ->allow_extra_args(false);
   add_prices(html, html_command.prices, "NAME=");
 
   tool::CostCommand cost_command;

@@ -45,9 +45,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 /// A line for people; an error that has a code, with it.
-void say(const std::string& what) {
-  fmt::print(stderr, "{}\n", text::printable(line_of("trainwatt meter", what)));
-}
+void say(const std::string& what) { fmt::print(stderr, "{}\n", text::printable(line_of("trainwatt meter", what))); }
 
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 
@@ -449,10 +447,9 @@ int meter(const MeterCommand& options) {
       write_atomically(out / "report.json", to_json(report));
       folders.keep();
     } catch (const std::system_error& error) {
-      throw std::runtime_error(
-          with_code("not-written", fmt::format("{} is not written, so that {} is lost but for the figures above: {}",
-                                               (out / "report.json").string(), done.id,
-                                               why_not_written(out, error, "--out"))));
+      throw std::runtime_error(with_code(
+          "not-written", fmt::format("{} is not written, so that {} is lost but for the figures above: {}",
+                                     (out / "report.json").string(), done.id, why_not_written(out, error, "--out"))));
     }
     fmt::print(stderr, "trainwatt meter: report: {}\n", (out / "report.json").string());
     return ended;

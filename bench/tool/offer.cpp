@@ -68,8 +68,9 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
   if (!unsupported.empty())
     found.warnings.push_back(
         {"points_unsupported", "/records",
-         fmt::format("{} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of every system",
-                     unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : "")});
+         fmt::format(
+             "{} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of every system",
+             unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : "")});
   // The hash alone could stand above any points.
   try {
     const auto plan = nlohmann::json::parse(report.plan.canonical_json);
@@ -78,10 +79,11 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
     of_kit.suite = kit.suite, of_kit.kit = KitInfo{kit.title, kit.sha256};
     const auto ranks = static_cast<int>(report.context.devices.size());
     if (make_plan(of_kit, ranks, plan.at("device").get<std::string>()).canonical_json() != report.plan.canonical_json)
-      found.violations.push_back(
-          {"kit_differs", "/plan/canonical_json", fmt::format("is not what this version makes of {} for {} ranks", mine, ranks)});
+      found.violations.push_back({"kit_differs", "/plan/canonical_json",
+                                  fmt::format("is not what this version makes of {} for {} ranks", mine, ranks)});
   } catch (const std::exception& error) {
-    found.violations.push_back({"kit_differs", "/plan", fmt::format("cannot be held against {}: {}", mine, error.what())});
+    found.violations.push_back(
+        {"kit_differs", "/plan", fmt::format("cannot be held against {}: {}", mine, error.what())});
   }
 }
 
@@ -96,7 +98,8 @@ void check_offer(const CheckedReport& checked, const ValidateOptions& options, F
                                       report.records.size() == 1 ? "" : "s", fmt::join(hosts, ", "),
                                       report.context.started_at));
     found.facts.push_back(fmt::format(
-        "kit: {}", report.plan.kit ? fmt::format("{}SHA-256 {}", report.plan.kit->title.empty() ? "" : report.plan.kit->title + ", ",
+        "kit: {}", report.plan.kit ? fmt::format("{}SHA-256 {}",
+                                                 report.plan.kit->title.empty() ? "" : report.plan.kit->title + ", ",
                                                  report.plan.kit->sha256)
                                    : "none"));
     check_rules(*checked.report, true, found);

@@ -8,11 +8,14 @@
 
 namespace tw::tool {
 
-/// Understands two kinds of lines, which a line feed ends, or a carriage return, as behind each state of a progress bar:
-///   samples=51200 seconds=12.5       anywhere in a line; seconds may be missing; the last line with samples counts, and is
-///                                    taken for the total of the whole command. A number ends with a blank, the line, or a
-///                                    comma or semicolon that no digit follows: 64,000 and 1.5k are none
-///   :::MLLOG {"key": "train_samples"|"tracked_stats"|…}   samples by the key "samples_count" or by a metadata of that name
+/// Understands two kinds of lines, which a line feed ends, or a carriage return, as behind each state of a progress
+/// bar:
+///   samples=51200 seconds=12.5       anywhere in a line; seconds may be missing; the last line with samples counts,
+///   and is
+///                                    taken for the total of the whole command. A number ends with a blank, the line,
+///                                    or a comma or semicolon that no digit follows: 64,000 and 1.5k are none
+///   :::MLLOG {"key": "train_samples"|"tracked_stats"|…}   samples by the key "samples_count" or by a metadata of that
+///   name
 ///                                    (MLCommons logging), the largest value counts
 /// 0 samples are refused: such a line is left out, and a warning with the code no-samples says so where it is the last
 /// one, or where no other names any.

@@ -22,8 +22,8 @@
 namespace tw::tool {
 namespace {
 
-/// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer, a bundle or what is held
-/// against a kit, these count, too.
+/// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer, a bundle or what is
+/// held against a kit, these count, too.
 void check_more(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {
   const std::string file = checked.bundle ? report_file : "";
   const bool is_good = std::ranges::none_of(found.faults, [&](const Fault& fault) { return fault.file == file; });
@@ -40,16 +40,18 @@ void check_more(const CheckedReport& checked, const ValidateOptions& options, Fi
   if (checked.bundle) {
     check_offer(checked, options, found);
   } else if (checked.report && is_offer) {
-    found.notes.push_back(
-        {"offer_not_bundled", "", "is a report alone: its records.jsonl, series and environment were not held against it"});
+    found.notes.push_back({"offer_not_bundled", "",
+                           "is a report alone: its records.jsonl, series and environment were not held against it"});
     check_rules(*checked.report, true, found);
   } else if (checked.report && found.faults.empty() && !checked.is_unfinished) {
     check_rules(*checked.report, false, found);
   }
 }
 
-/// What a report or a bundle of one run says. `is_all`: it is all that was handed in, so that a kit may ask for more runs.
-FileFindings findings_of_run(const std::string& path, CheckedReport checked, const ValidateOptions& options, bool is_all) {
+/// What a report or a bundle of one run says. `is_all`: it is all that was handed in, so that a kit may ask for more
+/// runs.
+FileFindings findings_of_run(const std::string& path, CheckedReport checked, const ValidateOptions& options,
+                             bool is_all) {
   FileFindings found;
   found.path = path;
   found.kind = checked.bundle ? FileKind::bundle : checked.is_unfinished ? FileKind::unfinished : FileKind::report;
@@ -81,7 +83,8 @@ std::vector<FileFindings> findings_of_series(const std::string& path, Series ser
   for (const auto& [name, report] : reports) runs.emplace_back(name, &report);
   if (!runs.empty()) std::ranges::move(series_faults(runs), std::back_inserter(whole.faults));
   if (!options.kit.empty())
-    if (std::optional<Fault> fewer = fewer_runs(options.kit, series.runs.size())) whole.faults.push_back(std::move(*fewer));
+    if (std::optional<Fault> fewer = fewer_runs(options.kit, series.runs.size()))
+      whole.faults.push_back(std::move(*fewer));
   whole.facts.push_back(fmt::format("a series of {} runs", series.runs.size()));
   check_signature(series.files, options.signers, whole);
   if (!whole.faults.empty()) whole.exit_code = 1;
@@ -125,8 +128,9 @@ int validate(const ValidateOptions& options) {
       if (found.kind == FileKind::unreadable)
         fmt::print(stderr, "trainwatt: {}\n", text::printable(found.why_unreadable));
       else if (!options.json)
-        fmt::print("{}", findings_text(found, options.verbose, options.paths.size() > 1 || found.path != options.paths.front()
-                                                                   || found.kind == FileKind::series));
+        fmt::print("{}", findings_text(found, options.verbose,
+                                       options.paths.size() > 1 || found.path != options.paths.front() ||
+                                           found.kind == FileKind::series));
       if (options.json) files.push_back(std::move(found));
     }
   if (options.json) fmt::print("{}", findings_json(files, code));

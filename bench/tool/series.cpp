@@ -62,9 +62,9 @@ void check_bundle_json(const std::string& text, std::size_t runs, Validation& fo
   const Json forced = json.value("forced_over", Json());
   if (!forced.is_array()) return broken("is not a list", "/forced_over");
   for (const Json& line : forced)
-    found.warnings.push_back({"bundle_forced", "",
-                              "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()),
-                              bundle_file});
+    found.warnings.push_back(
+        {"bundle_forced", "",
+         "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()), bundle_file});
 }
 
 }  // namespace
@@ -123,11 +123,13 @@ std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const 
     for (const std::string& launch : its)
       if (const auto [known, is_new] = launches.emplace(launch, name); !is_new && !launch.empty())
         faults.push_back(
-            {"same_launch", "", fmt::format("{} and {} share a launch: each run must be a launch of its own", name, known->second)});
+            {"same_launch", "",
+             fmt::format("{} and {} share a launch: each run must be a launch of its own", name, known->second)});
     const std::string index = report->context.run_index ? std::to_string(*report->context.run_index) : "none";
     if (const auto [known, is_new] = indices.emplace(index, name); !is_new)
-      faults.push_back({"same_order", "", fmt::format("{} and {} have the run index {}: start them with scripts/repeat", name,
-                                                      known->second, index)});
+      faults.push_back(
+          {"same_order", "",
+           fmt::format("{} and {} have the run index {}: start them with scripts/repeat", name, known->second, index)});
   }
   return faults;
 }

@@ -62,8 +62,9 @@ std::vector<std::string> runs_of(const std::string& path) {
     const fs::path report = run / "report.json";
     if (!exists(report.string()))
       throw UsageError(with_code("run-without-report",
-                                 report.string() + ": is not there, and no run of a folder is left out: finish this one with "
-                                                   "trainwatt-train --resume, or name the reports that count"));
+                                 report.string() +
+                                     ": is not there, and no run of a folder is left out: finish this one with "
+                                     "trainwatt-train --resume, or name the reports that count"));
     reports.push_back(report.string());
   }
   return reports.empty() ? std::vector<std::string>{path} : reports;
@@ -129,8 +130,8 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
   return systems;
 }
 
-std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words, const std::vector<SystemInput>& systems,
-                                           const CompareOptions& options) {
+std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words,
+                                           const std::vector<SystemInput>& systems, const CompareOptions& options) {
   std::vector<SystemInput> groups = words.empty() ? std::vector<SystemInput>() : read_systems(words);
   if (const auto fault = fault_of(groups, systems, options))
     throw UsageError(with_code(fault->code, "--run-variance: " + fault->text));
@@ -147,8 +148,9 @@ int code_of(const Comparison& comparison, const std::vector<SystemInput>& system
     return std::ranges::any_of(system.runs, [](const Report& run) { return run.plan.kit.has_value(); });
   });
   if (!is_tender || comparison.decided()) return 0;
-  fmt::print(stderr, "{}\n", error_line("trainwatt", with_code("no-verdict", "the tender has no verdict: " +
-                                                                               comparison.answer.front())));
+  fmt::print(
+      stderr, "{}\n",
+      error_line("trainwatt", with_code("no-verdict", "the tender has no verdict: " + comparison.answer.front())));
   return nothing;
 }
 

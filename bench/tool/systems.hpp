@@ -12,16 +12,17 @@
 
 namespace tw::tool {
 
-/// Of words "FILE", or "NAME=FILE,FILE,..." of several runs; each name once. A FILE may be a folder that holds run-1/report.json,
-/// run-2/report.json, …: all of its runs. A single one may be an unfinished run's records. Throws UsageError, of a run of such a
-/// folder that has no report with the code "run-without-report": no run is left out by chance.
+/// Of words "FILE", or "NAME=FILE,FILE,..." of several runs; each name once. A FILE may be a folder that holds
+/// run-1/report.json, run-2/report.json, …: all of its runs. A single one may be an unfinished run's records. Throws
+/// UsageError, of a run of such a folder that has no report with the code "run-without-report": no run is left out by
+/// chance.
 std::vector<SystemInput> read_systems(const std::vector<std::string>& words);
-/// Groups of earlier runs, as systems are named, that say how runs differ (CompareOptions::run_variance). Throws UsageError with
-/// a code of results/run_variance.hpp for those that do not.
-std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words, const std::vector<SystemInput>& systems,
-                                           const CompareOptions& options);
-/// 0; 4 with a line on stderr where nothing of them could be compared, or where a tender, which is runs of a kit, has no
-/// verdict.
+/// Groups of earlier runs, as systems are named, that say how runs differ (CompareOptions::run_variance). Throws
+/// UsageError with a code of results/run_variance.hpp for those that do not.
+std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words,
+                                           const std::vector<SystemInput>& systems, const CompareOptions& options);
+/// 0; 4 with a line on stderr where nothing of them could be compared, or where a tender, which is runs of a kit, has
+/// no verdict.
 int code_of(const Comparison& comparison, const std::vector<SystemInput>& systems);
 /// "a.json, b.json": what errors that concern all of them begin with.
 std::string files_of(const std::vector<SystemInput>& systems);

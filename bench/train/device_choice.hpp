@@ -16,8 +16,8 @@ int gpu_index(const std::vector<std::string>& shown, int rank, int visible);
 /// The same for this rank (collective).
 int gpu_index(Job& job, int visible);
 
-/// Threads asked for: --threads, else OMP_NUM_THREADS (its first number, where it is a list), else 0. Throws UsageError where
-/// that is not a number from 1 to most_threads().
+/// Threads asked for: --threads, else OMP_NUM_THREADS (its first number, where it is a list), else 0. Throws UsageError
+/// where that is not a number from 1 to most_threads().
 int threads_requested(const Options& options);
 /// Threads of this rank: as asked for, else the CPUs of the affinity mask shared out among the ranks on this node that
 /// have the same mask (collective).

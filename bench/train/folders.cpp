@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/train/in_flight.hpp"
 #include "bench/train/outcome.hpp"
 #include "results/report_io.hpp"
@@ -139,6 +140,11 @@ std::string RunFolder::how_to_go_on() const {
   std::error_code ignored;
   return fmt::format(": make room in {}, or see to it that it can be written{}", path_.string(),
                      fs::exists(path_ / records_file, ignored) ? fmt::format("; --resume {} then goes on", shell_word(path_)) : "");
+}
+
+Stop RunFolder::not_written(const std::string& what, const char* file, const std::system_error& error) const {
+  const std::string text = fmt::format("{} {}: {}", what, (path_ / file).string(), error.what());
+  return {exit_environment, with_code("not-written", text + how_to_go_on())};
 }
 
 RunFolder::~RunFolder() {

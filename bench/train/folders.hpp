@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/plan/plan.hpp"
+#include "bench/train/outcome.hpp"
 #include "bench/train/resume.hpp"
 #include "comm/job.hpp"
 
@@ -43,6 +44,8 @@ class RunFolder {
   std::string warning() const;
   /// Behind the message of a file that could not be written: what to do, and where a run can be resumed how.
   std::string how_to_go_on() const;
+  /// error[not-written] with `what`, the file's path and how to go on.
+  Stop not_written(const std::string& what, const char* file, const std::system_error& error) const;
   /// Root writes what a later launch needs to go on.
   void keep(const RunStart& start);
 

@@ -86,10 +86,11 @@ ParseResult parse_options(int argc, char** argv) {
     if (options.repeat)
       throw UsageError(with_code(
           "repeat-by-script",
-          fmt::format("--repeat {0}: a launch of trainwatt-train is one run; `scripts/repeat {0} -- COMMAND` starts all "
-                      "of them, where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job "
-                      "give --repeat {0} to sweep.sbatch or train.sbatch",
-                      *options.repeat)));
+          fmt::format(
+              "--repeat {0}: a launch of trainwatt-train is one run; `scripts/repeat {0} -- COMMAND` starts all "
+              "of them, where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job "
+              "give --repeat {0} to sweep.sbatch or train.sbatch",
+              *options.repeat)));
     if (options.run_index) check_range("--run-index", *options.run_index, 1, most_runs);
     const bool planned = !options.suite.empty() || !options.config.empty();
     if (!options.target.empty() && !options.export_step.empty())
@@ -126,8 +127,7 @@ std::string fingerprint(const Options& o) {
   return fmt::format("{}", fmt::join({o.site, std::to_string(o.force), std::to_string(o.force_resume), o.energy_csv,
                                       fmt::format("{}", o.estimate_watts.value_or(-1)), o.out, o.resume, o.export_step,
                                       std::to_string(o.dry_run), std::to_string(o.threads),
-                                      std::to_string(o.run_index.value_or(0)),
-                                      fmt::format("{}", o.bucket_mib)},
+                                      std::to_string(o.run_index.value_or(0)), fmt::format("{}", o.bucket_mib)},
                                      "|"));
 }
 

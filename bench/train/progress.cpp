@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "bench/terminal/terminal.hpp"
 #include "results/text.hpp"
@@ -19,7 +20,22 @@ constexpr std::size_t least_of_id = 12;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+/// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a
+/// log.
+bool is_colourful(const Job& job) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
 }  // namespace
+
+TableStyle style_of(const Job& job) {
+  TableStyle style;
+  style.color = is_colourful(job);
+  style.width = terminal_width(STDOUT_FILENO).value_or(style.width);
+  style.order.by_axes = true;
+  return style;
+}
 
 void Pace::finish(double seconds, bool was_measured) {
   --left_;

@@ -1,11 +1,13 @@
-// Progress on stderr: one line rewritten on a terminal, otherwise a line every ten seconds, and one for what is begun, where it
-// takes a second. Rank 0 only; others get a
-// mute one.
+// Progress on stderr: one line rewritten on a terminal, otherwise a line every ten seconds, and one for each step that
+// takes more than a second. Only rank 0 prints.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
+
+#include "comm/job.hpp"
+#include "results/tables.hpp"
 
 namespace tw {
 
@@ -23,6 +25,9 @@ class Pace {
   double expected_seconds_, measured_seconds_ = 0;
   int left_, measured_ = 0;
 };
+
+/// How tables are printed at the end of a run: in colour on a terminal of ours, as wide as it, in the order of axes.
+TableStyle style_of(const Job& job);
 
 class Progress {
  public:

@@ -31,7 +31,8 @@ std::string short_result(const Record& record) {
   if (std::ranges::find(record.verdict.flags, "busy_host") != record.verdict.flags.end())
     text += fmt::format(" · busy_host: others had {:.0f} % of the CPU", 100 * most_foreign_share(record));
   if (const auto share = credible_of_ceiling(s)) text += fmt::format(" · {:.2f} of ceiling", *share);
-  if (std::ranges::find(record.verdict.flags, "above_ceiling") != record.verdict.flags.end()) text += " · above_ceiling";
+  if (std::ranges::find(record.verdict.flags, "above_ceiling") != record.verdict.flags.end())
+    text += " · above_ceiling";
   if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);
   return text;
 }

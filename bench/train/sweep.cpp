@@ -1,4 +1,3 @@
-#include "bench/train/point_config.hpp"
 #include "bench/train/sweep.hpp"
 
 #include <fmt/chrono.h>
@@ -33,6 +32,7 @@
 #include "bench/train/cool_down.hpp"
 #include "bench/train/in_flight.hpp"
 #include "bench/train/outcome.hpp"
+#include "bench/train/point_config.hpp"
 #include "bench/train/run_point.hpp"
 #include "bench/train/search_run.hpp"
 #include "bench/train/settings.hpp"
@@ -58,21 +58,6 @@ std::string rfc3339_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmt
 std::string new_launch() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
-}
-
-/// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a
-/// log.
-bool is_colourful(const Job& job) {
-  const char* no_color = std::getenv("NO_COLOR");
-  return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
-}
-
-TableStyle style_of(const Job& job) {
-  TableStyle style;
-  style.color = is_colourful(job);
-  style.width = terminal_width(STDOUT_FILENO).value_or(style.width);
-  style.order.by_axes = true;
-  return style;
 }
 
 /// 0 where a number of steps, or a target, was asked for.
@@ -236,7 +221,8 @@ class Run {
       if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
       context.warnings.push_back(warning.text);
     }
-    for (std::string& line : busy_nodes(job_, sweep_.device.info().threads)) context.warnings.push_back(std::move(line));
+    for (std::string& line : busy_nodes(job_, sweep_.device.info().threads))
+      context.warnings.push_back(std::move(line));
     for (const std::string& why : plan_.left_out) context.warnings.push_back("left out: " + why);
     if (sweep_.note.empty()) return;
     context.warnings.push_back(sweep_.note);
@@ -405,7 +391,7 @@ class Run {
         try {
           keep_last_record(out_ / records_file, report_.records, earlier_changed);
         } catch (const std::system_error& error) {
-          throw not_written(point.id + " was measured and is lost, as its record is not in", records_file, error);
+          throw sweep_.folder.not_written(point.id + " was measured and is lost, as its record is not in", records_file, error);
         }
         account_.end();
       });
@@ -448,12 +434,6 @@ class Run {
     }
   }
 
-  /// Names the file that could not be written, and with `what` what that means.
-  Stop not_written(const std::string& what, const char* file, const std::system_error& error) const {
-    const std::string text = fmt::format("{} {}: {}", what, (out_ / file).string(), error.what());
-    return {exit_environment, with_code("not-written", text + sweep_.folder.how_to_go_on())};
-  }
-
   /// `resumable`: a report without any record says at least that, and where the run was.
   void hand_over(bool resumable) {
     if (!parts_.empty()) report_.parts = parts_so_far();
@@ -466,7 +446,7 @@ class Run {
         try {
           write_atomically(path, to_json(report_)), keep_start();
         } catch (const std::system_error& error) {
-          throw not_written("not written:", report_file, error);
+          throw sweep_.folder.not_written("not written:", report_file, error);
         }
         std::printf("report: %s\n", path.c_str());
       }
@@ -485,7 +465,7 @@ class Run {
   Progress progress_{false, 0, 0};
   std::optional<JobSettings> settings_;
   std::chrono::steady_clock::time_point started_;  // as the context's started_at
-  Guardian* guardian_ = nullptr;          // of ranks that may hold settings
+  Guardian* guardian_ = nullptr;                   // of ranks that may hold settings
   Report report_;                         // root has the records of earlier launches too
   std::vector<std::string> flags_;        // of the whole run
   std::vector<RunPart> parts_;            // the launches before

@@ -12,8 +12,9 @@ namespace tw {
 struct DeviceOptions {
   int index = 0;    ///< which of the kind (CUDA)
   int threads = 0;  ///< of the host (DeviceInfo); 0: CPU as many as the affinity mask allows, CUDA 1
-  /// Libraries' algorithms are timed when plans are built. False: on CUDA a library's first choice, on the CPU a fixed one
-  /// for each shape, so that every run of a program on one kind of device, with as many threads, computes the same bits.
+  /// Libraries' algorithms are timed when plans are built. False: on CUDA a library's first choice, on the CPU a fixed
+  /// one for each shape, so that every run of a program on one kind of device, with as many threads, computes the same
+  /// bits.
   bool time_algorithms = true;
   /// Two runs of one algorithm give the same bits (CUDA; the others always do). False: fused attention and convolutions
   /// may also be such as add in any order, which is faster and takes less memory.

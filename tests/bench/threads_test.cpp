@@ -36,8 +36,8 @@ TEST(Threads, TheVariableHasTheBoundsOfTheOption) {
     const NumThreads variable(good);
     EXPECT_EQ(threads_requested(Options{}), std::atoi(good.c_str()));
   }
-  for (const std::string& bad : {std::string("0"), std::string("-1"), std::string("many"), std::to_string(most_threads() + 1),
-                                 std::string("99999999999")}) {
+  for (const std::string& bad : {std::string("0"), std::string("-1"), std::string("many"),
+                                 std::to_string(most_threads() + 1), std::string("99999999999")}) {
     const NumThreads variable(bad);
     try {
       threads_requested(Options{});
@@ -55,9 +55,11 @@ TEST(Threads, TheVariableHasTheBoundsOfTheOption) {
 
 TEST(Threads, TheRemedyBesideOtherProgramsIsACommand) {
   EXPECT_NE(remedy_beside_others("none", 1, 2, "").find("OMP_WAIT_POLICY=passive trainwatt-train"), std::string::npos);
-  EXPECT_NE(remedy_beside_others("mpirun", 4, 2, "active").find("mpirun -x OMP_WAIT_POLICY=passive -np 4 trainwatt-train"),
+  EXPECT_NE(
+      remedy_beside_others("mpirun", 4, 2, "active").find("mpirun -x OMP_WAIT_POLICY=passive -np 4 trainwatt-train"),
+      std::string::npos);
+  EXPECT_NE(remedy_beside_others("srun", 4, 2, "").find("OMP_WAIT_POLICY=passive srun trainwatt-train"),
             std::string::npos);
-  EXPECT_NE(remedy_beside_others("srun", 4, 2, "").find("OMP_WAIT_POLICY=passive srun trainwatt-train"), std::string::npos);
   EXPECT_EQ(remedy_beside_others("none", 1, 2, "PASSIVE"), "");
   EXPECT_EQ(remedy_beside_others("mpirun", 2, 1, ""), "") << "a thread alone waits for no other";
 }

@@ -16,11 +16,27 @@ using Variables = std::map<std::string, std::string>;
 /// What read_launch() makes of these variables, without those that this process was started with.
 Launch launch_of(const Variables& variables) {
   Variables before;
-  for (const char* name :
-       {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-        "PMIX_NAMESPACE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_RANK", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_APID",
-        "PALS_RANKID", "PALS_LOCAL_SIZE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID",
-        "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_RANK",
+                           "OMPI_COMM_WORLD_LOCAL_RANK",
+                           "OMPI_COMM_WORLD_LOCAL_SIZE",
+                           "PMIX_NAMESPACE",
+                           "MPI_LOCALRANKID",
+                           "MPI_LOCALNRANKS",
+                           "PMI_RANK",
+                           "PMI_SIZE",
+                           "PALS_LOCAL_RANKID",
+                           "PALS_APID",
+                           "PALS_RANKID",
+                           "PALS_LOCAL_SIZE",
+                           "SLURM_JOB_ID",
+                           "SLURM_STEP_ID",
+                           "SLURM_PROCID",
+                           "SLURM_LOCALID",
+                           "SLURM_NODEID",
+                           "SLURM_NTASKS",
+                           "SLURM_STEP_NUM_TASKS",
+                           "SLURM_STEP_TASKS_PER_NODE"}) {
     if (const char* value = std::getenv(name)) before[name] = value;
     unsetenv(name);
   }
@@ -36,14 +52,21 @@ Variables operator+(Variables a, const Variables& b) {
   return a;
 }
 
-const Variables open_mpi = {{"OMPI_COMM_WORLD_SIZE", "2"},       {"OMPI_COMM_WORLD_RANK", "1"},
-                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+const Variables open_mpi = {{"OMPI_COMM_WORLD_SIZE", "2"},
+                            {"OMPI_COMM_WORLD_RANK", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                             {"PMIX_NAMESPACE", "1234"}};
 const Variables hydra = {{"PMI_SIZE", "4"}, {"PMI_RANK", "3"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
-const Variables step = {{"SLURM_JOB_ID", "7"},         {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "5"},
-                        {"SLURM_STEP_NUM_TASKS", "6"}, {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "2"},
+const Variables step = {{"SLURM_JOB_ID", "7"},
+                        {"SLURM_STEP_ID", "0"},
+                        {"SLURM_PROCID", "5"},
+                        {"SLURM_STEP_NUM_TASKS", "6"},
+                        {"SLURM_LOCALID", "1"},
+                        {"SLURM_NODEID", "2"},
                         {"SLURM_STEP_TASKS_PER_NODE", "1(x2),4"}};
-const Variables pals = {{"PALS_APID", "a-1"}, {"PALS_RANKID", "1"}, {"PALS_LOCAL_RANKID", "1"}, {"PALS_LOCAL_SIZE", "2"}};
+const Variables pals = {
+    {"PALS_APID", "a-1"}, {"PALS_RANKID", "1"}, {"PALS_LOCAL_RANKID", "1"}, {"PALS_LOCAL_SIZE", "2"}};
 
 TEST(Launch, IsReadOfEachLauncher) {
   const Launch alone = launch_of({});
@@ -100,15 +123,15 @@ TEST(Launch, MoreProcessesThanMpiConnectsIsAMismatch) {
       {pals, 1, 1, "PALS_LOCAL_SIZE=2"},
       {{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}, 1, 1, "PMI_SIZE=2"},
       {{{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}}, 1, 1, "MPI_LOCALNRANKS=2"},
-      {batch, 1, 1, ""},                    // in a batch script, without a launcher
-      {batch + open_mpi, 2, 2, ""},         // mpirun in one
-      {one_task, 1, 1, ""},                 // srun of one task, as of an interactive shell
-      {one_task + open_mpi, 2, 2, ""},      // mpirun in one
+      {batch, 1, 1, ""},                // in a batch script, without a launcher
+      {batch + open_mpi, 2, 2, ""},     // mpirun in one
+      {one_task, 1, 1, ""},             // srun of one task, as of an interactive shell
+      {one_task + open_mpi, 2, 2, ""},  // mpirun in one
       {one_task + hydra, 1, 1, "PMI_SIZE=4"},
-      {step + open_mpi, 2, 2, ""},          // an mpirun whose daemons srun has started
-      {step + one_rank, 1, 1, ""},          // srun -n 6 mpirun -np 1
+      {step + open_mpi, 2, 2, ""},  // an mpirun whose daemons srun has started
+      {step + one_rank, 1, 1, ""},  // srun -n 6 mpirun -np 1
       {hydra + one_rank, 1, 1, ""},
-      {hydra, 8, 4, ""},                    // programs joined on one command line
+      {hydra, 8, 4, ""},  // programs joined on one command line
   };
   for (const Case& c : cases) {
     const std::string said = launcher_mismatch(launch_of(c.variables), c.size, c.local_size);

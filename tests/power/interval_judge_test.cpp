@@ -25,7 +25,7 @@ double uniform(Random& random, double low, double high) {
 struct Event {
   double at = 0;
   std::function<std::uint64_t(std::uint64_t)> set = {};  ///< the value that it has from then on
-  double stops_seconds = 0;                               ///< no update, and what is used meanwhile is lost
+  double stops_seconds = 0;                              ///< no update, and what is used meanwhile is lost
 };
 
 struct Trace {

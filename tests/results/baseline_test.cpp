@@ -30,15 +30,15 @@ SystemInput runs_of(const std::string& name, double first, double other) {
   SystemInput system = made_system(name, {});
   system.runs.clear();
   for (const double share : before)
-    system.runs.push_back(made_report({made_record(one, times(first * share / 100)), second(made_record(two, times(other * share / 100)))}));
+    system.runs.push_back(made_report(
+        {made_record(one, times(first * share / 100)), second(made_record(two, times(other * share / 100)))}));
   return system;
 }
 
 /// Of a new report whose two points run at these shares of the baseline's speed.
 std::vector<RuleCheck> check(const std::string& rule, double first, double other,
                              const std::function<void(SystemInput&)>& change = nullptr) {
-  std::vector<SystemInput> systems = {
-      runs_of("base", 1 + 1e-9, 1 + 1e-9), runs_of("new", first, other)};
+  std::vector<SystemInput> systems = {runs_of("base", 1 + 1e-9, 1 + 1e-9), runs_of("new", first, other)};
   if (change != nullptr) change(systems[1]);
   CompareOptions options;
   options.also = {"efficiency"};

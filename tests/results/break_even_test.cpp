@@ -31,7 +31,8 @@ const BreakEven* find(const std::vector<BreakEven>& all, const std::string& inpu
   return found == all.end() ? nullptr : &*found;
 }
 
-/// Each trial of a record as a run of its own, of a window that differs in the last digits: one measurement counts once.
+/// Each trial of a record as a run of its own, of a window that differs in the last digits: one measurement counts
+/// once.
 std::vector<Record> runs_of(const Record& record) {
   std::vector<Record> runs;
   double factor = 1;

@@ -161,7 +161,10 @@ TEST(Comparability, EachDifferenceIsNamedAndBlocksOrIsNoted) {
     ASSERT_NE(found, nullptr) << one.what;
     EXPECT_EQ(found->blocking, one.blocking) << one.what;
     EXPECT_EQ(found->system, 1u);
-    EXPECT_EQ(ratio(c).verdict, one.blocking ? "not comparable" : one.what == std::string_view("run rule steady") ? "no claim" : "single_run") << one.what << ": " << ratio(c).reason;
+    EXPECT_EQ(ratio(c).verdict, one.blocking                                      ? "not comparable"
+                                : one.what == std::string_view("run rule steady") ? "no claim"
+                                                                                  : "single_run")
+        << one.what << ": " << ratio(c).reason;
     EXPECT_EQ(ratio(c).value.has_value(), !one.blocking) << one.what;
     EXPECT_EQ(c.compared, !one.blocking) << one.what;
     EXPECT_EQ(figure(c).overall[1].value.has_value(), !one.blocking) << one.what;

@@ -47,7 +47,8 @@ inline void repeat(SystemInput& system, std::size_t runs) {
   }
 }
 /// Runs of one machine at these shares of the speed `slow`, each of a launch of its own; one point.
-inline SystemInput runs_at(const std::string& name, const std::vector<double>& speeds, std::optional<double> watts = {}) {
+inline SystemInput runs_at(const std::string& name, const std::vector<double>& speeds,
+                           std::optional<double> watts = {}) {
   SystemInput system = made_system(name, {});
   system.runs.clear();
   for (std::size_t run = 0; run < speeds.size(); ++run) {

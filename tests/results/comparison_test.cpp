@@ -84,9 +84,10 @@ TEST(Comparison, OneRunOfEachGivesNoVerdictHoweverManyTrialsItHas) {
 }
 
 TEST(Comparison, TheRankingOfManyBeginsWithTheBest) {
-  const Comparison c = compare({several("A", {made_record(id, slow)}),
-                                several("B", {made_record(id, times(slow, 0.8))}),
-                                several("C", {made_record(id, times(slow, 1.3))})}, {});
+  const Comparison c =
+      compare({several("A", {made_record(id, slow)}), several("B", {made_record(id, times(slow, 0.8))}),
+               several("C", {made_record(id, times(slow, 1.3))})},
+              {});
   std::vector<std::size_t> order;
   for (const RankedSystem& one : figure(c).ranking) order.push_back(one.system);
   EXPECT_EQ(order, (std::vector<std::size_t>{2, 0, 1}));
@@ -260,9 +261,8 @@ TEST(Overall, APointThatFailsTakesTheMeanAwayAndOneThatIsUnsupportedDoesNot) {
 }
 
 TEST(Ranking, SystemsThatNoIntervalTellsApartShareARank) {
-  const std::vector<SystemInput> systems = {
-      runs_at("A", spread), runs_at("B", times(spread, 1.101)), runs_at("C", times(spread, 1.1)),
-      runs_at("D", times(spread, 0.5))};
+  const std::vector<SystemInput> systems = {runs_at("A", spread), runs_at("B", times(spread, 1.101)),
+                                            runs_at("C", times(spread, 1.1)), runs_at("D", times(spread, 0.5))};
   const Comparison c = compare(systems, {});
   const std::vector<RankedSystem>& ranking = figure(c).ranking;
   ASSERT_EQ(ranking.size(), 4u);

@@ -227,7 +227,8 @@ TEST(Coverage, RunsAreTheUnitWhereTheyDiffer) {
   }
 }
 
-/// What a tender rests on: whatever the two spreads and the numbers of runs are, no more than 5 % of the intervals miss.
+/// What a tender rests on: whatever the two spreads and the numbers of runs are, no more than 5 % of the intervals
+/// miss.
 TEST(Coverage, OfRunsIsNeverBelow95Percent) {
   for (const int runs_a : {2, 3, 5, 10})
     for (const int runs_b : {2, 5})

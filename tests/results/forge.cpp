@@ -1,4 +1,5 @@
-// forge --list: a line "NAME CODE" for each forgery; forge REPORT NAME OUT: writes the forged report. For whole programs.
+// forge --list: a line "NAME CODE" for each forgery; forge REPORT NAME OUT: writes the forged report. For whole
+// programs.
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -10,7 +11,8 @@
 int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::string(argv[1]) == "--list") {
-      for (const tw::testing::Forgery& one : tw::testing::forgeries()) std::printf("%s %s\n", one.name.c_str(), one.code.c_str());
+      for (const tw::testing::Forgery& one : tw::testing::forgeries())
+        std::printf("%s %s\n", one.name.c_str(), one.code.c_str());
       return 0;
     }
     if (argc != 4) return std::fprintf(stderr, "usage: forge --list | forge REPORT NAME OUT\n"), 2;

@@ -48,7 +48,9 @@ void no_series(Report& report) {
 void deleted_meter(Report& report) {
   std::string domain;
   each_counted_row(report, [&](const EnergyRow& row) { domain = row.domain; });
-  each_trial(report, [&](Trial& trial) { std::erase_if(trial.energy, [&](const EnergyRow& row) { return row.domain == domain; }); });
+  each_trial(report, [&](Trial& trial) {
+    std::erase_if(trial.energy, [&](const EnergyRow& row) { return row.domain == domain; });
+  });
 }
 void left_out_meter(Report& report) {
   std::string domain;
@@ -86,7 +88,8 @@ void split_steps(Report& report) {
 }
 void chosen_trials(Report& report) {
   for (Record& record : report.records)
-    for (std::size_t t = 1; t < record.trials.size(); ++t) record.trials[t].first_step += 200 * static_cast<std::int64_t>(t);
+    for (std::size_t t = 1; t < record.trials.size(); ++t)
+      record.trials[t].first_step += 200 * static_cast<std::int64_t>(t);
 }
 void skipped_warm_up(Report& report) {
   for (Record& record : report.records) {
@@ -105,7 +108,9 @@ void short_windows(Report& report) {
 void wonderful_mfu(Report& report) { report.records[0].summary.mfu = 5; }
 void some_mfu(Report& report) { report.records[0].summary.mfu = 0.5; }
 void short_run(Report& report) { report.context.finished_at = report.context.started_at; }
-void overlapping_trials(Report& report) { each_trial(report, [](Trial& trial) { trial.start_s = 1; }); }
+void overlapping_trials(Report& report) {
+  each_trial(report, [](Trial& trial) { trial.start_s = 1; });
+}
 void a_start_is_gone(Report& report) { report.records[0].trials[0].start_s.reset(); }
 /// What a run of the plan's short windows did not do.
 void long_windows(Report& report) {

@@ -100,7 +100,8 @@ TEST(Page, MissingEnergyIsSaidOnce) {
   for (const page::Words& one : page.caveats) {
     if (one.more.empty()) continue;
     ++said;
-    EXPECT_TRUE(std::ranges::any_of(one.more, [](const std::string& line) { return line.starts_with("rapl: no_driver"); }));
+    EXPECT_TRUE(
+        std::ranges::any_of(one.more, [](const std::string& line) { return line.starts_with("rapl: no_driver"); }));
   }
   EXPECT_EQ(said, 1u);
   for (const page::Section& one : page.sections)
@@ -108,11 +109,13 @@ TEST(Page, MissingEnergyIsSaidOnce) {
   for (const page::Words& one : built(sample_energy_report()).caveats) EXPECT_TRUE(one.more.empty()) << one.text;
   Report denied = sample_report();
   for (MeterEntry& meter : denied.context.meters) meter.reason = "permission";
-  const std::vector<page::Words> of_one = page::missing_energy({{"A", sample_report()}}), of_other = page::missing_energy({{"A", denied}});
+  const std::vector<page::Words> of_one = page::missing_energy({{"A", sample_report()}}),
+                                 of_other = page::missing_energy({{"A", denied}});
   ASSERT_EQ(of_one.size(), 1u);
   ASSERT_EQ(of_other.size(), 1u);
   EXPECT_NE(of_one[0].text, of_other[0].text);
-  EXPECT_EQ(page::missing_energy({{"A", sample_report()}, {"B", sample_report()}}).size(), 1u) << "the same of both, once";
+  EXPECT_EQ(page::missing_energy({{"A", sample_report()}, {"B", sample_report()}}).size(), 1u)
+      << "the same of both, once";
   EXPECT_EQ(page::missing_energy({{"A", sample_report()}, {"B", sample_energy_report()}}).size(), 1u);
   EXPECT_EQ(page::missing_energy({{"A", sample_report()}, {"B", denied}}).size(), 2u);
 }
@@ -126,9 +129,11 @@ TEST(Page, PointsHaveShortNamesThatTellThemApart) {
   EXPECT_EQ(names({a, b}), (All{"bf16, accumulate 1", "float32, accumulate 4"}));
   EXPECT_EQ(page::short_names({a, b}, false).shared, "micro-batch 8, 128 tokens, 2 processes");
   EXPECT_EQ(names({a + "/gpu_clock=810", a}), (All{"GPU clock 810 MHz", "as found"}));
-  EXPECT_EQ(names({a, a + "/again", a + "/gpu_clock=810/again"}), (All{"as found", "as found, again", "GPU clock 810 MHz, again"}));
+  EXPECT_EQ(names({a, a + "/again", a + "/gpu_clock=810/again"}),
+            (All{"as found", "as found, again", "GPU clock 810 MHz, again"}));
   EXPECT_EQ(names({a + "/x", a}), (All{a + "/x", a})) << "one has nothing of its own";
-  EXPECT_EQ(names({a + "/gpu_clock=810", a + "/cpu_power_limit=80"}), (All{"GPU clock 810 MHz", "CPU power limit 80 W"}));
+  EXPECT_EQ(names({a + "/gpu_clock=810", a + "/cpu_power_limit=80"}),
+            (All{"GPU clock 810 MHz", "CPU power limit 80 W"}));
   EXPECT_EQ(names({a}), All{"bf16"});
   EXPECT_EQ(names({a}, true), All{"gpt2-tiny, bf16"});
   EXPECT_EQ(names({a, a}), (All{"bf16", "bf16"})) << "one point of two systems";
@@ -147,7 +152,8 @@ TEST(Page, MachinesAreInWords) {
   HostInfo host;
   host.name = "n1", host.cpu = "AMD EPYC 7502P 32-Core Processor";
   report.context.hosts = {host};
-  report.context.devices = {{0, "n1", "cpu", host.cpu, "", "", 1, {}, {}}, {1, "n1", "cpu", host.cpu, "", "", 1, {}, {}}};
+  report.context.devices = {{0, "n1", "cpu", host.cpu, "", "", 1, {}, {}},
+                            {1, "n1", "cpu", host.cpu, "", "", 1, {}, {}}};
   EXPECT_EQ(page::machine_words(report), "1 node (AMD EPYC 7502P), 2 processes");
   report.context.hosts[0].cpu = "Intel(R) Xeon(R) Platinum 8480+ CPU @ 2.00GHz";
   EXPECT_EQ(page::machine_words(report), "1 node (Intel Xeon Platinum 8480+), 2 processes");
@@ -167,7 +173,8 @@ TEST(Page, BarsAreSortedByValueAndWhatDidNotRunIsLast) {
     Record record = base;
     record.id += "/" + std::to_string(report.records.size());
     record.summary.samples_per_s->value = speed, record.summary.samples_per_j["package"]->value = 1 / (speed + 1);
-    if (speed == 0) record.verdict.status = "failed", record.summary.samples_per_s.reset(), record.summary.samples_per_j.clear();
+    if (speed == 0)
+      record.verdict.status = "failed", record.summary.samples_per_s.reset(), record.summary.samples_per_j.clear();
     report.records.push_back(record);
   }
   const auto lengths = [](const page::Chart& chart) {
@@ -187,8 +194,8 @@ TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
       << page.answer.at(0).text;
   std::string caveats;
   for (const page::Words& one : page.caveats) caveats += one.text + "\n";
-  for (const char* said : {"1 point is failed.", "1 point is unsupported.",
-                           "Run rules broken: complete, window, trials."})
+  for (const char* said :
+       {"1 point is failed.", "1 point is unsupported.", "Run rules broken: complete, window, trials."})
     EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
   Report none = sample_report();
   for (Record& record : none.records) record.verdict.status = "invalid";
@@ -304,7 +311,8 @@ TEST(Page, PhasesAreThoseOfTrialsThatCount) {
 TEST(Page, TelemetryNamesItsPointInEachChart) {
   const Report report = sample_energy_report();
   const page::Section telemetry = section(built(report), "telemetry");
-  EXPECT_EQ(std::get<page::Choice>(telemetry.blocks.at(0)).options.at(0).first, page::point_names({{"A", report}})[0][0].text);
+  EXPECT_EQ(std::get<page::Choice>(telemetry.blocks.at(0)).options.at(0).first,
+            page::point_names({{"A", report}})[0][0].text);
   for (const auto& [name, all] : std::get<page::Choice>(telemetry.blocks.at(0)).options)
     for (const page::Chart& chart : all) {
       EXPECT_TRUE(chart.title.ends_with(", " + name)) << chart.title;
@@ -374,7 +382,8 @@ TEST(Html, NothingInAReportIsMarkup) {
 TEST(Html, TheAnswerAndTheMainTableNeedNoScript) {
   const std::string evil = "</table><script>x</script><!-- \"' @DATA@ & <img src=x onerror=y>";
   Report report = sample_report();
-  report.plan.suite = report.context.hosts[0].name = report.context.hosts[0].cpu = report.records[0].workload.model = evil;
+  report.plan.suite = report.context.hosts[0].name = report.context.hosts[0].cpu = report.records[0].workload.model =
+      evil;
   for (Record& record : report.records) record.id += "/" + evil;
   report.records[0].verdict.flags = {evil};
   for (MeterEntry& meter : report.context.meters) meter.detail = meter.domain = evil;

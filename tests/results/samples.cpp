@@ -171,8 +171,8 @@ std::vector<MeterEntry> sample_meters() {
   const auto meter = [](const char* domain, const char* scope, bool counted) {
     return MeterEntry{"node1", domain, scope, "counter", counted ? "" : "contained", "", true, counted, 0.001};
   };
-  return {meter("rapl:package-0", "package", true), meter("rapl:package-1", "package", true), meter("rapl:dram-0", "dram", true),
-          meter("rapl:core-0", "package", false)};
+  return {meter("rapl:package-0", "package", true), meter("rapl:package-1", "package", true),
+          meter("rapl:dram-0", "dram", true), meter("rapl:core-0", "package", false)};
 }
 
 std::vector<SeriesRow> sample_power(const Trial& trial) {
@@ -180,7 +180,13 @@ std::vector<SeriesRow> sample_power(const Trial& trial) {
   for (const EnergyRow& row : trial.energy) {
     if (!row.counted) continue;
     const double watts = *row.energy_j / *row.window_s;
-    all.push_back({row.host, row.domain, "power_w", {0, 0.5 * *row.window_s}, {0.99 * watts, 0.99 * watts}, {watts, watts}, {1.01 * watts, 1.01 * watts}});
+    all.push_back({row.host,
+                   row.domain,
+                   "power_w",
+                   {0, 0.5 * *row.window_s},
+                   {0.99 * watts, 0.99 * watts},
+                   {watts, watts},
+                   {1.01 * watts, 1.01 * watts}});
   }
   return all;
 }

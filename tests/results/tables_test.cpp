@@ -89,7 +89,8 @@ TEST(Tables, DisturbedPointsAreSaidAtTheEnd) {
   EXPECT_EQ(summary_table(report, {false, 200}).find("in 1 of 1 points "), std::string::npos);
   Report invalid = report;
   invalid.records[0].verdict = {"invalid", {"busy_host"}, {"window: odd"}};
-  EXPECT_EQ(summary_table(invalid, {false, 200}).find("in 1 of 1 points "), std::string::npos) << "it counts for nothing";
+  EXPECT_EQ(summary_table(invalid, {false, 200}).find("in 1 of 1 points "), std::string::npos)
+      << "it counts for nothing";
 }
 
 TEST(Tables, ColorAddsEscapesOnly) {

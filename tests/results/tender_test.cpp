@@ -1,4 +1,5 @@
-// Simulated tenders: machines whose runs differ by 3 %, whose trials differ by 1 %. Who is named, and how often wrongly.
+// Simulated tenders: machines whose runs differ by 3 %, whose trials differ by 1 %. Who is named, and how often
+// wrongly.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,7 +93,8 @@ TEST(Tender, FiveRunsOfEqualsNameOneInFivePercentAtMost) {
   for (const int workloads : {2, 4})
     for (const double shared : {0.0, 1.0}) {
       const Named found = named({{1, 5}, {1, 5}}, workloads, shared);
-      RecordProperty("wrong_of_500_at_" + std::to_string(workloads) + (shared > 0 ? "_shared" : ""), found.right + found.wrong);
+      RecordProperty("wrong_of_500_at_" + std::to_string(workloads) + (shared > 0 ? "_shared" : ""),
+                     found.right + found.wrong);
       EXPECT_LE(found.right + found.wrong, tenders * 5 / 100) << workloads << " workloads, " << shared;
     }
 }
@@ -138,7 +140,8 @@ TEST(Tender, EarlierRunsLetSingleOnesBeJudged) {
   EXPECT_GE(right, tenders * 90 / 100);
 }
 
-/// The daily check: with one run a day, of a machine whose runs differ by 3 %, no rule is violated or kept without a spread.
+/// The daily check: with one run a day, of a machine whose runs differ by 3 %, no rule is violated or kept without a
+/// spread.
 TEST(Tender, ADailyCheckOfSingleRunsIsUndecidedWithoutASpread) {
   Noise noise(11);
   const BaselineRules rules = baseline_from_json(
@@ -147,7 +150,8 @@ TEST(Tender, ADailyCheckOfSingleRunsIsUndecidedWithoutASpread) {
     const std::vector<SystemInput> systems = tender(noise, {{1, 5}, {0.8, 1}}, 2, 0.5);
     std::vector<SystemInput> single = systems;
     single[0].runs.resize(1);
-    for (const RuleCheck& check : check_baseline(rules, single, compare(single, {}))) EXPECT_EQ(check.status, "undecided");
+    for (const RuleCheck& check : check_baseline(rules, single, compare(single, {})))
+      EXPECT_EQ(check.status, "undecided");
     // Against five runs of the same machine there is a spread: 20 % less is seen.
     for (const RuleCheck& check : check_baseline(rules, systems, compare(systems, {}))) EXPECT_NE(check.status, "kept");
   }

@@ -72,7 +72,8 @@ TEST(Validate, OlderReportsAreHeldAgainstTheRuleOfTheirIntervals) {
     record.trials.push_back(trial);
   }
   const auto faults_of = [&] { return validate_report(to_json(report)).violations.size(); };
-  for (const auto& [rule, statistic] : {std::pair{IntervalRule::student, "mean"}, {IntervalRule::olympic_bootstrap, "olympic_mean"}}) {
+  for (const auto& [rule, statistic] :
+       {std::pair{IntervalRule::student, "mean"}, {IntervalRule::olympic_bootstrap, "olympic_mean"}}) {
     summarise(record, rule);
     EXPECT_EQ(record.summary.samples_per_s->statistic, statistic);
     EXPECT_EQ(interval_rule(record.summary), rule);
@@ -248,7 +249,9 @@ TEST(Validate, ARecordIsOfItsLaunchAndOfItsHosts) {
     change(report, report.records[0]);
     summarise(report.records[0]);
     Validation found = validate_report(to_json(report));
-    std::erase_if(found.violations, [](const Fault& fault) { return fault.code.starts_with("meter_") || fault.code.starts_with("power_"); });
+    std::erase_if(found.violations, [](const Fault& fault) {
+      return fault.code.starts_with("meter_") || fault.code.starts_with("power_");
+    });
     return all(found);
   };
   EXPECT_EQ(said([](Report&, Record&) {}), "");

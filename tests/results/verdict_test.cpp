@@ -299,8 +299,7 @@ TEST(Verdict, ACounterThatWasSetOrStoppedTakesTheEnergyNotTheSpeed) {
   for (const char* reason : {"reset", "stalled"}) {
     Record r = sample_record_with_energy();
     for (Trial& t : r.trials)
-      for (EnergyRow& row : t.energy)
-        row.counted = false, row.energy_j.reset(), row.wraps.reset(), row.reason = reason;
+      for (EnergyRow& row : t.energy) row.counted = false, row.energy_j.reset(), row.wraps.reset(), row.reason = reason;
     summarise(r);
     EXPECT_NE(r.summary.energy_reason.find("package: rapl:package-0: " + std::string(reason)), std::string::npos)
         << r.summary.energy_reason;

@@ -1,6 +1,6 @@
 // write_offers FOLDER: made-up offers that `trainwatt validate` finds good, for the tests of what is drawn of them:
-// offer1.json, offer2.json and offer3.json, each one GPU at five clocks, of which neither the fastest nor the slowest takes least
-// energy.
+// offer1.json, offer2.json and offer3.json, each one GPU at five clocks, of which neither the fastest nor the slowest
+// takes least energy.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

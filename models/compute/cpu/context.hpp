@@ -58,8 +58,7 @@ class Context {
 
   /// Index of the fastest candidate under `key`: candidates() makes them all runnable and is only called for a new key;
   /// `fixed` where choices are not measured, and nothing is run.
-  int fastest(const std::string& key, int fixed,
-              const std::function<std::vector<std::function<void()>>()>& candidates);
+  int fastest(const std::string& key, int fixed, const std::function<std::vector<std::function<void()>>()>& candidates);
 
  private:
   void reserve(Buffer& arena, std::size_t bytes);

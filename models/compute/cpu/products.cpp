@@ -294,10 +294,12 @@ std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const s
     return std::make_unique<WholeGradient>(context, wanted, (way & transpose_dy) != 0, (way & pack_x) != 0,
                                            (way & clear) != 0);
   };
-  // Where it is fixed: copies of both operands pay where each is read often, and cost more than they save where not (oneDNN
-  // 2.6, AVX512-BF16, one thread: they were the fastest way, or within 25 % of it, from 768 features on; plain operands below).
+  // Where it is fixed: copies of both operands pay where each is read often, and cost more than they save where not
+  // (oneDNN 2.6, AVX512-BF16, one thread: they were the fastest way, or within 25 % of it, from 768 features on; plain
+  // operands below).
   constexpr Index copies_pay = 512;
-  const int fixed = std::min(shape.in, shape.out) >= copies_pay ? (transpose_dy | pack_x) : 0;  // index = way up to there
+  const int fixed =
+      std::min(shape.in, shape.out) >= copies_pay ? (transpose_dy | pack_x) : 0;  // index = way up to there
   const int choice = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), fixed, [&] {
     auto x = measured_operand(context, shape.gather ? shape.source : measured * shape.in, shape.type);
     auto dy = measured_operand(context, measured * shape.out, shape.type);
