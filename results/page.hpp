@@ -77,7 +77,7 @@ struct Card {
 };
 struct Page {
   std::string kind, title, subtitle;  ///< "report" or "comparison"
-  std::vector<std::string> machines;  ///< of a comparison: "A: 1 node (AMD EPYC 7502P), 2 processes"
+  std::vector<std::string> machines;  ///< "1 node (AMD EPYC 7502P), 2 processes"; of a comparison "A: 1 …"
   std::vector<Words> answer, caveats;
   std::vector<Card> cards;
   std::vector<Section> sections;

@@ -60,9 +60,7 @@ void add_recommendations(Section& section, const std::vector<HtmlSystem>& system
   if (!without.empty())
     section.blocks.emplace_back(Words(
         fmt::format("{}Nothing is recommended: only a search (trainwatt-train --search) measures what looks best once "
-                    "more, against the settings found, before it claims anything. The knee is no recommendation: it is "
-                    "the point of a front that lies farthest from the line between its ends, where more speed begins "
-                    "to cost more than before.",
+                    "more, against the settings found, before it claims anything.",
                     systems.size() > 1 ? fmt::format("{}: ", fmt::join(without, ", ")) : ""),
         "quiet"));
 }
@@ -164,7 +162,10 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
                            front.size() > 1 ? " The line joins the points whose means none beats in both." : "",
                            found.alike.empty() ? ""
                                                : fmt::format(" Intervals do not tell {} more from the front.", found.alike.size()),
-                           unlike.empty() ? "" : fmt::format(" The points are {}.", unlike),
+                           (unlike.empty() ? "" : fmt::format(" The points are {}.", unlike)) +
+                               (found.knee ? " The knee, the point farthest from the line between the front's ends, is where "
+                                             "more speed begins to cost more than before; it is no recommendation."
+                                           : ""),
                            axes.note.empty() ? "" : " " + axes.note, left_out_words(systems, dots));
   chart.x_title = axes.to_target ? "s to the target" : "samples/s", chart.y_title = axes.up_title;
   chart.table = {chart.title, {"Point", chart.x_title, axes.up_title, "On the front"}, {}, true};

@@ -146,13 +146,14 @@ std::vector<std::vector<Words>> point_names(const std::vector<HtmlSystem>& syste
     for (const std::string& id : unique_ids(system.report.records))
       all.push_back(id), networks.insert(id.substr(0, id.find('/')));
   const ShortNames found = short_names(all, networks.size() > 1);
+  const bool is_one = systems.size() > 1 && std::set<std::string>(all.begin(), all.end()).size() == 1;  // of each system
   std::vector<std::vector<Words>> names;
   std::size_t next = 0;
   for (const HtmlSystem& system : systems) {
     const std::string whose = systems.size() > 1 ? system.name + ": " : "";
     names.emplace_back();
     for (std::size_t r = 0; r < system.report.records.size(); ++r, ++next)
-      names.back().emplace_back(whose + found.names[next], "", whose + all[next]);
+      names.back().emplace_back(is_one ? system.name : whose + found.names[next], "", whose + all[next]);
   }
   return names;
 }

@@ -95,9 +95,10 @@ class Browser:
         """What the page says of itself."""
         return self.evaluate("({...document.documentElement.dataset})")
 
-    def requests(self):
-        """What it asked for besides itself."""
-        self.evaluate("new Promise(done => setTimeout(done, 200))")
+    def requests(self, runs_scripts=True):
+        """What it asked for besides itself. A page whose scripts are off has no timers to wait for."""
+        if runs_scripts:
+            self.evaluate("new Promise(done => setTimeout(done, 200))")
         urls = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [url for url in urls[1:] if not url.startswith("data:")] if urls else ["not even the page"]
 
@@ -109,8 +110,9 @@ class Browser:
                   if e.get("method") == "Log.entryAdded" and e["params"]["entry"]["level"] in ("error", "warning")]
         return found
 
-    def screenshot(self, path, whole=True):
-        self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))")  # until it is painted
+    def screenshot(self, path, whole=True, runs_scripts=True):
+        if runs_scripts:
+            self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))")  # until it is painted
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"clip": {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 16000), "scale": 1}} if whole else {}
         picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **clip)["data"]
