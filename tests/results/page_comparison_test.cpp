@@ -21,6 +21,17 @@ namespace {
 using namespace testing;
 namespace said_of = tw::words;
 
+/// Two workloads of which one is better, the other worse by as much.
+Comparison split() {
+  const std::vector<SystemInput> systems = {
+      made_system("A", {made_record("m1", around(100)), made_record("m2", around(100))}),
+      made_system("B", {made_record("m1", around(200)), made_record("m2", around(50))})};
+  std::vector<SystemInput> told_apart = systems;
+  for (SystemInput& system : told_apart)
+    for (Record& record : system.runs[0].records) record.workload.hash = record.workload.model = record.id;
+  return compare(told_apart, {});
+}
+
 TEST(PageComparison, OneRunOfEachHasNoWinnerNoRingAndNoTick) {
   std::vector<SystemInput> systems = {made_system("A", {made_record("x", around(100), 3000)}),
                                       made_system("B", {made_record("x", around(200), 3000)})};
@@ -75,13 +86,13 @@ TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
   c.systems[0].broken_rules = {"window", "trials"}, c.systems[1].broken_rules.clear();
   page::Page page;
   page::add_comparison(page, c);
-  const std::string caveats = words(page.caveats);
+  const std::string caveats = joined(page.caveats);
   for (const char* said : {"A: Run rules broken: window, trials. Good for a look, not for publication.",
                            "B: No run rule is broken that its report can show.", "Each system was run once: "})
     EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
   for (const char* said : {"Workloads: m1, m2.", "A started 20", "B started 20"})
     EXPECT_NE(page.subtitle.find(said), std::string::npos) << said << " in " << page.subtitle;
-  EXPECT_NE(words(page.answer).find(in_workloads), std::string::npos);
+  EXPECT_NE(joined(page.answer).find(in_workloads), std::string::npos);
   const std::string text = comparison_text(c, {}, {}), markdown = comparison_markdown(c);
   for (const char* said : {"workloads: m1, m2", "A: Run rules broken: window, trials", "each system was run once"}) {
     EXPECT_NE(text.find(said), std::string::npos) << said;
@@ -134,7 +145,7 @@ TEST(PageComparison, MeansThatTheRatioDoesNotFollowAreNamed) {
   EXPECT_NE(comparison_text(skew, {}, {}).find("arithmetic means"), std::string::npos);
   page::Page page;
   page::add_comparison(page, skew);
-  EXPECT_NE(words(blocks<page::Words>(section(page, "ratios"))).find("-27.5 % by the ratio"), std::string::npos);
+  EXPECT_NE(joined(blocks<page::Words>(section(page, "ratios"))).find("-27.5 % by the ratio"), std::string::npos);
   EXPECT_EQ(words::means(of(around(100), around(120)).figures.at(0), skew), "");
 }
 
@@ -164,7 +175,7 @@ TEST(PageScaling, IsProjectedToTwiceTheRanksAndSaidNotToBeMeasured) {
   EXPECT_EQ(line.data.back().x, 8);
   EXPECT_NEAR(line.data.back().y, speed(8), 1e-2 * speed(8));
   EXPECT_EQ(chart.table.rows.back()[4].text, "projected, not measured");
-  const std::string formula = words(blocks<page::Words>(found));
+  const std::string formula = joined(blocks<page::Words>(found));
   EXPECT_NE(formula.find("time a sample = 2.00 ms + 20.0 ms / ranks"), std::string::npos) << formula;
   EXPECT_EQ(charts[1].y_title, "% of ideal");
   EXPECT_NEAR(charts[1].sets[0].data[2].y, 100 * speed(4) / (4 * speed(1)), 0.1);
@@ -183,12 +194,12 @@ TEST(PageScaling, IsProjectedToTwiceTheRanksAndSaidNotToBeMeasured) {
 }
 
 TEST(PageScaling, SaysWhyNothingIsProjected) {
-  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}, {2, 250}}))).find("the speed grows more than the ranks do"),
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 250}}))).find("the speed grows more than the ranks do"),
             std::string::npos);
-  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}, {2, 80}}))).find("more ranks bring no speed"),
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 80}}))).find("more ranks bring no speed"),
             std::string::npos);
-  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}, {2, 180}}))).find("nothing tests it"), std::string::npos);
-  EXPECT_NE(words(blocks<page::Words>(scaling({{1, 100}}))).find("Nothing is projected"), std::string::npos);
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 180}}))).find("nothing tests it"), std::string::npos);
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}}))).find("Nothing is projected"), std::string::npos);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(PageFronts, ARecommendedSettingIsMarkedInCosts) {
 TEST(PageFronts, WhatIsRecommendedAndByWhichRuleIsSaid) {
   HtmlSystem system = priced("A", {made_record("a", around(100), 500), made_record("b", around(90), 400)}, 1);
   const auto said = [&] {
-    return words(blocks<page::Words>(section(page::build({system}, nullptr), "pareto")));
+    return joined(blocks<page::Words>(section(page::build({system}, nullptr), "pareto")));
   };
   EXPECT_EQ(said().find("--search"), std::string::npos) << "nothing can be set on this machine: " << said();
   system.report.records[0].setting["gpu_clock_mhz"].accepted = 900;
@@ -123,7 +123,7 @@ TEST(PageFronts, CostsOfDifferentPartsStandInChartsOfTheirOwn) {
 
 TEST(PageFronts, PrecisionsAreTakenTogetherAndNamed) {
   std::vector<Record> records = {made_record("a", around(100), 500), made_record("b", around(90), 300)};
-  EXPECT_EQ(words(page::build({{"A", made_report(records)}}, nullptr).answer).find("may not train alike"),
+  EXPECT_EQ(joined(page::build({{"A", made_report(records)}}, nullptr).answer).find("may not train alike"),
             std::string::npos);
   records[0].workload.precision = "float32";
   records.push_back(made_record("c", around(80), 400));
@@ -217,7 +217,7 @@ TEST(PageFronts, MeansOfADisturbedMachineNameNoWinner) {
   Report report = made_report({made_record("a", around(100), 300), made_record("b", around(90), 200)});
   const auto screen = [&] {
     const page::Page page = page::build({{"A", report}}, nullptr);
-    std::string all = words(page.answer);
+    std::string all = joined(page.answer);
     for (const page::Card& card : page.cards) all += card.label + "\n";
     return all;
   };
@@ -240,7 +240,7 @@ TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
   for (Record& record : report.records) record.workload.device = "cpu";
   report.records[1].setting["gpu_clock_mhz"].requested = 990;
   const page::Page page = page::build({{"A", report}}, nullptr);
-  const std::string answer = words(page.answer);
+  const std::string answer = joined(page.answer);
   EXPECT_EQ(answer.find("Least"), std::string::npos) << answer;
   EXPECT_NE(
       answer.find(
@@ -249,18 +249,18 @@ TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
       std::string::npos)
       << answer;
   for (const page::Card& card : page.cards) EXPECT_EQ(card.label.find("energy"), std::string::npos) << card.label;
-  EXPECT_NE(words(blocks<page::Words>(section(page, "pareto"))).find("leave out a part"), std::string::npos);
+  EXPECT_NE(joined(blocks<page::Words>(section(page, "pareto"))).find("leave out a part"), std::string::npos);
   for (const page::Chart& chart : blocks<page::Chart>(section(page, "energy")))
     EXPECT_TRUE(chart.note.starts_with("These joules leave out a part")) << chart.note;
   // Of the GPU that trains they do.
   for (Record& record : report.records) record.workload.device = "cuda";
-  EXPECT_NE(words(page::build({{"A", report}}, nullptr).answer).find("Least device energy a sample: b"),
+  EXPECT_NE(joined(page::build({{"A", report}}, nullptr).answer).find("Least device energy a sample: b"),
             std::string::npos);
   Report target = made_report({made_target_record("t", {100, 101, 102}, 300)});
   target.records[0].workload.device = "cpu";
   auto& joules = target.records[0].summary.to_target->energy_j;
   joules["device"] = joules["node"], joules.erase("node");
-  EXPECT_EQ(words(page::build({{"A", target}}, nullptr).answer).find("Least"), std::string::npos);
+  EXPECT_EQ(joined(page::build({{"A", target}}, nullptr).answer).find("Least"), std::string::npos);
 }
 
 TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
@@ -305,17 +305,6 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   failed.verdict.status = "failed";
   const page::Page without = page::build({priced("A", {failed}, 1)}, nullptr);
   EXPECT_TRUE(blocks<page::Table>(section(without, "cost"))[0].rows.at(0)[2].text.starts_with("no cost: "));
-}
-
-/// Two workloads of which one is better, the other worse by as much.
-Comparison split() {
-  const std::vector<SystemInput> systems = {
-      made_system("A", {made_record("m1", around(100)), made_record("m2", around(100))}),
-      made_system("B", {made_record("m1", around(200)), made_record("m2", around(50))})};
-  std::vector<SystemInput> told_apart = systems;
-  for (SystemInput& system : told_apart)
-    for (Record& record : system.runs[0].records) record.workload.hash = record.workload.model = record.id;
-  return compare(told_apart, {});
 }
 
 /// Nothing on a page that names no winner looks like one: no ring, no tick.

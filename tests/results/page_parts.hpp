@@ -24,7 +24,7 @@ std::vector<Kind> blocks(const page::Section& section) {
     if (const auto* one = std::get_if<Kind>(&block)) all.push_back(*one);
   return all;
 }
-inline std::string words(const std::vector<page::Words>& lines) {
+inline std::string joined(const std::vector<page::Words>& lines) {
   std::string all;
   for (const page::Words& one : lines) all += one.text + "\n";
   return all;
