@@ -1,10 +1,9 @@
-// Runs `trainwatt` and looks at what a user sees: both streams and the exit code.
-#include <fcntl.h>
+// `trainwatt` as a user sees it.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,65 +16,22 @@
 #include "results/text.hpp"
 #include "results/verdict.hpp"
 #include "results/version.hpp"
+#include "tests/tool/run_tool.hpp"
 
 namespace {
 
-const std::string fixtures = TRAINWATT_FIXTURES;
+using namespace tool_run;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-std::string drain(FILE* file) {
-  std::string text;
-  std::rewind(file);
-  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
-  std::fclose(file);
-  return text;
+/// What `validate --json` says of each of these files.
+nlohmann::json findings(const std::vector<std::string>& paths) {
+  const nlohmann::json found = nlohmann::json::parse(validate_json(paths));
+  EXPECT_EQ(found.at("files").size(), paths.size());
+  return found.at("files");
 }
-
-/// Runs the tool with these arguments and with `environment` ("NAME=value") alone; its stdout goes to `device` where one
-/// is named.
-Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {},
-            const char* device = nullptr) {
-  FILE* out = device != nullptr ? std::fopen(device, "w") : std::tmpfile();
-  FILE* err = std::tmpfile();
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(fileno(out), STDOUT_FILENO);
-    dup2(fileno(err), STDERR_FILENO);
-    arguments.insert(arguments.begin(), "trainwatt");
-    std::vector<char*> argv, envp;
-    for (std::string& a : arguments) argv.push_back(a.data());
-    for (std::string& e : environment) envp.push_back(e.data());
-    argv.push_back(nullptr), envp.push_back(nullptr);
-    execve(TRAINWATT_TOOL, argv.data(), envp.data());
-    _exit(127);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, drain(out), drain(err)};
-}
-
-/// Exit code 2, nothing on stdout, and one line that contains `what`.
-void expect_refused(const Outcome& o, const std::string& what) {
-  EXPECT_EQ(o.code, 2);
-  EXPECT_EQ(o.out, "");
-  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
-  EXPECT_NE(o.err.find(what), std::string::npos) << o.err;
-}
-
-std::string contents(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-std::string file_with(const std::string& text, const std::string& name = "") {
-  const std::string path = testing::TempDir() + "trainwatt-tool-" + std::to_string(getpid()) + name + ".json";
-  std::ofstream(path) << text;
-  return path;
+std::vector<std::string> codes(const nlohmann::json& faults) {
+  std::vector<std::string> all;
+  for (const nlohmann::json& one : faults) all.push_back(one.at("code"));
+  return all;
 }
 
 TEST(Tool, Version) {
@@ -111,117 +67,6 @@ TEST(Tool, BadUsage) {
   expect_refused(run({"plan", "--suite", "quick", "--on", fixtures + "/good.json"}), "is not what `trainwatt probe --json`");
   expect_refused(run({"plan", "--suite", "quick", "--nodes", "0"}), "--nodes");
   expect_refused(run({"show", fixtures + "/good.json", "--width", "3"}), "--width");
-}
-
-/// What `validate` prints is wrapped; the same on one line.
-std::string flat(const std::string& out) {
-  std::istringstream words(out);
-  std::string line;
-  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
-  return line;
-}
-/// What `validate --json` says of its files; its exit code is that of the process.
-nlohmann::json findings(const std::vector<std::string>& paths) {
-  std::vector<std::string> arguments = {"validate", "--json"};
-  arguments.insert(arguments.end(), paths.begin(), paths.end());
-  const Outcome o = run(arguments);
-  const nlohmann::json found = nlohmann::json::parse(o.out);
-  EXPECT_EQ(found.at("exit_code"), o.code);
-  EXPECT_EQ(found.at("files").size(), paths.size());
-  return found.at("files");
-}
-std::vector<std::string> codes(const nlohmann::json& faults) {
-  std::vector<std::string> all;
-  for (const nlohmann::json& one : faults) all.push_back(one.at("code"));
-  return all;
-}
-
-TEST(Tool, ValidateEndsWithOneLine) {
-  const Outcome one = run({"validate", fixtures + "/good.json"});
-  EXPECT_EQ(one.code, 0) << one.err;
-  EXPECT_EQ(one.out, "consistent; not fit for publication: 3 of 6 rules broken (complete, window,\n  trials)\n");
-  EXPECT_EQ(one.err, "") << "run rules that a report breaks are no fault of it";
-  const Outcome verbose = run({"validate", "--verbose", fixtures + "/good.json"});
-  EXPECT_TRUE(verbose.out.ends_with(one.out)) << verbose.out;
-  for (const tw::RunRule& rule : tw::run_rules())
-    EXPECT_NE(verbose.out.find("rule[" + rule.id + "] "), std::string::npos) << rule.id;
-  const Outcome both = run({"validate", fixtures + "/good.json", fixtures + "/good_energy.json"});
-  EXPECT_TRUE(both.out.starts_with(fixtures + "/good.json\n  consistent; ")) << both.out;
-  EXPECT_NE(both.out.find("\n" + fixtures + "/good_energy.json\n"), std::string::npos) << both.out;
-}
-
-TEST(Tool, ValidateFillsEightyColumns) {
-  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
-  report.records[0].summary.samples_per_s->value *= 2;
-  report.records[0].verdict.flags.clear();
-  const std::string path = file_with(tw::to_json(report));
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"validate", path}, {"validate", "--verbose", fixtures + "/good.json"}}) {
-    const Outcome o = run(arguments);
-    EXPECT_NE(o.out, "");
-    std::istringstream lines(o.out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(tw::text::columns(line), 80u) << line;
-  }
-  std::remove(path.c_str());
-}
-
-TEST(Tool, ValidateAsJson) {
-  const nlohmann::json good = findings({fixtures + "/good.json"}).at(0);
-  EXPECT_EQ(good.at("kind"), "report");
-  EXPECT_EQ(good.at("consistent"), true);
-  EXPECT_EQ(good.at("fit_for_publication"), false);
-  EXPECT_EQ(good.at("error"), nullptr);
-  EXPECT_EQ(good.at("rules").size(), tw::run_rules().size());
-  for (const nlohmann::json& rule : good.at("rules")) {
-    EXPECT_TRUE(rule.at("asks").is_string() && rule.at("why").is_string());
-    EXPECT_EQ(rule.at("kept").is_null(), rule.at("state") == "not checkable" || rule.at("state") == "does not apply");
-    if (rule.at("id") == "window") EXPECT_EQ(rule.at("kept"), false);
-    if (rule.at("id") == "steady") EXPECT_EQ(rule.at("kept"), true);
-  }
-  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
-  report.records[0].summary.samples_per_s->value *= 2;
-  const std::string path = file_with(tw::to_json(report));
-  const nlohmann::json files = findings({path, "/no/such.json", fixtures + "/good.json"});
-  EXPECT_EQ(files[0].at("consistent"), false);
-  EXPECT_EQ(files[0].at("fit_for_publication"), nullptr) << "rules are not looked at";
-  ASSERT_FALSE(files[0].at("faults").empty());
-  for (const char* key : {"code", "where", "text", "file"}) EXPECT_TRUE(files[0].at("faults")[0].at(key).is_string()) << key;
-  EXPECT_EQ(files[0].at("faults")[0].at("where"), "/records/0/summary/samples_per_s/value");
-  EXPECT_EQ(files[0].at("exit_code"), 1);
-  EXPECT_EQ(files[1].at("kind"), "unreadable");
-  EXPECT_EQ(files[1].at("exit_code"), 2);
-  EXPECT_TRUE(files[1].at("error").is_string());
-  EXPECT_EQ(files[2].at("exit_code"), 0);
-  expect_refused(run({"validate", "--json", "--verbose", path}), "--verbose");
-  std::remove(path.c_str());
-}
-
-TEST(Tool, Validate) {
-
-  std::string changed = contents(fixtures + "/good.json");
-  changed.replace(changed.find("\"recompute\\\":false"), 18, "\"recompute\\\":true");  // inside the plan's text
-  const std::string broken_path = file_with(changed);
-  const Outcome broken = run({"validate", fixtures + "/good.json", broken_path});
-  EXPECT_EQ(broken.code, 1);
-  EXPECT_EQ(broken.err, "") << "one stream";
-  EXPECT_NE(flat(broken.out).find("/plan/sha256: is not the SHA-256 of canonical_json inconsistent: 1 fault"), std::string::npos)
-      << broken.out;
-  const nlohmann::json its = findings({broken_path}).at(0);
-  ASSERT_EQ(its.at("faults").size(), 1u);
-  EXPECT_EQ(its.at("faults")[0].at("where"), "/plan/sha256");
-  std::remove(broken_path.c_str());
-
-  // One unreadable file does not hide the others.
-  const Outcome missing = run({"validate", "/no/such.json", fixtures + "/good.json"});
-  EXPECT_EQ(missing.code, 2);
-  EXPECT_EQ(missing.err, "trainwatt: /no/such.json: No such file or directory\n");
-  EXPECT_TRUE(missing.out.starts_with(fixtures + "/good.json\n  consistent; ")) << missing.out;
-
-  const std::string path = file_with("{\n  \"schema_version\": oops\n}\n");
-  const Outcome text = run({"validate", path});
-  EXPECT_EQ(text.code, 1);
-  EXPECT_NE(flat(text.out).find("not JSON: line 2, column 21"), std::string::npos) << text.out;
-  std::remove(path.c_str());
 }
 
 TEST(Tool, Show) {

@@ -1,0 +1,90 @@
+// Runs `trainwatt` and looks at what a user sees: both streams and the exit code.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace tool_run {
+
+inline const std::string fixtures = TRAINWATT_FIXTURES;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+inline std::string drain(FILE* file) {
+  std::string text;
+  std::rewind(file);
+  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  std::fclose(file);
+  return text;
+}
+
+/// Runs the tool with these arguments and with `environment` ("NAME=value") alone; its stdout goes to `device` where one
+/// is named.
+inline Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {},
+            const char* device = nullptr) {
+  FILE* out = device != nullptr ? std::fopen(device, "w") : std::tmpfile();
+  FILE* err = std::tmpfile();
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(fileno(out), STDOUT_FILENO);
+    dup2(fileno(err), STDERR_FILENO);
+    arguments.insert(arguments.begin(), "trainwatt");
+    std::vector<char*> argv, envp;
+    for (std::string& a : arguments) argv.push_back(a.data());
+    for (std::string& e : environment) envp.push_back(e.data());
+    argv.push_back(nullptr), envp.push_back(nullptr);
+    execve(TRAINWATT_TOOL, argv.data(), envp.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, drain(out), drain(err)};
+}
+
+/// Exit code 2, nothing on stdout, and one line that contains `what`.
+inline void expect_refused(const Outcome& o, const std::string& what) {
+  EXPECT_EQ(o.code, 2);
+  EXPECT_EQ(o.out, "");
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+  EXPECT_NE(o.err.find(what), std::string::npos) << o.err;
+}
+
+inline std::string contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+inline std::string file_with(const std::string& text, const std::string& name = "") {
+  const std::string path = testing::TempDir() + "trainwatt-tool-" + std::to_string(getpid()) + name + ".json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+/// What `validate` prints is wrapped; the same on one line.
+inline std::string flat(const std::string& out) {
+  std::istringstream words(out);
+  std::string line;
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+/// What `validate --json` prints of these files.
+inline std::string validate_json(const std::vector<std::string>& paths) {
+  std::vector<std::string> arguments = {"validate", "--json"};
+  arguments.insert(arguments.end(), paths.begin(), paths.end());
+  return run(arguments).out;
+}
+
+}  // namespace tool_run
