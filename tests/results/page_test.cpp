@@ -86,7 +86,9 @@ TEST(Page, WhatIsAbsentIsASentenceWithItsReason) {
     EXPECT_TRUE(section(page, id).absent) << id;
   for (const char* id : {"speed", "points", "rules", "provenance"}) EXPECT_FALSE(section(page, id).absent) << id;
   for (const page::Section& one : page.sections)
-    if (one.absent) EXPECT_FALSE(words(one).empty()) << one.id;
+    if (one.absent) {
+      EXPECT_FALSE(words(one).empty()) << one.id;
+    }
   EXPECT_NE(words(section(page, "scaling")).find("Nothing is projected"), std::string::npos);
   const page::Page empty = built(Report{});
   for (const page::Section& one : empty.sections) EXPECT_FALSE(one.blocks.empty()) << one.id;
@@ -105,7 +107,9 @@ TEST(Page, MissingEnergyIsSaidOnce) {
   }
   EXPECT_EQ(said, 1u);
   for (const page::Section& one : page.sections)
-    if (one.absent) EXPECT_EQ(words(one).find("no_driver"), std::string::npos) << one.id;
+    if (one.absent) {
+      EXPECT_EQ(words(one).find("no_driver"), std::string::npos) << one.id;
+    }
   for (const page::Words& one : built(sample_energy_report()).caveats) EXPECT_TRUE(one.more.empty()) << one.text;
   Report denied = sample_report();
   for (MeterEntry& meter : denied.context.meters) meter.reason = "permission";
