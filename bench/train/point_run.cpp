@@ -60,9 +60,11 @@ std::optional<std::map<std::string, std::vector<std::string>>> PointRun::impleme
   Record mine;
   mine.execution.emplace().implementations = steps_->implementations();
   std::map<std::string, std::set<std::string>> found;
-  for (const std::string& text : context_.job.gather(to_json_line(mine)))
-    for (const auto& [product, names] : record_from_json(text).execution->implementations.value())
+  for (const std::string& text : context_.job.gather(to_json_line(mine))) {
+    const Record its = record_from_json(text);
+    for (const auto& [product, names] : its.execution->implementations.value())
       found[product].insert(names.begin(), names.end());
+  }
   if (found.empty()) return std::nullopt;
   std::map<std::string, std::vector<std::string>> all;
   for (const auto& [product, names] : found) all[product].assign(names.begin(), names.end());
