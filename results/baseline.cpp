@@ -45,6 +45,9 @@ const Record* find(const Report& report, const std::string& printable_id) {
   return found == report.records.end() ? nullptr : &*found;
 }
 
+/// Of one workload FLOP/s are its samples/s times a constant: the same ratio.
+std::string ratio_of(const std::string& figure) { return figure == "flops" ? "throughput" : figure; }
+
 class Checker {
  public:
   Checker(const std::vector<SystemInput>& systems, const Comparison& comparison)
@@ -115,9 +118,10 @@ class Checker {
   void check_point(const BaselineRule& rule, std::size_t s, std::size_t w) {
     const std::string& id = comparison_.workloads[w].id;
     if (rule.kind == RuleKind::value) return check_value(rule, s, w);
-    if (!is_compared(rule.figure)) return check_plain(rule, s, w);
+    const std::string compared = ratio_of(rule.figure);
+    if (!is_compared(compared)) return check_plain(rule, s, w);
     for (const FigureComparison& figure : comparison_.figures) {
-      if (figure.figure.name != rule.figure) continue;
+      if (figure.figure.name != compared) continue;
       for (const ComparedRow& row : figure.rows)
         if (row.workload == w) return check_ratio(rule, s, id, row.systems[s].ratio);
     }
@@ -130,7 +134,7 @@ class Checker {
     const double low = 1 - rule.most_below.value_or(INFINITY), high = 1 + rule.most_above.value_or(INFINITY);
     const bool is_outside = *ratio.value < low || *ratio.value > high;
     std::string text = words::change(*ratio.value) + allowed(rule);
-    if (!is_compared(rule.figure))
+    if (!is_compared(ratio_of(rule.figure)))
       return add(rule, s, id, is_outside ? "violated" : "kept", text + "; by the figure alone, which has no interval");
     if (!ratio.is_decided()) {
       if (ratio.low && ratio.high)
@@ -139,9 +143,9 @@ class Checker {
     }
     const bool all_outside = *ratio.high < low || *ratio.low > high, all_inside = *ratio.low >= low && *ratio.high <= high;
     text += fmt::format("; the interval {} {}", words::interval(ratio),
-                        all_outside  ? "bears it out"
+                        all_outside  ? "lies outside"
                         : all_inside ? "lies inside"
-                        : is_outside ? "does not bear it out"
+                        : is_outside ? "reaches inside"
                                      : "reaches outside");
     if (ratio.detectable) text += fmt::format("; {} % would show", text::significant(100 * *ratio.detectable, 2));
     add(rule, s, id, all_outside ? "violated" : all_inside ? "kept" : "undecided", text);
@@ -171,6 +175,8 @@ class Checker {
       return add(rule, s, id, "not checked", "no " + rule.figure + (a ? "" : " in the baseline"));
     Ratio ratio;
     ratio.value = *b / *a;
+    if (std::min(systems_[comparison_.reference].runs.size(), systems_[s].runs.size()) == 1)
+      return add(rule, s, id, "undecided", words::change(*ratio.value) + allowed(rule) + "; " + words::single_run());
     check_ratio(rule, s, id, ratio);
   }
 
@@ -243,6 +249,10 @@ std::vector<std::string> rule_figures() {
   for (const Merit& merit : merits()) names.emplace_back(merit.name);
   for (const PlainFigure& figure : plain_figures) names.emplace_back(figure.name);
   return names;
+}
+
+std::string compared_figure_of(const std::string& figure) {
+  return is_compared(ratio_of(figure)) ? ratio_of(figure) : "";
 }
 
 std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,

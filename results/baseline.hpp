@@ -41,9 +41,12 @@ std::vector<std::string> rule_figures();
 /// Reads a rules file (JSON, comments allowed; results/schema/baseline.schema.json). Throws std::runtime_error with the
 /// place.
 BaselineRules baseline_from_json(const std::string& text);
+/// The figure of a comparison that decides a variance rule about this one: itself, of FLOP/s the throughput, which has
+/// the same ratio. Empty where it has no interval.
+std::string compared_figure_of(const std::string& figure);
 /// Each rule on each system but the reference, which is the baseline. `comparison` is of these systems and has the
 /// figures of the variance rules, which are kept or violated where the whole interval is inside or outside, else "undecided";
-/// figures that can have no interval are taken as they are. "not checked" is every rule on a system with faults, and each point of a rule that
+/// figures without an interval are taken as they are, and are undecided where one of the two was run once. "not checked" is every rule on a system with faults, and each point of a rule that
 /// has not what it takes; not so points that the baseline's device cannot do, which a rule is not about.
 std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,
                                       const Comparison& comparison);

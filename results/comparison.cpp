@@ -127,7 +127,7 @@ class Comparer {
     }
   }
 
-  /// The means of a figure in the earlier runs of the system's machine, by group.
+  /// The means of a figure in the earlier runs of the system's machine, by group; empty where a run lacks it.
   std::vector<std::vector<double>> earlier_logs(std::size_t s, std::size_t w, const FigureComparison& figure) const {
     std::vector<std::vector<double>> groups;
     for (const std::vector<CostRun>& group : earlier_->groups_of(s, w)) {
@@ -136,7 +136,7 @@ class Comparer {
         if (const auto found = values_of(*run.record, figure.figure.name, figure.scope, price_of(s), run.nodes);
             !found.values.empty())
           add_run(sample, logs_of(found.values), true);
-      if (sample.runs.logs.size() == group.size()) groups.push_back(std::move(sample.runs.logs));
+      groups.push_back(sample.runs.logs.size() == group.size() ? std::move(sample.runs.logs) : std::vector<double>());
     }
     return groups;
   }

@@ -189,7 +189,7 @@ struct RuleCheck {
   std::size_t system = 0;
   std::string point;   ///< of the baseline; empty: of a failure rule, which is about all of them
   std::string status;  ///< "kept", "violated", "undecided", "not checked"
-  std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval [-9.0, -5.2] % bears it out; 3.1 % would show"
+  std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval (-9.0 to -5.2) lies outside; 3.1 % would show"
 };
 
 /// `checks`: of baseline rules (results/baseline.hpp); empty without any.

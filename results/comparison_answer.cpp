@@ -48,24 +48,50 @@ bool is_much(double ratio) { return ratio >= 2 || ratio <= 0.5; }
 
 /// "24.7 % more, 24.1 to 25.3"; "2.31 times as much, 2.10 to 2.53". The signs are words, so that only intervals that
 /// hold 1 have any.
-std::string change_in_words(const Ratio& r, const char* more, const char* less) {
+std::string plain_change_in_words(const Ratio& r, const char* more, const char* less) {
   if (is_much(*r.value))
     return fmt::format("{} times as much, {} to {}", text::significant(*r.value), text::significant(*r.low),
                        text::significant(*r.high));
   const bool is_more = *r.value >= 1, is_one_way = (*r.low - 1) * (*r.high - 1) > 0;
   const double near = is_more ? *r.low : *r.high, far = is_more ? *r.high : *r.low;
   if (!is_one_way) {
-    std::string ends = words::interval(r);
+    Ratio interval = r;
+    interval.is_range = false;
+    const std::string ends = words::interval(interval);
     return words::change(*r.value) + ", " + ends.substr(1, ends.size() - 2);
   }
   return fmt::format("{} % {}, {} to {}", percent(*r.value), is_more ? more : less, percent(near), percent(far));
 }
 
-/// "1.25 ± 0.02"
-std::string times_as(const Ratio& r) {
-  const double half = (*r.high - *r.low) / 2;
-  const int decimals = half > 0 ? std::clamp(static_cast<int>(-std::floor(std::log10(half))), 0, 6) : 3;
-  return fmt::format("{:.{}f} ± {:.{}f}", *r.value, decimals, half, decimals);
+/// What both ends are of, where it is not runs.
+const char* ends_over(const Ratio& r) {
+  return r.is_range ? "worst to best" : r.verdict == "single_run" ? "over trials" : "";
+}
+/// The same, and what the interval is over where it is not runs: "24.7 % more, 24.1 to 25.3, over trials".
+std::string change_in_words(const Ratio& r, const char* more, const char* less) {
+  const std::string over = ends_over(r);
+  return plain_change_in_words(r, more, less) + (over.empty() ? "" : ", " + over);
+}
+
+/// Rounded up to one significant digit, or to two where the first is 1, so that no uncertainty is made smaller: how many
+/// decimals that takes.
+int decimals_of(double half) {
+  if (!(half > 0)) return 3;
+  const int exponent = static_cast<int>(std::floor(std::log10(half)));
+  return std::clamp(half / std::pow(10, exponent) < 2 ? 1 - exponent : -exponent, 0, 6);
+}
+
+/// "1.25 ± 0.02 times as fast as A"; where the interval lies unevenly about the ratio, or the rounded one would hold 1
+/// and the interval does not, "1.50 times as fast as A (1.02 to 2.20)".
+std::string times_as_fast(const Ratio& r, const std::string& as) {
+  const double up = *r.high - *r.value, down = *r.value - *r.low, half = std::max(up, down);
+  const int decimals = decimals_of(half);
+  const double unit = std::pow(10, -decimals), shown = std::ceil(half / unit - 1e-9) * unit;
+  constexpr double uneven = 1.2;
+  if (half > uneven * std::min(up, down) || std::abs(*r.value - 1) <= shown)
+    return fmt::format("{0:.{3}f} times as fast as {4} ({1:.{3}f} to {2:.{3}f})", *r.value, *r.low, *r.high,
+                       std::max(decimals, 2), as);
+  return fmt::format("{:.{}f} ± {:.{}f} times as fast as {}", *r.value, decimals, shown, decimals, as);
 }
 
 class Sentences {
@@ -90,8 +116,15 @@ class Sentences {
   void add_order(const FigureComparison& figure) {
     if (figure.ranking.size() < 3) return;
     const std::string order = words::ranking(figure, c_);
-    lines_.push_back(is_single(figure) ? fmt::format("In this one run of each, by {}: {}.", figure.figure.name, order)
-                                       : fmt::format("By {}: {}.", figure.figure.name, order));
+    std::vector<std::size_t> once;
+    for (std::size_t s = 0; s < c_.systems.size(); ++s)
+      if (c_.systems[s].started_at.size() == 1) once.push_back(s);
+    if (!is_single(figure))
+      lines_.push_back(fmt::format("By {}: {}.", figure.figure.name, order));
+    else if (once.size() == c_.systems.size())
+      lines_.push_back(fmt::format("In this one run of each, by {}: {}.", figure.figure.name, order));
+    else
+      lines_.push_back(fmt::format("With one run of {}, by {}: {}.", words::names(c_, once), figure.figure.name, order));
   }
 
   /// "costs 6.14 instead of 6.52 EUR a million samples (5.9 % less, 4.7 to 7.1)"
@@ -100,9 +133,9 @@ class Sentences {
     const Phrase& phrase = phrase_of(figure);
     const char* verb = is_now ? phrase.now : phrase.then;
     if (figure.figure.name == "throughput") {
-      if (is_now) return fmt::format("trains {} times as fast as {}", times_as(r), reference_);
+      if (is_now) return "trains " + times_as_fast(r, reference_);
       return fmt::format("was {} {} {} ({} {})", faster(*r.value), is_much(*r.value) ? "as" : "than", reference_,
-                         ends_of_faster(r), r.is_range ? "from worst to best" : "over trials");
+                         ends_of_faster(r), ends_over(r));
     }
     const std::string note = figure.note.empty() ? "" : " (" + figure.note + ")";
     const std::string change = change_in_words(r, "more", "less");
@@ -202,9 +235,14 @@ class Sentences {
   }
 
   void add_learned() {
-    for (const LearnedSpread& one : c_.learned)
-      lines_.push_back(fmt::format("How runs of {} differ is learned from {} earlier runs: {}.",
-                                   words::names(c_, one.systems), one.paths.size(), fmt::join(one.paths, ", ")));
+    for (const LearnedSpread& one : c_.learned) {
+      std::vector<std::string> without;
+      for (const FigureComparison& figure : c_.figures)
+        if (is_single(figure)) without.push_back(phrase_of(figure).noun);
+      lines_.push_back(fmt::format("How runs of {} differ is learned from {} earlier runs: {}.{}",
+                                   words::names(c_, one.systems), one.paths.size(), fmt::join(one.paths, ", "),
+                                   without.empty() ? "" : fmt::format(" No verdict is given in {}: not every system has earlier runs with it.", joined(without))));
+    }
   }
   /// In how many workloads who is better, and which are in no mean.
   void add_workloads() {

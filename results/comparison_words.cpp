@@ -54,7 +54,7 @@ const char* noun(Replicates replicates) {
 }
 
 namespace {
-constexpr const char* repeat_words = "repeat when it is quiet, or with --repeat 5";
+constexpr const char* repeat_words = "repeat when it is quiet, or with scripts/repeat 5 -- COMMAND";
 
 /// Why a flag of single runs takes a claim away; empty of all other flags.
 std::string disturbance(const std::string& flag) {
@@ -83,7 +83,7 @@ Open no_claim(const Trials& trials) {
 }
 
 std::string single_run() {
-  return "one run: repeat with --repeat 5, or give earlier runs of the machine with --run-variance";
+  return "one run: repeat with scripts/repeat 5 -- COMMAND, or give earlier runs of the machine with --run-variance";
 }
 
 std::string no_verdict(std::span<const Record> records) {

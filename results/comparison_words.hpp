@@ -39,7 +39,7 @@ struct Open {
   std::string code, text;
 };
 Open no_claim(const Trials& trials);
-/// What a system that was run once lacks: "one run: repeat with --repeat 5, or …"
+/// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
 std::string single_run();
 /// What a comparison will not make of one report's points; empty where none of them was disturbed.
 std::string no_verdict(std::span<const Record> records);

@@ -69,11 +69,9 @@ void judge_found(const Setting& setting, const std::function<void(const char*)>&
   }
 }
 
-}  // namespace
-
 /// What read back otherwise along the trial, or could not be read back.
-static void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
-                          const std::function<void(const char*)>& flag) {
+void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
+                   const std::function<void(const char*)>& flag) {
   if (!trial.setting_changes) return;
   for (const SettingChange& change : *trial.setting_changes) {
     if (!change.found) {
@@ -88,6 +86,8 @@ static void judge_changes(const Trial& trial, const std::string& number, Verdict
     }
   }
 }
+
+}  // namespace
 
 void judge_conditions(Record& record) {
   Verdict& v = record.verdict;

@@ -9,21 +9,18 @@ namespace tw {
 inline constexpr double clock_tolerance = 0.03;
 
 /// Adds to record.verdict (DESIGN §8.5):
-///   throttled     heat or a power brake held a device back for more than 1 % of a window: a reason, so that the record
-///   is
-///                 invalid; or a CPU's count of such events moved, whose length nobody knows: the flag alone
+///   throttled     heat or a power brake held a device back for more than 1 % of a window: a reason, so that the
+///                 record is invalid; or a CPU's count of such events moved, whose length nobody knows: the flag alone
 ///   power_capped  a power limit held a clock back for more than 1 % of a window: expected where caps are swept
 ///   device_errors an ECC or Xid counter moved
 ///   not_applied   a set point that was refused (the caller has not run the point, or has said why), or that did not
-///   show
-///                 under load: a clock more than 3 % away, a mean power more than 5 % above its cap. A reason, too; but
-///                 a clock that power_capped explains is noted only. What a scheduler had asked for (found_by) and does
-///                 not show is noted only, too. And one that reads otherwise along a trial or after it: a reason, and
-///                 the trial does not count
-///   setting_changed a knob that the plan leaves as found read otherwise along a trial than at its start
+///                 show under load: a clock more than 3 % away, a mean power more than 5 % above its cap. A reason,
+///                 too; but a clock that power_capped explains is noted only. What a scheduler had asked for (found_by)
+///                 and does not show is noted only, too. One that reads otherwise along a trial or after it is a
+///                 reason, and the trial does not count
+///   setting_changed  a knob that the plan leaves as found read otherwise along a trial than at its start
 ///   not_observed  a set point that was accepted, or asked for by a scheduler, and could not be looked at under load,
-///   or
-///                 not be read back after a trial
+///                 or not be read back after a trial
 void judge_conditions(Record& record);
 
 /// Names of the settings whose set point some device refused, or that no device has.

@@ -17,7 +17,8 @@ struct LogSample {
   double common = 0;
   bool drop_extremes =
       false;  ///< from 10 replicates on best and worst are left out (DESIGN §8.2); not of runs to a target
-  /// Of runs: groups of earlier runs of the same machine, whose spread stands for what is not seen in these.
+  /// Of runs: groups of earlier runs of the same machine, whose spread stands for what is not seen in these. A group
+  /// that lacks the figure is empty, so that each has the same place in all workloads.
   std::vector<std::vector<double>> earlier{};
   double within = 0;  ///< of one run: the variance of its mean by its trials, which its own spread cannot be less than
 };

@@ -96,10 +96,31 @@ std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& sys
         if (is_meant) all.try_emplace(&record, d.what);
       }
   }
-  if (!comparison->names_one())  // a ring around a winner that the page does not name would name it
-    for (const HtmlSystem& system : systems)
-      for (const Record& record : system.report.records) all.try_emplace(&record, "no claim");
+  // A system that no figure of the chart tells from the reference is on no front: its place there would be a claim.
+  std::set<std::size_t> told;
+  for (const FigureComparison& figure : comparison->figures)
+    for (std::size_t s = 0; s < figure.overall.size() && figures.contains(figure.figure.name); ++s)
+      if (s != comparison->reference && figure.overall[s].names_one()) told.insert({s, comparison->reference});
+  for (std::size_t s = 0; s < systems.size(); ++s)
+    for (const Record& record : systems[s].report.records)
+      if (!told.contains(s)) all.try_emplace(&record, "no claim");
   return all;
+}
+/// Whether a point of a system may be called the best by one of these figures: of a comparison only where its verdicts
+/// put the system before all others.
+bool may_lead(const Comparison* comparison, std::size_t system, const std::set<std::string>& figures) {
+  if (comparison == nullptr) return true;
+  return std::ranges::any_of(comparison->figures, [&](const FigureComparison& figure) {
+    if (!figures.contains(figure.figure.name)) return false;
+    const auto found = std::ranges::find(figure.ranking, system, &RankedSystem::system);
+    return found != figure.ranking.end() && found->rank == 1 && !found->tied;
+  });
+}
+const std::set<std::string> speeds = {"throughput", "time-to-target"};
+const std::set<std::string> energies = {"samples-per-joule", "energy-to-target"}, costs = {"cost", "cost-to-target"};
+std::set<std::string> both(const std::set<std::string>& a, std::set<std::string> b) {
+  b.insert(a.begin(), a.end());
+  return b;
 }
 /// "Left out of the front: Offer 2 (validation)."
 std::string left_out_words(const std::vector<HtmlSystem>& systems, const std::vector<Dot>& dots) {
@@ -147,8 +168,8 @@ bool is_shown_cheapest(const std::vector<Dot>& dots, std::size_t cheapest) {
 }
 
 /// `found`: places among the dots.
-Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>& dots, const TradeOff& found,
-                  const Axes& axes) {
+Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comparison, const std::vector<Dot>& dots,
+                  const TradeOff& found, const Axes& axes) {
   const std::vector<std::size_t>& front = found.front;
   Chart chart;
   chart.kind = "scatter", chart.from_zero = false;
@@ -191,8 +212,12 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const std::vector<Dot>
     const auto on = std::ranges::find(front, i);
     std::vector<std::string> marks;
     if (on != front.end() && found.knee == static_cast<std::size_t>(on - front.begin())) marks.emplace_back("knee");
-    if (rivals > 1 && front.size() == 1 && found.alike.empty() && i == front.front()) marks.emplace_back("alone on the front");
-    if (axes.is_cost && front.size() > 1 && i == front.back() && is_shown_cheapest(dots, i)) marks.emplace_back("cheapest");
+    const bool leads_up = may_lead(comparison, dot.system, axes.is_cost ? costs : energies);
+    if (rivals > 1 && front.size() == 1 && found.alike.empty() && i == front.front() && leads_up &&
+        may_lead(comparison, dot.system, speeds))
+      marks.emplace_back("alone on the front");
+    if (axes.is_cost && front.size() > 1 && i == front.back() && is_shown_cheapest(dots, i) && leads_up)
+      marks.emplace_back("cheapest");
     if (recommended(systems[dot.system].report).contains(record.id)) marks.emplace_back("recommended");
     Datum datum{dot.across.value,
                 dot.up.value,
@@ -236,8 +261,8 @@ Merged merged(const std::vector<HtmlSystem>& systems) {
   return all;
 }
 
-Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, const Front& front,
-                   const std::string& workload, const std::map<std::size_t, std::string>& off) {
+Chart energy_chart(const std::vector<HtmlSystem>& systems, const Comparison* comparison, const Merged& all,
+                   const Front& front, const std::string& workload, const std::map<std::size_t, std::string>& off) {
   std::vector<Dot> dots;
   std::map<std::size_t, std::size_t> place;  // among the dots, of a record
   for (std::size_t i = 0; i < all.report.records.size(); ++i) {
@@ -259,7 +284,7 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Merged& all, co
   for (const std::size_t i : front.alike) found.alike.push_back(place.at(i));
   found.knee = front.knee;
   const char* unit = front.to_target ? "J" : "J/sample";
-  return front_chart(systems, dots, found,
+  return front_chart(systems, comparison, dots, found,
                      {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
                                   front.to_target ? "time to the target" : "speed", front.scope),
                       front.without == 0 ? ""
@@ -276,7 +301,7 @@ std::string basis_words(const RecordCost& cost) {
 
 /// One chart for each workload, batch and basis: costs that hold different things are not held against each other.
 void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
-  const auto off = left_out(systems, comparison, {"throughput", "time-to-target", "cost", "cost-to-target"});
+  const auto off = left_out(systems, comparison, both(speeds, costs));
   for (const Group& group : workloads(systems)) {
     std::map<std::tuple<bool, std::int64_t, std::string>, std::vector<Dot>> charts;
     std::string currency;
@@ -309,7 +334,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
         for (std::size_t& i : *of) i = places[i];
       const bool is_bound = basis != "complete";
       section.blocks.emplace_back(front_chart(
-          systems, dots, found,
+          systems, comparison, dots, found,
           {fmt::format("{} in batches of {}: {} against cost{}", group.name, batch,
                        to_target ? "time to the target" : "speed", is_bound ? ", " + basis : ""),
            is_bound ? "Training costs at least as much. Costs that hold other parts stand in a chart of their own."
@@ -327,8 +352,7 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
   const bool priced = std::ranges::any_of(systems, [](const HtmlSystem& one) { return one.cost.has_value(); });
   Section section{"pareto", priced ? "Speed against energy and cost" : "Speed against energy", "", {}};
   const Merged all = merged(systems);
-  const auto of_comparison =
-      left_out(systems, comparison, {"throughput", "samples-per-joule", "time-to-target", "energy-to-target"});
+  const auto of_comparison = left_out(systems, comparison, both(speeds, energies));
   std::map<std::size_t, std::string> off;
   std::set<std::size_t> places;
   for (std::size_t i = 0; i < all.places.size(); ++i)
@@ -337,7 +361,7 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
   const std::vector<Group> groups = workloads(systems);
   for (const Front& front : pareto_fronts(all.report, places)) {
     const auto group = std::ranges::find(groups, front.hash, [](const Group& one) { return one.places.front().record->workload.hash; });
-    section.blocks.emplace_back(energy_chart(systems, all, front, group->name, off));
+    section.blocks.emplace_back(energy_chart(systems, comparison, all, front, group->name, off));
   }
   if (section.blocks.empty()) {
     std::vector<std::string> reasons;

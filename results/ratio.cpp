@@ -23,18 +23,27 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// Adds `weight` times the other's logarithms, run by run. False where they do not belong together.
-bool add_weighted(std::vector<double>& sum, const std::vector<double>& logs, double weight, bool is_first) {
+/// Adds `weight` times the other's logarithms, run by run.
+void add_weighted(std::vector<double>& sum, const std::vector<double>& logs, double weight, bool is_first) {
   if (is_first) sum.assign(logs.size(), 0);
-  if (sum.size() != logs.size()) return false;
   for (std::size_t k = 0; k < logs.size(); ++k) sum[k] += weight * logs[k];
-  return true;
+}
+/// The same of groups of earlier runs. A group that lacks the figure in some row says nothing of the sum: it is empty.
+void add_earlier(std::vector<std::vector<double>>& sums, const std::vector<std::vector<double>>& groups, double weight,
+                 bool is_first) {
+  if (is_first) sums.resize(groups.size());
+  for (std::size_t g = 0; g < sums.size(); ++g) {
+    if (g >= groups.size() || (!is_first && sums[g].size() != groups[g].size()))
+      sums[g].clear();
+    else
+      add_weighted(sums[g], groups[g], weight, is_first);
+  }
 }
 
 /// What moves a run moves all its rows: only whole runs are independent, so that the rows of each are added up first.
 RunSample sum_over_rows(const std::vector<const RunSample*>& rows, const std::vector<double>& weights) {
   RunSample sum;
-  bool is_first = true, has_earlier = true;
+  bool is_first = true;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const double weight = weights[row];
     if (weight == 0) continue;
@@ -42,21 +51,19 @@ RunSample sum_over_rows(const std::vector<const RunSample*>& rows, const std::ve
     add_weighted(sum.runs.logs, runs.logs, weight, is_first);
     sum.runs.common += weight * runs.common, sum.runs.within += weight * weight * runs.within;
     sum.runs.drop_extremes = runs.drop_extremes;
-    if (is_first) sum.runs.earlier.resize(runs.earlier.size());
-    has_earlier = has_earlier && sum.runs.earlier.size() == runs.earlier.size();
-    for (std::size_t g = 0; g < runs.earlier.size() && has_earlier; ++g)
-      has_earlier = add_weighted(sum.runs.earlier[g], runs.earlier[g], weight, is_first);
+    add_earlier(sum.runs.earlier, runs.earlier, weight, is_first);
     sum.machine = rows[row]->machine;
     is_first = false;
   }
-  if (!has_earlier) sum.runs.earlier.clear();
   return sum;
 }
 
 /// Where only one of the two was run once, on the other's machine, the other's runs say how its runs differ.
 RunSample with_spread_of(const RunSample& one, const RunSample& other) {
   RunSample result = one;
-  const bool can_borrow = one.runs.logs.size() == 1 && one.runs.earlier.empty() && other.runs.logs.size() > 1 &&
+  const bool has_earlier =
+      std::ranges::any_of(one.runs.earlier, [](const std::vector<double>& group) { return group.size() > 1; });
+  const bool can_borrow = one.runs.logs.size() == 1 && !has_earlier && other.runs.logs.size() > 1 &&
                           !one.machine.empty() && one.machine == other.machine;
   if (can_borrow) result.runs.earlier = {other.runs.logs};
   return result;
@@ -91,9 +98,10 @@ Replicates replicates_of(const std::vector<SystemInput>& systems, bool learned, 
   const std::size_t count = systems[0].runs.size();
   if (std::ranges::all_of(systems, [](const SystemInput& s) { return s.runs.size() == 1; })) {
     note = learned
-               ? "each system was run once: the intervals are over runs, by the spread of earlier runs of its machine"
-               : "each system was run once: the intervals are over its trials, and do not hold what changes from one "
-                 "run to the next, so that none is named better";
+               ? "each system was run once: where earlier runs of its machine have the figure, the interval is over "
+                 "runs, by their spread; elsewhere it is over trials, and nothing is decided"
+               : "each system was run once: the intervals are over its trials and leave out what changes from one run "
+                 "to the next, so that none is named better";
     return learned ? Replicates::runs : Replicates::trials;
   }
   if (std::ranges::any_of(systems, [&](const SystemInput& s) { return s.runs.size() != count; })) {

@@ -90,7 +90,8 @@ std::vector<std::vector<CostRun>> EarlierRuns::groups_of(std::size_t system, std
       const RecordPair& pair = group.pairs[run][workload];
       if (is_same_workload(pair)) records.push_back({pair.system, nodes_of(group.runs->runs[run], *pair.system)});
     }
-    if (records.size() == group.pairs.size()) found.push_back(std::move(records));
+    if (records.size() < group.pairs.size()) records.clear();
+    found.push_back(std::move(records));
   }
   return found;
 }

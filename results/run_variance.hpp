@@ -25,7 +25,8 @@ class EarlierRuns {
               const std::vector<const Record*>& wanted);
   /// Groups that serve a system.
   const std::vector<LearnedSpread>& learned() const { return learned_; }
-  /// Each group's records of a workload, one for each run; groups of which a run lacks it are left out.
+  /// The groups of a system, in an order that is the same for each workload: its records, one for each run; empty where
+  /// a run of the group lacks the workload.
   std::vector<std::vector<CostRun>> groups_of(std::size_t system, std::size_t workload) const;
 
  private:

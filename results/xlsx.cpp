@@ -347,7 +347,7 @@ void inputs_sheet(Workbook& book, const Report& report, const std::optional<Cost
 void notes_sheet(Workbook& book, const Report& report, bool has_cost) {
   book.begin("Notes", {{"Kind", "", 12}, {"Name", "", 34}, {"State", "", 14}, {"Meaning", "", 110}});
   book.row({words("interval"), words("95 %"), words(""),
-            words("over trials: Student's t for 3 to 9, a bootstrap around the olympic mean from 10; none below 3")});
+            words("over trials of this run: Student's t from 3 trials on; none below 3")});
   if (has_cost)
     book.row(
         {words("cost"), words("time"), words(""),

@@ -9,8 +9,8 @@
 namespace tw {
 namespace {
 
-/// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores. For a look: as
-/// many trials as a comparison takes, in windows too short for a published figure.
+/// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores. For a look: the
+/// windows are too short for a published figure.
 Request quick() {
   Request request;
   request.suite = "quick";

@@ -25,7 +25,7 @@ void check_network(const Record& record, const std::string& at, Validation& foun
   } catch (const std::invalid_argument&) {
     found.warnings.push_back(
         {"network_unknown", at + "/workload/model",
-         "\"" + w.model + "\" is no network of this version; its parameters and FLOPs were not checked"});
+         "\"" + w.model + "\" is not a network of this version: its parameters and FLOPs were not checked"});
     return;
   }
   const auto broken = [&](const std::string& where, const std::string& what) {
@@ -38,7 +38,7 @@ void check_network(const Record& record, const std::string& at, Validation& foun
   }
   const std::int64_t longest = network.is_tokens() ? network.gpt2().max_seq : 0;
   if (network.is_tokens() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
-    return broken("/workload/seq_len", "is none that " + w.model + " can have");
+    return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
   if (const std::int64_t parameters = count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
   if (record.target)
@@ -82,6 +82,11 @@ void take(CheckedReport& checked, Read read) {
   check_networks(checked.report->records, more);
   for (Fault& fault : more.violations) checked.found.violations.push_back(in_file(file, std::move(fault)));
   for (Fault& note : more.warnings) checked.found.warnings.push_back(in_file(file, std::move(note)));
+  const auto is_older = [](const Record& record) {
+    return interval_rule(record.summary) != IntervalRule::student;
+  };
+  // An older program's statistics were held against its samples; every command shows those of this version.
+  if (std::ranges::any_of(checked.report->records, is_older)) summarise(*checked.report);
 }
 
 }  // namespace
@@ -101,8 +106,8 @@ CheckedReport check_report(std::string bytes) {
     const auto file = files.find(report_file);
     if (file == files.end()) {
       checked.why_unreadable = files.contains("run-1.tar.zst")
-                                   ? "is a bundle of several runs: `trainwatt validate` takes it as a whole; unpacked, "
-                                     "each of its files is the bundle of one run"
+                                   ? "is a bundle of several runs, which `trainwatt validate`, `compare` and `html` "
+                                     "take as a whole: unpack it and give the bundle of one run"
                                    : "is a bundle without a report";
       return checked;
     }

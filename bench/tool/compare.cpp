@@ -33,9 +33,8 @@ void check_figures(const std::vector<std::string>& figures) {
 std::vector<std::string> figures_of(const BaselineRules& rules) {
   std::vector<std::string> names;
   for (const BaselineRule& rule : rules.rules)
-    if (rule.kind == RuleKind::variance &&
-        std::ranges::find(compared_figures(), rule.figure, &ComparedFigure::name) != compared_figures().end())
-      names.push_back(rule.figure);
+    if (const std::string name = compared_figure_of(rule.figure); rule.kind == RuleKind::variance && !name.empty())
+      names.push_back(name);
   return names;
 }
 

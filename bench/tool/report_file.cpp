@@ -9,8 +9,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 
 #include "bench/tool/check.hpp"
+#include "bench/tool/series.hpp"
 #include "models/catalog/nearest.hpp"
 #include "results/text.hpp"
 
@@ -23,6 +26,15 @@ constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand s
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
   const std::string close = nearest(word, known);
   return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean {}?", close);
+}
+
+LoadedReport loaded(std::string bytes) {
+  CheckedReport checked = check_report(std::move(bytes));
+  if (checked.bundle)
+    if (const std::vector<Fault> faults = checksum_faults(*checked.bundle); !faults.empty())
+      throw std::runtime_error(fault_line(faults.front()) + ": `trainwatt validate` says all");
+  if (!checked.report) throw std::runtime_error(checked.why_unreadable);
+  return {std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
 }
 
 }  // namespace
@@ -47,14 +59,27 @@ std::string read_report_file(const std::string& path) {
 }
 
 LoadedReport load_report(const std::string& path) {
-  return with_named_errors(path, [&] {
-    CheckedReport checked = check_report(read_report_file(path));
-    if (checked.bundle)
-      if (const std::vector<Fault> faults = checksum_faults(*checked.bundle); !faults.empty())
-        throw std::runtime_error(fault_line(faults.front()) + ": `trainwatt validate` says all");
-    if (!checked.report) throw std::runtime_error(checked.why_unreadable);
-    return LoadedReport{std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
-  });
+  return with_named_errors(path, [&] { return loaded(read_report_file(path)); });
+}
+
+LoadedRuns load_runs(const std::string& path) {
+  LoadedRuns all;
+  std::string bytes = with_named_errors(path, [&] { return read_report_file(path); });
+  std::optional<Series> series = open_series(bytes);
+  if (!series) {
+    all.runs.emplace_back(path, with_named_errors(path, [&] { return loaded(std::move(bytes)); }));
+    return all;
+  }
+  all.found = std::move(series->found);
+  for (auto& [name, run] : series->runs) {
+    const std::string place = path + ":" + name;
+    all.runs.emplace_back(place, with_named_errors(place, [&] { return loaded(std::move(run)); }));
+  }
+  std::vector<std::pair<std::string, const Report*>> reports;
+  for (std::size_t i = 0; i < all.runs.size(); ++i)
+    reports.emplace_back(series->runs[i].first, &all.runs[i].second.report);
+  std::ranges::move(series_faults(reports), std::back_inserter(all.found.violations));
+  return all;
 }
 
 void say_findings(const std::string& path, const Validation& found) {

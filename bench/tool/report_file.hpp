@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "bench/tool/commands.hpp"
@@ -49,6 +50,13 @@ struct LoadedReport {
 /// A report, the one inside a bundle, or the records.jsonl of an unfinished run, with all that check_report() finds.
 /// Throws UsageError that names the file where it cannot be read, or a file of the bundle was altered.
 LoadedReport load_report(const std::string& path);
+/// Runs as they were handed in: of a bundle of several runs (bench/tool/series.hpp) each, else one.
+struct LoadedRuns {
+  std::vector<std::pair<std::string, LoadedReport>> runs;  ///< "offer.tar.zst:run-1" of several, else the path
+  Validation found;                                        ///< of a bundle of several runs, about all of them together
+};
+/// Throws as load_report().
+LoadedRuns load_runs(const std::string& path);
 /// Lines on stderr: the first violation and how many more; that a report is of another version, or leaves flags out.
 void say_findings(const std::string& path, const Validation& found);
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/report_file.hpp"
@@ -89,6 +90,16 @@ SystemInput system_of(const std::string& word) {
   return system;
 }
 
+/// `is_one_of_many`: the system has more files or runs, so that each line says whose it is.
+void add_findings(SystemInput& system, const std::string& path, bool is_one_of_many, Validation& found) {
+  const std::string whose = is_one_of_many ? path + ": " : "";
+  for (const Fault& fault : found.violations) system.faults.push_back(whose + fault_line(fault));
+  for (const Fault& note : found.warnings) system.notes.push_back(whose + fault_line(note));
+  for (MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
+  found.violations.clear();  // whoever asked says them
+  say_findings(path, found);
+}
+
 /// Runs in the order in which they were made, each with its path: "run 2" is the second file that is named.
 void sort_by_time(SystemInput& system) {
   std::vector<std::size_t> order(system.runs.size());
@@ -110,20 +121,19 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
   for (SystemInput& system : systems) {
     const std::string name = system.name;
     for (int i = 2; !names.insert(system.name).second; ++i) system.name = fmt::format("{}#{}", name, i);
-    for (const std::string& path : system.paths) {
-      LoadedReport loaded = load_report(path);
-      if (loaded.is_unfinished && words.size() > 1)
-        throw UsageError(path +
-                         ": is the records.jsonl of an unfinished run, without what it ran on: give its report.json, "
-                         "which `trainwatt-train --resume` finishes");
-      const std::string file = system.paths.size() > 1 ? path + ": " : "";
-      Validation& found = loaded.validation;
-      for (const Fault& fault : found.violations) system.faults.push_back(file + fault_line(fault));
-      for (const Fault& note : found.warnings) system.notes.push_back(file + fault_line(note));
-      for (MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
-      found.violations.clear();  // whoever asked says them
-      say_findings(path, found);
-      system.runs.push_back(std::move(loaded.report));
+    const std::vector<std::string> files = std::exchange(system.paths, {});
+    for (const std::string& file : files) {
+      LoadedRuns loaded = load_runs(file);
+      const bool is_one_of_many = files.size() > 1 || loaded.runs.size() > 1;
+      add_findings(system, file, is_one_of_many, loaded.found);
+      for (auto& [path, run] : loaded.runs) {
+        if (run.is_unfinished && words.size() > 1)
+          throw UsageError(path +
+                           ": is the records.jsonl of an unfinished run, without what it ran on: give its "
+                           "report.json, which `trainwatt-train --resume` finishes");
+        add_findings(system, path, is_one_of_many, run.validation);
+        system.runs.push_back(std::move(run.report)), system.paths.push_back(std::move(path));
+      }
     }
     sort_by_time(system);
   }

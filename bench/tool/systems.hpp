@@ -13,7 +13,7 @@
 namespace tw::tool {
 
 /// Of words "FILE", or "NAME=FILE,FILE,..." of several runs; each name once. A FILE may be a folder that holds
-/// run-1/report.json, run-2/report.json, …: all of its runs. A single one may be an unfinished run's records. Throws
+/// run-1/report.json, run-2/report.json, …, or the bundle of such a folder: all of its runs. A single one may be an unfinished run's records. Throws
 /// UsageError, of a run of such a folder that has no report with the code "run-without-report": no run is left out by
 /// chance.
 std::vector<SystemInput> read_systems(const std::vector<std::string>& words);

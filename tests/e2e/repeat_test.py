@@ -6,6 +6,7 @@ import signal
 import subprocess
 import unittest
 
+from kit_test import packed, unpacked
 from support import BIN, HANG, Case, environment, eventually, mpirun, run, tool
 
 REPEAT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "repeat"
@@ -88,7 +89,10 @@ class Repeat(Case):
         self.assert_ran(self.repeat(None, "--config", kit, "--threads", 1, "--out", self.out))
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["run-1", "run-2"])
         for index in (1, 2):
-            self.assert_ran(tool("validate", self.out / f"run-{index}" / "report.json", "--kit", kit))
+            process = tool("validate", self.out / f"run-{index}" / "report.json", "--kit", kit, "--json")
+            self.assert_ran(process, 1)  # of an offer the rules count, and 3 steps are no window
+            faults = json.loads(process.stdout)["files"][0]["faults"]
+            self.assertEqual({fault["code"] for fault in faults}, {"rule_broken"})
         # A single run of it has the same plan.
         self.assert_ran(run("--config", kit, "--threads", 1, "--out", self.folder / "one"))
         one = self.report(self.folder / "one")
@@ -108,25 +112,69 @@ class Repeat(Case):
             process = tool("validate", offer, "--kit", kit, "--json")
             self.assert_ran(process, 1)  # steps instead of windows break a rule in any case
             codes = {fault["code"] for file in json.loads(process.stdout)["files"] for fault in file["faults"]}
-            return codes & {"other_plan", "same_launch", "same_order", "fewer_runs"}
+            return codes & {"other_plan", "same_launch", "same_order", "run_left_out", "fewer_runs"}
         self.assertEqual(findings(self.out), {"fewer_runs"})
         self.assert_ran(self.repeat(None, "--config", kit, "--threads", 1, "--out", self.out))
         self.assertEqual(findings(self.out), set())
         self.assertIn("run-3", tool("validate", offer, "--kit", kit).stdout)
+        # An archive without one of its runs: those behind it belong to no series of one run.
+        torn = self.folder / "torn.tar.zst"
+        files = unpacked(offer)
+        packed(torn, [(name, content) for name, content in files.items() if not name.endswith("run-2.tar.zst")])
+        faults = [fault for file in json.loads(tool("validate", torn, "--json").stdout)["files"] for fault in file["faults"]]
+        self.assertIn(("bundle_file", "run-3.tar.zst"), [(fault["code"], fault["file"]) for fault in faults])
         self.assertEqual(findings(self.out / "run-1"), {"fewer_runs"})
+        # The better runs of more than are handed in, under their own names and renamed.
+        best = self.folder / "best"
+        for name in ("run-1", "run-3"):
+            shutil.copytree(self.out / name, best / name)
+        self.assert_one_line_error(tool("bundle", best, "-o", self.folder / "refused"), 2, "error[runs-missing]: ")
+        (best / "run-3").rename(best / "run-2")
+        self.assert_ran(tool("bundle", best, "-o", self.folder / "refused"), 1)
+        self.assertEqual(findings(best, "--force"), {"run_left_out", "fewer_runs"})
         # A run twice, and one of another plan.
         copy = self.folder / "copy"
         shutil.copytree(self.out, copy)
         shutil.rmtree(copy / "run-3")
         shutil.copytree(copy / "run-1", copy / "run-3")
         self.assert_ran(tool("bundle", copy, "-o", self.folder / "refused"), 1)
-        self.assertEqual(findings(copy, "--force"), {"same_launch", "same_order"})
+        self.assertEqual(findings(copy, "--force"), {"same_launch", "same_order", "run_left_out"})
         shutil.rmtree(copy / "run-3")
         self.assert_ran(run(*FEW, "--out", copy / "run-3"))
         self.assertIn("other_plan", findings(copy, "--force"))
         # As a report it is none: it holds several.
         shown = tool("show", offer)
         self.assert_ran(shown, 2)
+
+    def test_what_measures_nothing_is_launched_once(self):
+        for words in (("--repeat", 3, "--dry-run"), ("--dry-run", "--repeat=3")):
+            with self.subTest(words):
+                self.assert_ran(self.repeat(None, *FEW, *words, "--out", self.out))
+        self.assert_ran(self.repeat(3, "--help"))
+        self.assertFalse(self.out.exists())
+
+    def test_a_signal_in_the_last_run(self):
+        """That was told to end and has all its points: the series ends with the code of its runs."""
+        whole = self.folder / "whole"
+        self.assert_ran(run(*FEW, "--out", whole))
+        (self.folder / "trainwatt").symlink_to(BIN / "trainwatt")
+        stand_in = self.folder / "trainwatt-train"
+        stand_in.write_text("""#!/bin/sh
+trap '' TERM
+while [ "$1" != --resume ]; do shift; done
+mkdir -p "$2" && cp "$REPORT" "$2/report.json"
+[ "$4" != 2 ] || kill -TERM $PPID
+exit $CODE
+""")
+        stand_in.chmod(0o755)
+        broken = self.folder / "broken.json"
+        broken.write_text("{}")
+        for report, code, wanted in ((whole / "report.json", 0, 0), (whole / "report.json", 1, 1), (whole / "report.json", 4, 4),
+                                     (whole / "report.json", 5, 5), (broken, 1, 5), (broken, 4, 5)):
+            with self.subTest(report=report.name, code=code):
+                done = subprocess.run([REPEAT, "2", "--", stand_in, "--out", self.folder / f"{report.stem}-{code}"],
+                                      capture_output=True, text=True, env=environment(CODE=code, REPORT=report), timeout=HANG)
+                self.assert_ran(done, wanted)
 
     def test_codes(self):
         """Of runs that end with these codes: what the series ends with, and how many it makes."""
