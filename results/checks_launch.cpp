@@ -9,6 +9,8 @@
 
 #include "results/checks.hpp"
 #include "results/text.hpp"
+#include "results/verdict.hpp"
+#include "results/version.hpp"
 
 namespace tw {
 namespace {
@@ -30,9 +32,9 @@ void check_context(const Context& context, const std::string& at, Findings& foun
   const std::optional<Seconds> started = time_of(context.started_at);
   std::optional<Seconds> finished;
   if (!context.finished_at.empty()) finished = time_of(context.finished_at);
-  if (!started) found.broken("time_invalid", at + "/started_at", "is no time that exists");
+  if (!started) found.broken("time_invalid", at + "/started_at", "is not a valid time");
   if (!finished && !context.finished_at.empty())
-    found.broken("time_invalid", at + "/finished_at", "is no time that exists");
+    found.broken("time_invalid", at + "/finished_at", "is not a valid time");
   if (started && finished && *finished < *started)
     found.broken("time_order", at + "/finished_at", "lies before started_at");
   std::set<std::string> hosts;
@@ -46,7 +48,7 @@ void check_context(const Context& context, const std::string& at, Findings& foun
                    "is " + std::to_string(device.rank) + ": the ranks are not 0 to " +
                        std::to_string(context.devices.size() - 1) + ", each once");
     if (!hosts.contains(device.host))
-      found.broken("host_unknown", place + "/host", "\"" + device.host + "\" is none of the hosts");
+      found.broken("host_unknown", place + "/host", "\"" + device.host + "\" is not among the hosts of the run");
   }
 }
 
@@ -74,9 +76,10 @@ void check_parts(const Report& report, Findings& found) {
     if (part.forced_over.empty() && (program.version != before.version || program.git_commit != before.git_commit))
       found.broken("part_program", at + "/program", "is not that of the part before, and nothing was forced");
   }
+  std::set<std::string> seen;  // an id that occurs twice is a fault of its own
   for (std::size_t i = 0; i < report.records.size(); ++i)
-    if (of_parts.erase(report.records[i].id) == 0)
-      found.broken("part_points", place_of(i) + "/id", "\"" + report.records[i].id + "\" is of no part");
+    if (seen.insert(report.records[i].id).second && of_parts.erase(report.records[i].id) == 0)
+      found.broken("part_points", place_of(i) + "/id", "\"" + report.records[i].id + "\" is in no part");
   for (const std::string& id : of_parts) found.broken("part_points", "/parts", "\"" + id + "\" has no record");
 }
 
@@ -94,7 +97,7 @@ void check_origin(const Report& report, const Launch& launch, Findings& found) {
       for (std::size_t i = 0; i < rows.size(); ++i)
         if (!hosts.contains(rows[i].host))
           found.broken("host_unknown", at + "/" + std::to_string(i) + "/host",
-                       "\"" + rows[i].host + "\" is none of its part");
+                       "\"" + rows[i].host + "\" is not among the hosts of its part");
     };
     for (const auto& [name, setting] : record.setting)
       known(place_of(place) + "/setting/" + name + "/devices", setting.devices);
@@ -175,6 +178,9 @@ void check_times(const Report& report, const Launch& launch, Findings& found) {
   if (without > 0 && !spans.empty())
     found.broken("trial_start_missing", launch.where,
                  std::to_string(without) + " of its trials do not say when they began");
+  else if (without > 0 && is_this_program(*launch.program))
+    found.broken("trial_start_missing", launch.where,
+                 "no trial says when it began, and the program that the report names always writes it");
   else if (without > 0)
     found.note("trial_start_unknown", launch.where,
                "its trials do not say when they began: whether they overlap was not looked at");
@@ -189,6 +195,15 @@ void check_times(const Report& report, const Launch& launch, Findings& found) {
   }
 }
 
+/// A program has one rule for intervals: a summary by the older rule is of another program than it says.
+void check_interval_rule(const Report& report, const Launch& launch, Findings& found) {
+  if (!is_this_program(*launch.program)) return;
+  for (const std::size_t place : launch.records)
+    if (interval_rule(report.records[place].summary) != IntervalRule::student)
+      found.broken("older_interval", place_of(place) + "/summary",
+                   "has intervals by the rule of older programs, and the program that the report names has another");
+}
+
 }  // namespace
 
 std::vector<Launch> launches_of(const Report& report) {
@@ -199,9 +214,9 @@ std::vector<Launch> launches_of(const Report& report) {
       const RunPart& part = (*report.parts)[i];
       if (!part.context) continue;
       for (const std::string& id : part.points) launch_of.try_emplace(id, launches.size());
-      launches.push_back({&*part.context, "/parts/" + std::to_string(i) + "/context", {}});
+      launches.push_back({&*part.context, &part.program, "/parts/" + std::to_string(i) + "/context", {}});
     }
-  launches.push_back({&report.context, "/context", {}});
+  launches.push_back({&report.context, &report.program, "/context", {}});
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const auto known = launch_of.find(report.records[i].id);
     launches[known == launch_of.end() ? launches.size() - 1 : known->second].records.push_back(i);
@@ -216,6 +231,7 @@ void check_launches(const Report& report, Findings& found) {
     check_origin(report, launch, found);
     check_ranks(report, launch, found);
     check_times(report, launch, found);
+    check_interval_rule(report, launch, found);
   }
 }
 

@@ -19,13 +19,17 @@ bool is_asked_for(const Fault& fault) {
   static const std::set<std::string> codes = {"kit_differs", "fewer_runs", "signature_missing", "signature_bad"};
   return codes.contains(fault.code);
 }
-bool is_of_rules(const Fault& fault) { return fault.code == "rule_broken"; }
+bool is_of_rules(const Fault& fault) { return fault.code == "rule_broken" || fault.code == "rule_not_checkable"; }
+
+}  // namespace
 
 bool is_consistent(const FileFindings& found) {
   return found.kind != FileKind::unreadable && std::ranges::all_of(found.faults, [](const Fault& fault) {
            return is_of_rules(fault) || is_asked_for(fault);
          });
 }
+
+namespace {
 
 /// The ids of the rules in a state.
 std::vector<std::string> rules_in(const FileFindings& found, RunRuleState state) {
@@ -98,8 +102,11 @@ std::string findings_text(const FileFindings& found, bool verbose, bool named) {
     out += indent + text::wrap(text::printable(line), columns - indent.size(), hanging + indent.size()) + "\n";
   };
   for (const std::string& fact : found.facts) say(fact);
-  for (const Fault& fault : found.faults) say(fmt::format("fault[{}]: {}", fault.code, fault_line(fault)));
-  for (const Fault& note : found.notes) say(fmt::format("note[{}]: {}", note.code, fault_line(note)));
+  // The last line counts the rules; what was found of each is for `verbose`.
+  for (const Fault& fault : found.faults)
+    if (verbose || !is_of_rules(fault)) say(fmt::format("fault[{}]: {}", fault.code, fault_line(fault)));
+  for (const Fault& note : found.notes)
+    if (verbose || !is_of_rules(note)) say(fmt::format("note[{}]: {}", note.code, fault_line(note)));
   if (verbose)
     for (const RuleFinding& rule : found.rules)
       say(fmt::format("rule[{}] {}: {}{}", rule.id, to_string(rule.state), rule.asks,

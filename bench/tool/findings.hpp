@@ -25,9 +25,12 @@ struct FileFindings {
   int exit_code = 0;
 };
 
+/// Whether nothing is wrong but broken run rules and what an offer was asked for.
+bool is_consistent(const FileFindings& found);
+
 /// For people: facts, faults and notes, then one line with what it comes to: "consistent; not fit for publication: 2 of
-/// 6 rules broken (window, steady)". Of 6: those that apply and can be checked. `verbose`: each rule, too. `named`:
-/// under the file's path. No line passes 80 columns but for a longer word. Safe to print.
+/// 6 rules broken (window, steady)". Of 6: those that apply and can be checked. `verbose`: what was found of each rule,
+/// too. `named`: under the file's path. No line passes 80 columns but for a longer word. Safe to print.
 std::string findings_text(const FileFindings& found, bool verbose, bool named);
 
 /// {"files": [{"path", "kind", "consistent", "fit_for_publication", "faults": [{"code", "where", "text", "file"}],

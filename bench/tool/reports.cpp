@@ -64,6 +64,17 @@ FileFindings findings_of_run(const std::string& path, CheckedReport checked, con
   return found;
 }
 
+/// A series keeps a rule that each of its runs keeps; of the others the worst case counts.
+void add_worse(const std::vector<RuleFinding>& of_run, std::vector<RuleFinding>& of_series) {
+  if (of_series.empty()) of_series = of_run;
+  const auto badness = [](RunRuleState state) {
+    return state == RunRuleState::broken ? 3 : state == RunRuleState::not_checkable ? 2 : state == RunRuleState::kept ? 1 : 0;
+  };
+  for (const RuleFinding& rule : of_run)
+    for (RuleFinding& worst : of_series)
+      if (worst.id == rule.id && badness(rule.state) > badness(worst.state)) worst = rule;
+}
+
 /// A bundle of several runs: each of them, then whether they are runs of one plan and as many as the kit asks for.
 std::vector<FileFindings> findings_of_series(const std::string& path, Series series, const ValidateOptions& options) {
   ValidateOptions each = options;
@@ -78,6 +89,9 @@ std::vector<FileFindings> findings_of_series(const std::string& path, Series ser
     if (checked.report) reports.emplace_back(name, *checked.report);
     all.push_back(findings_of_run(path + ":" + name, std::move(checked), each, false));
     whole.exit_code = std::max(whole.exit_code, all.back().exit_code);
+    add_worse(all.back().rules, whole.rules);
+    if (!is_consistent(all.back()))
+      whole.faults.push_back({"run_faulty", "", fmt::format("{} has faults of its own", name)});
   }
   std::vector<std::pair<std::string, const Report*>> runs;
   for (const auto& [name, report] : reports) runs.emplace_back(name, &report);
@@ -111,7 +125,7 @@ std::vector<FileFindings> findings_of(const std::string& path, const ValidateOpt
     FileFindings found;
     found.path = path;
     found.kind = FileKind::unreadable, found.why_unreadable = error.what(), found.exit_code = 2;
-    all = {std::move(found)};
+    all.push_back(std::move(found));
   }
   return all;
 }

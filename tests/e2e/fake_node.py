@@ -99,8 +99,8 @@ class FakeNode(Under):
         self.thread = threading.Thread(target=self.run)
 
     def cap_watts(self):
-        """The limit that stands there now; None while somebody is writing it."""
-        text = self.cap.read_text().strip()
+        """The limit of now; None while somebody is writing it. libpowercap writes its whole buffer; the number ends at a 0."""
+        text = self.cap.read_bytes().split(b"\0")[0].strip()
         return int(text) / 1e6 if text else None
 
     def set_cap(self, watts):

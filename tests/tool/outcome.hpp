@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -81,19 +81,7 @@ inline std::string flat(const std::string& out) {
   return line;
 }
 /// What `validate --json` says of its files; its exit code is that of the process.
-inline nlohmann::json findings(const std::vector<std::string>& paths) {
-  std::vector<std::string> arguments = {"validate", "--json"};
-  arguments.insert(arguments.end(), paths.begin(), paths.end());
-  const Outcome o = run(arguments);
-  const nlohmann::json found = nlohmann::json::parse(o.out);
-  EXPECT_EQ(found.at("exit_code"), o.code);
-  EXPECT_EQ(found.at("files").size(), paths.size());
-  return found.at("files");
-}
-inline std::vector<std::string> codes(const nlohmann::json& faults) {
-  std::vector<std::string> all;
-  for (const nlohmann::json& one : faults) all.push_back(one.at("code"));
-  return all;
-}
+nlohmann::json findings(const std::vector<std::string>& paths);
+std::vector<std::string> codes(const nlohmann::json& faults);
 
 }  // namespace tw::testing

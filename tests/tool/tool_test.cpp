@@ -303,7 +303,7 @@ TEST(Tool, MessagesAreHarmless) {
   const std::string path = file_with(tw::to_json(report));
   const Outcome o = run({"validate", path});
   EXPECT_EQ(o.code, 1);
-  EXPECT_NE(flat(o.out).find("\"x\\x1b[2K\\r\\ngood\" is no point of the plan"), std::string::npos) << o.out;
+  EXPECT_NE(flat(o.out).find("\"x\\x1b[2K\\r\\ngood\" is not among the points of the plan"), std::string::npos) << o.out;
   EXPECT_EQ(o.out.find_first_of("\033\r"), std::string::npos);
   EXPECT_EQ(run({"validate", "--json", path}).out.find_first_of("\033\r"), std::string::npos);
   std::remove(path.c_str());
