@@ -211,6 +211,10 @@ void NodePower::end() {
   impl_->last = impl_->reader->end_window();
   impl_->end = Clock::now();
   impl_->sampled = impl_->sampler->end();
+  impl_->sampler->beside({});
+}
+
+void NodePower::end_watch() {
   if (impl_->knobs != nullptr) impl_->changes = impl_->knobs->end();
 }
 

@@ -60,6 +60,9 @@ class NodePower {
   void watch(KnobWatch* knobs);
   void begin();
   void end();
+  /// After end(), for collect(): reads what is watched once more. That may run a site's command, so CPU times of the
+  /// window are read before it.
+  void end_watch();
   /// Reads the meters along a warm-up: how long a counter may go without an update is then known better. Not between
   /// begin() and end().
   void begin_warm_up();

@@ -108,6 +108,7 @@ EnergyWindow::WarmUp::~WarmUp() {
 
 void EnergyWindow::collect(Trial& trial) {
   Trial mine;
+  if (impl_->power) impl_->power->end_watch();  // here: by now all ranks have read the window's CPU times
   if (impl_->power) impl_->power->collect(mine, impl_->begin, impl_->end);
   for (const std::string& text : impl_->job.gather(impl_->power ? pack(std::move(mine)) : std::string())) {
     if (text.empty()) continue;

@@ -47,7 +47,8 @@ class EnergyWindow {
     EnergyWindow& energy_;
   };
   /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on
-  /// every rank.
+  /// every rank. Reads back what watch() named, which may run a site's command: every rank must have read the window's
+  /// CPU times before, and have met since.
   void collect(Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
   std::optional<double> hottest_c();

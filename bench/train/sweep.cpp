@@ -393,12 +393,14 @@ class Run {
         } catch (const std::system_error& error) {
           throw sweep_.folder.not_written(point.id + " was measured and is lost, as its record is not in", records_file, error);
         }
-        account_.end();
       });
     } catch (const Stop&) {  // what is not on disk is in no report and in no table
       report_.records.pop_back();
       throw;
     }
+    together(job_, [&] {
+      if (job_.is_root()) account_.end();
+    });
     if (!lost.empty())
       throw Stop(exit_environment, fmt::format("the device does not answer any more: {}; a new process may have it again", lost));
     return report_.records.back();
@@ -460,10 +462,12 @@ class Run {
   const fs::path out_;
   InFlight account_;  // root's
   const Machines machines_;
+  // Before the windows, which are so destroyed first: where a signal ends a run of several ranks inside of a window, the
+  // sampler reads these knobs until then.
+  std::optional<JobSettings> settings_;
   EnergyWindow energy_;
   Teams teams_;
   Progress progress_{false, 0, 0};
-  std::optional<JobSettings> settings_;
   std::chrono::steady_clock::time_point started_;  // as the context's started_at
   Guardian* guardian_ = nullptr;                   // of ranks that may hold settings
   Report report_;                         // root has the records of earlier launches too

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "bench/train/run_point.hpp"
@@ -131,6 +133,46 @@ TEST(EnergyWindow, APartOfTheJobReadsTheMetersThatAreOpen) {
   EXPECT_EQ(open_files(), before) << "nothing is opened once more";
   EXPECT_EQ(rows(part), all);
   EXPECT_EQ(rows(whole), all) << "and the whole goes on";
+}
+
+/// A site's command that is read back, which counts how often it is run.
+class CommandKnob : public Knob {
+ public:
+  KnobKind kind() const override { return KnobKind::cpu_governor; }
+  std::string domain() const override { return "cpu"; }
+  KnobRange range() const override { return {1, 1, {}}; }
+  std::optional<double> get() override { return 1; }
+  double set(double value) override { return value; }
+  std::optional<double> observe() override { return 1; }
+  KnobState save() override {
+    ++runs;
+    return {{"value", "1"}};
+  }
+  bool is_ours(double, double) override { return true; }
+  void restore(const KnobState&) override {}
+  std::map<std::string, std::string> programs() const override { return {{"get", "/bin/true"}}; }
+  int runs = 0;
+};
+
+// Its CPU time is nobody else's: the window's CPU times are read between end() and collect().
+TEST(EnergyWindow, RunsASitesCommandWhenTheWindowsCpuTimesHaveBeenRead) {
+  Job& job = test_job();
+  const Machines machines(job);
+  EnergyWindow energy(job, machines);
+  CommandKnob knob;
+  KnobWatch watch;
+  watch.watch({{&knob, KnobState{{"value", "1"}}, true}});
+  energy.watch(&watch);
+  energy.begin();
+  energy.end();
+  EXPECT_EQ(knob.runs, 0);
+  Trial trial;
+  energy.collect(trial);
+  EXPECT_EQ(knob.runs, machines.has_part() ? 1 : 0);
+  ASSERT_TRUE(trial.setting_changes);
+  EXPECT_TRUE(trial.setting_changes->empty());
+  energy.idle("after");
+  EXPECT_EQ(knob.runs, machines.has_part() ? 1 : 0) << "nothing is set then";
 }
 
 TEST(Machines, AddUpWhatTheirRanksBring) {
