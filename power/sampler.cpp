@@ -70,7 +70,7 @@ void Sampler::begin() {
   thread_seconds_ = 0;
   if (reader_) reader_seconds_ = reader_->cpu_seconds();
   if (reads_meters_) reader_->expect_snapshots(period_seconds_);
-  if (!tracks_.empty()) thread_ = std::thread([this] { run(); });
+  if (!tracks_.empty() || beside_) thread_ = std::thread([this] { run(); });
 }
 
 Sampled Sampler::end() {

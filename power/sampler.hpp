@@ -51,7 +51,7 @@ class Sampler {
   const std::vector<TelemetryFinding>& findings() const { return findings_; }
   double period_seconds() const { return period_seconds_; }
   /// Called at each sample from the next begin() on, by the sampler's thread, after the sensors are read; empty:
-  /// nothing. Alone it makes no thread.
+  /// nothing. The thread runs also where there is nothing else to read. Not between begin() and end().
   void beside(std::function<void()> look) { beside_ = std::move(look); }
   void begin();
   Sampled end();

@@ -238,6 +238,17 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
     else if (back.outcome == RestoredSetting::Outcome::failed) result.detail += "; and putting back: " + back.detail;
     else if (back.outcome == RestoredSetting::Outcome::left) result.detail += "; somebody else has set " + back.detail;
   }
+  // What was set later may have moved a value that is not itself a set point. A set point that moved is not ours.
+  for (std::size_t i = 0; i + 1 < plan.size(); ++i) {
+    Knob* const knob = plan[i].first;
+    const AppliedSetting& result = results[plan[i].second];
+    if (!result.accepted) continue;
+    try {
+      KnobState now = knob->save();
+      if (knob->is_ours(result.requested, *result.accepted)) held(knob)->ours = std::move(now);
+    } catch (const std::exception&) {  // unreadable now: what was read after the call counts
+    }
+  }
   if (held_.empty()) {
     folder_->remove();
     folder_.reset();

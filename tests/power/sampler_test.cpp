@@ -177,8 +177,28 @@ TEST(Sampler, ReadsAMeterWhosePowerTelemetryShowsToo) {
   telemetry[0].telemetry = std::make_unique<PowerTelemetry>();
   Sampler sampler(std::move(telemetry), &reader, 0.001);
   sampler.begin();
-  while (state->reads < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // else CTest's time limit
+  for (int polls = 0; state->reads < 5; ++polls) {
+    if (polls > 60'000) FAIL() << "the meter is not read along the window: " << state->reads << " readings";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_EQ(sampler.end().series.size(), 1u);
+}
+
+TEST(Sampler, LooksAtWhatIsBesideAlsoWhereThereIsNoSensor) {
+  std::atomic<int> looks = 0;
+  Sampler sampler({}, nullptr, 0.001);
+  sampler.beside([&] { ++looks; });
+  sampler.begin();
+  for (int polls = 0; looks < 3; ++polls) {
+    if (polls > 60'000) FAIL() << looks << " looks";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(sampler.end().series.empty());
+  const int after = looks;
+  sampler.beside({});
+  sampler.begin();
+  sampler.end();
+  EXPECT_EQ(looks, after) << "of this window nobody asked";
 }
 
 TEST(Sampler, WithNothingToReadThereIsNoThread) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <system_error>
 
@@ -232,6 +234,58 @@ TEST_F(SettingsTest, TheJournalKnowsWhatReadBackAndWhoseTurnItIs) {
       EXPECT_EQ(attempt.before, i == turn ? std::optional(at_first) : std::nullopt);
     }
   }
+}
+
+/// A set point with a value beside it, as the switch of a cap has one.
+class TwoValues : public Knob {
+ public:
+  TwoValues(KnobKind kind, std::function<void()> side_effect) : kind_(kind), side_effect_(std::move(side_effect)) {}
+  KnobKind kind() const override { return kind_; }
+  std::string domain() const override { return "cpu"; }
+  KnobRange range() const override { return {1, 4000, {}}; }
+  std::optional<double> get() override { return value; }
+  double set(double wanted) override {
+    side_effect_();
+    return value = wanted;
+  }
+  std::optional<double> observe() override { return value; }
+  KnobState save() override { return {{"value", std::to_string(value)}, {"beside", std::to_string(beside)}}; }
+  bool is_ours(double, double accepted) override { return value == accepted; }
+  void restore(const KnobState& found) override { value = std::stod(found.at("value")); }
+  double value = 2500, beside = 0;
+
+ private:
+  KnobKind kind_;
+  std::function<void()> side_effect_;
+};
+
+// What one set point does to another's values is no change of a trial; a set point itself that moved is one.
+TEST_F(SettingsTest, WhatALaterSetPointMovesIsAsTheRunLeftIt) {
+  TwoValues* first = nullptr;
+  bool moves_the_set_point = false;
+  auto one = std::make_unique<TwoValues>(KnobKind::cpu_frequency, [] {});
+  auto other = std::make_unique<TwoValues>(KnobKind::cpu_power_limit, [&] {
+    ++first->beside;
+    if (moves_the_set_point) first->value = 1000;
+  });
+  first = one.get();
+  std::vector<KnobFinding> found(2);
+  found[0].kind = KnobKind::cpu_frequency, found[1].kind = KnobKind::cpu_power_limit;
+  found[0].knob = std::move(one), found[1].knob = std::move(other);
+  for (KnobFinding& finding : found) finding.domain = "cpu";
+  Settings settings(std::move(found));
+  const auto changes = [&] {
+    settings.apply({{KnobKind::cpu_frequency, 1500}, {KnobKind::cpu_power_limit, 100}});
+    KnobWatch watch;
+    watch.watch(settings.to_watch());
+    watch.begin();
+    return watch.end();
+  };
+  EXPECT_TRUE(changes().empty());
+  moves_the_set_point = true;
+  const std::vector<KnobChange> moved = changes();
+  ASSERT_EQ(moved.size(), 1u);
+  EXPECT_EQ(moved[0].kind, KnobKind::cpu_frequency);
 }
 
 // A rank that alone can address a device journals beside the node's folder: a run that addresses all does not take it.
