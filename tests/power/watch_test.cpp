@@ -17,7 +17,7 @@ TEST(Watch, ACounterThatIsUpdatedOnceASecondHasMoved) {
   const double phase = now_seconds() + 0.1;  // half a second shows no second change
   const Watched seen = watch({[&] { return static_cast<std::uint64_t>(std::floor(now_seconds() - phase + 100)); }})[0];
   EXPECT_TRUE(seen.moved());
-  EXPECT_GE(seen.period_seconds, 0.9);
+  EXPECT_GT(seen.period_seconds, Patience().usual_seconds);
 }
 
 TEST(Watch, EndsEarlyWhereACounterIsFast) {
@@ -29,10 +29,9 @@ TEST(Watch, EndsEarlyWhereACounterIsFast) {
 
 TEST(Watch, ThePeriodIsTheLongestThatWasSeen) {
   std::uint64_t polls = 0, value = 0;
-  double held_until = 0;
   const Watched seen = watch({[&] {
-    if (++polls == 10) held_until = now_seconds() + 0.05;
-    return now_seconds() < held_until ? value : ++value;
+    ++polls;  // by number, as a busy machine may stop a poll for longer than any clock would hold the value
+    return polls >= 10 && polls < 260 ? value : ++value;
   }})[0];
   EXPECT_GE(seen.period_seconds, 0.04);
 }
