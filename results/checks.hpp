@@ -44,6 +44,7 @@ std::string place_of(std::size_t record, std::size_t trial);
 /// One launch of a run: where it ran, and what it measured.
 struct Launch {
   const Context* context = nullptr;
+  const Program* program = nullptr;
   std::string where;                 ///< of the context: "/context", "/parts/0/context"
   std::vector<std::size_t> records;  ///< their places in the report
 };
@@ -52,7 +53,8 @@ std::vector<Launch> launches_of(const Report& report);
 
 // ---- of a whole report; each needs report.context ----
 /// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, a
-/// device for each rank, trials that lie one after another between start and end of their launch.
+/// device for each rank, trials that lie one after another between start and end of their launch. What this build writes
+/// of each trial may not be absent where the report names this build.
 void check_launches(const Report& report, Findings& found);
 /// checks_plan.cpp: the plan's own hash, and each record as it was planned. `lines`: as check_summaries().
 void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,

@@ -20,6 +20,10 @@ bool is_kind(const std::string& domain, const char* kind) { return domain.starts
 /// own.
 bool is_own_series(const std::string& domain) { return is_kind(domain, "rapl") || is_kind(domain, "perf"); }
 
+/// GPUs whose power is a reading of telemetry, which may be unreadable where the counter is not. Of all other meters the
+/// sampler makes the series from the meter itself, but for `external`, which is a file.
+bool may_have_no_series(const std::string& domain) { return is_kind(domain, "nvml") || is_kind(domain, "amdgpu"); }
+
 /// The scope that a domain's name alone says; empty where it may have several.
 std::string scope_of_kind(const std::string& domain) {
   if (is_own_series(domain))
@@ -50,6 +54,8 @@ void check_row(const EnergyRow& row, const Trial& trial, const std::string& at, 
                  "is \"" + row.scope + "\", and " + row.domain + " is of the scope " + scope);
 }
 
+bool is_power(const SeriesRow& series) { return series.quantity == "power_w" && !series.time_s.empty(); }
+
 struct Bounds {
   double low = 0, high = 0;
 };
@@ -62,10 +68,9 @@ struct Bounds {
 /// rest of the window to the upper one. A sample is taken over ten update periods or 0.1 s, so that as much of the
 /// window's end may be in no sample, at up to half more than the greatest power seen. At the edges the sampler and the
 /// ledger read the counter one after another: the greatest power × two update periods, 0.1 s and the clock skew. A
-/// sensor with a reading of power beside its counter averages over up to a second, and the two may be a quarter apart.
-std::optional<Bounds> bounds_of(const SeriesRow& series, const EnergyRow& row, double clock_skew_s) {
-  constexpr double sample_seconds = 0.1, periods_a_sample = 10, beyond_seen = 0.5;
-  constexpr double other_sensor_seconds = 1, other_sensor_factor = 1.25;
+/// sensor with a reading of power beside its counter averages over up to a second, and the two may be `factor` apart.
+std::optional<Bounds> bounds_of(const SeriesRow& series, const EnergyRow& row, double clock_skew_s, double factor) {
+  constexpr double sample_seconds = 0.1, periods_a_sample = 10, beyond_seen = 0.5, other_sensor_seconds = 1;
   const std::vector<double>& times = series.time_s;
   const double window = *row.window_s, period = *row.update_period_s;
   const std::size_t count = times.size();
@@ -83,7 +88,7 @@ std::optional<Bounds> bounds_of(const SeriesRow& series, const EnergyRow& row, d
   const bool own = is_own_series(row.domain);
   bounds.high += beyond_seen * peak * std::min(window, periods_a_sample * period + sample_seconds);
   const double edges = peak * (2 * period + sample_seconds + clock_skew_s + (own ? 0 : other_sensor_seconds));
-  if (!own) bounds.low /= other_sensor_factor, bounds.high *= other_sensor_factor;
+  if (!own) bounds.low /= factor, bounds.high *= factor;
   bounds.low -= edges + row.uncertainty_j.value_or(0);
   bounds.high += edges + row.uncertainty_j.value_or(0);
   if (!std::isfinite(bounds.low) || !std::isfinite(bounds.high)) return std::nullopt;
@@ -106,26 +111,59 @@ std::map<Sensor, double> idle_watts(const Context& context) {
 constexpr double least_of_idle = 0.5;
 
 void check_joules(const EnergyRow& row, const Trial& trial, const std::map<Sensor, const SeriesRow*>& power,
-                  const std::map<Sensor, double>& idle, const std::string& at, Findings& found) {
+                  const std::set<Sensor>& with_series, const std::map<Sensor, double>& idle, const std::string& at,
+                  Findings& found) {
+  /// NVML averages power over 25 of each 100 ms on some GPUs: what it reads may be far from the counter's mean.
+  constexpr double often_apart = 1.25, most_apart = 2;
   /// Below, a sampler may not have come to its first sample.
   constexpr double least_seconds = 2, least_periods = 20;
   if (!row.energy_j || !row.counted || !row.window_s || !row.update_period_s) return;
   const Sensor sensor(row.host, row.domain);
   const std::string said = "is " + text::si(*row.energy_j, "J");
   if (const auto series = power.find(sensor); series != power.end()) {
-    const std::optional<Bounds> bounds = bounds_of(*series->second, row, trial.clock_skew_s.value_or(0));
-    if (bounds && (*row.energy_j < bounds->low || *row.energy_j > bounds->high))
-      found.broken("energy_differs_from_power", at + "/energy_j",
-                   said + ", and the window's power_w gives " + text::si(std::max(0.0, bounds->low), "J") + " to " +
-                       text::si(bounds->high, "J"));
-  } else if (is_own_series(row.domain) && *row.window_s > least_seconds + least_periods * *row.update_period_s) {
-    found.broken("power_series_missing", at, "has joules, and its trial no series of its power_w");
+    const auto outside = [&](double factor) -> std::string {
+      const std::optional<Bounds> bounds = bounds_of(*series->second, row, trial.clock_skew_s.value_or(0), factor);
+      if (!bounds || (*row.energy_j >= bounds->low && *row.energy_j <= bounds->high)) return {};
+      return said + ", and the window's power_w gives " + text::si(std::max(0.0, bounds->low), "J") + " to " +
+             text::si(bounds->high, "J");
+    };
+    if (const std::string what = outside(most_apart); !what.empty())
+      found.broken("energy_differs_from_power", at + "/energy_j", what);
+    else if (const std::string near = outside(often_apart); !near.empty())
+      found.note("energy_near_power", at + "/energy_j", near);
+  } else if (row.domain != "external" && *row.window_s > least_seconds + least_periods * *row.update_period_s) {
+    const char* what = "has joules, and its trial has no series of its power_w";
+    if (may_have_no_series(row.domain) && !with_series.contains(sensor))
+      found.note("power_series_missing", at, what);
+    else
+      found.broken("power_series_missing", at, what);
   }
   if (const auto watts = idle.find(sensor); watts != idle.end())
     if (const double least = least_of_idle * watts->second * *row.window_s;
         *row.energy_j + row.uncertainty_j.value_or(0) < least)
       found.broken("energy_below_idle", at + "/energy_j",
                    said + ", and idling alone takes " + text::si(least / least_of_idle, "J"));
+}
+
+/// The meters of a launch by their sensors; of one that is there twice the first that is available.
+std::map<Sensor, const MeterEntry*> meters_of(const Launch& launch, Findings& found) {
+  std::map<Sensor, const MeterEntry*> meters;
+  for (std::size_t m = 0; m < launch.context->meters.size(); ++m) {
+    const MeterEntry& meter = launch.context->meters[m];
+    const std::string at = launch.where + "/meters/" + std::to_string(m);
+    const auto [known, is_new] = meters.try_emplace({meter.host, meter.domain}, &meter);
+    if (!is_new && meter.available) {
+      if (known->second->available)
+        found.broken("meter_duplicate", at + "/domain", "occurs twice on this host");
+      else
+        known->second = &meter;
+    }
+    if (const std::string scope = scope_of_kind(meter.domain);
+        meter.available && !scope.empty() && meter.scope != scope)
+      found.broken("meter_scope", at + "/scope",
+                   "is \"" + meter.scope + "\", and " + meter.domain + " is of the scope " + scope);
+  }
+  return meters;
 }
 
 /// Rows of a trial against the meters of the launch. Where a point takes some of the ranks, GPUs of the others are
@@ -160,7 +198,7 @@ void check_meters(const Trial& trial, const std::map<Sensor, const MeterEntry*>&
     const auto meter = meters.find(sensor);
     if (meter == meters.end())
       found.broken("meter_unknown", at + "/energy/" + std::to_string(e) + "/domain",
-                   name_of(sensor) + " is no meter of the run");
+                   name_of(sensor) + " is not among the meters of the run");
     else if (!meter->second->counted && !is_part)
       found.broken("meter_row_counted", at + "/energy/" + std::to_string(e) + "/counted",
                    "is true of a meter that the run does not count");
@@ -186,15 +224,13 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
 void check_energy(const Report& report, Findings& found) {
   for (const Launch& launch : launches_of(report)) {
     const Context& context = *launch.context;
-    std::map<Sensor, const MeterEntry*> meters;
-    for (const MeterEntry& meter : context.meters) meters.try_emplace({meter.host, meter.domain}, &meter);
-    for (std::size_t m = 0; m < context.meters.size(); ++m)
-      if (const std::string scope = scope_of_kind(context.meters[m].domain);
-          context.meters[m].available && !scope.empty() && context.meters[m].scope != scope)
-        found.broken(
-            "meter_scope", launch.where + "/meters/" + std::to_string(m) + "/scope",
-            "is \"" + context.meters[m].scope + "\", and " + context.meters[m].domain + " is of the scope " + scope);
+    const std::map<Sensor, const MeterEntry*> meters = meters_of(launch, found);
     const std::map<Sensor, double> idle = idle_watts(context);
+    std::set<Sensor> with_series;
+    for (const std::size_t place : launch.records)
+      for (const Trial& trial : report.records[place].trials)
+        for (const SeriesRow& series : trial.series)
+          if (is_power(series)) with_series.insert({series.host, series.domain});
     for (const std::size_t place : launch.records) {
       const Record& record = report.records[place];
       std::set<std::string> hosts;
@@ -207,9 +243,9 @@ void check_energy(const Report& report, Findings& found) {
         check_meters(trial, meters, hosts, is_part, at, found);
         std::map<Sensor, const SeriesRow*> power;
         for (const SeriesRow& series : trial.series)
-          if (series.quantity == "power_w") power.try_emplace({series.host, series.domain}, &series);
+          if (is_power(series)) power.try_emplace({series.host, series.domain}, &series);
         for (std::size_t e = 0; e < trial.energy.size(); ++e)
-          check_joules(trial.energy[e], trial, power, idle, at + "/energy/" + std::to_string(e), found);
+          check_joules(trial.energy[e], trial, power, with_series, idle, at + "/energy/" + std::to_string(e), found);
       }
     }
   }

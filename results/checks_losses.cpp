@@ -19,7 +19,7 @@ void check_losses(const Report& report, Findings& found) {
     const auto [first, is_new] =
         first_of.try_emplace({w.hash, w.precision, w.seed, w.global_batch, w.seq_len ? 0 : w.micro_batch}, i);
     if (is_new) continue;
-    const auto pair = first_common_loss(report.records[first->second], record);
+    const auto pair = furthest_first_losses(report.records[first->second], record);
     if (pair && losses_differ(*pair, w.precision))
       found.broken("losses_differ", place_of(i) + "/trials/0/loss",
                    "step " + std::to_string(pair->step) + " has the loss " + text::significant(pair->b) + ", and " +

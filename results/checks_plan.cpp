@@ -60,7 +60,7 @@ void check_planned_target(const Record& record, const Json& target, const Json& 
 }
 
 /// A window ends with the first step behind its planned length at which the ranks look at the clock: each second, or
-/// each step. Twice as long and some steps more is none of ours.
+/// each step. trainwatt-train makes no window that is twice as long and some steps more.
 double longest_window(double planned, const Trial& trial) {
   constexpr double looks_s = 10, steps_more = 3, factor = 2;
   const double step = trial.step_time_s.empty() ? 0 : *std::ranges::max_element(trial.step_time_s);
@@ -171,7 +171,7 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
     std::string id = record.id;
     if (is_search && id.ends_with(again_suffix)) id.resize(id.size() - std::strlen(again_suffix));
     if (const auto point = points.find(id); point == points.end())
-      found.broken("point_unplanned", place_of(i) + "/id", "\"" + record.id + "\" is no point of the plan");
+      found.broken("point_unplanned", place_of(i) + "/id", "\"" + record.id + "\" is not among the points of the plan");
     else
       check_point(record, i, Json::parse(lines[i]), plan, *point->second, found);
   }

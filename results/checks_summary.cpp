@@ -27,7 +27,7 @@ void check_band(const Record& record, const std::string& at, Findings& found) {
   if (!finding.note.empty()) found.note("reference_not_checked", at + "/reference", finding.note);
   if (target->reference.has_value() == !target->reference_reason.empty())
     found.broken("reason_missing", at + "/reference",
-                 target->reference ? "stands beside a reason for its absence" : "is null without reference_reason");
+                 target->reference ? "is given although reference_reason is, too" : "is null without reference_reason");
   if (!target->reference) return;
   const ConvergenceReference& r = *target->reference;
   if (!(r.steps_low <= r.steps_mean && r.steps_mean <= r.steps_high))
@@ -68,7 +68,7 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
   if (s.mfu && *s.mfu > 1)
     found.broken("mfu_above_peak", summary + "/mfu", "is over 1: no device computes faster than its peak");
   else if (s.mfu && !is_newer)
-    found.broken("mfu_without_peak", summary + "/mfu", "is a share of a peak that nobody knows: it must be null");
+    found.broken("mfu_without_peak", summary + "/mfu", "must be null: this version knows no device's peak");
   if (!s.mfu && s.mfu_reason.empty()) found.broken("reason_missing", summary + "/mfu", "is null without mfu_reason");
   bool absent = s.energy_j.empty();
   for (const auto& [scope, energy] : s.energy_j) absent = absent || !energy;
@@ -77,7 +77,7 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
   double shares = 0;
   for (const auto& [op, share] : s.op_share) shares += share;
   if (shares > op_share_slack)
-    found.broken("op_share_sum", summary + "/op_share", "adds up to more than the step it is of");
+    found.broken("op_share_sum", summary + "/op_share", "adds up to more than its step");
   if (s.hardware_flops_per_sample && *s.hardware_flops_per_sample < s.model_flops_per_sample)
     found.broken("hardware_flops", summary + "/hardware_flops_per_sample", "is less than the model's");
   if ((s.flops_per_s || s.mfu) && s.flops_rule.empty())

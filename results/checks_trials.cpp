@@ -38,11 +38,15 @@ double most_step_seconds(const Trial& trial, int ranks) {
 }
 
 /// Phases are parts of a step, each the mean over steps and ranks: together no more than the slowest rank's steps, and
-/// no more than the window, which holds each rank's steps one after another.
+/// no more than the window, which holds each rank's steps one after another. Training always has them.
 void check_phases(const Trial& trial, const std::string& at, Findings& found) {
-  if (trial.step_time_s.empty() || trial.phase_s.empty()) return;
+  if (trial.step_time_s.empty()) return;
   double phases = 0;
   for (const auto& [name, seconds] : trial.phase_s) phases += seconds;
+  if (phases <= 0) {
+    found.broken("phases_missing", at + "/phase_s", "has no time, and trainwatt-train times the phases of every step");
+    return;
+  }
   const double steps = static_cast<double>(trial.step_time_s.size());
   const double of_steps = std::accumulate(trial.step_time_s.begin(), trial.step_time_s.end(), 0.0) / steps;
   if (!std::isfinite(phases) || !std::isfinite(of_steps)) return;
@@ -57,7 +61,7 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
   const std::size_t steps = trial.step_time_s.size();
   if (trial.samples_s && (!trial.samples || *trial.samples_s > trial.window_s * time_slack))
     found.broken("samples_s", at + "/samples_s",
-                 trial.samples ? "is longer than the window" : "stands without samples");
+                 trial.samples ? "is longer than the window" : "is given although samples is absent");
   const bool shown = workload.device != "command";  // a metered command shows neither
   if (shown && trial.loss.size() != steps)
     found.broken("length_differs", at + "/loss", length("step_time_s", trial.loss.size(), steps));
@@ -74,7 +78,7 @@ void check_trial(const Trial& trial, const Workload& workload, const std::string
     found.broken(
         "steps_exceed_window", at + "/step_time_s",
         ranks == 1 ? "add up to more than the window" : "add up to more than the window and what ranks may overlap");
-  check_phases(trial, at, found);
+  if (shown) check_phases(trial, at, found);
 }
 
 /// A run goes on from evaluation to evaluation until the first at or under the target, until its loss is no number any
@@ -84,7 +88,7 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
     found.broken("target_run", where, what);
   };
   if (target.has_value() != trial.target_run.has_value())
-    return broken(at, target ? "is missing though the record has a target" : "stands in a record without a target");
+    return broken(at, target ? "is missing although the record has a target" : "is given although the record has no target");
   if (!target) return;
   const TargetRun& run = *trial.target_run;
   if (trial.first_step != 0) found.broken("steps_order", at, "does not begin with the first step");
@@ -105,12 +109,13 @@ void check_target_run(const std::optional<Target>& target, const Trial& trial, c
     before = evaluation.time_s;
     if (evaluation.error.has_value() != (target->metric == "error"))
       broken(place + "/error",
-             evaluation.error ? "stands beside a target that is none" : "is null though the target is one");
+             evaluation.error ? "is given although the target's metric is not \"error\""
+                              : "is null although the target's metric is \"error\"");
     const bool ends = !std::isfinite(metric_of(*target, evaluation)) || reaches(*target, evaluation) ||
                       evaluation.step == target->most_steps;
-    if (ends != last) broken(place, last ? "ends the run before its end" : "should have ended the run");
+    if (ends != last) broken(place, last ? "is the last one, although it does not end the run" : "should have ended the run");
   }
-  if (before > trial.window_s * time_slack) broken(at + "/evaluations", "the last lies behind the window");
+  if (before > trial.window_s * time_slack) broken(at + "/evaluations", "the last comes after the window's end");
   const auto steps = static_cast<std::int64_t>(trial.step_time_s.size());
   if (run.evaluations.empty() || run.evaluations.back().step != steps)
     broken(at + "/evaluations", "the last is not that of the last step");

@@ -307,7 +307,7 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   if (reference.verdict.status != "valid" || system.verdict.status != "valid")
     found.block("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
                 "what does not count is held against nothing");
-  if (const auto pair = first_common_loss(reference, system); pair && losses_differ(*pair, a.precision))
+  if (const auto pair = furthest_first_losses(reference, system); pair && losses_differ(*pair, a.precision))
     found.block("losses_differ", fmt::format("{} in step {}", text::significant(pair->a), pair->step),
                 fmt::format("{} in step {}", text::significant(pair->b), pair->step),
                 "the same weights and data have the same first losses: one of the two did not train what it says");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tw {
 namespace {
@@ -10,11 +11,25 @@ namespace {
 /// 200 steps. Training with batch normalisation is chaotic: within 5.3e-8 after 10 steps, 7 % apart after 30.
 std::int64_t last_step_compared(const Workload& workload) { return workload.seq_len ? 200 : 10; }
 
-std::optional<double> loss_at(const Record& record, std::int64_t step) {
+/// From the first common step on.
+constexpr int steps_compared = 10;
+
+/// Those of the steps up to `last`.
+std::map<std::int64_t, double> first_losses(const Record& record, std::int64_t last) {
+  std::map<std::int64_t, double> losses;
   for (const Trial& trial : record.trials)
-    if (step >= trial.first_step && step - trial.first_step < std::ssize(trial.loss))
-      return trial.loss[static_cast<std::size_t>(step - trial.first_step)];
-  return std::nullopt;
+    for (std::size_t i = 0; i < trial.loss.size(); ++i) {
+      if (trial.first_step > last - static_cast<std::int64_t>(i)) break;
+      losses.try_emplace(trial.first_step + static_cast<std::int64_t>(i), trial.loss[i]);
+    }
+  return losses;
+}
+
+/// As a share of the greater one.
+double gap(const LossPair& pair) {
+  if (std::isfinite(pair.a) != std::isfinite(pair.b)) return HUGE_VAL;
+  if (!std::isfinite(pair.a) || pair.a == pair.b) return 0;
+  return std::abs(pair.a - pair.b) / std::max(std::abs(pair.a), std::abs(pair.b));
 }
 
 }  // namespace
@@ -24,7 +39,7 @@ double loss_tolerance(const std::string& precision) {
   return 0.02;  // storage or products of 8 to 16 bits
 }
 
-std::optional<LossPair> first_common_loss(const Record& a, const Record& b) {
+std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b) {
   const Workload &x = a.workload, &y = b.workload;
   if (a.target || b.target || a.trials.empty() || b.trials.empty() || x.device == "command" || y.device == "command")
     return std::nullopt;
@@ -32,17 +47,22 @@ std::optional<LossPair> first_common_loss(const Record& a, const Record& b) {
       x.global_batch != y.global_batch)
     return std::nullopt;
   if (!x.seq_len && x.micro_batch != y.micro_batch) return std::nullopt;  // batch normalisation
-  const std::int64_t step = std::max(a.trials[0].first_step, b.trials[0].first_step);
-  if (step > last_step_compared(x)) return std::nullopt;
-  const std::optional<double> first = loss_at(a, step), second = loss_at(b, step);
-  if (!first || !second) return std::nullopt;
-  return LossPair{step, *first, *second};
+  const std::map<std::int64_t, double> of_a = first_losses(a, last_step_compared(x)),
+                                       of_b = first_losses(b, last_step_compared(x));
+  std::optional<LossPair> furthest;
+  int compared = 0;
+  for (const auto& [step, loss] : of_a) {
+    const auto other = of_b.find(step);
+    if (other == of_b.end()) continue;
+    if (++compared > steps_compared) break;
+    const LossPair pair{step, loss, other->second};
+    if (!furthest || gap(pair) > gap(*furthest)) furthest = pair;
+  }
+  return furthest;
 }
 
 bool losses_differ(const LossPair& pair, const std::string& precision) {
-  if (std::isfinite(pair.a) != std::isfinite(pair.b)) return true;
-  if (!std::isfinite(pair.a)) return false;
-  return std::abs(pair.a - pair.b) > loss_tolerance(precision) * std::max(std::abs(pair.a), std::abs(pair.b));
+  return gap(pair) > loss_tolerance(precision);
 }
 
 }  // namespace tw

@@ -19,10 +19,11 @@ struct LossPair {
 /// transformer. Other instruction sets and devices are allowed far more: 0.5 % in float32, 2 % in any other precision.
 double loss_tolerance(const std::string& precision);
 
-/// The first step that both have timed, where both train the same: workload, seed, precision, global batch, and
-/// micro-batch where samples are normalised over it; nullopt where they do not, or have no step in common among the
-/// first 200, of images the first 10. Runs to a target have seeds of their own.
-std::optional<LossPair> first_common_loss(const Record& a, const Record& b);
+/// The pair that is furthest apart, as a share, of the first ten steps that both have timed, where both train the same:
+/// workload, seed, precision, global batch, and micro-batch where samples are normalised over it; nullopt where they do
+/// not, or have no step in common among the first 200, of images the first 10. A pair of which one is not finite is
+/// further apart than any other. Runs to a target have seeds of their own.
+std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b);
 /// Whether these losses are further apart than the precision's tolerance.
 bool losses_differ(const LossPair& pair, const std::string& precision);
 

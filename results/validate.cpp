@@ -105,7 +105,7 @@ std::string place_of(std::size_t record, std::size_t trial) {
 void Findings::left_out_flag(std::size_t record, const std::string& flag, const std::string& whence) {
   found_.left_out_flags.push_back({record, flag});
   note("flag_left_out", place_of(record) + "/verdict/flags",
-       whence + " \"" + flag + "\", which the report leaves out: it counts as if it stood there");
+       whence + " \"" + flag + "\", which the report leaves out: it counts all the same");
 }
 
 Validation validate_report(const std::string& text) {

@@ -11,4 +11,7 @@ namespace tw {
 /// from a checkout).
 Program program_info(std::string name);
 
+/// Whether these are version and commit of this build. False where the commit is unknown: other sources may be so, too.
+bool is_this_program(const Program& program);
+
 }  // namespace tw

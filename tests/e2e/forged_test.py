@@ -253,21 +253,26 @@ class Forgeries(Case):
         self.assertNotIn("validation", [d["what"] for d in compared["differences"]])
         self.assertNotIn("losses_differ", [d["what"] for d in compared["differences"]])
         names = subprocess.run([self.FORGE, "--list"], capture_output=True, text=True, timeout=HANG, check=True).stdout.split("\n")
-        names = [line.split(" ")[0] for line in names if line and not line.endswith(" losses_differ")]  # of the first steps, below
-        for name in names:
+        cases = [line.split(" ") for line in names if line and not line.endswith(" losses_differ")]  # of the first steps, below
+        for name, code in cases:
             with self.subTest(forgery=name):
                 forged = self.folder / f"{name}.json"
                 subprocess.run([self.FORGE, good, name, forged], timeout=HANG, check=True)
-                self.assert_ran(tool("validate", forged), 1)
+                process = tool("validate", forged, "--json")
+                self.assert_ran(process, 1)
+                self.assertIn(code, [fault["code"] for fault in json.loads(process.stdout)["files"][0]["faults"]])
                 compared = tool("compare", other, forged, "--json")
                 self.assert_ran(compared, NOTHING)
                 self.assertTrue(any(d["what"] == "validation" and d["blocking"] for d in json.loads(compared.stdout)["differences"]))
 
     def test_losses_of_another_training_are_not_compared(self):
         good, other = (self.measured(name, "--steps", "20", "--warmup", "1") for name in ("good", "other"))
-        forged = self.folder / "within.json"
-        subprocess.run([self.FORGE, good, "other_losses_of_the_same", forged], timeout=HANG, check=True)
-        self.assert_ran(tool("validate", forged), 1)
+        for name in ("other_losses_of_the_same", "another_second_loss"):
+            forged = self.folder / f"{name}.json"
+            subprocess.run([self.FORGE, good, name, forged], timeout=HANG, check=True)
+            process = tool("validate", forged, "--json")
+            self.assert_ran(process, 1)
+            self.assertIn("losses_differ", [fault["code"] for fault in json.loads(process.stdout)["files"][0]["faults"]])
         report = json.loads(good.read_text())
         for trial in report["records"][0]["trials"]:
             trial["loss"] = [1.2 * loss for loss in trial["loss"]]

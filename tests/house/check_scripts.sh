@@ -157,9 +157,11 @@ echo '[]' >"$work/compile_commands.json"
 mkdir -p "$work/tree/results" "$work/tree/bench/inventory"
 cp "$root/results/"*.cpp "$work/tree/results/" && cp "$root/bench/inventory/"*.cpp "$work/tree/bench/inventory/"
 cp "$root/results/README.md" "$work/tree/results/"
-printf 'void f() { flag("never_heard_of"); }\n' >"$work/tree/results/new.cpp"
+printf '%s\n' 'void f() { flag("never_heard_of"); }' 'void g(Findings& found) {' '  found.broken(' '      "never_found", at, what);' '}' \
+  >"$work/tree/results/new.cpp"
 expect 1 'no note of never_heard_of' "$here/check_flags.sh" "$work/tree"
 expect 1 'results/README.md: no row for the flag never_heard_of' "$here/check_flags.sh" "$work/tree"
+expect 1 'results/README.md: no row for the code never_found' "$here/check_flags.sh" "$work/tree"
 headers=("$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}")
 expect 1 'alone.hpp' "${headers[@]}"
 # What a build has shown is believed as long as its object is newer than the header, and stands first in the source.

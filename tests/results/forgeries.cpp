@@ -105,6 +105,16 @@ void short_windows(Report& report) {
     trial.window_s = 0.94 * std::min(phases, total(trial.step_time_s));
   });
 }
+void no_phases(Report& report) {
+  each_trial(report, [](Trial& trial) { trial.phase_s.clear(); });
+}
+void split_steps_without_phases(Report& report) { split_steps(report), no_phases(report); }
+void short_windows_without_phases(Report& report) { short_windows(report), no_phases(report); }
+void phases_of_zero(Report& report) {
+  each_trial(report, [](Trial& trial) {
+    for (auto& [name, seconds] : trial.phase_s) seconds = 0;
+  });
+}
 void wonderful_mfu(Report& report) { report.records[0].summary.mfu = 5; }
 void some_mfu(Report& report) { report.records[0].summary.mfu = 0.5; }
 void short_run(Report& report) { report.context.finished_at = report.context.started_at; }
@@ -128,17 +138,29 @@ void the_same_rank_twice(Report& report) { report.context.devices[1].rank = 0; }
 void another_device(Report& report) {
   for (DeviceEntry& device : report.context.devices) device.kind = device.kind == "cpu" ? "cuda" : "cpu";
 }
-void other_losses_of_the_same(Report& report) {
-  // A second point that trains the same, on as many ranks, in another split.
+/// A second point that trains the same, on as many ranks, in another split; `change` is of its trials.
+template <class Change>
+void train_again(Report& report, Change change) {
   Record other = report.records[0];
   other.id += "/again";
   for (Trial& trial : other.trials) {
     if (trial.start_s) *trial.start_s += 1000;
-    for (double& loss : trial.loss) loss *= 1.2;
+    change(trial);
   }
   for (auto& [name, setting] : other.setting) setting.requested.reset();
   for (auto& [name, setting] : report.records[0].setting) setting.requested.reset();
   report.records.push_back(other);
+}
+void other_losses_of_the_same(Report& report) {
+  train_again(report, [](Trial& trial) {
+    for (double& loss : trial.loss) loss *= 1.2;
+  });
+}
+/// The first common step is as it was.
+void another_second_loss(Report& report) {
+  train_again(report, [](Trial& trial) {
+    if (trial.loss.size() > 1) trial.loss[1] *= 1.2;
+  });
 }
 
 }  // namespace
@@ -158,6 +180,9 @@ const std::vector<Forgery>& forgeries() {
       {"chosen_trials", "steps_order", chosen_trials},
       {"skipped_warm_up", "steps_order", skipped_warm_up},
       {"short_windows", "phases_exceed_window", short_windows},
+      {"split_steps_without_phases", "phases_missing", split_steps_without_phases},
+      {"short_windows_without_phases", "phases_missing", short_windows_without_phases},
+      {"phases_of_zero", "phases_missing", phases_of_zero},
       {"wonderful_mfu", "mfu_above_peak", wonderful_mfu},
       {"some_mfu", "mfu_without_peak", some_mfu},
       {"short_run", "trial_outside_run", short_run},
@@ -168,6 +193,7 @@ const std::vector<Forgery>& forgeries() {
       {"the_same_rank_twice", "rank_devices", the_same_rank_twice},
       {"another_device", "rank_devices", another_device},
       {"other_losses_of_the_same", "losses_differ", other_losses_of_the_same},
+      {"another_second_loss", "losses_differ", another_second_loss},
   };
   return all;
 }

@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "results/losses.hpp"
 #include "results/report_io.hpp"
 #include "results/verdict.hpp"
+#include "results/version.hpp"
 #include "tests/results/forgeries.hpp"
 #include "tests/results/large_report.hpp"
 #include "tests/results/samples.hpp"
@@ -52,26 +55,154 @@ TEST(Forgery, AReportWithoutStartsIsNoted) {
   EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"trial_start_unknown"});
 }
 
+/// As a report of this build. Where that does not know its commit, others may be "unknown", too.
+Report of_this_build(Report report) {
+  report.program = program_info("trainwatt-train");
+  for (RunPart& part : report.parts.value()) part.program = report.program;
+  return report;
+}
+bool knows_itself() { return program_info("").git_commit != "unknown"; }
+
+TEST(Forgery, WhatThisBuildAlwaysWritesMayNotBeAbsent) {
+  Report report = of_this_build(sample_energy_report());
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+  for (Record& record : report.records)
+    for (Trial& trial : record.trials) trial.start_s.reset();
+  const Validation found = validate_report(to_json(report));
+  EXPECT_EQ(has(found.violations, "trial_start_missing"), knows_itself());
+  EXPECT_EQ(has(found.warnings, "trial_start_unknown"), !knows_itself());
+}
+
+TEST(Forgery, ThisBuildDoesNotWriteIntervalsOfOlderPrograms) {
+  Report report = large_report(12);
+  summarise(report.records[0], IntervalRule::olympic_bootstrap);
+  ASSERT_EQ(report.records[0].summary.samples_per_s->statistic, "olympic_mean");
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+  report = of_this_build(report);
+  const Validation found = validate_report(to_json(report));
+  EXPECT_EQ(has(found.violations, "older_interval"), knows_itself());
+  summarise(report.records[0]);
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+}
+
+/// The second package's meter is another one, with its rows, its series and its joules.
+Report with_meter(const std::string& domain, const std::string& scope) {
+  Report report = sample_energy_report();
+  const std::string other = "rapl:package-1";
+  for (MeterEntry& meter : report.context.meters)
+    if (meter.domain == other) meter.domain = domain, meter.scope = scope;
+  for (Trial& trial : report.records[0].trials) {
+    for (EnergyRow& row : trial.energy)
+      if (row.domain == other) row.domain = domain, row.scope = scope;
+    for (SeriesRow& series : trial.series)
+      if (series.domain == other) series.domain = domain;
+  }
+  summarise(report);
+  return report;
+}
+Validation without_series(Report report, const std::string& domain, std::size_t trials) {
+  for (std::size_t t = 0; t < trials; ++t)
+    std::erase_if(report.records[0].trials[t].series, [&](const SeriesRow& series) { return series.domain == domain; });
+  return validate_report(to_json(report));
+}
+Validation with_joules(Report report, const std::string& domain, double factor) {
+  for (Trial& trial : report.records[0].trials)
+    for (EnergyRow& row : trial.energy)
+      if (row.domain == domain) *row.energy_j *= factor;
+  summarise(report);
+  return validate_report(to_json(report));
+}
+
+/// NVML's power may be unreadable where its counter is not, and then it is so in all trials.
+TEST(Forgery, AGpuWithoutASeriesIsNotedUnlessItHasOneElsewhere) {
+  const std::string gpu = "nvml:GPU-1";
+  const Report report = with_meter(gpu, "device");
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+  Validation found = without_series(report, gpu, 3);
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>(3, "power_series_missing"));
+  found = without_series(report, gpu, 1);
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>{"power_series_missing"});
+  for (const char* domain : {"cray:cpu", "hwmon:rail"}) {
+    SCOPED_TRACE(domain);
+    found = without_series(with_meter(domain, "package"), domain, 3);
+    EXPECT_EQ(codes_of(found.violations), std::vector<std::string>(3, "power_series_missing"));
+  }
+  found = without_series(with_meter("external", "node"), "external", 3);
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+}
+
+TEST(Forgery, AGpusPowerMayBeReadApartFromItsCounter) {
+  const std::string gpu = "nvml:GPU-1";
+  const Report report = with_meter(gpu, "device");
+  for (const double factor : {0.85, 1.0, 1.15}) {
+    const Validation found = with_joules(report, gpu, factor);
+    EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+    EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>());
+  }
+  for (const double factor : {0.3, 1.6}) {
+    const Validation found = with_joules(report, gpu, factor);
+    EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+    EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>(3, "energy_near_power"));
+  }
+  for (const double factor : {0.001, 0.2, 3.0})
+    EXPECT_EQ(codes_of(with_joules(report, gpu, factor).violations),
+              std::vector<std::string>(3, "energy_differs_from_power"));
+}
+
 TEST(Losses, OfTheSameTrainingAreHeldAgainstEachOther) {
   const Record a = sample_record();
   Record b = a;
-  ASSERT_TRUE(first_common_loss(a, b));
-  EXPECT_EQ(first_common_loss(a, b)->step, 3);
-  EXPECT_FALSE(losses_differ(*first_common_loss(a, b), "bf16"));
+  ASSERT_TRUE(furthest_first_losses(a, b));
+  EXPECT_EQ(furthest_first_losses(a, b)->step, 3);
+  EXPECT_FALSE(losses_differ(*furthest_first_losses(a, b), "bf16"));
   for (Trial& trial : b.trials) trial.first_step += 5;  // a longer warm-up: the step is counted through
-  ASSERT_TRUE(first_common_loss(a, b));
-  EXPECT_EQ(first_common_loss(a, b)->step, 8);
-  EXPECT_EQ(first_common_loss(a, b)->a, a.trials[0].loss[5]);
-  EXPECT_EQ(first_common_loss(a, b)->b, b.trials[0].loss[0]);
-  b = a;
-  b.trials[0].loss[0] *= 1.2;
-  EXPECT_TRUE(losses_differ(*first_common_loss(a, b), "bf16"));
-  b.workload.seed = 2;
-  EXPECT_FALSE(first_common_loss(a, b));
+  b.trials[0].loss[0] = 100;
+  ASSERT_TRUE(furthest_first_losses(a, b));
+  EXPECT_EQ(furthest_first_losses(a, b)->step, 8);
+  EXPECT_EQ(furthest_first_losses(a, b)->a, a.trials[0].loss[5]);
+  EXPECT_EQ(furthest_first_losses(a, b)->b, 100);
+  b = a, b.workload.seed = 2;
+  EXPECT_FALSE(furthest_first_losses(a, b));
   b = a, b.workload.precision = "float32";
-  EXPECT_FALSE(first_common_loss(a, b));
+  EXPECT_FALSE(furthest_first_losses(a, b));
   b = a, b.workload.global_batch = 128;
-  EXPECT_FALSE(first_common_loss(a, b));
+  EXPECT_FALSE(furthest_first_losses(a, b));
+}
+
+TEST(Losses, TheFirstTenCommonStepsCount) {
+  const Record a = sample_record();
+  for (const std::size_t step : {0, 1, 9, 10}) {
+    SCOPED_TRACE(step);
+    Record b = a;
+    b.trials[0].loss[step] *= 1.2;
+    const bool counts = step < 10;
+    EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
+    if (counts) EXPECT_EQ(furthest_first_losses(a, b)->step, 3 + static_cast<std::int64_t>(step));
+    b.trials[0].loss[step] = std::nan("");
+    EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
+  }
+}
+
+/// Training of images is chaotic: nothing behind step 10 is compared, of tokens nothing behind step 200.
+TEST(Losses, StepsThatRoundingMayMoveDoNotCount) {
+  Record a = sample_record(), b = a;
+  for (Trial& trial : b.trials)
+    for (double& loss : trial.loss) loss *= 1.2;
+  const auto from = [&](std::int64_t first, bool images) {
+    for (Record* record : {&a, &b}) {
+      record->workload.seq_len = images ? std::nullopt : std::optional<std::int64_t>(128);
+      for (Trial& trial : record->trials) trial.first_step = first, first += std::ssize(trial.loss);
+      first -= 120;
+    }
+    return furthest_first_losses(a, b).has_value();
+  };
+  EXPECT_TRUE(from(10, true));
+  EXPECT_FALSE(from(11, true));
+  EXPECT_TRUE(from(200, false));
+  EXPECT_FALSE(from(201, false));
+  a.trials[0].first_step = std::numeric_limits<std::int64_t>::max();
+  EXPECT_FALSE(furthest_first_losses(a, b));
 }
 
 /// Linear in the trials: what takes the square of so many does not end within the test's limit.
