@@ -214,7 +214,7 @@ class EarlySignal(Slurm):
         self.assertEqual(self.cluster.job(job)["Restarts"], "2", self.log())
         self.assertEqual(self.lines(), before)
         self.assertEqual(self.end(job, "COMPLETED")["Restarts"], "2")
-        self.assertEqual(self.assert_valid(), "", "no point is missing")
+        self.assertEqual(self.assert_valid(), [], "no point is missing")
         self.assertFalse((self.out / "launch-without-point").exists())
 
 
