@@ -212,8 +212,7 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
                               std::to_string(shape.stride) + " " + std::to_string(shape.padding);
     const std::string key =
         choice_key(image, ProductPass::rows_of(some), shape.in_channels, shape.out_channels, shape.dtype);
-    // Where it is fixed: kernels of one pixel need no gathering for most, and are then as fast as the library's or
-    // faster.
+    // Where it is fixed: most kernels of one pixel need no gathering.
     const int fixed = static_cast<int>(shape.kernel == 1 ? ConvolutionWay::product : ConvolutionWay::library);
     const int choice = context.fastest(key, fixed, [&] {
       auto x = measured_operand(context, some.batch * some.height * some.width * some.in_channels, some.dtype);

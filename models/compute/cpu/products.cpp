@@ -48,7 +48,7 @@ WeightProduct::WeightProduct(Context& context, const std::string& name, const Sh
   const ThreadScope scope(context.threads());
   const memory::desc any = any_matrix(shape.type, shape.inner, shape.columns);
   const Index rows = std::min(shape.rows, measured_rows);
-  constexpr int packed = 1;  // what is taken where it is fixed: mostly the faster one, else a few per cent slower
+  constexpr int packed = 1;  // what is taken where it is fixed
   const int choice = context.fastest(choice_key(name, rows, shape.inner, shape.columns, shape.type), packed, [&] {
     auto a = measured_operand(context, rows * shape.inner, shape.type);
     auto c = measured_operand(context, rows * shape.columns, shape.type);
@@ -102,7 +102,7 @@ using Shape = GradientProduct::Shape;
 
 /// All rows at once, by the library's threads: dy as a transposed view or transposed into the workspace, x plain or
 /// packed into the workspace. The library blocks a product that adds to its result otherwise than one that overwrites
-/// it, at times so much better that clearing the result first costs less.
+/// it: clearing the result first, and adding to it, is one more way to try.
 class WholeGradient final : public GradientProduct {
  public:
   WholeGradient(Context& context, const Shape& shape, bool transpose_dy, bool pack_x, bool clear)
@@ -294,12 +294,10 @@ std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const s
     return std::make_unique<WholeGradient>(context, wanted, (way & transpose_dy) != 0, (way & pack_x) != 0,
                                            (way & clear) != 0);
   };
-  // Where it is fixed: copies of both operands pay where each is read often, and cost more than they save where not
-  // (oneDNN 2.6, AVX512-BF16, one thread: they were the fastest way, or within 25 % of it, from 768 features on; plain
-  // operands below).
-  constexpr Index copies_pay = 512;
+  // Where it is fixed: copies of both operands where each element is read often, plain operands elsewhere.
+  constexpr Index least_for_copies = 512;
   const int fixed =
-      std::min(shape.in, shape.out) >= copies_pay ? (transpose_dy | pack_x) : 0;  // index = way up to there
+      std::min(shape.in, shape.out) >= least_for_copies ? (transpose_dy | pack_x) : 0;  // index = way up to there
   const int choice = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), fixed, [&] {
     auto x = measured_operand(context, shape.gather ? shape.source : measured * shape.in, shape.type);
     auto dy = measured_operand(context, measured * shape.out, shape.type);
