@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <numeric>
 #include <stdexcept>
 
@@ -221,28 +220,17 @@ double slope_error(std::span<const double> values) {
   return std::sqrt(residual / (n - 2) / index_spread(values.size()));
 }
 
-double student_t_tail(double t, int degrees_of_freedom) {
-  if (!(t >= 0) || degrees_of_freedom < 1)
-    throw std::invalid_argument("student_t_tail: needs t >= 0 and a degree of freedom");
-  if (std::isinf(t)) return 0;
-  const double freedom = degrees_of_freedom;
-  const double cosine_squared = freedom / (freedom + t * t), sine = t / std::sqrt(freedom + t * t);
-  // Terms of the series: each is the one before times cos² (k − 1) / k.
-  const bool odd = degrees_of_freedom % 2 == 1;
-  double term = odd ? std::sqrt(cosine_squared) : 1, sum = degrees_of_freedom == 1 ? 0 : term;
-  for (int k = odd ? 3 : 2; k <= degrees_of_freedom - 2; k += 2) {
-    term *= cosine_squared * (k - 1) / k;
-    sum += term;
-  }
-  const double inside = odd ? 2 / std::numbers::pi * (std::atan(t / std::sqrt(freedom)) + sine * sum) : sine * sum;
-  return std::max(0.0, 1 - inside);
+double student_t_tail(double t, double degrees_of_freedom) {
+  if (!(t >= 0) || !(degrees_of_freedom > 0))
+    throw std::invalid_argument("student_t_tail: needs t >= 0 and degrees of freedom above 0");
+  return incomplete_beta(degrees_of_freedom / (degrees_of_freedom + t * t), degrees_of_freedom / 2, 0.5);
 }
 
 double student_t_quantile(double p, double degrees_of_freedom) {
   if (!(p >= 0.5 && p < 1) || !(degrees_of_freedom > 0))
     throw std::invalid_argument("student_t_quantile: needs p in [0.5, 1) and degrees of freedom above 0");
   const double freedom = std::min(degrees_of_freedom, 1e7);  // a normal distribution to all digits
-  const auto tail = [&](double t) { return 0.5 * incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5); };
+  const auto tail = [&](double t) { return 0.5 * student_t_tail(t, freedom); };
   double low = 0, high = 1;
   while (tail(high) > 1 - p && high < 1e300) high *= 2;
   for (int i = 0; i < 200 && high - low > 1e-14 * high; ++i) {
@@ -363,7 +351,7 @@ std::vector<std::size_t> outliers(std::span<const double> values) {
     const double others = center - (values[far] - center) / (n - 1);  // their mean
     removed.push_back(far);
     left.remove(far);
-    if (n * student_t_tail(t, static_cast<int>(left.count()) - 1) < false_alarm) {
+    if (n * student_t_tail(t, static_cast<double>(left.count()) - 1) < false_alarm) {
       found = removed.size();
       mean_left = others;
     }

@@ -52,10 +52,10 @@ double quantile(std::span<const double> values, double q);
 double slope(std::span<const double> values);
 /// Its standard error; needs 3 values.
 double slope_error(std::span<const double> values);
-/// P(|T| > t) of Student's t with whole degrees of freedom, t ≥ 0 (Abramowitz and Stegun 26.7.3 and 26.7.4).
-double student_t_tail(double t, int degrees_of_freedom);
-/// The t with P(T <= t) = p, p in [0.5, 1), of any degrees of freedom above 0: as Welch's are (by the incomplete beta function,
-/// DLMF 8.17.22).
+/// P(|T| > t) of Student's t, t ≥ 0, of any degrees of freedom above 0, by the incomplete beta function (Abramowitz and
+/// Stegun 26.5.27, DLMF 8.17.22). Far tails keep their digits, and large degrees of freedom take no longer.
+double student_t_tail(double t, double degrees_of_freedom);
+/// The t with P(T <= t) = p, p in [0.5, 1), of any degrees of freedom above 0: as Welch's are.
 double student_t_quantile(double p, double degrees_of_freedom);
 
 /// Median of the slopes between all pairs of values against 0, 1, 2, … (Theil 1950, Sen 1968); needs 2 values.

@@ -338,6 +338,7 @@ TEST(Page, ScalingOnlyBetweenNumbersOfRanks) {
 TEST(Page, LongSeriesAreThinnedAndDoNotLeadOverWhatWasNotMeasured) {
   Report report = sample_energy_report();
   for (Trial& trial : report.records[0].trials) {
+    trial.series.resize(1);
     SeriesRow& row = trial.series[0];
     row = {row.host, row.domain, row.quantity, {}, {}, {}, {}};
     for (int i = 0; i < 1000; ++i)

@@ -80,6 +80,19 @@ TEST(Statistics, StudentIntervalsLeaveFivePercentOut) {
   }
 }
 
+/// Against the finite series of Abramowitz and Stegun 26.7.4 in 60 digits.
+TEST(Statistics, StudentTailsKeepTheirDigits) {
+  struct Tail {
+    double freedom, t, probability;
+  };
+  for (const auto& [freedom, t, probability] :
+       {Tail{2, 3, 9.5465966266709126e-02}, Tail{100, 12, 4.3950877156043782e-21},
+        Tail{1000, 8, 3.4266614823914745e-15}, Tail{200'000, 0.5, 6.1707562755362144e-01},
+        Tail{200'000, 1.96, 4.9997176742712521e-02}, Tail{200'000, 4.5, 6.7991681844338010e-06},
+        Tail{200'000, 12, 3.6475237007557828e-33}})
+    EXPECT_NEAR(student_t_tail(t, freedom), probability, 1e-9 * probability) << freedom << " " << t;
+}
+
 TEST(Statistics, StudentOfTenAndMore) {
   // 4.5 with the deviation sqrt(55/6) of 0 … 9; t of 9 degrees of freedom as tabulated
   const Estimate ten = estimate(std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
