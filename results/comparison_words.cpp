@@ -56,26 +56,27 @@ const char* noun(Replicates replicates) {
 namespace {
 constexpr const char* repeat_words = "repeat when it is quiet, or with scripts/repeat 5 -- COMMAND";
 
-/// Why a flag of single runs takes a claim away; empty of all other flags.
+/// Why a flag takes a claim away; empty of flags that do not.
 std::string disturbance(const std::string& flag) {
   if (flag == "busy_host") return "other programs were using the machine";
   if (flag == "steal") return "the hypervisor gave CPU time to others";
+  if (flag == "steps_disagree") return "the step times do not add up to their windows";
   return flag == "drift" ? "the speed was still changing over the trials" : "";
 }
 }  // namespace
 
 void Trials::add(const std::vector<const Record*>& runs) {
-  for (const char* flag : {"busy_host", "steal", "drift"}) {
+  for (const std::string_view flag : {"busy_host", "steal", "drift", "steps_disagree"}) {
     const auto count = std::ranges::count_if(
         runs, [&](const Record* run) { return std::ranges::count(run->verdict.flags, flag) > 0; });
-    const bool is_drift = flag == std::string_view("drift");
-    if (count > 0 && (runs.size() == 1 || (is_drift && 2 * static_cast<std::size_t>(count) > runs.size())))
-      disturbed.insert(flag);
+    // Several runs show what other programs do to them. A drift of most runs they do not, nor times that are wrong.
+    const bool of_several = flag == "steps_disagree" || (flag == "drift" && 2 * count > std::ssize(runs));
+    if (count > 0 && (runs.size() == 1 || of_several)) disturbed.emplace(flag);
   }
 }
 
 Open no_claim(const Trials& trials) {
-  if (!trials.bounds.empty()) return {"lower_bound", trials.bounds + ": what they leave out may turn the order round"};
+  if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": what they leave out may turn the order round"};
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
   for (const std::string& flag : trials.disturbed) why.push_back(disturbance(flag));

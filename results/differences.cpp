@@ -25,7 +25,7 @@ using text::printable;
 
 constexpr const char* joule_figures[] = {"samples-per-joule", "efficiency", "energy-to-target"};
 /// Flags of points whose figures say nothing about the machine's speed at this work.
-constexpr std::string_view blocking_flags[] = {"debug_build", "unstable", "steps_disagree"};
+constexpr std::string_view blocking_flags[] = {"debug_build", "unstable"};
 
 std::string requested(const Record& record) {
   std::string all;
