@@ -178,7 +178,7 @@ TEST(Losses, TheFirstTenCommonStepsCount) {
     b.trials[0].loss[step] *= 1.2;
     const bool counts = step < 10;
     EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
-    if (counts) EXPECT_EQ(furthest_first_losses(a, b)->step, 3 + static_cast<std::int64_t>(step));
+    EXPECT_EQ(furthest_first_losses(a, b)->step, counts ? 3 + static_cast<std::int64_t>(step) : 3);
     b.trials[0].loss[step] = std::nan("");
     EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
   }
@@ -205,8 +205,8 @@ TEST(Losses, StepsThatRoundingMayMoveDoNotCount) {
   EXPECT_FALSE(furthest_first_losses(a, b));
 }
 
-/// Linear in the trials: what takes the square of so many does not end within the test's limit.
-TEST(Forgery, ManyTrialsAreCheckedInTheTimeOfReadingThem) {
+/// No check blames trials for being many; how long it takes is not asserted (make_large_report is for timing it).
+TEST(Forgery, ManyTrialsOfAGoodRunAreGood) {
   const Validation found = validate_report(to_json(large_report(20'000)));
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
 }
