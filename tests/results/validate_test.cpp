@@ -116,9 +116,9 @@ TEST(Validate, LeftOutFlagsAreNotedAndCount) {
     EXPECT_EQ(
         all(found),
         "warning: /records/0/verdict/flags: the samples give \"no_energy_meter\", which the report leaves out: it "
-        "counts as if it stood there\n"
-        "warning: /records/0/verdict/flags: the samples give \"drift\", which the report leaves out: it counts as "
-        "if it stood there\n");
+        "counts all the same\n"
+        "warning: /records/0/verdict/flags: the samples give \"drift\", which the report leaves out: it counts all "
+        "the same\n");
     add_left_out_flags(report.records, found);
     EXPECT_EQ(std::set<std::string>(flags.begin(), flags.end()), std::set<std::string>(whole.begin(), whole.end()));
     flags.push_back("busy_host");
@@ -136,8 +136,8 @@ TEST(Validate, GivenStepsStayGiven) {
   ASSERT_EQ(found.left_out_flags.size(), 1u) << all(found);
   EXPECT_EQ(found.left_out_flags[0].flag, "steps_given");
   EXPECT_EQ(all(found),
-            "warning: /records/0/verdict/flags: the plan gives \"steps_given\", which the report leaves out: it counts as "
-            "if it stood there\n");
+            "warning: /records/0/verdict/flags: the plan gives \"steps_given\", which the report leaves out: it counts "
+            "all the same\n");
   add_left_out_flags(report.records, found);
   const std::vector<RunRuleCheck> rules = check_run_rules(report);
   const auto window = std::ranges::find(rules, "window", [](const RunRuleCheck& check) { return check.rule->id; });
@@ -266,13 +266,13 @@ TEST(Validate, ARecordIsOfItsLaunchAndOfItsHosts) {
   EXPECT_EQ(said([](Report&, Record& r) {
               for (Trial& trial : r.trials) trial.energy[1].host = "node2";
             }),
-            "/records/0/trials/0/energy/1/host: \"node2\" is none of its part\n"
-            "/records/0/trials/1/energy/1/host: \"node2\" is none of its part\n"
-            "/records/0/trials/2/energy/1/host: \"node2\" is none of its part\n");
+            "/records/0/trials/0/energy/1/host: \"node2\" is not among the hosts of its part\n"
+            "/records/0/trials/1/energy/1/host: \"node2\" is not among the hosts of its part\n"
+            "/records/0/trials/2/energy/1/host: \"node2\" is not among the hosts of its part\n");
   EXPECT_EQ(said([](Report&, Record& r) { r.trials[1].series[0].host = "node2"; }),
-            "/records/0/trials/1/series/0/host: \"node2\" is none of its part\n");
+            "/records/0/trials/1/series/0/host: \"node2\" is not among the hosts of its part\n");
   EXPECT_EQ(said([](Report&, Record& r) { r.setting["cpu_frequency_mhz"].devices[0].host = "node2"; }),
-            "/records/0/setting/cpu_frequency_mhz/devices/0/host: \"node2\" is none of its part\n");
+            "/records/0/setting/cpu_frequency_mhz/devices/0/host: \"node2\" is not among the hosts of its part\n");
 }
 
 /// The record of the sample with the recipe of this version's task, its runs reaching the target after these steps.
@@ -365,7 +365,7 @@ TEST(Validate, EachRecordIsOfOnePart) {
   parts[0].points = {id};
   EXPECT_EQ(said(), "/parts/1/points: has \"" + id + "\", which was measured before\n");
   parts[0].points.clear(), parts[1].points.clear();
-  EXPECT_EQ(said(), "/records/0/id: \"" + id + "\" is of no part\n");
+  EXPECT_EQ(said(), "/records/0/id: \"" + id + "\" is in no part\n");
   parts[0].points = {id, "lost"};
   EXPECT_EQ(said(), "/parts: \"lost\" has no record\n");
   parts[0].points = {id};
