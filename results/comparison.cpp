@@ -331,11 +331,11 @@ class Comparer {
     sample.logs.machine = machine_of(in_[s].runs[0]);
     if (const Difference* blocked = blocking(s, w, figure.figure.name)) {
       sample.verdict = "not comparable";
-      sample.reason = blocked->what + ": " +
-                      (blocked->system == options_.reference || blocked->reference_value.empty()
-                           ? blocked->system_value
-                           : blocked->reference_value + " in " + out_.systems[options_.reference].name + ", here " +
-                                 blocked->system_value);
+      const bool is_both = blocked->system != options_.reference && !blocked->reference_value.empty();
+      sample.reason = fmt::format("{}: {}{}", blocked->what, blocked->system_value,
+                                  !is_both ? ""
+                                           : fmt::format(" in {}, {} in {}", out_.systems[s].name,
+                                                         blocked->reference_value, reference_name()));
     } else {
       sample.verdict.clear();
     }

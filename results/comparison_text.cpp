@@ -31,7 +31,7 @@ class Writer {
     for (const std::string& line : c_.answer) item(line, 4);
     item(words::workloads(c_), 4);
     for (const words::KeptRules& rules : words::run_rules(c_)) item(rules.text, 4);
-    item(paint_.dim(wrapped(c_.replicates_note + ". A 95 % interval misses the truth once in 20.", 2)), 0);
+    item(paint_.dim(wrapped(sentence(c_.replicates_note) + " A 95 % interval misses the truth once in 20.", 2)), 0);
     heading(fmt::format("{} systems, held against {}", c_.systems.size(), reference()));
     systems();
     rules();

@@ -123,6 +123,14 @@ class Repeat(Case):
         packed(torn, [(name, content) for name, content in files.items() if not name.endswith("run-2.tar.zst")])
         faults = [fault for file in json.loads(tool("validate", torn, "--json").stdout)["files"] for fault in file["faults"]]
         self.assertIn(("bundle_file", "run-3.tar.zst"), [(fault["code"], fault["file"]) for fault in faults])
+        # Whoever bought it compares it as it was handed in.
+        again = self.folder / "again.tar.zst"
+        shutil.copy(offer, again)
+        compared = tool("compare", f"A={offer}", f"B={again}", "--json")
+        self.assert_ran(compared, 4)  # of the same runs
+        compared = json.loads(compared.stdout)
+        self.assertEqual([len(system["files"]) for system in compared["systems"]], [3, 3])
+        self.assertNotEqual(compared["replicates"], "trials")
         self.assertEqual(findings(self.out / "run-1"), {"fewer_runs"})
         # The better runs of more than are handed in, under their own names and renamed.
         best = self.folder / "best"

@@ -59,14 +59,14 @@ TEST(Baseline, Variance) {
   const std::vector<RuleCheck> checks = check(rule, 0.9, 1);
   EXPECT_EQ(checks[0].point, one);
   EXPECT_NE(checks[0].text.find("-10.0 % (allowed: -5.00 %); the interval"), std::string::npos) << checks[0].text;
-  EXPECT_NE(checks[0].text.find("bears it out"), std::string::npos) << checks[0].text;
+  EXPECT_NE(checks[0].text.find("lies outside"), std::string::npos) << checks[0].text;
 }
 
 TEST(Baseline, OnlyWholeIntervalsDecide) {
   const std::string rule = R"("kind": "variance", "figure": "throughput", "most_below": 0.05)";
   const std::vector<RuleCheck> near = check(rule, 0.948, 1);
   EXPECT_EQ(near[0].status, "undecided");
-  EXPECT_NE(near[0].text.find("does not bear it out"), std::string::npos) << near[0].text;
+  EXPECT_NE(near[0].text.find("reaches inside"), std::string::npos) << near[0].text;
   const std::vector<RuleCheck> inside = check(rule, 0.955, 1);
   EXPECT_EQ(statuses(inside), "undecided, kept") << "a loss of more than 5 % is not shut out";
   EXPECT_NE(inside[0].text.find("reaches outside; "), std::string::npos) << inside[0].text;
@@ -260,6 +260,20 @@ TEST(Baseline, MistakesAreNamedWithTheirPlace) {
   };
   for (const auto& [said, word] : wrong) EXPECT_NE(said.find(word), std::string::npos) << said << " | " << word;
   EXPECT_EQ(fault(R"(/* weekly */ {"note": "n", "rules": [{"name": "r", "kind": "failure"}]} // end)"), "none");
+}
+
+TEST(Baseline, FiguresThatFollowFromTheSpeedDecideNothingOfOneRun) {
+  for (const char* name : {"throughput", "flops", "step-time-p99"}) {
+    const std::string rule =
+        std::string(R"("kind": "variance", "figure": ")") + name + R"(", "most_below": 0.05, "most_above": 0.05)";
+    const BaselineRules rules = baseline_from_json(R"({"rules": [{"name": "r", )" + rule + "}]}");
+    const std::vector<SystemInput> once = {made_system("A", {made_record(one, times(1))}),
+                                           made_system("B", {made_record(one, times(0.5))})};
+    EXPECT_EQ(statuses(check_baseline(rules, once, compare(once, {}))), "undecided") << name;
+    EXPECT_EQ(statuses(check(rule, 0.5, 0.5)), "violated, violated") << name;
+  }
+  EXPECT_EQ(compared_figure_of("flops"), "throughput");
+  EXPECT_EQ(compared_figure_of("step-time-p99"), "");
 }
 
 }  // namespace

@@ -173,5 +173,45 @@ TEST(Claims, TheAnswerSaysWhatWasLeftOutAndWhoLacksIt) {
   EXPECT_NE(json["figures"][0]["ranking_note"].get<std::string>().find("each of the 3 pairs"), std::string::npos);
 }
 
+/// The uncertainty beside a ratio covers its interval: rounded, it is not less.
+TEST(Claims, TheAnswersUncertaintyIsNotRoundedDown) {
+  int looked_at = 0;
+  for (double by = 1.0; by < 1.5; by += 0.037) {
+    const Comparison c = compare({runs_at("A", {1, 1.013, 0.99, 1.004}), runs_at("B", {by, 1.011 * by, 0.993 * by, 1.007 * by})}, {});
+    const Ratio& r = figure(c).overall.at(1);
+    const std::string& text = c.answer.at(0);
+    const std::size_t at = text.find(" ± ");
+    if (at == std::string::npos) continue;
+    const double half = std::stod(text.substr(at + std::string(" ± ").size()));
+    EXPECT_GE(half * (1 + 1e-9), (*r.high - *r.low) / 2) << text;
+    EXPECT_LE(half, *r.high - *r.low) << text;
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 5);
+}
+
+/// Of one run each figure's interval is said to be over trials, or to be a range.
+TEST(Claims, EachFigureOfOneRunSaysWhatItsIntervalIsOver) {
+  for (const auto& [speeds, over] : {std::pair{fast, "over trials"}, std::pair{std::vector<double>{110, 111}, "worst to best"}}) {
+    const Comparison c = of_single(made_record(id, slow, 300), made_record(id, speeds, 300));
+    ASSERT_EQ(c.figures.size(), 2u);
+    const std::string& text = c.answer.at(0);
+    const std::size_t at = text.find(over);
+    ASSERT_NE(at, std::string::npos) << text;
+    EXPECT_NE(text.find(over, at + 1), std::string::npos) << text;
+  }
+}
+
+TEST(Claims, OneRunOfEachIsSaidOnlyWhereEachHasOne) {
+  SystemInput c_system = made_system("C", {made_record(id, times(slow, 1.3))});
+  c_system.runs[0].context.hosts[0].cpu = "Another CPU";
+  const std::string begins = "In this one run of each";
+  const Comparison mixed = compare({runs_at("A", spread), runs_at("B", times(spread, 1.5)), c_system}, {});
+  EXPECT_EQ(figure(mixed).overall.at(2).verdict, "single_run");
+  for (const std::string& line : mixed.answer) EXPECT_FALSE(line.starts_with(begins)) << line;
+  EXPECT_TRUE(mixed.answer.at(0).find("one run of C") != std::string::npos) << mixed.answer[0];
+  EXPECT_TRUE(compare({runs_at("A", {1}), runs_at("B", {1.1}), c_system}, {}).answer.at(0).starts_with(begins));
+}
+
 }  // namespace
 }  // namespace tw

@@ -309,5 +309,34 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
 
 /// Nothing on a page that names no winner looks like one: no ring, no tick.
 
+/// A place on a front is a claim, and a mark is one of both figures: neither goes beyond the verdicts.
+TEST(PageFronts, OfAComparisonNothingIsMarkedThatItsVerdictsDoNotName) {
+  const auto pareto_of = [](const std::vector<SystemInput>& systems) {
+    const Comparison c = compare(systems, {});
+    std::vector<HtmlSystem> shown;
+    for (const SystemInput& system : systems) shown.push_back({system.name, system.runs[0]});
+    const auto charts = blocks<page::Chart>(section(page::build(shown, &c), "pareto"));
+    EXPECT_EQ(charts.size(), 1u);
+    return charts.at(0);
+  };
+  const auto role = [](const page::Chart& chart, std::size_t row) { return chart.table.rows.at(row).back().text; };
+  // Faster by as much as it draws more: the joules a sample are alike.
+  page::Chart chart = pareto_of({several("A", {made_record(id, around(100), 300)}),
+                                 several("B", {made_record(id, around(110), 330)})});
+  EXPECT_EQ(marked(chart, "alone"), nullptr);
+  EXPECT_FALSE(role(chart, 1).starts_with("no:")) << "its speed is shown to be another";
+  chart = pareto_of({several("A", {made_record(id, around(100), 300)}), several("B", {made_record(id, around(110), 300)})});
+  EXPECT_NE(marked(chart, "alone"), nullptr) << "better in both";
+  // A third one that was run once is told from nobody.
+  SystemInput once = made_system("C", {made_record(id, around(150), 300)});
+  once.runs[0].context.hosts[0].cpu = "Another CPU";
+  chart = pareto_of({several("A", {made_record(id, around(100), 300)}), several("B", {made_record(id, around(110), 300)}), once});
+  EXPECT_TRUE(role(chart, 1).starts_with("yes")) << role(chart, 1);
+  EXPECT_TRUE(role(chart, 2).starts_with("no:")) << role(chart, 2);
+  // No other system stays, so that the reference does not, either.
+  chart = pareto_of({runs_at("A", {0.97, 1, 1.03}, 300), runs_at("B", {1.031, 0.972, 1.004}, 300)});
+  for (const std::size_t row : {0, 1}) EXPECT_TRUE(role(chart, row).starts_with("no:")) << role(chart, row);
+}
+
 }  // namespace
 }  // namespace tw

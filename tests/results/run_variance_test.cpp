@@ -133,5 +133,38 @@ TEST(RunVariance, ADisturbedRunClaimsNothing) {
   }
 }
 
+/// Of two workloads, at these shares of the speed `slow`, run by run.
+SystemInput two_workloads(const std::string& name, const std::vector<double>& speeds) {
+  SystemInput system = runs_at(name, speeds);
+  for (Report& run : system.runs) {
+    Record& other = run.records.emplace_back(run.records[0]);
+    other.id = "other", other.workload.model = other.workload.hash = "other";
+    for (Trial& trial : other.trials) trial.window_s *= 1.7;
+  }
+  return system;
+}
+
+/// A group that lacks one workload says nothing of the mean over all, and takes no other group's place.
+TEST(RunVariance, GroupsKeepTheirPlacesOverWorkloads) {
+  SystemInput whole = two_workloads("whole", {0.97, 1.01, 1.03}), first = two_workloads("first", {0.99, 1, 1.02}),
+              second = two_workloads("second", {0.98, 1.01, 1.04});
+  for (Report& run : first.runs) run.records.pop_back();
+  for (Report& run : second.runs) run.records.erase(run.records.begin());
+  const std::vector<SystemInput> systems = {two_workloads("A", {1}), two_workloads("B", {1.5})};
+  CompareOptions options;
+  options.run_variance = {first, second};
+  const Comparison halves = compare(systems, options);
+  EXPECT_EQ(ratio(halves, 1, "throughput", 0).verdict, "better") << "each workload by the group that has it";
+  EXPECT_EQ(ratio(halves, 1, "throughput", 1).verdict, "better");
+  EXPECT_EQ(figure(halves).overall.at(1).verdict, "single_run") << "no run of either group has both";
+  options.run_variance = {whole};
+  const Ratio by_whole = figure(compare(systems, options)).overall.at(1);
+  EXPECT_EQ(by_whole.verdict, "better");
+  options.run_variance = {first, whole, second};
+  const Ratio with_more = figure(compare(systems, options)).overall.at(1);
+  EXPECT_EQ(with_more.verdict, "better");
+  EXPECT_DOUBLE_EQ(*with_more.low, *by_whole.low) << "over all workloads the whole group alone counts";
+}
+
 }  // namespace
 }  // namespace tw
