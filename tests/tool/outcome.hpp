@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json_fwd.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -80,8 +79,7 @@ inline std::string flat(const std::string& out) {
   for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
   return line;
 }
-/// What `validate --json` says of its files; its exit code is that of the process.
-nlohmann::json findings(const std::vector<std::string>& paths);
-std::vector<std::string> codes(const nlohmann::json& faults);
+/// What `validate --json` prints of these files, after its exit code was held against that of the process.
+std::string validate_json(const std::vector<std::string>& paths);
 
 }  // namespace tw::testing

@@ -17,6 +17,10 @@ namespace {
 
 using namespace tw::testing;
 
+nlohmann::json findings(const std::vector<std::string>& paths) {
+  return nlohmann::json::parse(validate_json(paths)).at("files");
+}
+
 TEST(Tool, ValidateEndsWithOneLine) {
   const Outcome one = run({"validate", fixtures + "/good.json"});
   EXPECT_EQ(one.code, 0) << one.err;
