@@ -94,7 +94,7 @@ TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
     EXPECT_NE(page.subtitle.find(said), std::string::npos) << said << " in " << page.subtitle;
   EXPECT_NE(joined(page.answer).find(in_workloads), std::string::npos);
   const std::string text = comparison_text(c, {}, {}), markdown = comparison_markdown(c);
-  for (const char* said : {"workloads: m1, m2", "A: Run rules broken: window, trials", "each system was run once"}) {
+  for (const char* said : {"workloads: m1, m2", "A: Run rules broken: window, trials", "ach system was run once"}) {
     EXPECT_NE(text.find(said), std::string::npos) << said;
     EXPECT_NE(markdown.find(said), std::string::npos) << said;
   }
