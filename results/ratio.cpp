@@ -169,7 +169,11 @@ Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicate
   };
   if (const words::Open open = words::no_claim(trials); !open.code.empty()) {
     ratio.verdict = "no claim", ratio.code = open.code, ratio.reason = open.text;
-    set_range();
+    // One run each has no range of runs; what earlier runs say of their spread is an interval.
+    if (contrast.most > contrast.least || !(contrast.freedom > 0))
+      set_range();
+    else
+      set_interval();
     return ratio;
   }
   if (contrast.single_run) {

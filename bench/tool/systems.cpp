@@ -71,22 +71,28 @@ std::vector<std::string> runs_of(const std::string& path) {
   return reports.empty() ? std::vector<std::string>{path} : reports;
 }
 
-/// FILE, or NAME=FILE,FILE,… where there is no file of that very name.
+/// The reports of "FILE,FILE,…", of which each may be a folder of runs; one file where it has that very name.
+std::vector<std::string> reports_of(const std::string& list) {
+  std::vector<std::string> reports;
+  for (const std::string& file : exists(list) ? std::vector<std::string>{list} : split(list, ','))
+    for (std::string& path : runs_of(file)) reports.push_back(std::move(path));
+  return reports;
+}
+
+/// FILE,FILE,… or NAME=FILE,FILE,… where there is no file of that very name.
 SystemInput system_of(const std::string& word) {
   SystemInput system;
   const std::size_t equal = word.find('=');
   if (equal == std::string::npos || equal == 0 || exists(word)) {
-    system.paths = runs_of(word);
+    system.paths = reports_of(word);
+    std::error_code code;
     const fs::path path = fs::path(word).lexically_normal();
-    system.name = system.paths != std::vector<std::string>{word}
-                      ? (path.has_filename() ? path : path.parent_path()).filename().string()
-                      : name_of(word);
+    system.name = fs::is_directory(word, code) ? (path.has_filename() ? path : path.parent_path()).filename().string()
+                                               : name_of(system.paths.front());
     return system;
   }
   system.name = word.substr(0, equal);
-  const std::string files = word.substr(equal + 1);
-  for (const std::string& file : exists(files) ? std::vector<std::string>{files} : split(files, ','))
-    for (std::string& path : runs_of(file)) system.paths.push_back(std::move(path));
+  system.paths = reports_of(word.substr(equal + 1));
   return system;
 }
 

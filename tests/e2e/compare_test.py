@@ -89,6 +89,7 @@ class Compare(Case):
             self.assertNotEqual(row["systems"][1]["interval_over"], "trials")
         self.refused_with("run-variance-one-run", "compare", self.a, self.b, "--run-variance", self.a)
         self.refused_with("run-variance-copy", "compare", self.a, self.b, "--run-variance", f"x={self.a},{files[0]}")
+        self.refused_with("run-variance-copy", "compare", self.a, self.b, "--run-variance", f"{self.a},{files[0]}")
         other = json.loads(self.b.read_text())
         other["context"]["hosts"][0]["cpu"] = "Another CPU"
         self.refused_with("run-variance-machine", "compare", self.a, self.write("other.json", other), "--run-variance", runs)
