@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 
 #include "bench/plan/kit.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "results/bundle.hpp"
 #include "results/text.hpp"
 #include "results/version.hpp"
@@ -20,6 +24,14 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view packed_run = ".tar.zst";
 
 std::string run_name(std::size_t index) { return fmt::format("run-{}", index); }
+
+/// The inverse; 0 for any other name.
+std::size_t number_of(std::string_view name) {
+  constexpr std::string_view prefix = "run-";
+  std::size_t index = 0;
+  if (name.starts_with(prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), index);
+  return run_name(index) == name ? index : 0;
+}
 
 std::string readme(std::size_t runs, const std::vector<std::string>& forced_over) {
   std::string out = fmt::format(
@@ -73,6 +85,14 @@ std::vector<fs::path> run_folders(const fs::path& folder) {
   std::vector<fs::path> all;
   std::error_code code;
   for (std::size_t i = 1; fs::is_directory(folder / run_name(i), code); ++i) all.push_back(folder / run_name(i));
+  std::size_t last = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code))
+    last = std::max(last, number_of(entry.path().filename().string()));
+  if (last > all.size())
+    throw UsageError(with_code(
+        "runs-missing", fmt::format("{}: holds {} and no {}: a series is handed in whole; the same scripts/repeat "
+                                    "command makes what is missing",
+                                    folder.string(), run_name(last), run_name(all.size() + 1))));
   return all;
 }
 
@@ -102,6 +122,13 @@ std::optional<Series> open_series(const std::string& bytes) {
   }
   if (series.runs.empty()) return std::nullopt;
   series.found.violations = checksum_faults(series.files);
+  for (const auto& [name, content] : series.files) {
+    const std::size_t run = name.ends_with(packed_run) ? number_of(name.substr(0, name.size() - packed_run.size())) : 0;
+    const bool is_known = name == bundle_file || name == readme_file || name == sums_file || name == signature_file;
+    if (!is_known && (run == 0 || run > series.runs.size()))
+      series.found.violations.push_back(
+          {"bundle_file", "", fmt::format("does not belong to a bundle of runs 1 to {}", series.runs.size()), name});
+  }
   if (const auto json = series.files.find(bundle_file); json == series.files.end())
     series.found.violations.push_back({"bundle_file", "", "is missing", bundle_file});
   else
@@ -125,7 +152,13 @@ std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const 
         faults.push_back(
             {"same_launch", "",
              fmt::format("{} and {} share a launch: each run must be a launch of its own", name, known->second)});
+    // scripts/repeat gives the run in run-N the index N. Without one a run has the order of the first.
     const std::string index = report->context.run_index ? std::to_string(*report->context.run_index) : "none";
+    if (static_cast<std::size_t>(report->context.run_index.value_or(1)) != number_of(name))
+      faults.push_back({"run_left_out", "",
+                        fmt::format("{} has the run index {}: it is another run of its series; hand in all runs, as "
+                                    "scripts/repeat named them",
+                                    name, index)});
     if (const auto [known, is_new] = indices.emplace(index, name); !is_new)
       faults.push_back(
           {"same_order", "",

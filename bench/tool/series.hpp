@@ -18,7 +18,8 @@ namespace tw::tool {
 /// Besides the bundles of the runs there are bundle.json, README.txt, the sums and their signature.
 inline constexpr std::size_t most_offered_runs = most_archive_files - 4;
 
-/// run-1, run-2, … in order of their numbers, as far as they follow each other; empty where there is no run-1.
+/// run-1, run-2, … in order of their numbers; empty where there is none. Throws UsageError (runs-missing) where one is
+/// missing before the last.
 std::vector<std::filesystem::path> run_folders(const std::filesystem::path& folder);
 
 /// The bundle of several runs. `runs`: the name of each ("run-1") and its bundle. `forced_over`: what they break
@@ -34,7 +35,8 @@ struct Series {
 /// nullopt where `bytes` are anything else, a damaged archive among it.
 std::optional<Series> open_series(const std::string& bytes);
 
-/// What is wrong with runs as runs of one plan: other_plan, same_launch, same_order.
+/// What is wrong with runs as runs of one plan: other_plan, same_launch, same_order, run_left_out. `runs`: the name of
+/// each ("run-1") and its report.
 std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const Report*>>& runs);
 
 /// fewer_runs where a kit asks for more runs than there are. Throws UsageError where it cannot be read.
