@@ -448,7 +448,7 @@ int meter(const MeterCommand& options) {
       folders.keep();
     } catch (const std::system_error& error) {
       throw std::runtime_error(with_code(
-          "not-written", fmt::format("{} is not written, so that {} is lost but for the figures above: {}",
+          "not-written", fmt::format("{} could not be written; of {} only the figures above remain: {}",
                                      (out / "report.json").string(), done.id, why_not_written(out, error, "--out"))));
     }
     fmt::print(stderr, "trainwatt meter: report: {}\n", (out / "report.json").string());

@@ -39,8 +39,8 @@ int threads_requested(const Options& options) {
   if (error != std::errc() || last != end || threads < 1 || threads > most_threads())
     throw UsageError(
         with_code("threads-out-of-range",
-                  fmt::format("OMP_NUM_THREADS={}: must be from 1 to {}, as --threads: set it to the cores of a "
-                              "rank, or unset it",
+                  fmt::format("OMP_NUM_THREADS={}: must be from 1 to {}, as --threads: set it to the number of "
+                              "cores per rank, or unset it",
                               text, most_threads())));
   return threads;
 }

@@ -142,9 +142,10 @@ std::string RunFolder::how_to_go_on() const {
                      fs::exists(path_ / records_file, ignored) ? fmt::format("; --resume {} then goes on", shell_word(path_)) : "");
 }
 
-Stop RunFolder::not_written(const std::string& what, const char* file, const std::system_error& error) const {
-  const std::string text = fmt::format("{} {}: {}", what, (path_ / file).string(), error.what());
-  return {exit_environment, with_code("not-written", text + how_to_go_on())};
+Stop RunFolder::not_written(const char* file, const std::system_error& error, const std::string& what_is_left) const {
+  std::string text = fmt::format("{} could not be written", (path_ / file).string());
+  if (!what_is_left.empty()) text += "; " + what_is_left;
+  return {exit_environment, with_code("not-written", fmt::format("{}: {}{}", text, error.what(), how_to_go_on()))};
 }
 
 RunFolder::~RunFolder() {

@@ -44,8 +44,8 @@ class RunFolder {
   std::string warning() const;
   /// Behind the message of a file that could not be written: what to do, and where a run can be resumed how.
   std::string how_to_go_on() const;
-  /// error[not-written] with `what`, the file's path and how to go on.
-  Stop not_written(const std::string& what, const char* file, const std::system_error& error) const;
+  /// error[not-written]: the file, why, `what_is_left` where that is not empty, and how to go on.
+  Stop not_written(const char* file, const std::system_error& error, const std::string& what_is_left = "") const;
   /// Root writes what a later launch needs to go on.
   void keep(const RunStart& start);
 

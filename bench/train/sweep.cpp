@@ -186,7 +186,8 @@ class Run {
       if (!report_.records.empty() || ended->code() == exit_interrupted)
         std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", shell_word(out_).c_str());
       if (!as_found)
-        std::fprintf(stderr, "trainwatt-train: settings could not be put back, as said above: `trainwatt restore` tries again\n");
+        std::fputs("trainwatt-train: settings could not be put back, as said above: `trainwatt restore` tries again\n",
+                   stderr);
     }
     return as_found ? ended->code() : exit_environment;
   }
@@ -319,7 +320,7 @@ class Run {
                               [&](const MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
         return scope;
     throw Stop(exit_environment,
-               fmt::format("--search: training on {} at other values of {} shows in {} joules, and no meter of these answers",
+               fmt::format("--search: training on {} at other values of {} shows in {} joules, which no meter counts",
                            plan_.device, fmt::join(settings, ", "), fmt::join(telling, " or ")));
   }
 
@@ -344,7 +345,8 @@ class Run {
     CoolDown cool_down(job_, energy_, progress_, most_cool_down_seconds(plan_), reference_c_);
     try {
       if (plan_.search) {
-        report_.search = run_search(job_, plan_, [&](const Point& point) -> const Record& { return measured(context, cool_down, point); });
+        const auto measure = [&](const Point& point) -> const Record& { return measured(context, cool_down, point); };
+        report_.search = run_search(job_, plan_, measure);
         for (SearchOutcome& outcome : *report_.search) conclude(outcome, report_.records);
       } else {
         const auto run = static_cast<int>(sweep_.options.run_index.value_or(1));
@@ -391,7 +393,7 @@ class Run {
         try {
           keep_last_record(out_ / records_file, report_.records, earlier_changed);
         } catch (const std::system_error& error) {
-          throw sweep_.folder.not_written(point.id + " was measured and is lost, as its record is not in", records_file, error);
+          throw sweep_.folder.not_written(records_file, error, "of " + point.id + " only the figures above remain");
         }
       });
     } catch (const Stop&) {  // what is not on disk is in no report and in no table
@@ -402,7 +404,7 @@ class Run {
       if (job_.is_root()) account_.end();
     });
     if (!lost.empty())
-      throw Stop(exit_environment, fmt::format("the device does not answer any more: {}; a new process may have it again", lost));
+      throw Stop(exit_environment, "the device does not answer any more: " + lost + "; a new process may have it");
     return report_.records.back();
   }
 
@@ -441,14 +443,15 @@ class Run {
     if (!parts_.empty()) report_.parts = parts_so_far();
     const fs::path path = out_ / report_file;
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
-      std::printf("\n%s\n%s", summary_table(report_, style_of(job_)).c_str(), search_text(report_, style_of(job_)).c_str());
+      std::printf("\n%s\n%s", summary_table(report_, style_of(job_)).c_str(),
+                  search_text(report_, style_of(job_)).c_str());
     together(job_, [&] {
       if (!job_.is_root()) return;
       if (!report_.records.empty() || resumable) {
         try {
           write_atomically(path, to_json(report_)), keep_start();
         } catch (const std::system_error& error) {
-          throw sweep_.folder.not_written("not written:", report_file, error);
+          throw sweep_.folder.not_written(report_file, error);
         }
         std::printf("report: %s\n", path.c_str());
       }
@@ -462,8 +465,7 @@ class Run {
   const fs::path out_;
   InFlight account_;  // root's
   const Machines machines_;
-  // Before the windows, which are so destroyed first: where a signal ends a run of several ranks inside of a window, the
-  // sampler reads these knobs until then.
+  // Before energy_, which is so destroyed first: after a signal its sampler may read these knobs until then.
   std::optional<JobSettings> settings_;
   EnergyWindow energy_;
   Teams teams_;

@@ -175,7 +175,7 @@ class Sweep(Slurm):
         self.cluster.run("scancel", "--signal=USR1", "--batch", job)
         ended = self.end(job, "FAILED")
         self.assertEqual((ended["ExitCode"], ended["Restarts"]), ("5:0", "0"))
-        self.assertIn("no point was finished in this launch", self.log())
+        self.assertIn("this launch finished no point", self.log())
         self.assertIn("--resume out/r1", self.log())
 
     def test_a_cancelled_sweep_is_not_queued_again(self):

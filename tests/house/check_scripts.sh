@@ -105,7 +105,7 @@ stand_in trainwatt-train "trap '' USR1; kill -USR1 \$PPID; sleep 0.2; exit 5"
 stand_in scontrol "echo \"\$*\" >>$work/asked; exit 0"
 expect 5 'is queued again' "${in_job[@]}" requeue --resume "$work/run5"
 expect 0 'requeue 1' cat "$work/asked"
-expect 5 'no point was finished in this launch' "${in_job[@]}" requeue --resume "$work/run5"
+expect 5 'this launch finished no point' "${in_job[@]}" requeue --resume "$work/run5"
 rm "$work/asked"
 # Of an array only the element itself, which has a folder of its own.
 mkdir -p "$work/single" && touch "$work/single/run.json"
