@@ -81,7 +81,8 @@ void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
     } else {
       flag("not_applied");
       v.reasons.push_back("not_applied: " + change.setting + " of " + change.domain + " on " + change.host +
-                          ": another program changed " + change.expected + " to " + *change.found + "; seen " + text::significant(change.time_s) + " s into trial " + number);
+                          ": another program changed " + change.expected + " to " + *change.found + "; seen " +
+                          text::significant(change.time_s) + " s into trial " + number);
     }
   }
 }
