@@ -1,9 +1,7 @@
 // Runs `trainwatt` as a user does: what it prints and its exit code.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,43 +12,18 @@
 
 namespace tw::testing {
 
-inline const std::string fixtures = TRAINWATT_FIXTURES;
+/// Where the golden reports are.
+extern const std::string fixtures;
 
 struct Outcome {
   int code = -1;
   std::string out, err;
 };
 
-inline std::string drain(FILE* file) {
-  std::string text;
-  std::rewind(file);
-  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
-  std::fclose(file);
-  return text;
-}
-
 /// Runs the tool with these arguments and with `environment` ("NAME=value") alone; its stdout goes to `device` where
 /// one is named.
-inline Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {},
-                   const char* device = nullptr) {
-  FILE* out = device != nullptr ? std::fopen(device, "w") : std::tmpfile();
-  FILE* err = std::tmpfile();
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(fileno(out), STDOUT_FILENO);
-    dup2(fileno(err), STDERR_FILENO);
-    arguments.insert(arguments.begin(), "trainwatt");
-    std::vector<char*> argv, envp;
-    for (std::string& a : arguments) argv.push_back(a.data());
-    for (std::string& e : environment) envp.push_back(e.data());
-    argv.push_back(nullptr), envp.push_back(nullptr);
-    execve(TRAINWATT_TOOL, argv.data(), envp.data());
-    _exit(127);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, drain(out), drain(err)};
-}
+Outcome run(std::vector<std::string> arguments, std::vector<std::string> environment = {},
+            const char* device = nullptr);
 
 /// Exit code 2, nothing on stdout, and one line that contains `what`.
 inline void expect_refused(const Outcome& o, const std::string& what) {
