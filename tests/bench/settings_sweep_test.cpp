@@ -233,7 +233,9 @@ TEST_F(Sweep, ALimitThatSomebodyElseSetsInTheMiddleOfATrialIsNotApplied) {
   during_ = [&](int step) {
     if (step == 3) gpus_.edit(0, [](standin::Gpu& gpu) { gpu.limit_mw = 500'000; });
   };
+  expected_news_ = 1;  // the other's limit is left
   const Report report = run({{KnobKind::gpu_power_limit, {"450"}}});
+  EXPECT_EQ(news_.at(0).rfind("left: ", 0), 0u) << news_[0];
   const Record& record = report.records.at(0);
   EXPECT_EQ(record.verdict.status, "invalid");
   EXPECT_TRUE(has(record, "not_applied"));

@@ -134,7 +134,8 @@ class Sweep : public testing::Test {
     report.context.meters = energy.entries();
     for (const Point& point : plan.points) report.records.push_back(run_point(context, point));
     EXPECT_TRUE(settings.restore());
-    EXPECT_EQ(settings.news(), std::vector<std::string>());
+    news_ = settings.news();
+    EXPECT_EQ(news_.size(), expected_news_);
     flag_unstable(report);
     return report;
   }
@@ -180,6 +181,8 @@ class Sweep : public testing::Test {
 
   standin::StandIn gpus_;
   std::function<void(int)> during_;  ///< called at each step
+  std::size_t expected_news_ = 0;    ///< lines that JobSettings::news() has after run()
+  std::vector<std::string> news_;    ///< them
   Measurement measurement_;
   JobSettingsOptions options_;
   fs::path run_folder_;

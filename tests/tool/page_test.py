@@ -117,7 +117,7 @@ class Page(unittest.TestCase):
             for names, shown in labels:
                 for name, lines in zip(names, shown):
                     self.assertTrue(re.sub("[: ]", "", "".join(lines)).startswith(re.sub("[: ]", "", name)), f"{name} is {lines} at {width}")
-            self.assertEqual(self.browser.evaluate(self.CUT), [], f"at {width}")
+            self.assertEqual(self.browser.evaluate(Page.CUT), [], f"at {width}")
             if picture:
                 kept = PICTURES / f"{picture}-{width}-{'dark' if dark else 'light'}.png"
                 self.browser.screenshot(kept)
