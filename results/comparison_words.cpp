@@ -60,18 +60,17 @@ constexpr const char* repeat_words = "repeat when it is quiet, or with scripts/r
 std::string disturbance(const std::string& flag) {
   if (flag == "busy_host") return "other programs were using the machine";
   if (flag == "steal") return "the hypervisor gave CPU time to others";
-  if (flag == "above_ceiling") return "a point was faster than its own products alone, which cannot be";
   if (flag == "steps_disagree") return "the step times do not add up to their windows";
   return flag == "drift" ? "the speed was still changing over the trials" : "";
 }
 }  // namespace
 
 void Trials::add(const std::vector<const Record*>& runs) {
-  for (const std::string_view flag : {"busy_host", "steal", "drift", "steps_disagree", "above_ceiling"}) {
+  for (const std::string_view flag : {"busy_host", "steal", "drift", "steps_disagree"}) {
     const auto count = std::ranges::count_if(
         runs, [&](const Record* run) { return std::ranges::count(run->verdict.flags, flag) > 0; });
     // Several runs show what other programs do to them. What most of them have they do not, nor times that are wrong.
-    const bool of_most = (flag == "drift" || flag == "above_ceiling") && 2 * count > std::ssize(runs);
+    const bool of_most = flag == "drift" && 2 * count > std::ssize(runs);
     const bool of_several = flag == "steps_disagree" || of_most;
     if (count > 0 && (runs.size() == 1 || of_several)) disturbed.emplace(flag);
   }

@@ -33,7 +33,9 @@ class ScriptedSteps : public StepSource {
   StepResult step(const GradientSync&) override {
     ++steps_;
     if (during_) during_(config_.seed, steps_);
-    return {4 - 1e-3 * steps_, 1};
+    StepResult result{4 - 1e-3 * steps_, 1};
+    result.phases.forward = 1e-9;  // every step has phases; shorter than any window
+    return result;
   }
   EvaluationResult evaluate(std::uint64_t) override {
     const double metric = metric_(config_.seed, steps_);
