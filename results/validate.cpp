@@ -27,8 +27,8 @@ std::vector<std::string> lines_of(std::vector<Record>& records) {
   return lines;
 }
 
-void check_records(std::vector<Record>& records, const std::vector<std::string>& lines,
-                   const std::set<std::string>& later, bool is_newer, Findings& found) {
+/// Ids, and seeds of runs to a target, occur once. Checked first, since other faults follow from a duplicate.
+void check_unique(const std::vector<Record>& records, Findings& found) {
   std::set<std::string> ids;
   std::set<std::uint64_t> seeds;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -38,6 +38,12 @@ void check_records(std::vector<Record>& records, const std::vector<std::string>&
                      std::to_string(run->seed) + " occurs twice in the report");
     if (!ids.insert(records[i].id).second)
       found.broken("id_duplicate", place_of(i) + "/id", "\"" + records[i].id + "\" occurs twice");
+  }
+}
+
+void check_records(std::vector<Record>& records, const std::vector<std::string>& lines,
+                   const std::set<std::string>& later, bool is_newer, Findings& found) {
+  for (std::size_t i = 0; i < records.size(); ++i) {
     check_trials(records[i], i, found);
     check_energy_rows(records[i], i, found);
   }
@@ -70,6 +76,7 @@ Validation check_whole(Report& report, const std::string& plan_sha256, const std
   std::set<std::string> later;
   for (const MissingField& field : missing) later.insert(field.pointer);
   const std::vector<std::string> lines = lines_of(report.records);
+  check_unique(report.records, found);
   check_launches(report, found);
   check_plan(report, plan_sha256, lines, found);
   check_records(report.records, lines, later, is_newer, found);
@@ -179,6 +186,7 @@ Validation validate_record_lines(const std::string& text) {
   }
   Validation found = validate(document.dump(), schema.dump(), [&] {
     Findings of_records;
+    check_unique(lines.records, of_records);
     check_records(lines.records, lines_of(lines.records), {}, false, of_records);
     return of_records.take();
   });
