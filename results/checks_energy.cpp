@@ -108,7 +108,7 @@ std::map<Sensor, double> idle_watts(const Context& context) {
 }
 
 /// Computing under a low clock or cap may draw less than idling did at a high clock, but not less than half of it.
-constexpr double least_of_idle = 0.5;
+constexpr double least_of_idle = 0.5, least_of_idle_when_set = 0.05;
 
 void check_joules(const EnergyRow& row, const Trial& trial, const std::map<Sensor, const SeriesRow*>& power,
                   const std::set<Sensor>& with_series, const std::map<Sensor, double>& idle, const std::string& at,
@@ -139,10 +139,9 @@ void check_joules(const EnergyRow& row, const Trial& trial, const std::map<Senso
       found.broken("power_series_missing", at, what);
   }
   if (const auto watts = idle.find(sensor); watts != idle.end())
-    if (const double least = least_of_idle * watts->second * *row.window_s;
-        *row.energy_j + row.uncertainty_j.value_or(0) < least)
+    if (const double least = watts->second * *row.window_s; *row.energy_j + row.uncertainty_j.value_or(0) < least)
       found.broken("energy_below_idle", at + "/energy_j",
-                   said + ", and idling alone takes " + text::si(least / least_of_idle, "J"));
+                   said + ", and by the idle power it is at least " + text::si(least, "J"));
 }
 
 /// The meters of a launch by their sensors; of one that is there twice the first that is available.
@@ -225,7 +224,7 @@ void check_energy(const Report& report, Findings& found) {
   for (const Launch& launch : launches_of(report)) {
     const Context& context = *launch.context;
     const std::map<Sensor, const MeterEntry*> meters = meters_of(launch, found);
-    const std::map<Sensor, double> idle = idle_watts(context);
+    const std::map<Sensor, double> found_idle = idle_watts(context);
     std::set<Sensor> with_series;
     for (const std::size_t place : launch.records)
       for (const Trial& trial : report.records[place].trials)
@@ -237,6 +236,11 @@ void check_energy(const Report& report, Findings& found) {
       for (const DeviceEntry& device : context.devices)
         if (device.rank < record.workload.ranks) hosts.insert(device.host);
       const bool is_part = record.workload.ranks < std::ssize(context.devices);
+      // Idle power is measured at the clocks and limits that were found. Others may lower it, but not to nothing.
+      const bool is_set =
+          std::ranges::any_of(record.setting, [](const auto& one) { return one.second.accepted.has_value(); });
+      std::map<Sensor, double> idle = found_idle;
+      for (auto& [sensor, watts] : idle) watts *= is_set ? least_of_idle_when_set : least_of_idle;
       for (std::size_t t = 0; t < record.trials.size(); ++t) {
         const Trial& trial = record.trials[t];
         const std::string at = place_of(place, t);
