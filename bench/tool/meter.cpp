@@ -73,7 +73,7 @@ std::string launching_process(const std::string& variable) {
   return std::to_string(process);
 }
 
-/// Where this process stands among those that a launcher started with it, and where they meet.
+/// The place of this process among those that a launcher started with it, and where they meet.
 struct Place : Launch {
   std::string meeting;  ///< names the launch on this node, as a part of a file's name; empty: started alone
 };

@@ -143,7 +143,7 @@ std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const 
     const auto& [first_name, first] = runs.front();
     if (report->plan.canonical_json != first->plan.canonical_json)
       faults.push_back({"other_plan", "", fmt::format("{} ran another plan than {}", name, first_name)});
-    // A run that was resumed has several launches, none of which another run may have.
+    // A resumed run has several launches. No other run may have any of them.
     std::vector<std::string> its = {report->context.launch.value_or("")};
     for (const RunPart& part : report->parts.value_or(std::vector<RunPart>()))
       if (part.context) its.push_back(part.context->launch.value_or(""));

@@ -71,7 +71,7 @@ std::vector<std::string> runs_of(const std::string& path) {
   return reports.empty() ? std::vector<std::string>{path} : reports;
 }
 
-/// The reports of "FILE,FILE,…", of which each may be a folder of runs; one file where it has that very name.
+/// The reports of "FILE,FILE,…"; each FILE may be a folder of runs. A file of that whole name is taken as it is.
 std::vector<std::string> reports_of(const std::string& list) {
   std::vector<std::string> reports;
   for (const std::string& file : exists(list) ? std::vector<std::string>{list} : split(list, ','))

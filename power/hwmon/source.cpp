@@ -88,8 +88,8 @@ void open_energy(const Sensor& sensor, const Watched& seen, MeterFinding& findin
 }
 
 /// How often counters of energy change, and what shows the power of the moment: drivers refresh that each millisecond
-/// or each second, and do not say. All are watched together. Of a power that stands still it is known that it may be as
-/// old as this.
+/// or each second, and do not say. All are watched together. A power that does not change may be as old as the time for
+/// which it was watched.
 std::map<const Sensor*, Watched> watch_all(const std::vector<const Sensor*>& energies,
                                            const std::vector<const Sensor*>& powers) {
   const auto numbers = [](const std::vector<const Sensor*>& sensors) {
