@@ -59,9 +59,13 @@ void check_launches(const Report& report, Findings& found);
 /// checks_plan.cpp: the plan's own hash, and each record as it was planned. `lines`: as check_summaries().
 void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,
                 Findings& found);
-/// checks_energy.cpp: each counted meter in each trial, under its own scope, with joules that its series of power and
-/// the idle power bear out.
+/// checks_meters.cpp: each counted meter in each trial, under its own scope, method and update period; no package is
+/// missing among the meters, and no idle power of what counts.
+void check_meters(const Report& report, Findings& found);
+/// checks_energy.cpp: joules that the idle power bears out, in windows that are the trials' own.
 void check_energy(const Report& report, Findings& found);
+/// checks_power.cpp: joules that the series of power of the same window bear out.
+void check_power(const Report& report, Findings& found);
 /// checks_losses.cpp: the same training has the same first losses, however many ranks share it.
 void check_losses(const Report& report, Findings& found);
 

@@ -138,6 +138,10 @@ constexpr double wall_seconds = 2, wall_share = 0.01;
 /// Ranks leave a barrier one after another: a window is the slowest rank's, its start the first rank's.
 constexpr double barrier_seconds = 0.5, barrier_share = 0.1;
 
+/// Between two trials of a point meters and set points are read, a site's own command among them; between two runs to a
+/// target a network is built.
+constexpr double gap_seconds = 10, gap_share = 0.1;
+
 /// Trials lie one after another between the start and the end of their launch.
 void check_times(const Report& report, const Launch& launch, Findings& found) {
   const Context& context = *launch.context;
@@ -168,8 +172,14 @@ void check_times(const Report& report, const Launch& launch, Findings& found) {
         found.broken("trial_outside_run", place_of(place, t) + "/start_s",
                      "the window ends " + text::duration(spans.back().end) + " after the launch began, which lasted " +
                          text::duration(*lasted));
-      if (t > 0 && record.trials[t - 1].start_s && *record.trials[t - 1].start_s >= *trial.start_s)
+      if (t == 0 || !record.trials[t - 1].start_s) continue;
+      const Trial& before = record.trials[t - 1];
+      if (*before.start_s >= *trial.start_s)
         found.broken("trials_overlap", place_of(place, t) + "/start_s", "is not after that of the trial before");
+      if (const double gap = *trial.start_s - *before.start_s - before.window_s;
+          !record.target && gap > gap_seconds + gap_share * before.window_s)
+        found.note("trials_gap", place_of(place, t) + "/start_s",
+                   "is " + text::duration(gap) + " after the trial before has ended, and nothing says what was done then");
     }
   }
   if (together > allowed)

@@ -1,6 +1,7 @@
 // The plan says what was to be run before anything was known of the figures: nothing may be added, and nothing may be
 // left out of a run that finished.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -67,6 +68,17 @@ double longest_window(double planned, const Trial& trial) {
   return factor * planned + looks_s + steps_more * step;
 }
 
+/// A warm-up of windows that are timed ends with the plan's steps, or where the step time is flat, after one window at the
+/// latest. Steps of a processor that has not warmed yet may be faster than any of the trials.
+double longest_warm_up(const Json& steps, const Json& window, const Record& record) {
+  constexpr double faster = 1.5, steps_more = 10;
+  double fastest = HUGE_VAL;
+  for (const Trial& trial : record.trials)
+    for (const double step : trial.step_time_s)
+      if (step > 0) fastest = std::min(fastest, step);
+  return std::max(steps.get<double>(), faster * window.get<double>() / fastest) + steps_more;
+}
+
 void check_windows(const Record& record, std::size_t place, const Json& plan, Findings& found) {
   const std::string at = place_of(place);
   const Json trials = plan.value("trials", Json()), steps = plan.value("steps", Json());
@@ -81,6 +93,9 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
     if (steps.is_number_integer() ? warm_up != first : first < warm_up.get<std::int64_t>())
       found.broken("steps_order", place_of(place, 0) + "/first_step",
                    "is " + std::to_string(first) + ", the plan warms up for " + warm_up.dump() + " steps");
+    else if (window.is_number() && static_cast<double>(first) > longest_warm_up(warm_up, window, record))
+      found.broken("steps_order", place_of(place, 0) + "/first_step",
+                   "is " + std::to_string(first) + ", more steps than a warm-up as long as a window takes");
   }
   for (std::size_t t = 0; t < record.trials.size(); ++t) {
     const Trial& trial = record.trials[t];

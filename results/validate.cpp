@@ -81,7 +81,9 @@ Validation check_whole(Report& report, const std::string& plan_sha256, const std
   check_plan(report, plan_sha256, lines, found);
   check_records(report.records, lines, later, is_newer, found);
   check_stability(report, found);
+  check_meters(report, found);
   check_energy(report, found);
+  check_power(report, found);
   check_losses(report, found);
   return found.take();
 }

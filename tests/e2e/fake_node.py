@@ -71,12 +71,12 @@ class FakeAmdNode(Under):
 
 
 class FakeNode(Under):
-    """One package with dram and core inside it; the package's counter wraps soon. `watts` by zone: a number, or what says
-    the watts of now. `period`: seconds between two updates of the counters. They may be stopped, which loses
-    joules, and set to another value."""
+    """One package with dram and core inside it. `watts` by zone: a number, or what says the watts of now. `period`: seconds
+    between two updates of the counters. They may be stopped, which loses joules, and set to another value."""
 
-    def __init__(self, folder, watts, cap_watts=None, period=0.005):
-        """`cap_watts`: the package's long-term limit, which can then be set, up to 400 W."""
+    def __init__(self, folder, watts, cap_watts=None, period=0.005, start_uj=1e9):
+        """`cap_watts`: the package's long-term limit, which can then be set, up to 400 W. `start_uj`: where the counters
+        begin; far from their end, since a wrap widens the uncertainty, which would hide other errors."""
         self.tree = pathlib.Path(folder)
         self.period, self.stopped, self.set_by_uj = period, threading.Event(), 0
         super().__init__({"powercap": self.tree})
@@ -93,7 +93,7 @@ class FakeNode(Under):
                 for file, text in (("name", "long_term"), ("power_limit_uw", cap_watts * 1_000_000),
                                    ("max_power_uw", 400_000_000), ("time_window_us", 999_424)):
                     (path / f"constraint_0_{file}").write_text(f"{text}\n")
-            self.zones[path / "energy_uj"] = (RANGE_UJ - watts_now() * 5e6, watts_now)
+            self.zones[path / "energy_uj"] = (start_uj, watts_now)
         self.files = {path: os.open(path, os.O_WRONLY) for path in self.zones}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run)

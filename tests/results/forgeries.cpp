@@ -45,6 +45,100 @@ void no_series(Report& report) {
     trial.series.clear();
   });
 }
+/// Not below what idling takes.
+void scaled_joules(Report& report, double factor) {
+  each_counted_row(report, [&](EnergyRow& row) { *row.energy_j *= factor, *row.uncertainty_j *= factor; });
+}
+template <class Change>
+void each_power_series(Report& report, Change change) {
+  each_trial(report, [&](Trial& trial) {
+    for (SeriesRow& series : trial.series)
+      if (series.quantity == "power_w") change(series, trial);
+  });
+}
+void reversed_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) { std::ranges::reverse(series.time_s); });
+}
+void empty_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) {
+    for (auto* values : {&series.time_s, &series.minimum, &series.mean, &series.maximum}) values->clear();
+  });
+}
+void negative_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) { series.minimum[0] = -1e6; });
+}
+void series_of_another_window(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial& trial) { series.time_s.back() = 10 * trial.window_s; });
+}
+void power_twice(Report& report) {
+  each_trial(report, [](Trial& trial) {
+    const std::vector<SeriesRow> all = trial.series;
+    trial.series.insert(trial.series.end(), all.begin(), all.end());
+  });
+}
+template <class Keep>
+void keep_entry(SeriesRow& series, Keep keep) {
+  for (auto* values : {&series.time_s, &series.minimum, &series.mean, &series.maximum}) *values = {keep(*values)};
+}
+void end_of_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial& trial) {
+    keep_entry(series, [](const auto& values) { return values.back(); });
+    series.time_s[0] = 0.9 * trial.window_s;
+  });
+}
+void begin_of_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) {
+    keep_entry(series, [](const auto& values) { return values.front(); });
+  });
+}
+/// Between whose least and greatest values any mean may lie.
+void wide_series(Report& report) {
+  scaled_joules(report, 0.1);
+  each_power_series(report, [](SeriesRow& series, const Trial&) {
+    for (std::size_t i = 0; i < series.mean.size(); ++i) series.minimum[i] = 0, series.maximum[i] = 2 * series.mean[i];
+  });
+}
+void huge_power(Report& report) {
+  scaled_joules(report, 100);
+  each_power_series(report, [](SeriesRow& series, const Trial&) { series.maximum[0] = 1e12; });
+}
+/// Rails may be read by other means than a counter.
+void rapl_as_hwmon(Report& report) {
+  scaled_joules(report, 0.55);
+  const auto rename = [](auto& rows) {
+    for (auto& row : rows)
+      if (row.domain.starts_with("rapl:")) row.domain = "hwmon:" + row.domain.substr(5);
+  };
+  rename(report.context.meters), rename(report.context.idle_power);
+  each_trial(report, [&](Trial& trial) { rename(trial.energy), rename(trial.series); });
+}
+void no_idle_power(Report& report) { report.context.idle_power.clear(); }
+/// The last one; with all that stands under its name.
+void deleted_package(Report& report) {
+  std::string last;
+  for (const MeterEntry& meter : report.context.meters)
+    if (meter.domain.starts_with("rapl:package-")) last = meter.domain.substr(0, meter.domain.find('/'));
+  const auto erase = [&](auto& rows) {
+    std::erase_if(rows, [&](const auto& row) { return row.domain.starts_with(last); });
+  };
+  erase(report.context.meters), erase(report.context.idle_power);
+  each_trial(report, [&](Trial& trial) { erase(trial.energy), erase(trial.series); });
+}
+void slow_counter(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { *row.update_period_s *= 1000; });
+}
+void other_windows_of_meters(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { *row.window_s += 0.9; });
+}
+void far_readings(Report& report) {
+  each_trial(report, [](Trial& trial) { trial.clock_skew_s = 30; });
+}
 void deleted_meter(Report& report) {
   std::string domain;
   each_counted_row(report, [&](const EnergyRow& row) { domain = row.domain; });
@@ -90,6 +184,12 @@ void chosen_trials(Report& report) {
   for (Record& record : report.records)
     for (std::size_t t = 1; t < record.trials.size(); ++t)
       record.trials[t].first_step += 200 * static_cast<std::int64_t>(t);
+}
+/// And of the plan.
+void dropped_first_trials(Report& report) {
+  for (Record& record : report.records)
+    for (const std::int64_t more = 8 * std::ssize(record.trials[0].step_time_s); Trial& trial : record.trials)
+      trial.first_step += more;
 }
 void skipped_warm_up(Report& report) {
   for (Record& record : report.records) {
@@ -171,6 +271,22 @@ const std::vector<Forgery>& forgeries() {
       {"thousandth_of_joules_and_power", "energy_below_idle", thousandth_of_joules_and_power},
       {"thousandfold_joules", "energy_differs_from_power", thousandfold_joules},
       {"no_series", "power_series_missing", no_series},
+      {"reversed_series", "power_series", reversed_series},
+      {"empty_series", "power_series", empty_series},
+      {"negative_series", "power_series", negative_series},
+      {"series_of_another_window", "power_series", series_of_another_window},
+      {"power_twice", "power_series", power_twice},
+      {"end_of_series", "power_series", end_of_series},
+      {"begin_of_series", "energy_differs_from_power", begin_of_series},
+      {"wide_series", "energy_differs_from_power", wide_series},
+      {"huge_power", "energy_differs_from_power", huge_power},
+      {"rapl_as_hwmon", "energy_differs_from_power", rapl_as_hwmon},
+      {"no_idle_power", "idle_missing", no_idle_power},
+      {"deleted_package", "packages_missing", deleted_package},
+      {"slow_counter", "meter_period", slow_counter},
+      {"other_windows_of_meters", "energy_window", other_windows_of_meters},
+      {"far_readings", "clock_skew", far_readings},
+      {"dropped_first_trials", "steps_order", dropped_first_trials},
       {"deleted_meter", "meter_row_missing", deleted_meter},
       {"left_out_meter", "meter_row_left_out", left_out_meter},
       {"rapl_as_node", "meter_scope", rapl_as_node},

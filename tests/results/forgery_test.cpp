@@ -89,8 +89,11 @@ TEST(Forgery, ThisBuildDoesNotWriteIntervalsOfOlderPrograms) {
 Report with_meter(const std::string& domain, const std::string& scope) {
   Report report = sample_energy_report();
   const std::string other = "rapl:package-1";
+  report.context.hosts[0].sockets = 1;
   for (MeterEntry& meter : report.context.meters)
     if (meter.domain == other) meter.domain = domain, meter.scope = scope;
+  for (IdleRow& row : report.context.idle_power)
+    if (row.domain == other) row.domain = domain, row.scope = scope, row.power_w = 1;
   for (Trial& trial : report.records[0].trials) {
     for (EnergyRow& row : trial.energy)
       if (row.domain == other) row.domain = domain, row.scope = scope;
@@ -140,14 +143,81 @@ TEST(Forgery, AGpusPowerMayBeReadApartFromItsCounter) {
     EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
     EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>());
   }
-  for (const double factor : {0.3, 1.6}) {
+  for (const double factor : {0.6, 1.6}) {
     const Validation found = with_joules(report, gpu, factor);
     EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
     EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>(3, "energy_near_power"));
   }
-  for (const double factor : {0.001, 0.2, 3.0})
+  for (const double factor : {0.001, 0.3, 3.0})
     EXPECT_EQ(codes_of(with_joules(report, gpu, factor).violations),
               std::vector<std::string>(3, "energy_differs_from_power"));
+}
+
+/// What a sensor with a reading of its own has not shown is not known, and what it has shown holds.
+TEST(Forgery, OfAGpusPowerThatHasAGapTheRestHolds) {
+  const std::string gpu = "nvml:GPU-1";
+  Report report = with_meter(gpu, "device");
+  for (Trial& trial : report.records[0].trials)
+    for (SeriesRow& series : trial.series) {
+      if (series.domain != gpu) continue;
+      const double watts = series.mean[0];
+      series = {series.host, gpu, "power_w", {}, {}, {}, {}};
+      for (int i = 0; i < 300; ++i) {  // at 10 Hz in half of the window
+        series.time_s.push_back(0.1 * i);
+        for (auto* values : {&series.minimum, &series.mean, &series.maximum}) values->push_back(watts);
+      }
+    }
+  Validation found = validate_report(to_json(report));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>(3, "power_series_gap"));
+  EXPECT_EQ(codes_of(with_joules(report, gpu, 0.5).violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(with_joules(report, gpu, 0.2).violations),
+            std::vector<std::string>(3, "energy_differs_from_power"));
+}
+
+/// Also of what is in no total, which is shown beside it.
+TEST(Forgery, RowsThatAreNotCountedAreOfTheirMetersToo) {
+  const auto with_core = [](void (*change)(EnergyRow&)) {
+    Report report = sample_energy_report();
+    for (Trial& trial : report.records[0].trials) change(trial.energy[3]);
+    return codes_of(validate_report(to_json(report)).violations);
+  };
+  EXPECT_EQ(with_core([](EnergyRow& row) { row.method = "integrated_power"; }), std::vector<std::string>(3, "meter_method"));
+  EXPECT_EQ(with_core([](EnergyRow& row) { row.domain = "rapl:core-9"; }), std::vector<std::string>(3, "meter_unknown"));
+}
+
+TEST(Forgery, APauseBetweenTrialsIsNoted) {
+  Report report = sample_energy_report();
+  for (std::size_t t = 1; t < 3; ++t) *report.records[0].trials[t].start_s += 60;
+  const Validation found = validate_report(to_json(report));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"trials_gap"});
+}
+
+TEST(Forgery, JoulesWithoutAClockSkewAreNotedUnlessThisBuildWroteThem) {
+  Report report = sample_energy_report();
+  for (Trial& trial : report.records[0].trials) trial.clock_skew_s.reset();
+  Validation found = validate_report(to_json(report));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"clock_skew_unknown"});
+  found = validate_report(to_json(of_this_build(report)));
+  EXPECT_EQ(has(found.violations, "clock_skew"), knows_itself());
+}
+
+TEST(Forgery, APackageThatCouldNotBeReadIsListed) {
+  Report report = forged(sample_energy_report(), "deleted_package");
+  MeterEntry unread;
+  unread.host = "node1", unread.domain = "rapl:package-1", unread.scope = "package", unread.reason = "permission";
+  unread.detail = "Permission denied";
+  report.context.meters.push_back(unread);
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+}
+
+/// A run that was told to end has not measured it, and says so.
+TEST(Forgery, IdlePowerMayBeMissingWithAReason) {
+  Report report = forged(sample_energy_report(), "no_idle_power");
+  report.context.warnings.push_back("no idle power before the command: told to end by a signal");
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
 }
 
 TEST(Losses, OfTheSameTrainingAreHeldAgainstEachOther) {

@@ -92,6 +92,7 @@ Record sample_record_with_energy() {
                 row("dram", "rapl:dram-0", 900), row("package", "rapl:core-0", 4000)};
     t.energy[3].counted = false;
     t.energy[3].reason = "contained";
+    t.clock_skew_s = 0.002;
   }
   return r;
 }
@@ -175,6 +176,14 @@ std::vector<MeterEntry> sample_meters() {
           meter("rapl:dram-0", "dram", true), meter("rapl:core-0", "package", false)};
 }
 
+std::vector<IdleRow> sample_idle() {
+  std::vector<IdleRow> rows;
+  for (const MeterEntry& meter : sample_meters())
+    if (meter.counted)
+      rows.push_back({"before", meter.host, meter.domain, meter.scope, meter.scope == "dram" ? 5.5 : 42.5, 0.085, 1.0, ""});
+  return rows;
+}
+
 std::vector<SeriesRow> sample_power(const Trial& trial) {
   std::vector<SeriesRow> all;
   for (const EnergyRow& row : trial.energy) {
@@ -212,12 +221,13 @@ Report sample_energy_report() {
   report.context.meters = sample_meters();
   for (Trial& trial : report.records[0].trials) {
     trial.series = sample_power(trial);
-    trial.series[0] = {"node1", "rapl:package-0", "power_w", {0, 0.1}, {97.5, 98}, {98.1, 98.4}, {99, 99.8}};
     trial.counters = {{"node1", "cpu", "throttle_thermal_events", 0}};
     trial.sampler_cpu_share = 0.0004;
   }
-  report.context.idle_power = {{"before", "node1", "rapl:package-0", "package", 42.5, 0.085, 1.0, ""},
-                               {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"}};
+  report.context.idle_power = sample_idle();
+  report.context.idle_power.push_back({"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"});
+  HostInfo& host = report.context.hosts[0];
+  host.sockets = host.cores = host.numa_nodes = 2, host.hardware_threads = host.usable_threads = 4;
   summarise(report.records[0]);
   report.records[0].start = {47.5, 12};
   report.records[0].launch = report.context.launch;
@@ -299,7 +309,7 @@ Report sample_target_report() {
     }
   }
   report.records = {sample_target_record(), missed};
-  report.context.meters = sample_meters();
+  report.context.meters = sample_meters(), report.context.idle_power = sample_idle();
   for (Record& record : report.records)
     for (Trial& trial : record.trials) trial.series = sample_power(trial);
   const auto point = [](const Record& r, const std::string& target, const std::string& seeds) {

@@ -15,6 +15,7 @@ Record sample_record_with_energy();
 Report sample_report();
 /// The meters of sample_record_with_energy, as a context has them, and series of power that bear a trial's joules out.
 std::vector<MeterEntry> sample_meters();
+std::vector<IdleRow> sample_idle();  ///< of those that count, before all points
 std::vector<SeriesRow> sample_power(const Trial& trial);
 /// One point of sample_record_with_energy, with its meters.
 Report sample_energy_report();

@@ -438,6 +438,7 @@ TEST(Validate, ACountedRowWithJoulesHasNoExcuse) {
   Report report = sample_energy_report();
   MeterEntry& meter = report.context.meters[3];  // "contained"
   meter.counted = true, meter.reason.clear();
+  report.context.idle_power.push_back({"before", meter.host, meter.domain, meter.scope, 1.0, 0.1, 1.0, ""});
   for (Trial& trial : report.records[0].trials) {
     trial.energy[3].counted = true, trial.energy[3].reason.clear();
     trial.series = sample_power(trial);

@@ -54,7 +54,7 @@ Record point(const Record& base, const std::string& domain, double clock, double
     row.scope = "device", row.domain = domain, row.host = "node1", row.method = "counter";
     row.energy_j = joules * jitter(t, 3) * steps * 64, row.uncertainty_j = 5, row.window_s = window_s;
     row.update_period_s = 0.02, row.wraps = 0;
-    trial.energy = {row};
+    trial.energy = {row}, trial.clock_skew_s = 0.002;
     trial.series = {series(domain, "power_w", joules * speed, 0.02, window_s),
                     series(domain, "sm_clock_mhz", clock, 0.002, window_s),
                     series(domain, "temperature_c", 38 + clock / 70, 0.01, window_s)};
@@ -69,7 +69,8 @@ Report offer(const char* name, const char* gpu, double speed_factor, double ener
   Report report = testing::sample_energy_report();
   const std::string uuid = std::string("GPU-") + name + "-0000-4000-8000-000000000000", domain = "nvml:" + uuid;
   const Record base = report.records[0];
-  report.records.clear(), report.parts.reset(), report.context.idle_power.clear();
+  report.records.clear(), report.parts.reset();
+  report.context.idle_power = {{"before", "node1", domain, "device", 38.0, 2.0, 1.0, ""}};
   report.context.launch = name;
   report.context.meters = {{"node1", domain, "device", "counter", "", "", true, true, 0.02}};
   report.context.devices = {{0, "node1", "cuda", gpu, uuid, "", 1, {0}, {}},
