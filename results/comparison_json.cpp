@@ -36,6 +36,7 @@ Json as_json(const PriceRow& p) {
           {"note", words(text::printable(p.note))},
           {"file", words(text::printable(p.file))},
           {"note_of_prices", words(text::printable(p.file_note))},
+          {"machine_note", words(text::printable(p.machine_note))},
           {"rent_per_month", number(p.rent_per_month)},
           {"electricity_included", p.electricity_included},
           {"capex", number(p.capex)},

@@ -73,8 +73,7 @@ class Writer {
            (s.hosts.empty() ? "hosts unknown" : s.hosts) + (s.devices.empty() ? "" : "; ranks: " + s.devices));
       line(pad_right("", width),
            fmt::format("{}; suite {}; {} of {} points valid; started {}{}", s.program, s.suite, s.valid, s.records,
-                       started,
-                       s.started_at.size() > 1 ? fmt::format(" and {} times more", s.started_at.size() - 1) : ""));
+                       started, words::more_times(s.started_at.size())));
     }
   }
 

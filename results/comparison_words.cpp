@@ -145,9 +145,14 @@ std::string dates(const Comparison& comparison) {
     const std::string first = one.started_at.empty() ? "" : one.started_at.front();
     parts.push_back(
         fmt::format("{} started {}{}", one.name, first.empty() ? "at a time that its report lacks" : first,
-                    one.started_at.size() > 1 ? fmt::format(" and {} times more", one.started_at.size() - 1) : ""));
+                    more_times(one.started_at.size())));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string more_times(std::size_t runs) {
+  if (runs < 2) return {};
+  return runs == 2 ? " and 1 more time" : fmt::format(" and {} more times", runs - 1);
 }
 
 std::vector<std::string> rules_broken_in(std::span<const Report> runs) {

@@ -51,6 +51,8 @@ std::string comparability(const Comparison& comparison);
 std::string workloads(const Comparison& comparison);
 /// When each system was measured: "A started 2026-11-22T12:07:30Z; B …"
 std::string dates(const Comparison& comparison);
+/// Behind the start of the first of so many runs: " and 1 more time", " and 3 more times"; empty of one
+std::string more_times(std::size_t runs);
 /// The names of the run rules that any of these breaks (results/run_rules.hpp).
 std::vector<std::string> rules_broken_in(std::span<const Report> runs);
 /// "Run rules broken: window, trials. Good for a look, not for publication"
