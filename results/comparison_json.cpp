@@ -163,7 +163,8 @@ Json as_json(const Comparison& c) {
                {"replicates_note", c.replicates_note},
                {"decided", c.decided()},
                {"names_one", c.names_one()},
-               {"answer", c.answer}};
+               {"answer", c.answer},
+               {"rests_on", c.rests_on}};
   json["run_variance"] = Json::array();
   for (const LearnedSpread& one : c.learned) {
     Json systems = Json::array();

@@ -29,7 +29,10 @@ TEST(Comparison, ABatchThatGrewWithTheRanksNamesItsRemedy) {
   for (const bool grew : {true, false}) {
     Record b = made_record(id, fast);
     b.workload.global_batch *= 2;
-    (grew ? b.workload.ranks : b.workload.accumulate) *= 2;
+    if (grew)
+      b.workload.ranks *= 2;
+    else
+      b.workload.accumulate *= 2;
     const Comparison c = of_single(made_record(id, slow), b);
     const Difference* batch = difference(c, "global batch");
     ASSERT_NE(batch, nullptr);

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "results/baseline.hpp"
+#include "results/comparison_words.hpp"
 #include "results/report_io.hpp"
 #include "results/run_rules.hpp"
 #include "results/tables.hpp"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include "results/text.hpp"
 #include "results/verdict.hpp"
 #include "tests/results/golden.hpp"
+#include "tests/results/made_reports.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {
