@@ -126,6 +126,7 @@ class Sentences {
     for (std::size_t s = 0; s < c_.systems.size(); ++s)
       if (s != c_.reference) add_system(s);
     for (std::string& line : words::grounds(c_)) add_line(std::move(line));
+    for (std::string& line : would_show_) add_line(std::move(line));
     add_learned();
     add_workloads();
     return std::move(answer_);
@@ -164,11 +165,12 @@ class Sentences {
     return std::pair(std::exp(of_system), std::exp(of_reference));
   }
   /// "6.14 instead of 6.52 EUR a million samples"; empty where there is none.
-  std::string absolute_words(const FigureComparison& figure, std::size_t s, const char* beside) const {
+  std::string absolute_words(const FigureComparison& figure, std::size_t s, const char* beside,
+                             const std::string& unit) const {
     const auto both = absolute(figure, s);
     if (!both) return {};
     return fmt::format("{} {} {} {}{}", text::significant(both->first), beside, text::significant(both->second),
-                       words::unit(figure), figure.note.empty() ? "" : " (" + figure.note + ")");
+                       unit, figure.note.empty() ? "" : " (" + figure.note + ")");
   }
 
   /// "costs 6.14 instead of 6.52 EUR a million samples (5.9 % less, 4.7 to 7.1)"
@@ -181,7 +183,7 @@ class Sentences {
       return fmt::format("was {} {} {} ({} {})", faster(*r.value), is_much(*r.value) ? "as" : "than", reference_,
                          ends_of_faster(r), ends_over(r));
     }
-    const std::string change = change_in_words(r, "more", "less"), figures = absolute_words(figure, s, "instead of");
+    const std::string change = change_in_words(r, "more", "less"), figures = absolute_words(figure, s, "instead of", words::unit(figure));
     if (!figures.empty()) return fmt::format("{} {} ({})", verb, figures, change);
     const std::size_t comma = change.find(", ");
     return fmt::format("{} {}{} ({})", verb, change.substr(0, comma),
@@ -204,13 +206,15 @@ class Sentences {
     if (parts.size() < 2) return parts.empty() ? "" : parts[0];
     return fmt::format("{} and {}", fmt::join(parts.begin(), parts.end() - 1, ", "), parts.back());
   }
-  /// "speed (+1.09 %, -2.0 to +4.1)", "the cost of a million samples (6.14 against 6.52 EUR …, -5.9 % (…))"
+  /// "speed (+1.09 %, -2.0 to +4.1)", "the cost of a million samples (6.14 against 6.52 EUR, -5.9 %, -9.0 to +0.5)"
   std::string undecided(const FigureComparison& figure, std::size_t s) const {
-    const std::string figures = figure.figure.name == "throughput" ? "" : absolute_words(figure, s, "against");
+    const std::string unit = figure.figure.name.starts_with("cost") ? c_.currency : words::unit(figure);
+    const std::string figures =
+        figure.figure.name == "throughput" ? "" : absolute_words(figure, s, "against", unit) + ", ";
     const Ratio& r = figure.overall[s];
     const std::string ends = words::interval(r);
-    return fmt::format("{} ({}{}{})", phrase_of(figure).noun, figures.empty() ? "" : figures + ", ",
-                       words::change(*r.value), ends.empty() ? "" : ", " + ends.substr(1, ends.size() - 2));
+    return fmt::format("{} ({}{}{})", phrase_of(figure).noun, figures == ", " ? "" : figures, words::change(*r.value),
+                       ends.empty() ? "" : ", " + ends.substr(1, ends.size() - 2));
   }
 
   /// One sentence of what is shown, else of what was seen, else of why nothing is compared; the rest in lines below.
@@ -238,16 +242,17 @@ class Sentences {
       } else if (r.verdict == "no difference shown") {
         same.push_back(undecided(figure, s));
         if (const std::string would = words::open_points(r, c_.replicates); !would.empty())
-          more.push_back(fmt::format("In {}, {}.", phrase.noun, would));
+          would_show_.push_back(text::sentence(
+              fmt::format("{}{}: {}", c_.systems.size() > 2 ? name + ", " : "", phrase.noun, would)));
       } else if (r.verdict == "no claim") {
-        const std::string figures = is_speed ? "" : absolute_words(figure, s, "instead of");
+        const std::string figures = is_speed ? "" : absolute_words(figure, s, "instead of", words::unit(figure));
         add_to(open, r.reason, looked(r, phrase) + (figures.empty() ? "" : " (" + figures + ")"));
       } else {
         add_to(absent, r.reason.empty() ? r.verdict : r.reason, phrase.noun);
       }
     }
     const std::string against = names_reference || names_once ? "" : "against " + reference_ + ", ";
-    const std::string none = same.empty() ? "" : "no difference in " + joined(same) + " is shown";
+    const std::string none = same.empty() ? "" : "no difference is shown in " + joined(same);
     if (!shown.empty())
       sentences.push_back(text::sentence(fmt::format("{}{} {}{}", names_reference ? "" : against, name, joined(shown),
                                                      none.empty() ? "" : ", but " + none)));
@@ -265,9 +270,7 @@ class Sentences {
     if (sentences.empty()) return;
     answer_.sentences.push_back(sentences.front());
     for (std::size_t i = 1; i < sentences.size(); ++i) add_line(sentences[i]);
-    const std::string whose = c_.systems.size() > 2 ? name + ": " : "";
-    for (const std::string& line : more) add_line(line.starts_with("That") ? line : whose + line);
-    if (open.empty()) return;
+    for (std::string& line : more) add_line(std::move(line));
     const bool can_repeat = std::ranges::any_of(open, [](const auto& one) { return one.first.find("--repeat") != one.first.npos; });
     if (can_repeat) add_line("Several runs: scripts/repeat -- COMMAND --repeat 5.");
   }
@@ -303,6 +306,7 @@ class Sentences {
   const Comparison& c_;
   const std::string& reference_;
   Answer answer_;
+  std::vector<std::string> would_show_;  ///< what a verdict leaves open, a line for each figure
 };
 
 }  // namespace

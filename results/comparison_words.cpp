@@ -54,7 +54,7 @@ const char* noun(Replicates replicates) {
 }
 
 namespace {
-constexpr const char* repeat_words = "repeat when it is quiet, or with --repeat 5";
+constexpr const char* repeat_words = "repeat when it is quiet, or with ";
 
 /// Why a flag takes a claim away; empty of flags that do not.
 std::string disturbance(const std::string& flag) {
@@ -76,12 +76,12 @@ void Trials::add(const std::vector<const Record*>& runs) {
   }
 }
 
-Open no_claim(const Trials& trials) {
+Open no_claim(const Trials& trials, const char* how_to_repeat) {
   if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": what they leave out may turn the order round"};
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
   for (const std::string& flag : trials.disturbed) why.push_back(disturbance(flag));
-  return {*trials.disturbed.begin(), fmt::format("{}; {}", fmt::join(why, " and "), repeat_words)};
+  return {*trials.disturbed.begin(), fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, how_to_repeat)};
 }
 
 std::string single_run() {
@@ -100,7 +100,7 @@ std::string no_verdict(std::span<const Record> records) {
   }
   if (disturbed == 0) return {};
   return fmt::format("in {} of {} points {}: trainwatt compare claims nothing of them", disturbed, points,
-                     no_claim(all).text);
+                     no_claim(all, "scripts/repeat 5 -- COMMAND").text);
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
