@@ -69,7 +69,7 @@ class Comparer {
     out_.differences = merged_differences(std::move(out_.differences), out_.workloads.size());
     for (FigureComparison& figure : out_.figures) fill(figure);
     find_break_evens();
-    out_.answer = answer_of(out_);
+    add_answer(out_);
     return std::move(out_);
   }
 

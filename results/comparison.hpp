@@ -145,6 +145,7 @@ struct ComparedSystem {
   std::string suite, plan_sha256;
   std::vector<std::string> started_at;  ///< of each run
   int records = 0, valid = 0;
+  int busy_runs = 0;  ///< in which other programs, or other guests of the hypervisor, took CPU time
   std::vector<std::string> broken_rules;  ///< names of the run rules that any of its runs breaks (results/run_rules.hpp)
   std::optional<CostReport> cost;  ///< of the first run; where prices are given
 };
@@ -172,6 +173,7 @@ struct Comparison {
   std::string currency;
   /// The first answer, a sentence for each system, or why nothing is decided.
   std::vector<std::string> answer;
+  std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
   bool compared = false;  ///< some ratio was had
   bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
   bool names_one() const;  ///< some is better or worse

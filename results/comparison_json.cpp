@@ -36,6 +36,7 @@ Json as_json(const PriceRow& p) {
           {"note", words(text::printable(p.note))},
           {"file", words(text::printable(p.file))},
           {"note_of_prices", words(text::printable(p.file_note))},
+          {"machine_note", words(text::printable(p.machine_note))},
           {"rent_per_month", number(p.rent_per_month)},
           {"electricity_included", p.electricity_included},
           {"capex", number(p.capex)},
@@ -162,7 +163,8 @@ Json as_json(const Comparison& c) {
                {"replicates_note", c.replicates_note},
                {"decided", c.decided()},
                {"names_one", c.names_one()},
-               {"answer", c.answer}};
+               {"answer", c.answer},
+               {"rests_on", c.rests_on}};
   json["run_variance"] = Json::array();
   for (const LearnedSpread& one : c.learned) {
     Json systems = Json::array();

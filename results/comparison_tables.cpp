@@ -39,7 +39,8 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
   for (const ComparedRow& one : f.rows)
     for (std::size_t s = 0; s < one.systems.size(); ++s) {
       const auto& figure = one.systems[s].figure;
-      row(cells::markdown(c.workloads[one.workload].id), text::significant(one.weight), s,
+      const std::string& own = one.systems[s].record;
+      row(cells::markdown(own.empty() ? c.workloads[one.workload].id : own), text::significant(one.weight), s,
           figure ? with_interval(*figure) : "-", one.systems[s].ratio);
     }
   if (f.rows.size() > 1)
@@ -62,7 +63,8 @@ std::string figure_table(const FigureComparison& f, const Comparison& c) {
 
 std::string comparison_markdown(const Comparison& c) {
   std::string out = fmt::format("# Comparison against {}\n\n", cells::markdown(c.systems[c.reference].name));
-  for (const std::string& line : c.answer) out += "- " + cells::markdown(line) + "\n";
+  for (const std::string& line : c.answer) out += "**" + cells::markdown(line) + "**\n\n";
+  for (const std::string& line : c.rests_on) out += "- " + cells::markdown(line) + "\n";
   out += "\n" + cells::markdown(words::workloads(c)) + ".\n\n";
   for (const words::KeptRules& rules : words::run_rules(c)) out += "- " + cells::markdown(rules.text) + ".\n";
   out += "\n" + cells::markdown(c.replicates_note) + ".\n\n";

@@ -29,6 +29,7 @@ class Writer {
   std::string write() {
     heading("Answer");
     for (const std::string& line : c_.answer) item(line, 4);
+    for (const std::string& line : c_.rests_on) item(line, 4);
     item(words::workloads(c_), 4);
     for (const words::KeptRules& rules : words::run_rules(c_)) item(rules.text, 4);
     item(paint_.dim(wrapped(sentence(c_.replicates_note) + " A 95 % interval misses the truth once in 20.", 2)), 0);
@@ -73,8 +74,7 @@ class Writer {
            (s.hosts.empty() ? "hosts unknown" : s.hosts) + (s.devices.empty() ? "" : "; ranks: " + s.devices));
       line(pad_right("", width),
            fmt::format("{}; suite {}; {} of {} points valid; started {}{}", s.program, s.suite, s.valid, s.records,
-                       started,
-                       s.started_at.size() > 1 ? fmt::format(" and {} times more", s.started_at.size() - 1) : ""));
+                       started, words::more_times(s.started_at.size())));
     }
   }
 
@@ -238,7 +238,7 @@ class Writer {
     const bool weighted =
         std::ranges::any_of(f.rows, [&](const ComparedRow& row) { return row.weight != f.rows[0].weight; });
     for (std::size_t i = 0; i < f.rows.size(); ++i)
-      lines(c_.workloads[f.rows[i].workload].id +
+      lines(words::workload(c_.workloads[f.rows[i].workload], c_) +
                 (weighted ? paint_.dim(
                                 fmt::format("  weight {}", f.rows[i].weight > 0 ? significant(f.rows[i].weight) : "0"))
                           : ""),

@@ -54,7 +54,7 @@ const char* noun(Replicates replicates) {
 }
 
 namespace {
-constexpr const char* repeat_words = "repeat when it is quiet, or with scripts/repeat 5 -- COMMAND";
+constexpr const char* repeat_words = "repeat when it is quiet, or with ";
 
 /// Why a flag takes a claim away; empty of flags that do not.
 std::string disturbance(const std::string& flag) {
@@ -76,12 +76,12 @@ void Trials::add(const std::vector<const Record*>& runs) {
   }
 }
 
-Open no_claim(const Trials& trials) {
+Open no_claim(const Trials& trials, const char* how_to_repeat) {
   if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": what they leave out may turn the order round"};
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
   for (const std::string& flag : trials.disturbed) why.push_back(disturbance(flag));
-  return {*trials.disturbed.begin(), fmt::format("{}; {}", fmt::join(why, " and "), repeat_words)};
+  return {*trials.disturbed.begin(), fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, how_to_repeat)};
 }
 
 std::string single_run() {
@@ -100,7 +100,7 @@ std::string no_verdict(std::span<const Record> records) {
   }
   if (disturbed == 0) return {};
   return fmt::format("in {} of {} points {}: trainwatt compare claims nothing of them", disturbed, points,
-                     no_claim(all).text);
+                     no_claim(all, "scripts/repeat 5 -- COMMAND").text);
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
@@ -129,10 +129,18 @@ std::string comparability(const Comparison& comparison) {
   return fmt::format("{} forbid{} a comparison{}", blocking, blocking == 1 ? "s" : "", few.empty() ? "" : ", " + few);
 }
 
+std::string workload(const ComparedWorkload& workload, const Comparison& comparison) {
+  std::vector<std::string> others;
+  for (std::size_t s = 0; s < workload.records.size() && s < comparison.systems.size(); ++s)
+    if (!workload.records[s].empty() && workload.records[s] != workload.id)
+      others.push_back(comparison.systems[s].name + ": " + workload.records[s]);
+  return workload.id + (others.empty() ? "" : fmt::format(" ({})", fmt::join(others, "; ")));
+}
+
 std::string workloads(const Comparison& comparison) {
   constexpr std::size_t most_named = 4;
   std::vector<std::string> names;
-  for (const ComparedWorkload& one : comparison.workloads) names.push_back(one.id);
+  for (const ComparedWorkload& one : comparison.workloads) names.push_back(workload(one, comparison));
   const std::size_t more = names.size() > most_named ? names.size() - most_named : 0;
   names.resize(names.size() - more);
   return fmt::format("workload{}: {}{}", comparison.workloads.size() == 1 ? "" : "s", fmt::join(names, ", "),
@@ -145,9 +153,14 @@ std::string dates(const Comparison& comparison) {
     const std::string first = one.started_at.empty() ? "" : one.started_at.front();
     parts.push_back(
         fmt::format("{} started {}{}", one.name, first.empty() ? "at a time that its report lacks" : first,
-                    one.started_at.size() > 1 ? fmt::format(" and {} times more", one.started_at.size() - 1) : ""));
+                    more_times(one.started_at.size())));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string more_times(std::size_t runs) {
+  if (runs < 2) return {};
+  return runs == 2 ? " and 1 more time" : fmt::format(" and {} more times", runs - 1);
 }
 
 std::vector<std::string> rules_broken_in(std::span<const Report> runs) {
@@ -270,6 +283,51 @@ std::string means(const FigureComparison& figure, const Comparison& comparison) 
                      fmt::join(parts, "; "), more > 0 ? fmt::format("; and {} more", more) : "");
 }
 
+namespace {
+
+std::string count(std::size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
+/// "0.370 EUR/h (rented, electricity included)", "2 nodes, 1.20 EUR/h (bought, 0.3 EUR/kWh)"; empty without a price.
+std::string hour_words(const ComparedSystem& system) {
+  if (!system.cost) return {};
+  const PriceRow& price = system.cost->price;
+  const std::string currency = text::printable(system.cost->currency);
+  int nodes = 1;
+  for (const RecordCost& record : system.cost->records) nodes = std::max(nodes, record.nodes);
+  const std::string electricity = price.electricity_included ? "electricity included"
+                                                             : fmt::format("{} {}/kWh", text::significant(price.electricity_per_kwh), currency);
+  return fmt::format("{}{} {}/h ({}, {})", nodes > 1 ? count(static_cast<std::size_t>(nodes), "node") + ", " : "",
+                     text::significant(hour_price(price, nodes)), currency, price.rent_per_month ? "rent" : "bought",
+                     electricity);
+}
+
+}  // namespace
+
+std::vector<std::string> grounds(const Comparison& comparison) {
+  std::vector<std::string> lines, runs, prices, busy;
+  std::size_t all = 0;
+  bool is_same = true;
+  for (const ComparedSystem& one : comparison.systems) {
+    const std::size_t own = one.started_at.size();
+    all += own, is_same = is_same && own == comparison.systems[0].started_at.size();
+    runs.push_back(fmt::format("{} of {}", count(own, "run"), one.name));
+    if (const std::string price = hour_words(one); !price.empty()) prices.push_back(one.name + " " + price);
+    if (one.busy_runs > 0) busy.push_back(fmt::format("{} of {} of {}", one.busy_runs, count(own, "run"), one.name));
+  }
+  const std::string over = comparison.workloads.size() > 1
+                               ? fmt::format(", {} workloads; figures are their geometric means", comparison.workloads.size())
+                               : "";
+  lines.push_back(fmt::format("Runs: {}{}.", is_same ? fmt::format("{} of each", comparison.systems[0].started_at.size())
+                                                    : fmt::format("{}", fmt::join(runs, ", ")), over));
+  if (!prices.empty()) lines.push_back(fmt::format("Prices: {}.", fmt::join(prices, "; ")));
+  for (const ComparedSystem& one : comparison.systems)
+    if (one.cost && !one.cost->price.machine_note.empty())
+      lines.push_back(fmt::format("Price of {}: {}.", one.name, text::printable(one.cost->price.machine_note)));
+  lines.push_back(busy.empty() ? "Busy: no run is flagged for other programs on its machine."
+                               : fmt::format("Busy: other programs were using the machine in {}.", fmt::join(busy, ", ")));
+  return lines;
+}
+
 ComparedSystem described(const SystemInput& system, const CompareOptions& options) {
   ComparedSystem one;
   const Report& first = system.runs[0];
@@ -291,6 +349,11 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
   one.records = static_cast<int>(first.records.size());
   one.valid = static_cast<int>(
       std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+  one.busy_runs = static_cast<int>(std::ranges::count_if(system.runs, [](const Report& run) {
+    return std::ranges::any_of(run.records, [](const Record& r) {
+      return std::ranges::any_of(r.verdict.flags, [](const std::string& f) { return f == "busy_host" || f == "steal"; });
+    });
+  }));
   if (system.price) one.cost = cost_of(first, options.currency, *system.price, options.sensitivity_share);
   return one;
 }

@@ -38,7 +38,7 @@ struct Trials {
 struct Open {
   std::string code, text;
 };
-Open no_claim(const Trials& trials);
+Open no_claim(const Trials& trials, const char* how_to_repeat = "--repeat 5");
 /// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
 std::string single_run();
 /// What a comparison will not make of one report's points; empty where none of them was disturbed.
@@ -47,10 +47,18 @@ std::string no_verdict(std::span<const Record> records);
 std::string place(const Difference& difference, const Comparison& comparison);
 /// How many differences there are: "2 forbid a comparison, 5 noted"; "none"
 std::string comparability(const Comparison& comparison);
+/// What the answer rests on, a line each: numbers of runs, what an hour costs and in which currency, and whether other
+/// programs were using a machine.
+std::vector<std::string> grounds(const Comparison& comparison);
+/// The id of the reference's point, and of those systems whose own has another (another split of one batch):
+/// "gpt2-tiny/bf16/acc4/np2 (B: gpt2-tiny/bf16/acc2/np4)"
+std::string workload(const ComparedWorkload& workload, const Comparison& comparison);
 /// "workloads: gpt2-tiny/bf16/np1, resnet-tiny/bf16/np1"; of many the first and how many more
 std::string workloads(const Comparison& comparison);
 /// When each system was measured: "A started 2026-11-22T12:07:30Z; B …"
 std::string dates(const Comparison& comparison);
+/// Behind the start of the first of so many runs: " and 1 more time", " and 3 more times"; empty of one
+std::string more_times(std::size_t runs);
 /// The names of the run rules that any of these breaks (results/run_rules.hpp).
 std::vector<std::string> rules_broken_in(std::span<const Report> runs);
 /// "Run rules broken: window, trials. Good for a look, not for publication"
@@ -82,8 +90,9 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
 
 namespace tw {
 
-/// The answer first: a sentence for each system, with what it costs or gives before how much that is in per cent, or
-/// why nothing is decided; of more than two systems the order by each figure before that.
-std::vector<std::string> answer_of(const Comparison& comparison);
+/// The answer first: one sentence for each system, with what it costs or gives before how much that is in per cent, or
+/// why nothing is decided; of more than two systems the order by each figure before that. Then, in short lines, what it
+/// rests on.
+void add_answer(Comparison& comparison);
 
 }  // namespace tw

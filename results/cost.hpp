@@ -35,6 +35,8 @@ struct PriceRow {
   std::string note;
   std::string file;       ///< that the row was read from; empty: none
   std::string file_note;  ///< of the whole file: where its prices are from
+  /// Why this may be the price of another machine than the report's (price_doubt()); empty where nothing says so.
+  std::string machine_note{};
   /// Keys of the file that stand beside its systems, for all of them, and those that nobody gave: a default. All others
   /// are the row's own.
   std::set<std::string> for_all, not_given;
@@ -51,6 +53,9 @@ Prices prices_from_json(const std::string& text);
 /// The row called `name`, else the only one that names all `hosts`, else the file's only row; null where none is told
 /// apart.
 const PriceRow* find_price(const Prices& prices, const std::string& name, const std::vector<std::string>& hosts);
+/// What of a row does not fit the machine of the report: hosts that are not among its `hosts`, or, where it lists none
+/// and is not called as the system, a name that no host, processor or device of the report has a word of. Else empty.
+std::string price_doubt(const PriceRow& row, const std::string& system, const Report& report);
 
 /// Whether a cost in money holds everything. Its kWh and CO2 have a basis of their own (RecordCost::energy_is_whole):
 /// electricity that the rent includes makes the money complete, and no meter.

@@ -78,6 +78,7 @@ std::vector<CostInput> inputs_of(const CostReport& report) {
     all.push_back({what, std::nullopt, "", value, from});
   };
   say("row", name, file);
+  if (!p.machine_note.empty()) say("machine", printable(p.machine_note), "the report");
   say("currency", currency, file);
   if (!p.note.empty()) say("note", printable(p.note), source("note"));
   if (!p.file_note.empty()) say("note of the prices", printable(p.file_note), file);

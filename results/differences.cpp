@@ -291,8 +291,10 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   found.block("target", target(reference), target(system), "they do not train to the same target");
   if (a.hash != b.hash)
     found.block("workload hash", a.hash.substr(0, 12), b.hash.substr(0, 12), "they do not train the same");
-  found.block("global batch", std::to_string(a.global_batch), std::to_string(b.global_batch),
-              "another batch is another training: it takes another number of samples to a target");
+  std::string why_batch = "another batch is another training: it takes another number of samples to a target";
+  if (a.global_batch * b.ranks == b.global_batch * a.ranks)
+    why_batch += "; it grew with the number of ranks: measure both with one --global-batch, which a kit fixes, too";
+  found.block("global batch", std::to_string(a.global_batch), std::to_string(b.global_batch), why_batch);
   found.block("precision", a.precision, b.precision, "fewer bits are less work");
   found.block("FLOP rule", reference.summary.flops_rule, system.summary.flops_rule,
               "their FLOPs are counted in two ways", {"efficiency"});

@@ -159,7 +159,8 @@ CostReport printable(CostReport cost, const Report& report) {
   using text::printable;
   cost.currency = printable(cost.currency);
   for (std::string* text :
-       {&cost.price.name, &cost.price.note, &cost.price.file, &cost.price.file_note, &cost.price.pue_source})
+       {&cost.price.name, &cost.price.note, &cost.price.file, &cost.price.file_note, &cost.price.pue_source,
+        &cost.price.machine_note})
     *text = printable(*text);
   for (std::size_t r = 0; r < cost.records.size(); ++r) {
     RecordCost& one = cost.records[r];

@@ -1,10 +1,13 @@
 // Reads what people write for a comparison: prices and baseline rules. Schemas say most of what may be wrong; what they
 // say badly is said here first.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "results/baseline.hpp"
@@ -156,17 +159,67 @@ Prices prices_from_json(const std::string& text) {
   return prices;
 }
 
+namespace {
+
+bool lists(const PriceRow& row, const std::string& host) {
+  return std::ranges::any_of(row.hosts, [&](const std::string& pattern) {
+    return pattern.ends_with('*') ? host.starts_with(pattern.substr(0, pattern.size() - 1)) : host == pattern;
+  });
+}
+
+/// "nvidia", "h100" of "NVIDIA H100": words of three letters and digits or more, in small letters.
+std::set<std::string> name_words(const std::string& name) {
+  constexpr std::size_t least = 3;
+  std::set<std::string> words;
+  std::string word;
+  for (const char c : name + " ") {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) {
+      word += static_cast<char>(std::tolower(byte));
+    } else {
+      if (word.size() >= least) words.insert(word);
+      word.clear();
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string price_doubt(const PriceRow& row, const std::string& system, const Report& report) {
+  const Context& context = report.context;
+  if (context.hosts.empty()) return {};
+  std::vector<std::string> machine;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty() && std::ranges::find(machine, name) == machine.end()) machine.push_back(name);
+  };
+  if (!row.hosts.empty()) {
+    for (const HostInfo& host : context.hosts)
+      if (!lists(row, host.name)) add(host.name);
+    if (machine.empty()) return {};
+    return fmt::format("row {} is the price of the hosts {}, and the report was made on {}: make sure that it is the "
+                       "price of this machine",
+                       row.name, fmt::join(row.hosts, ", "), fmt::join(machine, ", "));
+  }
+  if (row.name == system) return {};
+  for (const HostInfo& host : context.hosts) add(host.name), add(host.cpu);
+  for (const DeviceEntry& device : context.devices) add(device.name);
+  const std::set<std::string> of_row = name_words(row.name);
+  for (const std::string& name : machine)
+    for (const std::string& word : name_words(name))
+      if (of_row.contains(word)) return {};
+  return fmt::format("row {} lists no hosts, and its name fits none of the report's host, processor and devices ({}): "
+                     "make sure that it is the price of this machine",
+                     row.name, fmt::join(machine, ", "));
+}
+
 const PriceRow* find_price(const Prices& prices, const std::string& name, const std::vector<std::string>& hosts) {
   const auto called = std::ranges::find(prices.rows, name, &PriceRow::name);
   if (called != prices.rows.end()) return &*called;
-  const auto is_of = [](const std::string& pattern, const std::string& host) {
-    return pattern.ends_with('*') ? host.starts_with(pattern.substr(0, pattern.size() - 1)) : host == pattern;
-  };
   const PriceRow* found = nullptr;
   for (const PriceRow& row : prices.rows) {
-    const bool all = !hosts.empty() && std::ranges::all_of(hosts, [&](const std::string& host) {
-      return std::ranges::any_of(row.hosts, [&](const std::string& pattern) { return is_of(pattern, host); });
-    });
+    const bool all =
+        !hosts.empty() && std::ranges::all_of(hosts, [&](const std::string& host) { return lists(row, host); });
     if (all && found != nullptr) return nullptr;
     if (all) found = &row;
   }

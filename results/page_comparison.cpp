@@ -47,20 +47,45 @@ std::string title_of(const FigureComparison& figure) {
   return title;
 }
 
-/// One for each workload of the comparison.
-ShortNames workload_names(const Comparison& comparison) {
+/// The id of a system's own point of a workload; the reference's where it has none.
+const std::string& own_id(const ComparedWorkload& workload, std::size_t system) {
+  const bool has_own = system < workload.records.size() && !workload.records[system].empty();
+  return has_own ? workload.records[system] : workload.id;
+}
+/// Of each workload of the comparison, one for each system: what each ran, in whatever split of the batch.
+struct WorkloadNames {
+  std::vector<std::vector<std::string>> names;  // by workload and system
+  std::string shared;
+};
+WorkloadNames workload_names(const Comparison& comparison) {
   std::vector<std::string> ids;
   std::set<std::string> networks;
   for (const ComparedWorkload& one : comparison.workloads)
-    ids.push_back(one.id), networks.insert(one.id.substr(0, one.id.find('/')));
-  return short_names(ids, networks.size() > 1);
+    for (std::size_t s = 0; s < comparison.systems.size(); ++s)
+      ids.push_back(own_id(one, s)), networks.insert(ids.back().substr(0, ids.back().find('/')));
+  if (ids.empty()) return {};
+  const ShortNames found = short_names(ids, networks.size() > 1);
+  WorkloadNames all{{}, found.shared};
+  for (std::size_t w = 0, at = 0; w < comparison.workloads.size(); ++w) {
+    all.names.emplace_back();
+    for (std::size_t s = 0; s < comparison.systems.size(); ++s) all.names.back().push_back(found.names[at++]);
+  }
+  return all;
+}
+/// "bf16, accumulate 1"; "A: accumulate 4, 2 processes / B: accumulate 2, 4 processes" where they differ.
+std::string of_all_systems(const std::vector<std::string>& names, const Comparison& comparison) {
+  if (std::ranges::all_of(names, [&](const std::string& name) { return name == names.front(); })) return names.front();
+  std::vector<std::string> parts;
+  for (std::size_t s = 0; s < names.size(); ++s) parts.push_back(comparison.systems[s].name + ": " + names[s]);
+  return fmt::format("{}", fmt::join(parts, " / "));
 }
 /// "Workloads: bf16, accumulate 1; bf16, accumulate 4 (all: 2 processes)."
 std::string workloads_compared(const Comparison& comparison) {
   constexpr std::size_t most = 6;
-  const ShortNames found = workload_names(comparison);
-  std::vector<std::string> shown(found.names.begin(),
-                                 found.names.begin() + static_cast<std::ptrdiff_t>(std::min(most, found.names.size())));
+  const WorkloadNames found = workload_names(comparison);
+  std::vector<std::string> shown;
+  for (std::size_t w = 0; w < std::min(most, found.names.size()); ++w)
+    shown.push_back(of_all_systems(found.names[w], comparison));
   if (shown.empty()) return "No workloads.";
   const bool has_parts =
       std::ranges::any_of(shown, [](const std::string& name) { return name.find(", ") != name.npos; });
@@ -86,7 +111,7 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
       {},
       false};
   DataSet set{"ratio", 0, "", {}};
-  const ShortNames names = workload_names(comparison);
+  const WorkloadNames names = workload_names(comparison);
   struct Bar {
     std::string category;
     Datum datum;
@@ -113,7 +138,7 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   };
   for (const ComparedRow& row : figure.rows)
     for (std::size_t s = 0; s < row.systems.size(); ++s)
-      add({names.names[row.workload], "", comparison.workloads[row.workload].id}, s,
+      add({names.names[row.workload][s], "", own_id(comparison.workloads[row.workload], s)}, s,
           row.systems[s].figure ? si(row.systems[s].figure->value) : "", row.systems[s].ratio);
   // The best first, and of all workloads together behind those of each.
   const auto sort = [&](std::size_t from) {
@@ -236,6 +261,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
   page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
+  for (const std::string& line : comparison.rests_on) page.answer.emplace_back(line, "rest");
   constexpr std::size_t most_cards = 3;  // of a figure
   for (const FigureComparison& figure : comparison.figures) {
     std::size_t shown = 0, more = 0;

@@ -121,15 +121,22 @@ std::string text_of(const Order& order) {
   return (order.scope.empty() ? "" : order.scope + " ") + std::string(order.merit->what);
 }
 
-void sort_records(std::vector<Record>& records, const Order& order) {
+namespace {
+
+const Record& record_of(const Record& record) { return record; }
+const Record& record_of(const Record* record) { return *record; }
+
+template <class Element>
+void sort(std::vector<Element>& records, const Order& order) {
   if (order.merit == nullptr) {
-    if (order.by_axes) std::ranges::stable_sort(records, {}, place_by_axes);
+    if (order.by_axes) std::ranges::stable_sort(records, {}, [](const Element& one) { return place_by_axes(record_of(one)); });
     return;
   }
   std::map<std::string, std::size_t> workloads;  // in the order of the run
   if (!order.merit->across_workloads)
-    for (const Record& record : records) workloads.try_emplace(record.workload.hash, workloads.size());
-  const auto place = [&](const Record& record) -> std::tuple<int, std::size_t, double> {
+    for (const Element& one : records) workloads.try_emplace(record_of(one).workload.hash, workloads.size());
+  const auto place = [&](const Element& one) -> std::tuple<int, std::size_t, double> {
+    const Record& record = record_of(one);
     const std::string& status = record.verdict.status;
     if (status != "valid") return {status == "invalid" ? 2 : 3, 0, 0};
     const Figure figure = order.merit->of(record.summary, order.scope);
@@ -138,6 +145,16 @@ void sort_records(std::vector<Record>& records, const Order& order) {
     return {0, workload, order.merit->more_is_better ? -*figure : *figure};
   };
   std::ranges::stable_sort(records, {}, place);
+}
+
+}  // namespace
+
+void sort_records(std::vector<Record>& records, const Order& order) { sort(records, order); }
+std::vector<const Record*> in_order(const std::vector<Record>& records, const Order& order) {
+  std::vector<const Record*> sorted;
+  for (const Record& record : records) sorted.push_back(&record);
+  sort(sorted, order);
+  return sorted;
 }
 
 }  // namespace tw

@@ -46,6 +46,8 @@ std::string explain(const Order& order, const std::vector<Record>& records);
 /// then valid ones without it, then invalid ones, whose figures do not count, and last those that did not run; among
 /// equals the order of the run. Without a figure: by_axes.
 void sort_records(std::vector<Record>& records, const Order& order);
+/// The same without changing them.
+std::vector<const Record*> in_order(const std::vector<Record>& records, const Order& order);
 
 /// The scopes in the order in which they are looked at.
 inline constexpr std::string_view scope_names[] = {"device", "package", "node", "dram", "facility"};

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "results/copies.hpp"
 #include "results/differences.hpp"
@@ -65,6 +67,48 @@ std::string machine_of(const Report& report) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+namespace {
+
+/// Each of machine_of()'s fields over all hosts, or all devices, of a report.
+std::vector<std::pair<std::string, std::string>> fields_of(const Report& report) {
+  const auto counted = [](const auto& all, auto of) {
+    std::map<std::string, int> counts;
+    for (const auto& one : all) ++counts[of(one)];
+    std::vector<std::string> parts;
+    for (const auto& [value, n] : counts) parts.push_back((n > 1 ? fmt::format("{} x ", n) : "") + text::printable(value));
+    return parts.empty() ? std::string("none") : fmt::format("{}", fmt::join(parts, ", "));
+  };
+  const Context& c = report.context;
+  const auto number = [](int HostInfo::*of) { return [of](const HostInfo& h) { return std::to_string(h.*of); }; };
+  return {{"nodes", std::to_string(c.hosts.size())},
+          {"processor", counted(c.hosts, [](const HostInfo& h) { return h.cpu; })},
+          {"sockets", counted(c.hosts, number(&HostInfo::sockets))},
+          {"cores", counted(c.hosts, number(&HostInfo::cores))},
+          {"usable threads", counted(c.hosts, number(&HostInfo::usable_threads))},
+          {"hypervisor", counted(c.hosts, [](const HostInfo& h) { return h.hypervisor.value_or("none"); })},
+          {"ranks", std::to_string(c.devices.size())},
+          {"kind of device", counted(c.devices, [](const DeviceEntry& d) { return d.kind; })},
+          {"device", counted(c.devices, [](const DeviceEntry& d) { return d.name; })}};
+}
+
+/// "usable threads 4 in early.json, 2 in late.json": in what two reports of different machines differ.
+std::string machines_differ(const Report& a, const std::string& name_of_a, const Report& b, const std::string& name_of_b) {
+  const auto of_a = fields_of(a), of_b = fields_of(b);
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < of_a.size(); ++i)
+    if (of_a[i].second != of_b[i].second)
+      parts.push_back(
+          fmt::format("{} {} in {}, {} in {}", of_a[i].first, of_a[i].second, name_of_a, of_b[i].second, name_of_b));
+  if (parts.empty()) return "the nodes have the same parts, put together in another way";
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string path_of(const SystemInput& group, std::size_t run) {
+  return run < group.paths.size() ? text::printable(group.paths[run]) : fmt::format("run {}", run + 1);
+}
+
+}  // namespace
+
 EarlierRuns::EarlierRuns(const std::vector<SystemInput>& groups, const std::vector<SystemInput>& systems,
                          const std::vector<const Record*>& wanted) {
   for (const SystemInput& runs : groups) {
@@ -105,11 +149,13 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
                               name_of(group) +
                                   ": is one run, which does not say how runs differ: give two or more runs of "
                                   "the machine, FILE,FILE,... or a folder of runs"};
-    if (std::ranges::any_of(group.runs,
-                            [&](const Report& run) { return machine_of(run) != machine_of(group.runs[0]); }))
-      return RunVarianceFault{
-          "run-variance-machine",
-          name_of(group) + ": are runs of different machines: give the runs of each as a group of its own"};
+    for (std::size_t run = 1; run < group.runs.size(); ++run)
+      if (machine_of(group.runs[run]) != machine_of(group.runs[0]))
+        return RunVarianceFault{
+            "run-variance-machine",
+            fmt::format("{}: are runs of different machines ({}): give the runs of each as a group of its own",
+                        name_of(group),
+                        machines_differ(group.runs[0], path_of(group, 0), group.runs[run], path_of(group, run)))};
     if (holds_copies(group))
       return RunVarianceFault{"run-variance-copy",
                               name_of(group) + ": one run is there twice: it has no spread to itself"};
@@ -128,9 +174,10 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
     if (!has_machine)
       return RunVarianceFault{
           "run-variance-machine",
-          fmt::format("none of the earlier reports is of the machine of {}: give runs of that machine, or "
-                      "several runs of {}",
-                      system.name, system.name)};
+          fmt::format("none of the earlier reports is of the machine of {0} ({1}): give runs of that machine, or "
+                      "several runs of {0}",
+                      system.name,
+                      machines_differ(earlier[0].runs[0], path_of(earlier[0], 0), system.runs[0], system.name))};
     if (!found)
       return RunVarianceFault{
           "run-variance-workload",

@@ -66,8 +66,8 @@ class Shower {
       title("Pareto front");
       out_ += text;
     }
-    for (const Record& r : report_.records)
-      if (has_run(r)) point(r);
+    for (const Record* r : in_order(report_.records, style_.order))
+      if (has_run(*r)) point(*r);
   }
   std::size_t width() const { return static_cast<std::size_t>(style_.width); }
   void title(const std::string& text) { out_ += "\n" + paint_.bold(text) + "\n"; }

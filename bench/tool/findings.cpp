@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/terminal/error_line.hpp"
 #include "results/text.hpp"
 
 namespace tw::tool {
@@ -143,7 +144,8 @@ std::string findings_json(const std::vector<FileFindings>& files, int exit_code)
                    {"notes", list(found.notes)},
                    {"rules", rules},
                    {"facts", found.facts},
-                   {"error", found.why_unreadable.empty() ? Json() : Json(found.why_unreadable)},
+                   {"error", found.why_unreadable.empty() ? Json() : Json(without_code(found.why_unreadable))},
+                   {"error_code", code_of(found.why_unreadable).empty() ? Json() : Json(code_of(found.why_unreadable))},
                    {"exit_code", found.exit_code}});
   }
   return Json({{"files", all}, {"exit_code", exit_code}}).dump(2, ' ', true, Json::error_handler_t::replace) + "\n";

@@ -13,6 +13,19 @@
 
 namespace tw::tool {
 
+namespace {
+
+/// Whether some point's global batch is micro-batch × accumulation × as many ranks as an offer happens to have. A task
+/// has a global batch of its own, unless both its parts are given.
+bool grows_with_ranks(const Request& request) {
+  return std::ranges::any_of(request.axes, [&](const Axes& axes) {
+    const bool is_of_task = request.target && (axes.micro_batch.empty() || axes.accumulate.empty());
+    return axes.global_batch.empty() && axes.ranks.empty() && !is_of_task;
+  });
+}
+
+}  // namespace
+
 int freeze(const FreezeCommand& command) {
   check_plan_options(command.options);
   const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
@@ -31,6 +44,10 @@ int freeze(const FreezeCommand& command) {
   const std::string runs = plan.repeat > 1 ? fmt::format(", {} runs", plan.repeat) : "";
   fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", text::printable(command.out),
              text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs, again.kit->sha256);
+  if (grows_with_ranks(again))
+    fmt::print(stderr, "trainwatt: warning[open-global-batch]: {}: does not fix the global batch, which grows with the "
+               "number of ranks: offers on different numbers of ranks train differently and cannot be compared; "
+               "freeze it with --global-batch N, or fix the number with --ranks N\n", text::printable(command.out));
   return 0;
 }
 

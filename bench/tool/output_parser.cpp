@@ -118,7 +118,8 @@ std::vector<std::string> OutputParser::warnings() const {
         "the command's output: \"{}\"{} is not understood, and left out: print a plain number above 0, as "
         "samples=64000 seconds=12.5",
         first_not_understood_, not_understood_ > 1 ? fmt::format(" and {} more like it", not_understood_ - 1) : ""));
-  if (plain_zero_ || (logged_zero_ && !samples()))
+  const bool is_zero = plain_zero_ || (logged_zero_ && !samples());
+  if (is_zero)
     lines.push_back(with_code(
         "no-samples", fmt::format("the command's output {} 0 samples, which is refused{}: print the number that the "
                                   "command has trained, above 0",
@@ -141,7 +142,7 @@ std::vector<std::string> OutputParser::warnings() const {
     lines.push_back(
         fmt::format("the command's output has MLLOG lines, too: samples={} is taken, not their samples_count of {}",
                     *plain_, *logged_));
-  if (!samples())
+  if (!samples() && !is_zero)
     lines.emplace_back(
         "no samples in the command's standard output (standard error is not searched): print a line with samples=N, or "
         "MLLOG lines with samples_count");

@@ -144,6 +144,7 @@ PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::
         options.prices, name.empty() ? "the report" : name, name.empty() ? "" : name + "=", fmt::join(hosts, ", "),
         fmt::join(rows, ", ")));
   PriceRow row = *found;
+  row.machine_note = price_doubt(row, name, runs.front());
   if (const auto facility = value_of(options.facility_csv, name)) {
     const Measured measured = measured_pue(runs, *facility, value_of(options.it_csv, name));
     row.pue = measured.pue, row.pue_source = measured.source;

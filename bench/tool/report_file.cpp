@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/tool/check.hpp"
 #include "bench/tool/series.hpp"
 #include "models/catalog/nearest.hpp"
@@ -19,6 +21,8 @@
 
 namespace tw::tool {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand steps a second has half of that
 
@@ -37,12 +41,39 @@ LoadedReport loaded(std::string bytes) {
   return {std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
 }
 
+[[noreturn]] void refuse_folder(const std::string& path) {
+  const std::map<int, fs::path> runs = numbered_runs(path);
+  if (runs.empty()) throw UsageError(path + ": is a folder; give the report.json inside it");
+  const std::string first = (runs.begin()->second / "report.json").string();
+  if (runs.size() == 1)
+    throw UsageError(with_code("folder-of-runs", fmt::format("{}: is a folder of 1 run; give {}", path, first)));
+  throw UsageError(with_code(
+      "folder-of-runs",
+      fmt::format("{}: is a folder of {} runs, which this command does not take: give one of them, as {}; the folder "
+                  "as a whole goes to `trainwatt compare` and `trainwatt html`, with another system to hold it against",
+                  path, runs.size(), first)));
+}
+
 }  // namespace
+
+std::map<int, fs::path> numbered_runs(const fs::path& folder) {
+  constexpr std::string_view begins = "run-";
+  std::map<int, fs::path> runs;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code)) {
+    const std::string name = entry.path().filename().string();
+    int number = 0;
+    const char* const end = name.data() + name.size();
+    if (!name.starts_with(begins) || !entry.is_directory(code)) continue;
+    if (std::from_chars(name.data() + begins.size(), end, number).ptr == end && number > 0) runs[number] = entry.path();
+  }
+  return runs;
+}
 
 std::string read_report_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw UsageError(path + ": " + std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) throw UsageError(path + ": is a folder; give the report.json inside it");
+  if (S_ISDIR(status.st_mode)) refuse_folder(path);
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
     throw UsageError(path + ": is no file and no pipe; give a report.json");
   std::ifstream file(path, std::ios::binary);

@@ -4,6 +4,7 @@
 #include <new>
 #include <stdexcept>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -16,7 +17,9 @@
 
 namespace tw::tool {
 
-/// The bytes of a file or pipe, of 256 MiB at most. Throws UsageError that names it.
+/// The folders run-N of a folder, by N, as scripts/repeat makes them; of anything else none.
+std::map<int, std::filesystem::path> numbered_runs(const std::filesystem::path& folder);
+/// The bytes of a file or pipe, of 256 MiB at most. Throws UsageError that names it; of a folder it says what to give.
 std::string read_report_file(const std::string& path);
 /// Throws UsageError where something has that name.
 void refuse_existing(const std::string& path);

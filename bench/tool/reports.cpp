@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/plan/kit.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/tool/check.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/findings.hpp"
@@ -140,7 +141,7 @@ int validate(const ValidateOptions& options) {
     for (FileFindings& found : findings_of(path, options)) {
       code = std::max(code, found.exit_code);
       if (found.kind == FileKind::unreadable)
-        fmt::print(stderr, "trainwatt: {}\n", text::printable(found.why_unreadable));
+        fmt::print(stderr, "{}\n", line_of("trainwatt", text::printable(found.why_unreadable)));
       else if (!options.json)
         fmt::print("{}", findings_text(found, options.verbose,
                                        options.paths.size() > 1 || found.path != options.paths.front() ||

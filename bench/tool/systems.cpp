@@ -47,17 +47,7 @@ std::string name_of(const std::string& path) {
 
 /// The reports of a folder of runs, in the order of their numbers; of anything else the path itself.
 std::vector<std::string> runs_of(const std::string& path) {
-  constexpr std::string_view begins = "run-";
-  std::error_code code;
-  if (!fs::is_directory(path, code)) return {path};
-  std::map<int, fs::path> runs;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, code)) {
-    const std::string name = entry.path().filename().string();
-    int number = 0;
-    const char* const end = name.data() + name.size();
-    if (!name.starts_with(begins) || !entry.is_directory(code)) continue;
-    if (std::from_chars(name.data() + begins.size(), end, number).ptr == end && number > 0) runs[number] = entry.path();
-  }
+  const std::map<int, fs::path> runs = numbered_runs(path);
   std::vector<std::string> reports;
   for (const auto& [number, run] : runs) {
     const fs::path report = run / "report.json";
@@ -157,7 +147,13 @@ std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words
 int code_of(const Comparison& comparison, const std::vector<SystemInput>& systems) {
   constexpr int nothing = 4;
   if (!comparison.compared) {
-    fmt::print(stderr, "trainwatt: nothing could be compared: {}\n", comparison.answer.front());
+    const auto batch = std::ranges::find_if(
+        comparison.differences, [](const Difference& d) { return d.blocking && d.what == "global batch"; });
+    const std::string text = "nothing could be compared: " + comparison.answer.front();
+    fmt::print(stderr, "{}\n",
+               line_of("trainwatt", batch == comparison.differences.end()
+                                        ? text
+                                        : with_code("global-batch-differs", text + " " + text::sentence(batch->why))));
     return nothing;
   }
   const bool is_tender = std::ranges::any_of(systems, [](const SystemInput& system) {

@@ -159,8 +159,21 @@ class Repeat(Case):
     def test_what_measures_nothing_is_launched_once(self):
         for words in (("--repeat", 3, "--dry-run"), ("--dry-run", "--repeat=3")):
             with self.subTest(words):
-                self.assert_ran(self.repeat(None, *FEW, *words, "--out", self.out))
+                process = self.repeat(None, *FEW, *words, "--out", self.out)
+                self.assert_ran(process)
+                self.assertIn(f"repeat: 3 runs in {self.out}, ", process.stdout)
+                commands = [line.split() for line in process.stdout.splitlines() if "--run-index" in line]
+                self.assertEqual([line[-4:] for line in commands],
+                                 [["--resume", f"{self.out}/run-{n}", "--run-index", str(n)] for n in (1, 2, 3)])
+                for line in commands:
+                    self.assertNotIn("--dry-run", line, "this is what measures")
         self.assert_ran(self.repeat(3, "--help"))
+        many = self.repeat(40, *FEW, "--dry-run", "--out", self.out)
+        self.assert_ran(many)
+        self.assertIn("40 times in all", many.stdout)
+        shown = [line.split()[-1] for line in many.stdout.splitlines() if "--run-index" in line]
+        self.assertEqual(shown, ["1", "2", "3", "40"])
+        self.assert_ran(self.repeat(None, *FEW, "--dry-run", "--out", self.out), 2)  # as without --dry-run
         self.assertFalse(self.out.exists())
 
     def test_a_signal_in_the_last_run(self):

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <tuple>
 
 #include "results/html.hpp"
 #include "results/verdict.hpp"
@@ -158,7 +161,7 @@ TEST(Claims, TheAnswerSaysWhatWasLeftOutAndWhoLacksIt) {
   c_system.runs[0].records[1].verdict = {"unsupported", {}, {"float32: none here"}};
   const Comparison c = compare({both("A", 1), both("B", 1.2), c_system}, {});
   const std::string words = "over 1 of 2 workloads; two is left out of all means, since C calls it unsupported";
-  EXPECT_NE(c.answer.back().find(words), std::string::npos) << c.answer.back();
+  EXPECT_NE(c.rests_on.back().find(words), std::string::npos) << c.rests_on.back();
   ASSERT_EQ(figure(c).left_out.size(), 1u);
   EXPECT_EQ(figure(c).left_out[0].systems, std::vector<std::size_t>{2});
   const nlohmann::json json = nlohmann::json::parse(comparison_json(c, {}));
@@ -166,9 +169,9 @@ TEST(Claims, TheAnswerSaysWhatWasLeftOutAndWhoLacksIt) {
   EXPECT_NE(comparison_markdown(c).find("since C calls it unsupported"), std::string::npos);
   const std::string page = to_html({{"A", made_report({})}, {"B", made_report({})}, {"C", made_report({})}}, &c);
   EXPECT_NE(page.find("since C calls it unsupported"), std::string::npos);
-  EXPECT_EQ(compare({both("A", 1), both("B", 1.2)}, {}).answer.back().find("left out"), std::string::npos);
+  EXPECT_EQ(compare({both("A", 1), both("B", 1.2)}, {}).rests_on.back().find("left out"), std::string::npos);
   // The reference, too.
-  EXPECT_NE(compare({c_system, both("B", 1.2)}, {}).answer.back().find(words), std::string::npos);
+  EXPECT_NE(compare({c_system, both("B", 1.2)}, {}).rests_on.back().find(words), std::string::npos);
   // Three systems are three pairs.
   EXPECT_NE(json["figures"][0]["ranking_note"].get<std::string>().find("each of the 3 pairs"), std::string::npos);
 }
@@ -188,6 +191,68 @@ TEST(Claims, TheAnswersUncertaintyIsNotRoundedDown) {
     ++looked_at;
   }
   EXPECT_GT(looked_at, 5);
+}
+
+/// Two systems whose runs hardly differ, with prices: one sentence, absolute before relative, in one workload or several.
+TEST(Claims, TheAnswerIsOneSentenceWithAbsoluteCosts) {
+  const auto second = [](Record r) {
+    r.id = "two", r.workload.precision = "float32";
+    return r;
+  };
+  for (const bool has_two : {false, true}) {
+    std::vector<SystemInput> systems;
+    for (const auto& [name, factor, rent] : {std::tuple{"A", 1.0, 135.0}, std::tuple{"B", 1.25, 160.0}}) {
+      std::vector<Record> records = {made_record(id, times(slow, factor))};
+      if (has_two) records.push_back(second(made_record(id, times(fast, factor))));
+      systems.push_back(several(name, std::move(records)));
+      systems.back().price.emplace();
+      systems.back().price->rent_per_month = rent, systems.back().price->electricity_included = true;
+    }
+    CompareOptions options;
+    options.currency = "EUR";
+    const Comparison c = compare(systems, options);
+    ASSERT_EQ(c.answer.size(), 1u);
+    const std::string number = "([0-9.]+)";
+    const std::regex manner("B trains 1\\.25[0-9]* ± [0-9.]+ times as fast as A and costs " + number + " instead of " + number +
+                            " EUR a million samples \\(" + number + " % less, [0-9.]+ to [0-9.]+\\)\\.");
+    std::smatch found;
+    ASSERT_TRUE(std::regex_match(c.answer[0], found, manner)) << c.answer[0];
+    EXPECT_NEAR(std::stod(found[1]) / std::stod(found[2]), 160 / 135.0 / 1.25, 2e-3) << "the figures have the ratio";
+    EXPECT_NEAR(std::stod(found[3]), 100 * (1 - 160 / 135.0 / 1.25), 0.1);
+    const double of_a = 135 / 730.0 / 3600 / (has_two ? std::sqrt(100.0 * 110) : 100) * 1e6;
+    EXPECT_NEAR(std::stod(found[2]), of_a, 5e-3 * of_a);
+    for (const char* line : {"Runs: 5 of each", "Prices: A 0.185 EUR/h (rent, electricity included); B 0.219 EUR/h",
+                             "Busy: no run is flagged"})
+      EXPECT_TRUE(std::ranges::any_of(c.rests_on, [&](const std::string& one) { return one.starts_with(line); }))
+          << line << " in " << ::testing::PrintToString(c.rests_on);
+    EXPECT_EQ(nlohmann::json::parse(comparison_json(c, {})).at("rests_on").size(), c.rests_on.size());
+  }
+}
+
+/// What undecides it stands in the same sentence, and the range is not made narrower by rounding.
+TEST(Claims, AnUndecidedAnswerSaysHowItLookedAndWhy) {
+  Record b = made_record(id, {104.04, 194});
+  b.verdict.flags.emplace_back("busy_host");
+  const Comparison c = of_single(made_record(id, {100, 100.0001}), b);
+  ASSERT_EQ(c.answer.size(), 1u);
+  EXPECT_EQ(c.answer[0],
+            "Not decided: B looked 4 to 94 % faster, but other programs were using the machine; repeat when it is "
+            "quiet, or with --repeat 5.");
+  EXPECT_TRUE(std::ranges::any_of(c.rests_on, [](const std::string& one) {
+    return one == "Busy: other programs were using the machine in 1 of 1 run of B.";
+  })) << ::testing::PrintToString(c.rests_on);
+}
+
+/// What is shown and what is not are one sentence.
+TEST(Claims, ADifferenceThatIsNotShownStandsBesideOneThatIs) {
+  std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 300)};
+  const Comparison c = compare(systems, {});
+  ASSERT_EQ(c.answer.size(), 1u);
+  EXPECT_TRUE(c.answer[0].starts_with("B trains 1.50 ± ")) << c.answer[0];
+  EXPECT_NE(c.answer[0].find(", but no difference is shown in samples per joule ("), std::string::npos) << c.answer[0];
+  EXPECT_TRUE(std::ranges::any_of(c.rests_on, [](const std::string& one) {
+    return one.starts_with("Samples per joule: ") && one.find("would") != one.npos;
+  })) << ::testing::PrintToString(c.rests_on);
 }
 
 /// Of one run each figure's interval is said to be over trials, or to be a range.

@@ -24,6 +24,23 @@ TEST(Comparison, AMissingFieldBlocksTheFiguresThatNeedIt) {
         << figure.figure.name;
 }
 
+/// The reason names the remedy where each offer's batch grew with its ranks, and only there.
+TEST(Comparison, ABatchThatGrewWithTheRanksNamesItsRemedy) {
+  for (const bool grew : {true, false}) {
+    Record b = made_record(id, fast);
+    b.workload.global_batch *= 2;
+    if (grew)
+      b.workload.ranks *= 2;
+    else
+      b.workload.accumulate *= 2;
+    const Comparison c = of_single(made_record(id, slow), b);
+    const Difference* batch = difference(c, "global batch");
+    ASSERT_NE(batch, nullptr);
+    EXPECT_TRUE(batch->blocking);
+    EXPECT_EQ(batch->why.find("--global-batch") != std::string::npos, grew) << batch->why;
+  }
+}
+
 /// As the program of that launch wrote it.
 void launched(SystemInput& system, const std::string& launch) {
   for (Report& run : system.runs) {

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "results/baseline.hpp"
+#include "results/comparison_words.hpp"
 #include "results/report_io.hpp"
 #include "results/run_rules.hpp"
 #include "results/tables.hpp"
@@ -80,6 +81,18 @@ TEST(Comparison, OneRunOfEachGivesNoVerdictHoweverManyTrialsItHas) {
     EXPECT_FALSE(r.detectable || r.needed);
     EXPECT_TRUE(c.answer.at(0).starts_with("In this one run of each, ")) << c.answer[0];
     EXPECT_EQ(figure(c).ranking[0].rank, figure(c).ranking[1].rank) << "no claim, no order";
+  }
+}
+
+TEST(Comparison, SeveralRunsAreCountedInWords) {
+  EXPECT_EQ(words::more_times(1), "");
+  EXPECT_EQ(words::more_times(2), " and 1 more time");
+  EXPECT_EQ(words::more_times(4), " and 3 more times");
+  const Comparison c = compare({runs_at("A", {1, 1.01}), runs_at("B", spread)}, {});
+  for (const std::string& text : {comparison_text(c, {}, {false, 400}), words::dates(c)}) {
+    EXPECT_NE(text.find("Z and 1 more time"), std::string::npos) << text;
+    EXPECT_NE(text.find("Z and 4 more times"), std::string::npos) << text;
+    EXPECT_EQ(text.find("times more"), std::string::npos) << text;
   }
 }
 

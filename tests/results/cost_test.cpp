@@ -257,6 +257,28 @@ TEST(Prices, DefaultsAndRows) {
   EXPECT_EQ(find_price(prices, "A", {}), nullptr);
 }
 
+/// A row that is another machine's by what it says itself is named; nothing is said where it fits.
+TEST(Prices, ARowThatMayBeAnotherMachinesIsNoted) {
+  Report report = made_report({});
+  report.context.hosts[0].name = "node1", report.context.hosts[0].cpu = "AMD EPYC 9454P 48-Core Processor";
+  for (DeviceEntry& device : report.context.devices) device.name = "NVIDIA H100 80GB HBM3";
+  PriceRow row;
+  const auto doubt = [&](const char* name, const std::vector<std::string>& hosts) {
+    row.name = name, row.hosts = hosts;
+    return price_doubt(row, "Offer 1", report);
+  };
+  for (const char* name : {"epyc-9454p-256gb", "h100-node", "Offer 1", "node1"}) EXPECT_EQ(doubt(name, {}), "") << name;
+  EXPECT_EQ(doubt("anything", {"node*"}), "");
+  const std::string other_hosts = doubt("h100-node", {"gpu*"}), other_name = doubt("xeon-6430", {});
+  EXPECT_NE(other_hosts.find("gpu*, and the report was made on node1"), std::string::npos) << other_hosts;
+  EXPECT_NE(other_name.find("row xeon-6430 "), std::string::npos) << other_name;
+  EXPECT_NE(other_name.find("EPYC 9454P"), std::string::npos) << other_name;
+  row.machine_note = other_name;
+  const CostReport cost = cost_of(report, "EUR", row);
+  EXPECT_NE(cost_json(cost).find("\"machine_note\": \"row xeon-6430"), std::string::npos) << cost_json(cost);
+  EXPECT_NE(cost_text(cost, {false, 400}).find(other_name), std::string::npos);
+}
+
 TEST(Prices, MistakesAreNamedWithTheirPlace) {
   const auto fault = [](const std::string& text) {
     try {

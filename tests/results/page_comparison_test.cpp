@@ -82,7 +82,7 @@ TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
   Comparison c = split();
   const std::string in_workloads = said_of::split(figure(c), 1);
   EXPECT_FALSE(in_workloads.empty());
-  EXPECT_NE(c.answer.back().find(in_workloads), std::string::npos) << c.answer.back();
+  EXPECT_NE(c.rests_on.back().find(in_workloads), std::string::npos) << c.rests_on.back();
   c.systems[0].broken_rules = {"window", "trials"}, c.systems[1].broken_rules.clear();
   page::Page page;
   page::add_comparison(page, c);
@@ -98,6 +98,24 @@ TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
     EXPECT_NE(text.find(said), std::string::npos) << said;
     EXPECT_NE(markdown.find(said), std::string::npos) << said;
   }
+}
+
+/// Each system's own split of the batch is said, not the reference's for all.
+TEST(PageComparison, EachSystemsOwnPointIsNamed) {
+  Record a = made_record("gpt2-tiny/bf16/acc4/np2", around(100)), b = made_record("gpt2-tiny/bf16/acc2/np4", around(120));
+  b.workload.ranks *= 2, b.workload.accumulate = std::max<std::int64_t>(1, b.workload.accumulate / 2);
+  const Comparison c = compare({several("A", {a}), several("B", {b})}, {});
+  ASSERT_EQ(c.workloads.at(0).records.at(1), b.id);
+  page::Page page;
+  page::add_comparison(page, c);
+  EXPECT_NE(page.subtitle.find("A: accumulate 4, 2 processes / B: accumulate 2, 4 processes"), std::string::npos)
+      << page.subtitle;
+  const auto charts = blocks<page::Chart>(section(page, "ratios"));
+  ASSERT_FALSE(charts.empty());
+  for (const auto& row : charts[0].table.rows)
+    EXPECT_EQ(row[0].text, row[1].text == "A" ? "accumulate 4, 2 processes" : "accumulate 2, 4 processes");
+  for (const std::string& text : {comparison_text(c, {}, {false, 400}), comparison_markdown(c)})
+    EXPECT_NE(text.find("gpt2-tiny/bf16/acc4/np2 (B: gpt2-tiny/bf16/acc2/np4)"), std::string::npos) << text;
 }
 
 TEST(PageComparison, WhatToKeepInMindIsInSentences) {

@@ -88,6 +88,17 @@ TEST(RunVariance, WhatCannotTeachIsRefused) {
   SystemInput mixed = runs_at("earlier", spread);
   mixed.runs[2].context.hosts[0].cpu = "Another CPU";
   EXPECT_EQ(code_of_fault({mixed}, systems), "run-variance-machine");
+  mixed.paths = {"e1.json", "e2.json", "e3.json"};
+  const std::string of_group = fault_of({mixed}, systems, {})->text;
+  EXPECT_NE(of_group.find(mixed.runs[0].context.hosts[0].cpu + " in e1.json, Another CPU in e3.json"), std::string::npos)
+      << of_group;
+  SystemInput fewer = runs_at("earlier", spread);
+  for (Report& run : fewer.runs) run.context.hosts[0].usable_threads = 3, run.context.hosts[0].hypervisor = "kvm";
+  fewer.paths = {"f1.json"};
+  const std::string of_none = fault_of({fewer}, systems, {})->text;
+  for (const char* said : {"usable threads 3 in f1.json, ", "hypervisor kvm in f1.json, none in A"})
+    EXPECT_NE(of_none.find(said), std::string::npos) << of_none;
+  EXPECT_EQ(of_none.find("cores"), std::string::npos) << "only what differs: " << of_none;
   SystemInput other = runs_at("earlier", spread);
   for (Report& run : other.runs) run.records[0].workload.precision = "float32";
   EXPECT_EQ(code_of_fault({other}, systems), "run-variance-workload");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include "results/text.hpp"
 #include "results/verdict.hpp"
 #include "tests/results/golden.hpp"
+#include "tests/results/made_reports.hpp"
 #include "tests/results/samples.hpp"
 
 namespace tw {
@@ -72,6 +74,26 @@ TEST(Tables, Summary100Color) { expect_golden("summary_100_color.txt", summary_t
 TEST(Tables, SummaryEnergy120) {
   expect_golden("summary_energy_120.txt", summary_table(sample_energy_report(), {false, 120}));
 }
+/// The order of the run is shuffled: whoever reads a row of the table finds its details in the same place.
+TEST(Tables, DetailsAreInTheOrderOfTheTable) {
+  Report report = sample_report();
+  report.records = {made_record("c", {100, 101, 99}), made_record("a", {100, 101, 99}), made_record("b", {100, 101, 99})};
+  int accumulate[] = {3, 1, 2};
+  for (std::size_t r = 0; r < 3; ++r) report.records[r].workload.accumulate = accumulate[r];
+  TableStyle style;
+  const auto order = [&] {
+    const std::string text = show_report(report, style);
+    std::map<std::size_t, std::string> found;
+    for (const char* id : {"a", "b", "c"}) found[text.find("\n" + std::string(id) + "\n")] = id;
+    std::string ids;
+    for (const auto& [place, id] : found) ids += place == text.npos ? "?" : id;
+    return ids;
+  };
+  EXPECT_EQ(order(), "cab") << "as they were run";
+  style.order.by_axes = true;
+  EXPECT_EQ(order(), "abc");
+}
+
 TEST(Tables, ShowTarget100) { expect_golden("show_target_100.txt", show_report(sample_target_report(), {false, 100})); }
 TEST(Tables, Show100) { expect_golden("show_100.txt", show_report(sample_report(), {false, 100})); }
 TEST(Tables, ShowEnergy80Ascii) {

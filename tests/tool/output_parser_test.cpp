@@ -118,6 +118,7 @@ TEST(OutputParser, NoSamplesAreRefused) {
     const tool::OutputParser parser = parsed(text);
     EXPECT_FALSE(parser.samples()) << text;
     EXPECT_EQ(refusals(parser), 1) << text;
+    EXPECT_EQ(parser.warnings().size(), 1u) << "one line says it: " << text;
   }
   const tool::OutputParser ends_so = parsed("samples=64 seconds=2\nsamples=0\n");
   EXPECT_EQ(ends_so.samples(), 64);

@@ -95,6 +95,49 @@ TEST(Tool, ShowSorts) {
   expect_refused(run({"show", energy, "--sort", "throughput", "--scope", "package"}), "--scope says which joules");
 }
 
+/// As scripts/repeat leaves them: each command says what it is and what takes it.
+TEST(Tool, AFolderOfRunsIsNamedAsOne) {
+  const std::string folder = testing::TempDir() + "trainwatt-runs-" + std::to_string(getpid());
+  const std::string prices = file_with(R"({"currency": "EUR", "systems": {"a": {"rent_per_month": 1}}})", "-prices");
+  for (int run = 1; run <= 3; ++run) {
+    const std::string of_run = folder + "/run-" + std::to_string(run);
+    ASSERT_EQ(std::system(("mkdir -p '" + of_run + "' && cp '" + fixtures + "/good.json' '" + of_run + "/report.json'").c_str()), 0);
+  }
+  const std::vector<std::vector<std::string>> commands = {
+      {"show", folder}, {"validate", folder}, {"cost", folder, "--prices", prices}, {"export", folder, "--to", "csv", "-o", folder + "/x"}};
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome o = run(command);
+    expect_refused(o, "error[folder-of-runs]: " + folder + ": is a folder of 3 runs");
+    for (const char* said : {"/run-1/report.json", "`trainwatt compare`", "`trainwatt html`"})
+      EXPECT_NE(o.err.find(said), std::string::npos) << o.err;
+  }
+  const nlohmann::json json = nlohmann::json::parse(validate_json({folder}));
+  EXPECT_EQ(json.at("files").at(0).at("error_code"), "folder-of-runs");
+  std::system(("rm -r '" + folder + "'").c_str());
+  std::remove(prices.c_str());
+}
+
+/// Offers of a kit whose batch grows with their ranks cannot be compared: whoever freezes it is told.
+TEST(Tool, AKitWithAnOpenGlobalBatchIsWarnedOf) {
+  const std::string kit = testing::TempDir() + "trainwatt-open-kit.json";
+  const auto freeze = [&](std::vector<std::string> options) {
+    std::remove(kit.c_str());
+    std::vector<std::string> command = {"freeze", "--model", "gpt2-tiny", "-o", kit};
+    command.insert(command.end(), options.begin(), options.end());
+    const Outcome o = run(command);
+    EXPECT_EQ(o.code, 0) << o.err;
+    std::remove(kit.c_str());
+    return o.err;
+  };
+  const std::string open = freeze({});
+  EXPECT_NE(open.find("warning[open-global-batch]"), std::string::npos) << open;
+  EXPECT_NE(open.find("--global-batch"), std::string::npos) << open;
+  EXPECT_NE(freeze({"--micro-batch", "4", "--accumulate", "2"}).find("open-global-batch"), std::string::npos);
+  EXPECT_EQ(freeze({"--global-batch", "64"}), "");
+  EXPECT_EQ(freeze({"--ranks", "1"}), "");
+  EXPECT_EQ(freeze({"--target", "default"}), "") << "a task has its own";
+}
+
 class Export : public testing::Test {
  protected:
   void SetUp() override {
