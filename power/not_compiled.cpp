@@ -1,8 +1,8 @@
 // Stands in for the sources and knobs whose library was not there at build time.
 #include <utility>
 
-#include "power/energy_meter.hpp"
-#include "power/knob.hpp"
+#include "power/knob/knob.hpp"
+#include "power/meter/energy_meter.hpp"
 
 namespace tw {
 namespace {

@@ -1,7 +1,7 @@
 #include "power/sight.hpp"
 
-#include "power/amdgpu/sight.hpp"
-#include "power/nvml/library.hpp"
+#include "power/sources/amdgpu/sight.hpp"
+#include "power/sources/nvml/library.hpp"
 
 namespace tw {
 

@@ -9,11 +9,11 @@
 #include <optional>
 #include <set>
 
-#include "results/checks.hpp"
-#include "results/run_rules.hpp"
+#include "results/analysis/run_rules.hpp"
+#include "results/analysis/statistics.hpp"
+#include "results/record/text.hpp"
 #include "results/sensors.hpp"
-#include "results/statistics.hpp"
-#include "results/text.hpp"
+#include "results/validation/checks.hpp"
 
 namespace tw {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "results/record.hpp"
+#include "results/record/record.hpp"
 
 namespace tw {
 

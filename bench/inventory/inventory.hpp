@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "results/record.hpp"
+#include "results/record/record.hpp"
 
 namespace tw {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <sstream>
 
-#include "results/report_io.hpp"
+#include "results/record/report_io.hpp"
 #endif
 
 namespace tw::inventory {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "results/record.hpp"
+#include "results/record/record.hpp"
 
 namespace tw::inventory {
 

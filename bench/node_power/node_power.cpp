@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "power/reader.hpp"
-#include "power/sampler.hpp"
+#include "power/meter/reader.hpp"
 #include "power/sight.hpp"
+#include "power/telemetry/sampler.hpp"
 
 namespace tw {
 

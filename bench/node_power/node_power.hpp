@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "power/energy_meter.hpp"
-#include "power/knob_watch.hpp"
-#include "power/ledger.hpp"
-#include "power/telemetry.hpp"
-#include "results/record.hpp"
+#include "power/knob/knob_watch.hpp"
+#include "power/meter/energy_meter.hpp"
+#include "power/meter/ledger.hpp"
+#include "power/telemetry/telemetry.hpp"
+#include "results/record/record.hpp"
 
 namespace tw {
 

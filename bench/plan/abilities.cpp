@@ -11,7 +11,7 @@
 #include <sstream>
 #include <type_traits>
 
-#include "results/report_io.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw {
 namespace {

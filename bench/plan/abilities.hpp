@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bench/plan/plan.hpp"
-#include "power/energy_meter.hpp"
-#include "power/knob.hpp"
+#include "power/knob/knob.hpp"
+#include "power/meter/energy_meter.hpp"
 
 namespace tw {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/catalog/nearest.hpp"
-#include "results/schema_check.hpp"
+#include "results/record/schema_check.hpp"
 
 namespace tw {
 namespace {

@@ -9,14 +9,14 @@
 
 #include "bench/plan/reference_steps.hpp"
 #include "bench/plan/search.hpp"
-#include "results/scopes.hpp"
-#include "results/text.hpp"
+#include "results/analysis/scopes.hpp"
+#include "results/record/text.hpp"
 
 namespace tw {
 namespace {
 
 // Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes
-// where the step time is soon flat (results/statistics.hpp: half of it is looked at); it may take a whole one.
+// where the step time is soon flat (results/analysis/statistics.hpp: half of it is looked at); it may take a whole one.
 constexpr double set_up_seconds = 1, warm_up_share = 0.6;
 
 std::string time_of(const PointForecast& point) {

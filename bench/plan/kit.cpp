@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/plan/set_points.hpp"
-#include "results/report_io.hpp"
-#include "results/text.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
 
 namespace tw {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "bench/plan/plan.hpp"
-#include "power/external/source.hpp"
+#include "power/sources/external/source.hpp"
 
 namespace tw {
 

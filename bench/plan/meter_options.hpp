@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "power/energy_meter.hpp"
+#include "power/meter/energy_meter.hpp"
 
 namespace tw {
 

@@ -13,9 +13,9 @@
 #include "bench/plan/recompute.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/tasks.hpp"
-#include "power/knob.hpp"
-#include "results/record.hpp"
-#include "results/run_rules.hpp"
+#include "power/knob/knob.hpp"
+#include "results/analysis/run_rules.hpp"
+#include "results/record/record.hpp"
 
 namespace tw {
 
@@ -55,7 +55,7 @@ struct TargetRequest {
 
 /// Looking for the best setting with few of the grid's points, instead of measuring them all.
 struct SearchRequest {
-  std::string merit;                     ///< "energy", "edp", "cost" (results/search.hpp)
+  std::string merit;                     ///< "energy", "edp", "cost" (results/selection/search.hpp)
   double max_slowdown = 0.05;            ///< share of the speed at the found settings
   double hour_price = 0, kwh_price = 0;  ///< for "cost"
 };

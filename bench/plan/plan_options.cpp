@@ -10,7 +10,7 @@
 
 #include "bench/plan/set_points.hpp"
 #include "models/catalog/nearest.hpp"
-#include "results/search.hpp"
+#include "results/selection/search.hpp"
 
 namespace tw {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "models/catalog/floors.hpp"
-#include "results/convergence.hpp"
+#include "results/analysis/convergence.hpp"
 
 namespace tw {
 

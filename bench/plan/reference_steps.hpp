@@ -4,14 +4,14 @@
 #include <optional>
 
 #include "bench/plan/plan.hpp"
-#include "results/record.hpp"
+#include "results/record/record.hpp"
 
 namespace tw {
 
 /// Of a point with a task; its reference, or the reason why there is none, is that of `workload`.
 Target target_of(const Point& point, const Workload& workload);
 
-/// Mean steps of the reference curves of the point's task to its target (results/convergence.hpp); nullopt where no
+/// Mean steps of the reference curves of the point's task to its target (results/analysis/convergence.hpp); nullopt where no
 /// curve is of its batch and target.
 std::optional<double> reference_steps(const Point& point);
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "power/knob.hpp"
+#include "power/knob/knob.hpp"
 
 namespace tw {
 

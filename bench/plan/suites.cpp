@@ -4,7 +4,7 @@
 
 #include "bench/plan/plan.hpp"
 #include "models/catalog/nearest.hpp"
-#include "results/run_rules.hpp"
+#include "results/analysis/run_rules.hpp"
 
 namespace tw {
 namespace {

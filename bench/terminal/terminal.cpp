@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "results/text.hpp"
+#include "results/record/text.hpp"
 
 namespace tw {
 namespace {

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "bench/tool/archive.hpp"
 #include "bench/tool/commands.hpp"
-#include "bench/tool/report_file.hpp"
-#include "bench/tool/series.hpp"
-#include "bench/tool/signature.hpp"
-#include "results/bundle.hpp"
-#include "results/text.hpp"
+#include "bench/tool/inputs/archive.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/series.hpp"
+#include "bench/tool/inputs/signature.hpp"
+#include "results/export/bundle.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::tool {
 namespace {

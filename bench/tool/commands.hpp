@@ -50,7 +50,7 @@ int bundle(const BundleCommand& command);
 
 inline constexpr const char *plan_order = "plan", *run_order = "run";  ///< of --sort
 struct SortOptions {
-  std::string by;     ///< plan_order (Order::by_axes), run_order, or a name of results/ranking.hpp
+  std::string by;     ///< plan_order (Order::by_axes), run_order, or a name of results/selection/ranking.hpp
   std::string scope;  ///< of figures of joules; empty: the one that most points have
 };
 
@@ -72,7 +72,7 @@ struct PriceOptions {
 
 struct ExportCommand {
   std::string path, out;             ///< out: folder, made where it is not there
-  std::vector<std::string> formats;  ///< names of results/exports.def
+  std::vector<std::string> formats;  ///< names of results/export/exports.def
   SortOptions sort;
   PriceOptions prices;               ///< for the formats that take costs
 };

@@ -1,18 +1,18 @@
-// `trainwatt compare`: options and files in, a view on results/comparison.hpp out.
+// `trainwatt compare`: options and files in, a view on results/compare/comparison.hpp out.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "bench/tool/commands.hpp"
-#include "bench/tool/pricing.hpp"
-#include "bench/tool/report_file.hpp"
-#include "bench/tool/systems.hpp"
+#include "bench/tool/inputs/pricing.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/systems.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/nearest.hpp"
-#include "results/baseline.hpp"
-#include "results/comparison.hpp"
-#include "results/text.hpp"
+#include "results/compare/baseline.hpp"
+#include "results/compare/comparison.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::tool {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "bench/tool/commands.hpp"
-#include "bench/tool/pricing.hpp"
-#include "bench/tool/report_file.hpp"
+#include "bench/tool/inputs/pricing.hpp"
+#include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
-#include "results/cost.hpp"
+#include "results/cost/cost.hpp"
 
 namespace tw::tool {
 

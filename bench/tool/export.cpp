@@ -1,4 +1,4 @@
-// `trainwatt export`: a report in the formats of results/exports.def.
+// `trainwatt export`: a report in the formats of results/export/exports.def.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,12 +7,12 @@
 #include <system_error>
 
 #include "bench/tool/commands.hpp"
-#include "bench/tool/pricing.hpp"
-#include "bench/tool/report_file.hpp"
+#include "bench/tool/inputs/pricing.hpp"
+#include "bench/tool/inputs/report_file.hpp"
 #include "models/catalog/nearest.hpp"
-#include "results/export.hpp"
-#include "results/report_io.hpp"
-#include "results/text.hpp"
+#include "results/export/export.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::tool {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "bench/plan/kit.hpp"
 #include "bench/tool/commands.hpp"
-#include "bench/tool/report_file.hpp"
-#include "results/report_io.hpp"
-#include "results/text.hpp"
-#include "results/version.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+#include "results/record/version.hpp"
 
 namespace tw::tool {
 

@@ -6,11 +6,11 @@
 #include <system_error>
 
 #include "bench/tool/commands.hpp"
-#include "bench/tool/report_file.hpp"
-#include "bench/tool/systems.hpp"
-#include "results/html.hpp"
-#include "results/report_io.hpp"
-#include "results/text.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/systems.hpp"
+#include "results/html/html.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::tool {
 namespace {

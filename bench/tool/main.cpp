@@ -17,11 +17,11 @@
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
 #include "models/catalog/nearest.hpp"
-#include "results/comparison.hpp"
-#include "results/export.hpp"
-#include "results/ranking.hpp"
-#include "results/text.hpp"
-#include "results/version.hpp"
+#include "results/compare/comparison.hpp"
+#include "results/export/export.hpp"
+#include "results/record/text.hpp"
+#include "results/record/version.hpp"
+#include "results/selection/ranking.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "models/catalog/description.hpp"
 #include "models/catalog/nearest.hpp"
 #include "models/catalog/tasks.hpp"
-#include "results/text.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::tool {
 namespace {

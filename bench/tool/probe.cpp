@@ -10,11 +10,11 @@
 #include "bench/plan/meter_options.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/terminal.hpp"
-#include "power/energy_meter.hpp"
-#include "power/in_force.hpp"
-#include "power/knob.hpp"
-#include "power/telemetry.hpp"
-#include "results/text.hpp"
+#include "power/knob/in_force.hpp"
+#include "power/knob/knob.hpp"
+#include "power/meter/energy_meter.hpp"
+#include "power/telemetry/telemetry.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::tool {
 namespace {

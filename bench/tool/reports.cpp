@@ -9,16 +9,16 @@
 
 #include "bench/plan/kit.hpp"
 #include "bench/terminal/error_line.hpp"
-#include "bench/tool/check.hpp"
 #include "bench/tool/commands.hpp"
-#include "bench/tool/findings.hpp"
-#include "bench/tool/offer.hpp"
-#include "bench/tool/report_file.hpp"
-#include "bench/tool/series.hpp"
+#include "bench/tool/inputs/check.hpp"
+#include "bench/tool/inputs/findings.hpp"
+#include "bench/tool/inputs/offer.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/series.hpp"
 #include "bench/tool/terminal.hpp"
-#include "results/report_io.hpp"
-#include "results/tables.hpp"
-#include "results/text.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+#include "results/terminal/tables.hpp"
 
 namespace tw::tool {
 namespace {

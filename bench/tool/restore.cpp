@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "bench/tool/commands.hpp"
-#include "power/in_force.hpp"
-#include "power/restore.hpp"
-#include "results/text.hpp"
+#include "power/knob/in_force.hpp"
+#include "power/knob/restore.hpp"
+#include "results/record/text.hpp"
 
 namespace tw::tool {
 

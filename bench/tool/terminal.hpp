@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "results/tables.hpp"
+#include "results/terminal/tables.hpp"
 
 namespace tw::tool {
 

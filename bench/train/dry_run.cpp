@@ -12,9 +12,9 @@
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/meter_options.hpp"
 #include "bench/terminal/terminal.hpp"
-#include "bench/train/outcome.hpp"
-#include "bench/train/point_config.hpp"
-#include "bench/train/point_run.hpp"
+#include "bench/train/job/outcome.hpp"
+#include "bench/train/point/point_config.hpp"
+#include "bench/train/point/step_loop.hpp"
 
 namespace tw {
 namespace {

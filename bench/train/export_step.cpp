@@ -1,9 +1,9 @@
-#include "bench/train/point_config.hpp"
 #include "bench/train/export_step.hpp"
+#include "bench/train/point/point_config.hpp"
 
-#include "bench/train/folders.hpp"
-#include "bench/train/outcome.hpp"
-#include "bench/train/run_point.hpp"
+#include "bench/train/job/outcome.hpp"
+#include "bench/train/point/measure_point.hpp"
+#include "bench/train/sweep/folders.hpp"
 #include "comm/bucketer.hpp"
 #include "comm/registry.hpp"
 

@@ -2,7 +2,7 @@
 """Writes golden values of results/statistics, computed by SciPy: statistics_golden.py FILE.json
 
 Each record is a series of numbers and what SciPy, or a few lines over it, says of it; a test reads the file without Python
-(tests/results/oracle_test.cpp). Nothing here comes from our code: the outlier test and the drift are written from their
+(tests/results/analysis/oracle_test.cpp). Nothing here comes from our code: the outlier test and the drift are written from their
 sources with SciPy's distributions, medians, slopes and rank correlations.
 """
 
@@ -14,7 +14,7 @@ import scipy
 from scipy import stats
 
 SEED = 20260301
-FALSE_ALARM, NOTEWORTHY = 0.01, 0.02  # what results/statistics.hpp promises
+FALSE_ALARM, NOTEWORTHY = 0.01, 0.02  # what results/analysis/statistics.hpp promises
 RESAMPLES = 20000
 
 

@@ -3,7 +3,7 @@
 # and power limits that a killed run has left, also where its guardian was killed with it.
 #
 # Slurm calls it as root on each node of a job that has ended, with no PATH to rely on: a site's programs are run from where
-# the run had found them, which its journal says (power/site/site.hpp). --all also takes the settings of
+# the run had found them, which its journal says (power/knob/site.hpp). --all also takes the settings of
 # runs that still live: strays, on nodes that jobs have to themselves. Leave it out where jobs share nodes.
 # What cannot be put back is in the system's log. Ending with 1 instead of 0 would drain the node.
 bin=${TRAINWATT_BIN:-/usr/local/bin}

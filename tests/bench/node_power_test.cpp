@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "power/arbitration.hpp"
+#include "power/meter/arbitration.hpp"
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {

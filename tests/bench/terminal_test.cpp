@@ -7,7 +7,7 @@
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
-#include "results/text.hpp"
+#include "results/record/text.hpp"
 
 namespace tw {
 namespace {

@@ -234,7 +234,7 @@ class Forged(Case):
 
 
 class Forgeries(Case):
-    """Of real runs with joules, on two ranks; tests/results/forgeries.cpp makes them consistent otherwise."""
+    """Of real runs with joules, on two ranks; tests/results/validation/forgeries.cpp makes them consistent otherwise."""
     FORGE = BIN.parent / "tests" / "forge"
 
     def measured(self, name, *length):

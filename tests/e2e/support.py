@@ -100,7 +100,7 @@ class FakeGpus:
 
 
 class SiteTool:
-    """A site's own command for one knob (power/site/site.hpp) whose value stands in a file. While `hold` is there, putting
+    """A site's own command for one knob (power/knob/site.hpp) whose value stands in a file. While `hold` is there, putting
     back waits."""
 
     def __init__(self, folder, kind, found, **entry):

@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "bench/plan/kit.hpp"
-#include "bench/tool/archive.hpp"
-#include "results/bundle.hpp"
-#include "results/report_io.hpp"
+#include "bench/tool/inputs/archive.hpp"
+#include "results/export/bundle.hpp"
+#include "results/record/report_io.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace tw::fuzz {

@@ -12,17 +12,17 @@
 
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/kit.hpp"
-#include "bench/tool/archive.hpp"
-#include "results/baseline.hpp"
-#include "results/bundle.hpp"
-#include "results/comparison.hpp"
-#include "results/cost.hpp"
-#include "results/export.hpp"
-#include "results/html.hpp"
-#include "results/report_io.hpp"
-#include "results/run_rules.hpp"
-#include "results/tables.hpp"
-#include "results/verdict.hpp"
+#include "bench/tool/inputs/archive.hpp"
+#include "results/analysis/run_rules.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/compare/baseline.hpp"
+#include "results/compare/comparison.hpp"
+#include "results/cost/cost.hpp"
+#include "results/export/bundle.hpp"
+#include "results/export/export.hpp"
+#include "results/html/html.hpp"
+#include "results/record/report_io.hpp"
+#include "results/terminal/tables.hpp"
 
 namespace tw::fuzz {
 namespace {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check_flags.sh ROOT: every flag that a program sets has a note (results/flag_notes.cpp) and a row in the table
+# check_flags.sh ROOT: every flag that a program sets has a note (results/analysis/flag_notes.cpp) and a row in the table
 # of results/README.md; every code of a fault or a note of `validate` is in a row there.
 set -euo pipefail
 cd "$1"
@@ -15,7 +15,7 @@ set_flags=$(
 }
 status=0
 for flag in $set_flags; do
-  grep -qF "{\"$flag\"," results/flag_notes.cpp || { echo "results/flag_notes.cpp: no note of $flag" && status=1; }
+  grep -qF "{\"$flag\"," results/analysis/flag_notes.cpp || { echo "results/analysis/flag_notes.cpp: no note of $flag" && status=1; }
   grep -qF "| \`$flag\` |" results/README.md || { echo "results/README.md: no row for the flag $flag" && status=1; }
 done
 makes_faults=$(grep -rlE 'Findings&|Fault\b|violations' results bench --include='*.cpp')

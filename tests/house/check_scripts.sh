@@ -121,7 +121,7 @@ expect 0 'restore --all' cat "$work/asked"
 # ---- the house checks find what is wrong ----
 includes="$here/check_includes.sh $here/fixtures/includes"
 # shellcheck disable=SC2086  # two words
-for wrong in 'power/wrong_room.hpp:2: power must not include "results/record.hpp"' \
+for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/record.hpp"' \
   'models/compute/wrong_network.hpp:2: models/compute must not include "models/network.hpp"' \
   'models/compute/wrong_network.hpp:3: <mpi.h> belongs to comm' \
   'comm/wrong_relative.cpp:2: "communicator.hpp" does not begin with a room' \

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "power/energy_meter.hpp"
+#include "power/meter/energy_meter.hpp"
 
 namespace tw {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "power/cpufreq/policies.hpp"
+#include "power/sources/cpufreq/policies.hpp"
 
 namespace tw::cpufreq {
 

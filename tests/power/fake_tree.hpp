@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "power/energy_meter.hpp"
+#include "power/meter/energy_meter.hpp"
 #include "tests/power/write_in_place.hpp"
 
 namespace tw {

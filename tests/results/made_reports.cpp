@@ -1,7 +1,7 @@
 #include "tests/results/made_reports.hpp"
 
-#include "results/report_io.hpp"
-#include "results/verdict.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "results/comparison.hpp"
-#include "results/record.hpp"
+#include "results/compare/comparison.hpp"
+#include "results/record/record.hpp"
 
 namespace tw::testing {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "results/report_io.hpp"
-#include "results/verdict.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw::testing {
 namespace {

@@ -1,7 +1,7 @@
 // Records and reports to test with: hand-made numbers, no measurement.
 #pragma once
 
-#include "results/record.hpp"
+#include "results/record/record.hpp"
 
 namespace tw::testing {
 

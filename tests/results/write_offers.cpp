@@ -7,8 +7,8 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
-#include "results/report_io.hpp"
-#include "results/verdict.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
 #include "tests/results/samples.hpp"
 
 namespace {

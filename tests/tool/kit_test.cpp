@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/plan/plan_options.hpp"
-#include "bench/tool/archive.hpp"
+#include "bench/tool/inputs/archive.hpp"
 
 namespace tw {
 namespace {

@@ -1,5 +1,5 @@
 // What a metered command says it has trained, and what is no number.
-#include "bench/tool/output_parser.hpp"
+#include "bench/tool/meter/output_parser.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <sstream>
 #include <thread>
 
-#include "results/report_io.hpp"
+#include "results/record/report_io.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw {

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "results/report_io.hpp"
-#include "results/run_rules.hpp"
-#include "results/text.hpp"
-#include "results/verdict.hpp"
-#include "results/version.hpp"
+#include "results/analysis/run_rules.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+#include "results/record/version.hpp"
 #include "tests/tool/outcome.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <exception>
 
-#include "power/amdsmi/abi.hpp"
+#include "power/sources/amdsmi/abi.hpp"
 #include "tests/support/amdsmi/stand_in.hpp"
 
 using namespace tw::amdsmi;

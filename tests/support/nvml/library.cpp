@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "power/nvml/abi.hpp"
+#include "power/sources/nvml/abi.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
 using namespace tw::nvml;

@@ -1,0 +1,133 @@
+#include "bench/tool/inputs/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "bench/tool/inputs/archive.hpp"
+#include "bench/tool/inputs/other_file.hpp"
+#include "models/catalog/description.hpp"
+#include "models/catalog/floors.hpp"
+#include "results/analysis/verdict.hpp"
+
+namespace tw::tool {
+namespace {
+
+/// What the networks of this version say about a record's parameters and FLOPs.
+void check_network(const Record& record, const std::string& at, Validation& found) {
+  const Workload& w = record.workload;
+  if (w.device == "command") return;  // not one of ours
+  NetworkDescription network;
+  try {
+    network = find_network(w.model);
+  } catch (const std::invalid_argument&) {
+    found.warnings.push_back(
+        {"network_unknown", at + "/workload/model",
+         "\"" + w.model + "\" is not a network of this version: its parameters and FLOPs were not checked"});
+    return;
+  }
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    found.violations.push_back({"network_differs", at + where, what});
+  };
+  try {
+    if (w.layers) network = cut_layers(network, *w.layers);
+  } catch (const std::invalid_argument& error) {
+    return broken("/workload/layers", error.what());
+  }
+  const std::int64_t longest = network.is_tokens() ? network.gpt2().max_seq : 0;
+  if (network.is_tokens() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
+    return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
+  if (const std::int64_t parameters = count_parameters(network); w.parameters != parameters)
+    broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
+  if (record.target)
+    if (const double floor = exact_floor(network, w.seq_len.value_or(0)); std::abs(record.target->floor - floor) > 1e-9)
+      broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
+  const Summary& s = record.summary;
+  if (s.flops_rule.empty()) return;
+  if (s.flops_rule != flops_rule()) {
+    found.warnings.push_back({"flops_rule_unknown", at + "/summary/flops_rule",
+                              "is not the rule of this version; the FLOPs were not checked"});
+    return;
+  }
+  const double flops = model_flops_per_sample(network, w.seq_len.value_or(0));
+  if (std::abs(s.model_flops_per_sample - flops) > 1e-9 * flops)
+    broken("/summary/model_flops_per_sample",
+           fmt::format("is {}, {} has {}", s.model_flops_per_sample, w.model, flops));
+}
+
+void check_networks(const std::vector<Record>& records, Validation& found) {
+  for (std::size_t i = 0; i < records.size(); ++i) check_network(records[i], "/records/" + std::to_string(i), found);
+}
+
+/// Reads what `read` reads of a text that has been validated.
+template <class Read>
+void take(CheckedReport& checked, Read read) {
+  try {
+    checked.report = read();
+  } catch (const std::runtime_error& error) {
+    checked.why_unreadable = error.what();
+    if (checked.found.violations.empty()) checked.found.violations.push_back({"unreadable", "", error.what()});
+    return;
+  }
+  add_left_out_flags(checked.report->records, checked.found);
+  const std::string file = checked.bundle ? report_file : "";
+  const auto is_of_report = [&](const Fault& fault) { return fault.file == file; };
+  if (std::ranges::any_of(checked.found.violations, is_of_report)) {  // its fields may be anything
+    summarise(*checked.report);
+    return;
+  }
+  Validation more;
+  check_networks(checked.report->records, more);
+  for (Fault& fault : more.violations) checked.found.violations.push_back(in_file(file, std::move(fault)));
+  for (Fault& note : more.warnings) checked.found.warnings.push_back(in_file(file, std::move(note)));
+  const auto is_older = [](const Record& record) {
+    return interval_rule(record.summary) != IntervalRule::student;
+  };
+  // An older program's statistics were held against its samples; every command shows those of this version.
+  if (std::ranges::any_of(checked.report->records, is_older)) summarise(*checked.report);
+}
+
+}  // namespace
+
+CheckedReport check_report(std::string bytes) {
+  CheckedReport checked;
+  if (is_packed(bytes)) {
+    try {
+      checked.bundle = unpack(bytes);
+    } catch (const ArchiveError& error) {  // damaged, as a report that is no JSON: the file can be read, and is not good
+      checked.why_unreadable = error.what();
+      checked.found.violations.push_back({"unreadable", "", error.what()});
+      return checked;
+    }
+    const BundleFiles& files = *checked.bundle;
+    checked.found = validate_bundle(files);
+    const auto file = files.find(report_file);
+    if (file == files.end()) {
+      checked.why_unreadable = files.contains("run-1.tar.zst")
+                                   ? "is a bundle of several runs, which `trainwatt validate`, `compare` and `html` "
+                                     "take as a whole: unpack it and give the bundle of one run"
+                                   : "is a bundle without a report";
+      return checked;
+    }
+    take(checked, [&] { return report_from_json(file->second); });
+    return checked;
+  }
+  checked.is_unfinished = holds_record_lines(bytes);
+  std::optional<Report> whole;
+  checked.found = checked.is_unfinished ? validate_record_lines(bytes) : validate_report(bytes, whole);
+  take(checked, [&] {
+    if (!checked.is_unfinished) return whole ? std::move(*whole) : report_from_json(bytes);
+    Report report;
+    RecordLines lines = record_lines(bytes);
+    report.records = std::move(lines.records), checked.is_torn = lines.torn;
+    return report;
+  });
+  if (checked.report || checked.is_unfinished) return checked;
+  if (const std::string other = other_file(bytes); !other.empty())
+    checked.why_unreadable = other, checked.found.violations = {{"unreadable", "", other}};
+  return checked;
+}
+
+}  // namespace tw::tool

@@ -1,0 +1,154 @@
+#include "bench/tool/inputs/findings.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bench/terminal/error_line.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::tool {
+namespace {
+
+constexpr std::size_t columns = 80;
+
+/// What an offer is asked for besides that it agrees with itself.
+bool is_asked_for(const Fault& fault) {
+  static const std::set<std::string> codes = {"kit_differs", "fewer_runs", "signature_missing", "signature_bad"};
+  return codes.contains(fault.code);
+}
+bool is_of_rules(const Fault& fault) { return fault.code == "rule_broken" || fault.code == "rule_not_checkable"; }
+
+}  // namespace
+
+bool is_consistent(const FileFindings& found) {
+  return found.kind != FileKind::unreadable && std::ranges::all_of(found.faults, [](const Fault& fault) {
+           return is_of_rules(fault) || is_asked_for(fault);
+         });
+}
+
+namespace {
+
+/// The ids of the rules in a state.
+std::vector<std::string> rules_in(const FileFindings& found, RunRuleState state) {
+  std::vector<std::string> ids;
+  for (const RuleFinding& rule : found.rules)
+    if (rule.state == state) ids.push_back(rule.id);
+  return ids;
+}
+
+/// "2 faults (energy_mean, meter_row_missing)"
+std::string counted(const std::vector<const Fault*>& faults) {
+  std::vector<std::string> codes;
+  for (const Fault* fault : faults)
+    if (std::ranges::find(codes, fault->code) == codes.end()) codes.push_back(fault->code);
+  constexpr std::size_t most = 6;
+  const std::size_t more = codes.size() > most ? codes.size() - most : 0;
+  codes.resize(codes.size() - more);
+  return fmt::format("{} fault{} ({}{})", faults.size(), faults.size() == 1 ? "" : "s", fmt::join(codes, ", "),
+                     more > 0 ? fmt::format(", and {} more kinds", more) : "");
+}
+
+std::string verdict(const FileFindings& found) {
+  std::vector<const Fault*> own, asked;
+  for (const Fault& fault : found.faults)
+    if (is_asked_for(fault))
+      asked.push_back(&fault);
+    else if (!is_of_rules(fault))
+      own.push_back(&fault);
+  if (!own.empty()) {
+    own.insert(own.end(), asked.begin(), asked.end());
+    return "inconsistent: " + counted(own);
+  }
+  std::string words = "consistent";
+  if (!asked.empty()) words += "; not what was asked for: " + counted(asked);
+  if (found.kind == FileKind::unfinished)
+    return words + "; the run is unfinished: without context and plan, so that run rules cannot be checked";
+  if (found.rules.empty()) return words;
+  const std::vector<std::string> broken = rules_in(found, RunRuleState::broken),
+                                 open = rules_in(found, RunRuleState::not_checkable);
+  const std::size_t all = broken.size() + rules_in(found, RunRuleState::kept).size();
+  if (!broken.empty())
+    return fmt::format("{}; not fit for publication: {} of {} rules broken ({})", words, broken.size(), all,
+                       fmt::join(broken, ", "));
+  words += fmt::format("; fit for publication: {} of {} rules kept", all, all);
+  if (!open.empty()) words += fmt::format(", {} not checkable ({})", open.size(), fmt::join(open, ", "));
+  return words;
+}
+
+const char* name_of(FileKind kind) {
+  switch (kind) {
+    case FileKind::report:
+      return "report";
+    case FileKind::unfinished:
+      return "unfinished";
+    case FileKind::bundle:
+      return "bundle";
+    case FileKind::series:
+      return "series";
+    default:
+      return "unreadable";
+  }
+}
+
+}  // namespace
+
+std::string findings_text(const FileFindings& found, bool verbose, bool named) {
+  const std::string indent = named ? "  " : "";
+  std::string out = named ? text::printable(found.path) + "\n" : "";
+  const auto say = [&](const std::string& line, std::size_t hanging = 2) {
+    out += indent + text::wrap(text::printable(line), columns - indent.size(), hanging + indent.size()) + "\n";
+  };
+  for (const std::string& fact : found.facts) say(fact);
+  // The last line counts the rules; what was found of each is for `verbose`.
+  for (const Fault& fault : found.faults)
+    if (verbose || !is_of_rules(fault)) say(fmt::format("fault[{}]: {}", fault.code, fault_line(fault)));
+  for (const Fault& note : found.notes)
+    if (verbose || !is_of_rules(note)) say(fmt::format("note[{}]: {}", note.code, fault_line(note)));
+  if (verbose)
+    for (const RuleFinding& rule : found.rules)
+      say(fmt::format("rule[{}] {}: {}{}", rule.id, to_string(rule.state), rule.asks,
+                      rule.why.empty() ? "" : "; found: " + rule.why));
+  say(verdict(found));
+  return out;
+}
+
+std::string findings_json(const std::vector<FileFindings>& files, int exit_code) {
+  using Json = nlohmann::ordered_json;
+  const auto list = [](const std::vector<Fault>& faults) {
+    Json all = Json::array();
+    for (const Fault& one : faults)
+      all.push_back({{"code", one.code}, {"where", one.where}, {"text", one.text}, {"file", one.file}});
+    return all;
+  };
+  Json all = Json::array();
+  for (const FileFindings& found : files) {
+    Json rules = Json::array();
+    for (const RuleFinding& rule : found.rules) {
+      const bool is_decided = rule.state == RunRuleState::kept || rule.state == RunRuleState::broken;
+      rules.push_back({{"id", rule.id},
+                       {"kept", is_decided ? Json(rule.state == RunRuleState::kept) : Json()},
+                       {"state", to_string(rule.state)},
+                       {"asks", rule.asks},
+                       {"why", rule.why}});
+    }
+    const bool is_fit = is_consistent(found) && rules_in(found, RunRuleState::broken).empty();
+    all.push_back({{"path", found.path},
+                   {"kind", name_of(found.kind)},
+                   {"consistent", found.kind == FileKind::unreadable ? Json() : Json(is_consistent(found))},
+                   {"fit_for_publication", found.rules.empty() ? Json() : Json(is_fit)},
+                   {"faults", list(found.faults)},
+                   {"notes", list(found.notes)},
+                   {"rules", rules},
+                   {"facts", found.facts},
+                   {"error", found.why_unreadable.empty() ? Json() : Json(without_code(found.why_unreadable))},
+                   {"error_code", code_of(found.why_unreadable).empty() ? Json() : Json(code_of(found.why_unreadable))},
+                   {"exit_code", found.exit_code}});
+  }
+  return Json({{"files", all}, {"exit_code", exit_code}}).dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tw::tool

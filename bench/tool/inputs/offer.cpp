@@ -1,0 +1,110 @@
+#include "bench/tool/inputs/offer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/plan/kit.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/signature.hpp"
+#include "results/analysis/run_rules.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::tool {
+
+void check_signature(const BundleFiles& files, const std::string& signers, FileFindings& found) {
+  const auto signature = files.find(signature_file);
+  const auto sums = files.find(sums_file);
+  if (signers.empty()) {
+    found.facts.push_back(signature == files.end() ? "signature: none" : "signature: not checked: give --signers");
+    return;
+  }
+  if (signature == files.end() || sums == files.end()) {
+    found.faults.push_back({"signature_missing", "", "signature: there is none"});
+    return;
+  }
+  const Signed result = verify(sums->second, signature->second, signers);
+  if (result.who.empty())
+    found.faults.push_back({"signature_bad", "", "signature: " + result.text});
+  else
+    found.facts.push_back("signature: " + result.text);
+}
+
+void check_rules(const Report& report, bool is_offer, FileFindings& found) {
+  for (const RunRuleCheck& check : check_run_rules(report)) {
+    const RuleFinding& rule =
+        found.rules.emplace_back(RuleFinding{check.rule->id, check.rule->asks, finding(check), check.state});
+    if (!is_offer) continue;
+    if (check.state == RunRuleState::broken)
+      found.faults.push_back(
+          {"rule_broken", "", fmt::format("run rule \"{}\" is broken ({}): {}", rule.id, rule.asks, rule.why)});
+    else if (check.state == RunRuleState::not_checkable)
+      found.notes.push_back(
+          {"rule_not_checkable", "", fmt::format("run rule \"{}\" is not checkable: {}", rule.id, rule.why)});
+  }
+}
+
+void check_kit(const Report& report, const std::string& kit_path, Validation& found) {
+  const Kit kit = open_kit(kit_path, read_config_text(kit_path, "--kit"));
+  const auto& its = report.plan.kit;
+  const std::string mine = text::printable(kit_path) + " (SHA-256 " + kit.sha256 + ")";
+  if (!its || its->sha256 != kit.sha256) {
+    found.violations.push_back(
+        {"kit_differs", "/plan/kit",
+         its ? "is another kit, with SHA-256 " + its->sha256 + ", not " + mine
+             : "there is none: the plan is not that of " + mine +
+                   (report.plan.suite.ends_with(changed_suite) ? ", but of " + report.plan.suite : "")});
+    return;
+  }
+  if (its->title != kit.title) found.violations.push_back({"kit_differs", "/plan/kit/title", "is not that of " + mine});
+  if (kit.program.version != report.program.version || kit.program.git_commit != report.program.git_commit)
+    found.warnings.push_back({"program_differs", "/program",
+                              fmt::format("is {} ({}), the kit was frozen with {} ({})", report.program.version,
+                                          report.program.git_commit, kit.program.version, kit.program.git_commit)});
+  std::vector<std::string> unsupported;
+  for (const Record& record : report.records)
+    if (record.verdict.status == "unsupported") unsupported.push_back(record.id);
+  if (!unsupported.empty())
+    found.warnings.push_back(
+        {"points_unsupported", "/records",
+         fmt::format(
+             "{} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of every system",
+             unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : "")});
+  // The hash alone could stand above any points.
+  try {
+    const auto plan = nlohmann::json::parse(report.plan.canonical_json);
+    const Request request = read_config(kit_path, kit.config_json);
+    Request of_kit = request;
+    of_kit.suite = kit.suite, of_kit.kit = KitInfo{kit.title, kit.sha256};
+    const auto ranks = static_cast<int>(report.context.devices.size());
+    if (make_plan(of_kit, ranks, plan.at("device").get<std::string>()).canonical_json() != report.plan.canonical_json)
+      found.violations.push_back({"kit_differs", "/plan/canonical_json",
+                                  fmt::format("is not what this version makes of {} for {} ranks", mine, ranks)});
+  } catch (const std::exception& error) {
+    found.violations.push_back(
+        {"kit_differs", "/plan", fmt::format("cannot be held against {}: {}", mine, error.what())});
+  }
+}
+
+void check_offer(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {
+  if (checked.report) {  // check_report has said why not
+    const Report report = printable(*checked.report);
+    std::vector<std::string> hosts;
+    for (const HostInfo& host : report.context.hosts) hosts.push_back(host.name);
+    const Program& program = report.program;
+    found.facts.push_back(fmt::format("program: {} {} ({}), {}, {} record{}, on {}, started {}", program.name,
+                                      program.version, program.git_commit, report.plan.suite, report.records.size(),
+                                      report.records.size() == 1 ? "" : "s", fmt::join(hosts, ", "),
+                                      report.context.started_at));
+    found.facts.push_back(fmt::format(
+        "kit: {}", report.plan.kit ? fmt::format("{}SHA-256 {}",
+                                                 report.plan.kit->title.empty() ? "" : report.plan.kit->title + ", ",
+                                                 report.plan.kit->sha256)
+                                   : "none"));
+    check_rules(*checked.report, true, found);
+  }
+  check_signature(*checked.bundle, options.signers, found);
+}
+
+}  // namespace tw::tool

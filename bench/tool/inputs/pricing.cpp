@@ -1,0 +1,173 @@
+#include "bench/tool/inputs/pricing.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "bench/tool/inputs/report_file.hpp"
+#include "power/sources/external/series.hpp"
+#include "results/analysis/trials.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::tool {
+namespace {
+
+/// What NAME=VALUE says of this name; the value alone where `name` is empty. Nullopt where none does.
+std::optional<std::string> value_of(const std::vector<std::string>& options, const std::string& name) {
+  for (const std::string& one : options) {
+    if (name.empty()) return one;
+    if (one.starts_with(name + "=")) return one.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+double joules_of_file(const std::string& path, double from, double to) {
+  external::Series series(path);
+  series.refresh();
+  return series.joules_of_window(from, to);
+}
+
+struct Measured {
+  double pue = 1;
+  std::string source;
+};
+
+/// Mean watts of all nodes over the trials of points on all ranks (of fewer, idle nodes are in no joules), and which share of the run these fill; nullopt where no valid point has
+/// node joules.
+std::optional<std::pair<double, double>> node_power(const Report& report, double run_seconds) {
+  double joules = 0, seconds = 0;
+  int ranks = 0;
+  for (const Record& record : report.records) ranks = std::max(ranks, record.workload.ranks);
+  for (const Record& record : report.records) {
+    if (record.workload.ranks < ranks) continue;
+    const auto node = record.summary.energy_j.find("node");
+    if (node == record.summary.energy_j.end() || !node->second) continue;
+    for (const Trial* trial : valid_trials(record)) joules += joules_of(*trial, "node"), seconds += trial->window_s;
+  }
+  if (!(seconds > 0)) return std::nullopt;
+  return std::pair(joules / seconds, seconds / run_seconds);
+}
+
+/// Of the facility's joules along the runs and those of their IT, each added up: by a meter of their own, else the
+/// reports' nodes, whose trials then have to fill most of each run.
+Measured measured_pue(std::span<const Report> runs, const std::string& facility, const std::optional<std::string>& it) {
+  double seconds = 0, of_facility = 0, of_it = 0, filled = 1;
+  try {
+    for (const Report& report : runs) {
+      const Context& context = report.context;
+      const auto from = external::parse_time(context.started_at), to = external::parse_time(context.finished_at);
+      if (!from || !to || !(*to > *from))
+        throw UsageError(
+            "--facility-csv: the report does not say from when to when it ran, so that no PUE can be had of it");
+      seconds += *to - *from;
+      of_facility += joules_of_file(facility, *from, *to);
+      if (it) {
+        of_it += joules_of_file(*it, *from, *to);
+        continue;
+      }
+      constexpr double most_of_the_run = 0.5;
+      const auto nodes = node_power(report, *to - *from);
+      if (!nodes)
+        throw UsageError("--facility-csv: the report has no joules of its nodes: give the meter of the IT as --it-csv");
+      if (nodes->second < most_of_the_run)
+        throw UsageError(
+            fmt::format("--facility-csv: trials fill only {:.0f} % of the run, and the nodes' joules are known of "
+                        "these alone: give the meter of the IT as --it-csv",
+                        100 * nodes->second));
+      of_it += nodes->first * (*to - *from);
+      filled = std::min(filled, nodes->second);
+    }
+    const std::string when = runs.size() > 1 ? fmt::format("along {} runs", runs.size())
+                                             : fmt::format("from {} to {}", runs.front().context.started_at,
+                                                           runs.front().context.finished_at);
+    const std::string source =
+        it ? fmt::format("measured: {:.4g} W of {} over {:.4g} W of {} {}", of_facility / seconds, facility,
+                         of_it / seconds, *it, when)
+           : fmt::format("measured: {:.4g} W of {} {} over {:.4g} W of the nodes in the trials, which fill {:.0f} % of {}",
+                         of_facility / seconds, facility, when, of_it / seconds, 100 * filled,
+                         runs.size() > 1 ? "each at least" : "it");
+    const double pue = of_facility / of_it;
+    if (!std::isfinite(pue) || pue < 1)
+      throw UsageError(
+          fmt::format("{}: the facility drew {:.4g} J along the run and its IT {:.4g} J: a PUE below 1 cannot be, so "
+                      "that the one is not the meter of all that feeds the other",
+                      facility, of_facility, of_it));
+    return {pue, source};
+  } catch (const UsageError&) {
+    throw;
+  } catch (const std::exception& error) {  // names the file
+    throw UsageError(error.what());
+  }
+}
+
+}  // namespace
+
+std::optional<Prices> read_prices(const PriceOptions& options) {
+  if (options.prices.empty()) {
+    if (!options.price_of.empty() || !options.facility_csv.empty() || !options.it_csv.empty())
+      throw UsageError("--price-of, --facility-csv and --it-csv are about prices: give --prices FILE");
+    return std::nullopt;
+  }
+  if (options.facility_csv.empty() && !options.it_csv.empty())
+    throw UsageError("--it-csv is what --facility-csv is divided by: give both");
+  Prices prices = with_text_of(options.prices, [](const std::string& text) { return prices_from_json(text); });
+  for (PriceRow& row : prices.rows) row.file = options.prices;
+  return prices;
+}
+
+void check_names(const PriceOptions& options, const std::vector<std::string>& names) {
+  for (const auto& [option, values] :
+       {std::pair("--price-of", &options.price_of), std::pair("--facility-csv", &options.facility_csv),
+        std::pair("--it-csv", &options.it_csv)})
+    for (const std::string& value : *values)
+      if (std::ranges::none_of(names, [&](const std::string& name) { return value.starts_with(name + "="); }))
+        throw UsageError(fmt::format("{} {}: begins with the name of no system; it is NAME=…, with NAME of {}", option,
+                                     value, fmt::join(names, ", ")));
+}
+
+PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name,
+                  std::span<const Report> runs) {
+  std::vector<std::string> hosts, rows;
+  for (const HostInfo& host : runs.front().context.hosts) hosts.push_back(host.name);
+  for (const PriceRow& row : prices.rows) rows.push_back(row.name);
+  const auto asked = value_of(options.price_of, name);
+  const PriceRow* found = find_price(prices, asked.value_or(name), hosts);
+  if (asked && (found == nullptr || found->name != *asked))
+    throw UsageError(
+        fmt::format("--price-of {}: {} has no such row; it has {}", *asked, options.prices, fmt::join(rows, ", ")));
+  if (found == nullptr)
+    throw UsageError(fmt::format(
+        "{}: no row is that of {}: name one with --price-of {}ROW, or its hosts ({}) in the row; the rows are {}",
+        options.prices, name.empty() ? "the report" : name, name.empty() ? "" : name + "=", fmt::join(hosts, ", "),
+        fmt::join(rows, ", ")));
+  PriceRow row = *found;
+  row.machine_note = price_doubt(row, name, runs.front());
+  if (const auto facility = value_of(options.facility_csv, name)) {
+    const Measured measured = measured_pue(runs, *facility, value_of(options.it_csv, name));
+    row.pue = measured.pue, row.pue_source = measured.source;
+    row.for_all.erase("pue"), row.not_given.erase("pue");
+  }
+  return row;
+}
+
+std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::string& path, const Report& report,
+                                      const std::string& name) {
+  const std::optional<Prices> prices = read_prices(options);
+  if (!prices) return std::nullopt;
+  if (report.program.name.empty())
+    throw UsageError(path +
+                     ": is of an unfinished run, which does not say how many nodes it has: give its report.json");
+  bool has_values = false, names_it = false;
+  for (const auto* values : {&options.price_of, &options.facility_csv, &options.it_csv})
+    for (const std::string& value : *values)
+      has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
+  const PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, std::span(&report, 1));
+  return with_named_errors(path, [&] {
+    return cost_of(report, text::printable(prices->currency), row, options.sensitivity_percent / 100);
+  });
+}
+
+}  // namespace tw::tool

@@ -1,0 +1,168 @@
+#include "bench/tool/inputs/report_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "bench/terminal/error_line.hpp"
+#include "bench/tool/inputs/check.hpp"
+#include "bench/tool/inputs/series.hpp"
+#include "models/catalog/nearest.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand steps a second has half of that
+
+/// "; did you mean throughput?" or what there is.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string close = nearest(word, known);
+  return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean {}?", close);
+}
+
+LoadedReport loaded(std::string bytes) {
+  CheckedReport checked = check_report(std::move(bytes));
+  if (checked.bundle)
+    if (const std::vector<Fault> faults = checksum_faults(*checked.bundle); !faults.empty())
+      throw std::runtime_error(fault_line(faults.front()) + ": `trainwatt validate` says all");
+  if (!checked.report) throw std::runtime_error(checked.why_unreadable);
+  return {std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
+}
+
+[[noreturn]] void refuse_folder(const std::string& path) {
+  const std::map<int, fs::path> runs = numbered_runs(path);
+  if (runs.empty()) throw UsageError(path + ": is a folder; give the report.json inside it");
+  const std::string first = (runs.begin()->second / "report.json").string();
+  if (runs.size() == 1)
+    throw UsageError(with_code("folder-of-runs", fmt::format("{}: is a folder of 1 run; give {}", path, first)));
+  throw UsageError(with_code(
+      "folder-of-runs",
+      fmt::format("{}: is a folder of {} runs, which this command does not take: give one of them, as {}; the folder "
+                  "as a whole goes to `trainwatt compare` and `trainwatt html`, with another system to hold it against",
+                  path, runs.size(), first)));
+}
+
+}  // namespace
+
+std::map<int, fs::path> numbered_runs(const fs::path& folder) {
+  constexpr std::string_view begins = "run-";
+  std::map<int, fs::path> runs;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code)) {
+    const std::string name = entry.path().filename().string();
+    int number = 0;
+    const char* const end = name.data() + name.size();
+    if (!name.starts_with(begins) || !entry.is_directory(code)) continue;
+    if (std::from_chars(name.data() + begins.size(), end, number).ptr == end && number > 0) runs[number] = entry.path();
+  }
+  return runs;
+}
+
+std::string read_report_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw UsageError(path + ": " + std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) refuse_folder(path);
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
+    throw UsageError(path + ": is no file and no pipe; give a report.json");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UsageError(path + ": " + std::strerror(errno));
+  std::string text;
+  std::vector<char> block(std::size_t{1} << 20);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > largest_mib << 20)
+      throw UsageError(fmt::format("{}: is larger than {} MiB, which no report is", path, largest_mib));
+  }
+  if (file.bad()) throw UsageError(path + ": cannot be read");
+  return text;
+}
+
+LoadedReport load_report(const std::string& path) {
+  return with_named_errors(path, [&] { return loaded(read_report_file(path)); });
+}
+
+LoadedRuns load_runs(const std::string& path) {
+  LoadedRuns all;
+  std::string bytes = with_named_errors(path, [&] { return read_report_file(path); });
+  std::optional<Series> series = open_series(bytes);
+  if (!series) {
+    all.runs.emplace_back(path, with_named_errors(path, [&] { return loaded(std::move(bytes)); }));
+    return all;
+  }
+  all.found = std::move(series->found);
+  for (auto& [name, run] : series->runs) {
+    const std::string place = path + ":" + name;
+    all.runs.emplace_back(place, with_named_errors(place, [&] { return loaded(std::move(run)); }));
+  }
+  std::vector<std::pair<std::string, const Report*>> reports;
+  for (std::size_t i = 0; i < all.runs.size(); ++i)
+    reports.emplace_back(series->runs[i].first, &all.runs[i].second.report);
+  std::ranges::move(series_faults(reports), std::back_inserter(all.found.violations));
+  return all;
+}
+
+void say_findings(const std::string& path, const Validation& found) {
+  const auto say = [&](const std::vector<Fault>& lines) {
+    if (!lines.empty())
+      fmt::print(stderr, "trainwatt: {}: warning: {}{}: `trainwatt validate` says all\n", text::printable(path),
+                 text::printable(fault_line(lines.front())),
+                 lines.size() > 1 ? fmt::format(", and {} more", lines.size() - 1) : "");
+  };
+  say(found.violations);
+  say(found.warnings);
+}
+
+void refuse_existing(const std::string& path) {
+  std::error_code code;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, code)))
+    throw UsageError(path + ": exists already: choose another name with -o, results are never overwritten");
+}
+
+Order parse_order(const SortOptions& options, const std::vector<Record>& records) {
+  const bool by_axes = options.by == plan_order, by_run = options.by == run_order;
+  const Merit* merit = by_axes || by_run ? nullptr : find_merit(options.by);
+  if (!by_axes && !by_run && merit == nullptr) {
+    std::vector<std::string> known = {plan_order, run_order};
+    for (const Merit& one : merits()) known.emplace_back(one.name);
+    throw UsageError(fmt::format("--sort {}: unknown; {}", options.by, did_you_mean(options.by, known)));
+  }
+  if (!options.scope.empty()) {
+    const std::vector<std::string> known(std::begin(scope_names), std::end(scope_names));
+    if (std::ranges::find(known, options.scope) == known.end())
+      throw UsageError(fmt::format("--scope {}: unknown; {}", options.scope, did_you_mean(options.scope, known)));
+    if (merit == nullptr || !merit->by_scope)
+      throw UsageError(
+          "--scope says which joules --sort is about: give it with efficiency, samples-per-joule or energy-to-target");
+  }
+  return merit == nullptr ? Order{nullptr, "", by_axes} : order_by(*merit, options.scope, records);
+}
+
+std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option) {
+  const int code = error.code().value();
+  const bool is_full = code == ENOSPC || code == EDQUOT || code == EFBIG;
+  return fmt::format("{}: cannot be written: {}: {} with {}", folder.string(), error.code().message(),
+                     is_full ? "make room, or choose another folder" : "choose a folder that you may write to", option);
+}
+
+void write_out(const std::filesystem::path& file, const std::string& bytes) {
+  try {
+    write_atomically(file, bytes);
+  } catch (const std::system_error& error) {
+    const std::filesystem::path folder = file.parent_path();
+    throw EnvironmentError(why_not_written(folder.empty() ? "." : folder, error, "-o"));
+  }
+}
+
+}  // namespace tw::tool

@@ -1,0 +1,74 @@
+// Reports as the subcommands read them.
+#pragma once
+
+#include <new>
+#include <stdexcept>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "bench/tool/commands.hpp"
+#include "results/record/record.hpp"
+#include "results/record/report_io.hpp"
+#include "results/selection/ranking.hpp"
+
+namespace tw::tool {
+
+/// The folders run-N of a folder, by N, as scripts/repeat makes them; of anything else none.
+std::map<int, std::filesystem::path> numbered_runs(const std::filesystem::path& folder);
+/// The bytes of a file or pipe, of 256 MiB at most. Throws UsageError that names it; of a folder it says what to give.
+std::string read_report_file(const std::string& path);
+/// Throws UsageError where something has that name.
+void refuse_existing(const std::string& path);
+
+/// Does `work`; whatever goes wrong is a UsageError that names the file.
+template <class Work>
+auto with_named_errors(const std::string& path, Work work) {
+  try {
+    return work();
+  } catch (const UsageError&) {
+    throw;
+  } catch (const EnvironmentError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw UsageError(path + ": does not fit into memory");
+  } catch (const std::exception& error) {
+    throw UsageError(path + ": " + error.what());
+  }
+}
+/// Does `work` on the text of a file.
+template <class Work>
+auto with_text_of(const std::string& path, Work work) {
+  return with_named_errors(path, [&] { return work(read_report_file(path)); });
+}
+
+struct LoadedReport {
+  Report report;             ///< of an unfinished run the records alone
+  bool is_unfinished = false, is_torn = false;  ///< torn: its last line was cut off
+  Validation validation;
+};
+/// A report, the one inside a bundle, or the records.jsonl of an unfinished run, with all that check_report() finds.
+/// Throws UsageError that names the file where it cannot be read, or a file of the bundle was altered.
+LoadedReport load_report(const std::string& path);
+/// Runs as they were handed in: of a bundle of several runs (bench/tool/inputs/series.hpp) each, else one.
+struct LoadedRuns {
+  std::vector<std::pair<std::string, LoadedReport>> runs;  ///< "offer.tar.zst:run-1" of several, else the path
+  Validation found;                                        ///< of a bundle of several runs, about all of them together
+};
+/// Throws as load_report().
+LoadedRuns load_runs(const std::string& path);
+/// Lines on stderr: the first violation and how many more; that a report is of another version, or leaves flags out.
+void say_findings(const std::string& path, const Validation& found);
+
+/// What --sort and --scope ask for. Throws UsageError with the nearest word.
+Order parse_order(const SortOptions& options, const std::vector<Record>& records);
+
+/// "out: cannot be written: No space left on device: make room, or choose another folder with -o". `option` names the folder.
+std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option);
+/// Writes the file that -o names, whole or not at all. Throws EnvironmentError where its folder or disk does not take it.
+void write_out(const std::filesystem::path& file, const std::string& bytes);
+
+}  // namespace tw::tool

@@ -1,0 +1,179 @@
+#include "bench/tool/inputs/series.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+#include "bench/plan/kit.hpp"
+#include "bench/terminal/error_line.hpp"
+#include "results/export/bundle.hpp"
+#include "results/record/text.hpp"
+#include "results/record/version.hpp"
+
+namespace tw::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view packed_run = ".tar.zst";
+
+std::string run_name(std::size_t index) { return fmt::format("run-{}", index); }
+
+/// The inverse; 0 for any other name.
+std::size_t number_of(std::string_view name) {
+  constexpr std::string_view prefix = "run-";
+  std::size_t index = 0;
+  if (name.starts_with(prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), index);
+  return run_name(index) == name ? index : 0;
+}
+
+std::string readme(std::size_t runs, const std::vector<std::string>& forced_over) {
+  std::string out = fmt::format(
+      "An offer of {0} runs, measured with trainwatt\n\n"
+      "Each run-N.tar.zst is the bundle of one run, with its own report and README.txt. All are runs of one plan.\n",
+      runs);
+  if (!forced_over.empty())
+    out += "\nThis bundle was made by --force: its runs do not belong together, see bundle.json.\n";
+  return out +
+         "\nChecking\n"
+         "  trainwatt validate OFFER.tar.zst --kit KIT.json   checks each run, that they are launches of one plan,\n"
+         "                                                    and that there are as many as the kit asks for\n"
+         "  tar --zstd -xf OFFER.tar.zst                      unpacks the bundles of the runs\n"
+         "  sha256sum -c SHA256SUMS                           checks the files alone, unpacked, without trainwatt\n";
+}
+
+std::string bundle_json(std::size_t runs, const std::vector<std::string>& forced_over) {
+  const Program program = program_info("trainwatt");
+  const Json json = {
+      {"bundle_version", bundle_version},
+      {"program", {{"name", program.name}, {"version", program.version}, {"git_commit", program.git_commit}}},
+      {"runs", runs},
+      {"forced", !forced_over.empty()},
+      {"forced_over", forced_over}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// bundle.json against the runs that are there.
+void check_bundle_json(const std::string& text, std::size_t runs, Validation& found) {
+  const auto broken = [&](const std::string& what, const std::string& where = "") {
+    found.violations.push_back({"bundle_file", where, what, bundle_file});
+  };
+  if (const std::string fault = json_fault(text); !fault.empty()) return broken("not JSON: " + fault);
+  const Json json = Json::parse(text);
+  const Json version = json.is_object() ? json.value("bundle_version", Json()) : Json();
+  if (const std::string why = version_obstacle(version.is_string() ? version.get<std::string>() : "", bundle_version);
+      !why.empty())
+    return broken(why, "/bundle_version");
+  if (json.value("runs", Json()) != Json(runs)) broken(fmt::format("is not {}, the number of its runs", runs), "/runs");
+  const Json forced = json.value("forced_over", Json());
+  if (!forced.is_array()) return broken("is not a list", "/forced_over");
+  for (const Json& line : forced)
+    found.warnings.push_back(
+        {"bundle_forced", "",
+         "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()), bundle_file});
+}
+
+}  // namespace
+
+std::vector<fs::path> run_folders(const fs::path& folder) {
+  std::vector<fs::path> all;
+  std::error_code code;
+  for (std::size_t i = 1; fs::is_directory(folder / run_name(i), code); ++i) all.push_back(folder / run_name(i));
+  std::size_t last = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code))
+    last = std::max(last, number_of(entry.path().filename().string()));
+  if (last > all.size())
+    throw UsageError(with_code(
+        "runs-missing", fmt::format("{}: holds {} and no {}: a series is handed in whole; the same scripts/repeat "
+                                    "command makes what is missing",
+                                    folder.string(), run_name(last), run_name(all.size() + 1))));
+  return all;
+}
+
+BundleFiles make_series(const std::vector<std::pair<std::string, std::string>>& runs,
+                        const std::vector<std::string>& forced_over) {
+  BundleFiles files;
+  for (const auto& [name, bytes] : runs) files[name + std::string(packed_run)] = bytes;
+  files[bundle_file] = bundle_json(runs.size(), forced_over);
+  files[readme_file] = readme(runs.size(), forced_over);
+  files[sums_file] = checksums(files);
+  return files;
+}
+
+std::optional<Series> open_series(const std::string& bytes) {
+  if (!is_packed(bytes)) return std::nullopt;
+  Series series;
+  try {
+    series.files = unpack(bytes);
+  } catch (const ArchiveError&) {
+    return std::nullopt;  // as a bundle it is refused with the cause
+  }
+  if (series.files.contains(report_file)) return std::nullopt;
+  for (std::size_t i = 1; i <= most_offered_runs; ++i) {
+    const auto run = series.files.find(run_name(i) + std::string(packed_run));
+    if (run == series.files.end()) break;
+    series.runs.emplace_back(run_name(i), run->second);
+  }
+  if (series.runs.empty()) return std::nullopt;
+  series.found.violations = checksum_faults(series.files);
+  for (const auto& [name, content] : series.files) {
+    const std::size_t run = name.ends_with(packed_run) ? number_of(name.substr(0, name.size() - packed_run.size())) : 0;
+    const bool is_known = name == bundle_file || name == readme_file || name == sums_file || name == signature_file;
+    if (!is_known && (run == 0 || run > series.runs.size()))
+      series.found.violations.push_back(
+          {"bundle_file", "", fmt::format("does not belong to a bundle of runs 1 to {}", series.runs.size()), name});
+  }
+  if (const auto json = series.files.find(bundle_file); json == series.files.end())
+    series.found.violations.push_back({"bundle_file", "", "is missing", bundle_file});
+  else
+    check_bundle_json(json->second, series.runs.size(), series.found);
+  return series;
+}
+
+std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const Report*>>& runs) {
+  std::vector<Fault> faults;
+  std::map<std::string, std::string> launches, indices;
+  for (const auto& [name, report] : runs) {
+    const auto& [first_name, first] = runs.front();
+    if (report->plan.canonical_json != first->plan.canonical_json)
+      faults.push_back({"other_plan", "", fmt::format("{} ran another plan than {}", name, first_name)});
+    // A resumed run has several launches. No other run may have any of them.
+    std::vector<std::string> its = {report->context.launch.value_or("")};
+    for (const RunPart& part : report->parts.value_or(std::vector<RunPart>()))
+      if (part.context) its.push_back(part.context->launch.value_or(""));
+    for (const std::string& launch : its)
+      if (const auto [known, is_new] = launches.emplace(launch, name); !is_new && !launch.empty())
+        faults.push_back(
+            {"same_launch", "",
+             fmt::format("{} and {} share a launch: each run must be a launch of its own", name, known->second)});
+    // scripts/repeat gives the run in run-N the index N. Without one a run has the order of the first.
+    const std::string index = report->context.run_index ? std::to_string(*report->context.run_index) : "none";
+    if (static_cast<std::size_t>(report->context.run_index.value_or(1)) != number_of(name))
+      faults.push_back({"run_left_out", "",
+                        fmt::format("{} has the run index {}: it is another run of its series; hand in all runs, as "
+                                    "scripts/repeat named them",
+                                    name, index)});
+    if (const auto [known, is_new] = indices.emplace(index, name); !is_new)
+      faults.push_back(
+          {"same_order", "",
+           fmt::format("{} and {} have the run index {}: start them with scripts/repeat", name, known->second, index)});
+  }
+  return faults;
+}
+
+std::optional<Fault> fewer_runs(const std::string& kit_path, std::size_t runs) {
+  const Request request = read_config(kit_path, read_config_text(kit_path, "--kit"));
+  const auto asked = static_cast<std::size_t>(request.repeat.value_or(1));
+  if (runs >= asked) return std::nullopt;
+  return Fault{"fewer_runs", "",
+               fmt::format("{} asks for {} runs, and {} {} handed in", text::printable(kit_path), asked, runs,
+                           runs == 1 ? "was" : "were")};
+}
+
+}  // namespace tw::tool

@@ -1,0 +1,45 @@
+// Several runs of one plan as one offer: a bundle whose files are the bundles of the runs (`trainwatt bundle` of a
+// folder that scripts/repeat has filled). Each inner bundle is one that `trainwatt bundle` makes of a single run.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/tool/inputs/archive.hpp"
+#include "results/record/fault.hpp"
+#include "results/record/record.hpp"
+#include "results/record/report_io.hpp"
+
+namespace tw::tool {
+
+/// Besides the bundles of the runs there are bundle.json, README.txt, the sums and their signature.
+inline constexpr std::size_t most_offered_runs = most_archive_files - 4;
+
+/// run-1, run-2, … in order of their numbers; empty where there is none. Throws UsageError (runs-missing) where one is
+/// missing before the last.
+std::vector<std::filesystem::path> run_folders(const std::filesystem::path& folder);
+
+/// The bundle of several runs. `runs`: the name of each ("run-1") and its bundle. `forced_over`: what they break
+/// together, where they are bundled all the same.
+BundleFiles make_series(const std::vector<std::pair<std::string, std::string>>& runs,
+                        const std::vector<std::string>& forced_over);
+
+struct Series {
+  BundleFiles files;
+  std::vector<std::pair<std::string, std::string>> runs;  ///< name and bytes of each bundle
+  Validation found;  ///< sums, missing runs, over what it was forced; not the runs themselves
+};
+/// nullopt where `bytes` are anything else, a damaged archive among it.
+std::optional<Series> open_series(const std::string& bytes);
+
+/// What is wrong with runs as runs of one plan: other_plan, same_launch, same_order, run_left_out. `runs`: the name of
+/// each ("run-1") and its report.
+std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const Report*>>& runs);
+
+/// fewer_runs where a kit asks for more runs than there are. Throws UsageError where it cannot be read.
+std::optional<Fault> fewer_runs(const std::string& kit_path, std::size_t runs);
+
+}  // namespace tw::tool

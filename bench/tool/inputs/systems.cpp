@@ -1,0 +1,215 @@
+#include "bench/tool/inputs/systems.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "bench/terminal/error_line.hpp"
+#include "bench/tool/inputs/report_file.hpp"
+#include "results/compare/baseline.hpp"
+#include "results/compare/run_variance.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+bool exists(const std::string& path) {
+  std::error_code code;
+  return fs::exists(path, code);
+}
+
+/// "out/r1/report.json" is r1, "a.json" is a.
+std::string name_of(const std::string& path) {
+  const fs::path file = fs::path(path).lexically_normal();
+  const std::string folder = file.parent_path().filename().string();
+  const std::string stem = file.stem().string();
+  return stem == "report" && !folder.empty() && folder != "." && folder != ".." ? folder : stem;
+}
+
+/// The reports of a folder of runs, in the order of their numbers; of anything else the path itself.
+std::vector<std::string> runs_of(const std::string& path) {
+  const std::map<int, fs::path> runs = numbered_runs(path);
+  std::vector<std::string> reports;
+  for (const auto& [number, run] : runs) {
+    const fs::path report = run / "report.json";
+    if (!exists(report.string()))
+      throw UsageError(with_code("run-without-report",
+                                 report.string() +
+                                     ": is not there, and no run of a folder is left out: finish this one with "
+                                     "trainwatt-train --resume, or name the reports that count"));
+    reports.push_back(report.string());
+  }
+  return reports.empty() ? std::vector<std::string>{path} : reports;
+}
+
+/// The reports of "FILE,FILE,…"; each FILE may be a folder of runs. A file of that whole name is taken as it is.
+std::vector<std::string> reports_of(const std::string& list) {
+  std::vector<std::string> reports;
+  for (const std::string& file : exists(list) ? std::vector<std::string>{list} : split(list, ','))
+    for (std::string& path : runs_of(file)) reports.push_back(std::move(path));
+  return reports;
+}
+
+/// FILE,FILE,… or NAME=FILE,FILE,… where there is no file of that very name.
+SystemInput system_of(const std::string& word) {
+  SystemInput system;
+  const std::size_t equal = word.find('=');
+  if (equal == std::string::npos || equal == 0 || exists(word)) {
+    system.paths = reports_of(word);
+    std::error_code code;
+    const fs::path path = fs::path(word).lexically_normal();
+    system.name = fs::is_directory(word, code) ? (path.has_filename() ? path : path.parent_path()).filename().string()
+                                               : name_of(system.paths.front());
+    return system;
+  }
+  system.name = word.substr(0, equal);
+  system.paths = reports_of(word.substr(equal + 1));
+  return system;
+}
+
+/// `is_one_of_many`: the system has more files or runs, so that each line says whose it is.
+void add_findings(SystemInput& system, const std::string& path, bool is_one_of_many, Validation& found) {
+  const std::string whose = is_one_of_many ? path + ": " : "";
+  for (const Fault& fault : found.violations) system.faults.push_back(whose + fault_line(fault));
+  for (const Fault& note : found.warnings) system.notes.push_back(whose + fault_line(note));
+  for (MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
+  found.violations.clear();  // whoever asked says them
+  say_findings(path, found);
+}
+
+/// Runs in the order in which they were made, each with its path: "run 2" is the second file that is named.
+void sort_by_time(SystemInput& system) {
+  std::vector<std::size_t> order(system.runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t run) { return system.runs[run].context.started_at; });
+  std::vector<Report> runs;
+  std::vector<std::string> paths;
+  for (const std::size_t run : order)
+    runs.push_back(std::move(system.runs[run])), paths.push_back(std::move(system.paths[run]));
+  system.runs = std::move(runs), system.paths = std::move(paths);
+}
+
+}  // namespace
+
+std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
+  std::vector<SystemInput> systems;
+  for (const std::string& word : words) systems.push_back(system_of(word));
+  std::set<std::string> names;
+  for (SystemInput& system : systems) {
+    const std::string name = system.name;
+    for (int i = 2; !names.insert(system.name).second; ++i) system.name = fmt::format("{}#{}", name, i);
+    const std::vector<std::string> files = std::exchange(system.paths, {});
+    for (const std::string& file : files) {
+      LoadedRuns loaded = load_runs(file);
+      const bool is_one_of_many = files.size() > 1 || loaded.runs.size() > 1;
+      add_findings(system, file, is_one_of_many, loaded.found);
+      for (auto& [path, run] : loaded.runs) {
+        if (run.is_unfinished && words.size() > 1)
+          throw UsageError(path +
+                           ": is the records.jsonl of an unfinished run, without what it ran on: give its "
+                           "report.json, which `trainwatt-train --resume` finishes");
+        add_findings(system, path, is_one_of_many, run.validation);
+        system.runs.push_back(std::move(run.report)), system.paths.push_back(std::move(path));
+      }
+    }
+    sort_by_time(system);
+  }
+  return systems;
+}
+
+std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words,
+                                           const std::vector<SystemInput>& systems, const CompareOptions& options) {
+  std::vector<SystemInput> groups = words.empty() ? std::vector<SystemInput>() : read_systems(words);
+  if (const auto fault = fault_of(groups, systems, options))
+    throw UsageError(with_code(fault->code, "--run-variance: " + fault->text));
+  return groups;
+}
+
+int code_of(const Comparison& comparison, const std::vector<SystemInput>& systems) {
+  constexpr int nothing = 4;
+  if (!comparison.compared) {
+    const auto batch = std::ranges::find_if(
+        comparison.differences, [](const Difference& d) { return d.blocking && d.what == "global batch"; });
+    const std::string text = "nothing could be compared: " + comparison.answer.front();
+    fmt::print(stderr, "{}\n",
+               line_of("trainwatt", batch == comparison.differences.end()
+                                        ? text
+                                        : with_code("global-batch-differs", text + " " + text::sentence(batch->why))));
+    return nothing;
+  }
+  const bool is_tender = std::ranges::any_of(systems, [](const SystemInput& system) {
+    return std::ranges::any_of(system.runs, [](const Report& run) { return run.plan.kit.has_value(); });
+  });
+  if (!is_tender || comparison.decided()) return 0;
+  fmt::print(
+      stderr, "{}\n",
+      error_line("trainwatt", with_code("no-verdict", "the tender has no verdict: " + comparison.answer.front())));
+  return nothing;
+}
+
+std::string files_of(const std::vector<SystemInput>& systems) {
+  std::vector<std::string> paths;
+  for (const SystemInput& system : systems) paths.insert(paths.end(), system.paths.begin(), system.paths.end());
+  return fmt::format("{}", fmt::join(paths, ", "));
+}
+
+std::map<std::string, double> read_weights(const std::vector<std::string>& words) {
+  if (words.size() == 1 && (exists(words[0]) || words[0].find('=') == std::string::npos))
+    return with_text_of(words[0], [](const std::string& text) { return weights_from_json(text); });
+  std::map<std::string, double> weights;
+  for (const std::string& word : words) {
+    const std::size_t equal = word.rfind('=');
+    double weight = 0;
+    const char* const end = word.data() + word.size();
+    if (equal == std::string::npos || equal == 0 || std::from_chars(word.data() + equal + 1, end, weight).ptr != end ||
+        equal + 1 == word.size())
+      throw UsageError("--weights " + word + ": must be TEXT=NUMBER, or one JSON file of these");
+    weights[word.substr(0, equal)] = weight;
+  }
+  return weights;
+}
+
+std::size_t reference_of(const std::vector<SystemInput>& systems, const std::string& name) {
+  if (name.empty()) return 0;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < systems.size(); ++i) {
+    if (systems[i].name == name || systems[i].paths == std::vector<std::string>{name}) return i;
+    known.push_back(systems[i].name);
+  }
+  throw UsageError(fmt::format("--reference {}: no system is called so; there are {}", name, fmt::join(known, ", ")));
+}
+
+void check_scope(const std::string& scope) {
+  if (!scope.empty() && std::ranges::find(scope_names, scope) == std::end(scope_names))
+    throw UsageError(fmt::format("--scope {}: unknown; known: {}", scope, fmt::join(scope_names, ", ")));
+}
+
+void add_prices(std::vector<SystemInput>& systems, CompareOptions& options, const Prices& prices,
+                const PriceOptions& wanted) {
+  std::vector<std::string> names;
+  for (const SystemInput& system : systems) names.push_back(system.name);
+  check_names(wanted, names);
+  for (SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs);
+  options.currency = prices.currency, options.sensitivity_share = wanted.sensitivity_percent / 100;
+}
+
+}  // namespace tw::tool

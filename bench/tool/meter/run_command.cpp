@@ -1,0 +1,164 @@
+#include "bench/tool/meter/run_command.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+namespace tw::tool {
+namespace {
+
+volatile sig_atomic_t child = 0, told = 0;
+void pass_on(int signal) {
+  if (child > 0)
+    kill(child, signal);
+  else
+    told = 1;
+}
+
+/// Tells when a child has ended, by a descriptor that can be polled beside others; the child is left to be waited for.
+class EndOf {
+ public:
+  explicit EndOf(pid_t process) {
+    if (pipe2(pipe_.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    thread_ = std::thread([this, process] {
+      siginfo_t info{};
+      while (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+      }
+      close(pipe_[1]);
+    });
+  }
+  ~EndOf() {
+    thread_.join();
+    close(pipe_[0]);
+  }
+  EndOf(const EndOf&) = delete;
+  EndOf& operator=(const EndOf&) = delete;
+  int descriptor() const { return pipe_[0]; }
+
+ private:
+  std::array<int, 2> pipe_{-1, -1};
+  std::thread thread_;
+};
+
+/// Leaves a process behind that goes on copying to standard output.
+void leave_copier(int from) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
+  sigset_t defaults;
+  sigemptyset(&defaults), sigaddset(&defaults, SIGPIPE);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  std::string name = "cat";
+  std::array<char*, 2> argv{name.data(), nullptr};
+  pid_t ignored = 0;
+  posix_spawnp(&ignored, "cat", &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+}
+
+/// Copies a command's output through, and looks at it, until nobody holds the pipe any more, or the command has ended
+/// and what was written by then is read: what it has left in the background may hold the pipe for ever, and is no part
+/// of what is measured. Its output still arrives, but is not looked at.
+void copy_through(int pipe, const EndOf& command, OutputParser& parser) {
+  std::array<char, 65536> buffer;
+  std::optional<int> left;  // bytes, once the command has ended
+  while (!left || *left > 0) {
+    if (!left) {
+      std::array<pollfd, 2> waiting{pollfd{pipe, POLLIN, 0}, pollfd{command.descriptor(), POLLIN, 0}};
+      if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+      if (waiting[1].revents != 0) {
+        left = 0;
+        if (ioctl(pipe, FIONREAD, &*left) != 0) return;
+        continue;
+      }
+    }
+    const std::size_t most = left ? std::min(buffer.size(), static_cast<std::size_t>(*left)) : buffer.size();
+    const ssize_t got = read(pipe, buffer.data(), most);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    if (left) *left -= static_cast<int>(got);
+    parser.feed({buffer.data(), static_cast<std::size_t>(got)});
+    for (ssize_t written = 0; written < got;) {
+      const ssize_t now = write(STDOUT_FILENO, buffer.data() + written, static_cast<std::size_t>(got - written));
+      if (now < 0 && errno == EINTR) continue;
+      if (now <= 0) return;  // the command is to learn it as without us: its pipe is closed
+      written += now;
+    }
+  }
+  pollfd held{pipe, POLLIN, 0};
+  if (poll(&held, 1, 0) == 0 || (held.revents & POLLIN) != 0) leave_copier(pipe);
+}
+
+}  // namespace
+
+bool told_to_end() { return told != 0; }
+
+int run_command(const std::vector<std::string>& command, OutputParser* parser) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  std::array<int, 2> pipes{-1, -1};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (parser) {
+    if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+  }
+  // What was ignored when this program started (nohup, a job in the background) stays so, for the command as well. A
+  // terminal's signals reach the command itself; others are passed on. SIGPIPE is this program's to see as an error.
+  sigset_t defaults, blocked, before;
+  sigemptyset(&defaults), sigfillset(&blocked);
+  const auto set_handler = [&](int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    struct sigaction old {};
+    sigaction(signal, nullptr, &old);
+    if (old.sa_handler == SIG_IGN) return;
+    action.sa_handler = handler;
+    sigaction(signal, &action, nullptr);
+    sigaddset(&defaults, signal);
+  };
+  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) set_handler(signal, pass_on);
+  for (const int signal : {SIGINT, SIGQUIT, SIGPIPE}) set_handler(signal, SIG_IGN);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  pid_t pid = 0;
+  const int error = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  if (error == 0) child = pid;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (pipes[1] >= 0) close(pipes[1]);
+  if (error != 0) throw std::system_error(error, std::generic_category(), command.front());
+  if (parser) {
+    const EndOf end(pid);
+    copy_through(pipes[0], end, *parser);
+    close(pipes[0]);
+    parser->finish();
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  child = 0;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace tw::tool

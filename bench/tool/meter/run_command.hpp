@@ -1,0 +1,20 @@
+// Another program, run as a shell would, with its output looked at.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/tool/meter/output_parser.hpp"
+
+namespace tw::tool {
+
+/// Runs the command to its end and returns its exit code, as a shell has it: 128 + the number of a signal. With a
+/// parser, its standard output is copied through and looked at. A signal is the command's while there is one. Throws
+/// std::system_error.
+int run_command(const std::vector<std::string>& command, OutputParser* parser);
+
+/// Whether a signal came when the command had ended: it is then this program that is to end. Where it is not looked at,
+/// such a signal has no effect.
+bool told_to_end();
+
+}  // namespace tw::tool

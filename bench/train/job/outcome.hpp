@@ -1,0 +1,66 @@
+// How a run ends early: an exit code and one line, agreed upon by all ranks.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "bench/plan/plan.hpp"
+#include "comm/job.hpp"
+#include "models/compute/error.hpp"
+#include "power/knob/site.hpp"
+
+namespace tw {
+
+/// Exit codes of DESIGN §9.
+enum ExitCode : int { exit_good = 0, exit_missed = 1, exit_usage = 2, exit_environment = 3, exit_no_measurement = 4, exit_interrupted = 5 };
+
+/// Thrown on all ranks alike, so that all leave by the same way.
+class Stop : public std::runtime_error {
+ public:
+  Stop(int code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
+/// The exit code that an exception stands for.
+inline int exit_code_of(const std::exception& error) {
+  if (const auto* stop = dynamic_cast<const Stop*>(&error)) return stop->code();
+  if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const site::SiteError*>(&error)) return exit_usage;
+  if (dynamic_cast<const std::system_error*>(&error)) return exit_environment;
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return exit_environment;
+  if (const auto* known = dynamic_cast<const Error*>(&error)) {
+    if (known->failure() == Failure::usage) return exit_usage;
+    if (known->failure() == Failure::internal) return exit_no_measurement;
+  }
+  return exit_environment;
+}
+
+/// Runs `work` on this rank and learns how all ranks fared; throws the same Stop on every rank if one failed.
+/// `work` must not call collectives: a rank that fails would leave the others waiting.
+template <class Work>
+void together(Job& job, Work&& work) {
+  std::string failure;
+  double code = 0;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    failure = error.what();
+    code = exit_code_of(error);
+  }
+  const std::vector<std::string> failures = job.gather(failure);
+  const auto first = std::ranges::find_if(failures, [](const std::string& text) { return !text.empty(); });
+  if (first == failures.end()) return;
+  code = job.maximum({code}).front();
+  // What is wrong for all, such as a misspelt option, is nobody's in particular.
+  if (std::ranges::all_of(failures, [&](const std::string& text) { return text == *first; }))
+    throw Stop(static_cast<int>(code), *first);
+  throw Stop(static_cast<int>(code), job.agree(failure));
+}
+
+}  // namespace tw

@@ -1,0 +1,396 @@
+#include "bench/train/node/job_settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "bench/train/job/outcome.hpp"
+#include "power/knob/in_force.hpp"
+#include "power/knob/journal.hpp"
+#include "power/knob/settings.hpp"
+#include "power/knob/site.hpp"
+#include "results/record/report_io.hpp"
+
+namespace tw {
+namespace {
+
+/// Each line of all ranks.
+std::vector<std::string> gather_lines(Job& job, const std::vector<std::string>& mine) {
+  Report carrier;
+  carrier.context.warnings = mine;
+  std::vector<std::string> all;
+  for (const std::string& text : job.gather(mine.empty() ? std::string() : to_json(carrier)))
+    if (!text.empty())
+      for (std::string& line : report_from_json(text).context.warnings) all.push_back(std::move(line));
+  return all;
+}
+
+/// The mean over all trials of one quantity of one device, each stretch of samples weighted alike.
+std::optional<double> mean_of(const std::vector<Trial>& trials, const SettingRow& device, const std::string& quantity) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const Trial& trial : trials)
+    for (const SeriesRow& row : trial.series)
+      if (row.host == device.host && row.domain == device.domain && row.quantity == quantity)
+        for (const double value : row.mean) sum += value, ++count;
+  return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+}
+
+/// Mean power by the device's own counter.
+std::optional<double> power_of(const std::vector<Trial>& trials, const SettingRow& device) {
+  double joules = 0, seconds = 0;
+  for (const Trial& trial : trials)
+    for (const EnergyRow& row : trial.energy)
+      if (row.host == device.host && row.domain == device.domain && row.energy_j && row.window_s)
+        joules += *row.energy_j, seconds += *row.window_s;
+  return seconds > 0 ? std::optional(joules / seconds) : std::nullopt;
+}
+
+}  // namespace
+
+struct JobSettings::Impl {
+  Impl(Job& the_job, const Machines& machines) : job(the_job), host(machines.host()) {}
+  Job& job;
+  std::string host;
+  std::optional<Settings> settings;  // on ranks with a part
+  std::vector<std::string> lines;    // not told yet
+  std::size_t reports_told = 0, problems_told = 0;  // of settings->recovered()
+  bool sets = false;                                // anything at all
+  std::set<std::string> seen_beside;
+  KnobWatch watch;
+  bool has_lost_guardian = false;
+};
+
+namespace {
+
+/// What this rank is to turn: all but GPUs that are not the job's, or that another rank has to; of ranks that are no reader
+/// nothing but their own GPUs. A reader has at least one finding of each kind, but of GPUs that others have.
+std::vector<KnobFinding> choose(std::vector<KnobFinding> found, const Machines& machines) {
+  const std::set<std::string>&gpus = machines.visible(), &own = machines.only_here();
+  const auto is_nvml = [](const std::string& domain) { return domain.starts_with("nvml"); };
+  const bool any = std::ranges::any_of(gpus, is_nvml);
+  // A site's command for all GPUs has none to turn where there are some and no rank may use any.
+  const bool all_hidden = gpus.empty() && !machines.addressable().empty();
+  std::erase_if(found, [&](const KnobFinding& one) {
+    if (one.domain == site::whole_node && all_hidden && std::string_view(to_string(one.kind)).starts_with("gpu_"))
+      return true;
+    if (!machines.is_reader()) return own.count(one.domain) == 0 || gpus.count(one.domain) == 0;
+    // Why there is none, or why one cannot be asked, matters where no rank may use any.
+    return is_nvml(one.domain) && gpus.count(one.domain) == 0 && (one.knob || any);
+  });
+  if (!machines.is_reader() || any) return found;
+  for (const KnobKind kind : {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit})
+    if (std::ranges::none_of(found, [&](const KnobFinding& one) { return one.kind == kind; })) {
+      KnobFinding& hidden = found.emplace_back();
+      hidden.kind = kind;
+      hidden.domain = "nvml";
+      hidden.reason = "not_visible";
+      hidden.detail = "CUDA_VISIBLE_DEVICES hides all GPUs from all ranks";
+    }
+  return found;
+}
+
+SetPoint to_record(KnobKind kind, double value) {
+  return names_of(kind).empty() ? SetPoint(value) : SetPoint(set_point_text(kind, value));
+}
+
+}  // namespace
+
+JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOptions& options)
+    : impl_(std::make_unique<Impl>(job, machines)) {
+  together(job, [&] {
+    if (!machines.has_part()) return;
+    impl_->sets = options.sets;
+    std::vector<KnobFinding> found;
+    if (impl_->sets) {
+      found = choose(options.find({options.site}), machines);
+    } else {
+      try {  // to be read alone
+        found = choose(options.find({}), machines);
+      } catch (const std::exception&) {  // what is never set need not be there
+      }
+    }
+    SettingsOptions settings;
+    settings.site = options.site;
+    settings.find = options.find;
+    if (!machines.is_reader()) settings.folder = journal_folder_of_rank(job.rank());
+    impl_->settings.emplace(std::move(found), settings);
+  });
+  // What a killed run of ours has left is back before the look at locks: on no rank before all have put back what only
+  // they can address, which may stand in another rank's journal.
+  together(job, [&] {
+    if (!impl_->settings) return;
+    impl_->settings->check_journal(options.kinds);
+    for (const KnobFinding& finding : impl_->settings->findings()) {
+      if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
+      const std::string lock = finding.knob->lock_evident();
+      if (lock.empty()) continue;
+      // It may be that of another run of ours.
+      if (!impl_->settings->recovered().held.empty()) throw SettingsHeld(impl_->settings->recovered().held.front());
+      const std::string whose = fmt::format("{} of {}", to_string(finding.kind), lock);
+      if (!options.force)
+        throw Stop(
+            exit_environment,
+            fmt::format("{}; it could only be reset afterwards, not put back: have it reset first, or pass --force",
+                        whose));
+      impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset, and will be gone", impl_->host, whose));
+    }
+  });
+  look_beside();
+}
+JobSettings::~JobSettings() = default;
+
+KnobWatch* JobSettings::watch() {
+  if (!impl_->settings) return nullptr;
+  impl_->watch.watch(impl_->settings->to_watch());
+  return &impl_->watch;
+}
+
+void JobSettings::look_after(Guardian& guardian) {
+  if (impl_->has_lost_guardian || guardian.alive()) return;
+  impl_->has_lost_guardian = true;
+  impl_->lines.push_back(
+      fmt::format("guardian_died: {}: the process that puts settings back after a kill of this run has ended. This run "
+                  "goes on and puts back itself; if it is killed, call `trainwatt restore` on that node",
+                  impl_->host));
+}
+
+void JobSettings::look_beside() {
+  if (!impl_->settings) return;
+  for (std::string& line : warnings_in_force(impl_->host, !impl_->sets))
+    if (impl_->seen_beside.insert(line).second) impl_->lines.push_back(std::move(line));
+}
+
+std::vector<std::string> JobSettings::news() {
+  Impl& impl = *impl_;
+  std::vector<std::string> lines = std::exchange(impl.lines, {}), absent, held, restored;
+  if (impl.settings) {
+    const RestoreSummary& summary = impl.settings->recovered();
+    for (; impl.reports_told < summary.reports.size(); ++impl.reports_told) {
+      const RestoreReport& report = summary.reports[impl.reports_told];
+      restored.push_back(fmt::format("{}: {}: ", impl.host, report.folder.string()));
+      for (const RestoredSetting& one : report.settings) {
+        const bool is_absent = one.outcome == RestoredSetting::Outcome::absent;
+        (is_absent ? absent : lines).push_back(restored_line(impl.host, report, one));
+      }
+    }
+    for (; impl.problems_told < summary.problems.size(); ++impl.problems_told) {
+      const std::string& problem = summary.problems[impl.problems_told];
+      // Of a run at work look_beside() speaks, where this one does not contend with it.
+      const bool is_held = std::ranges::find(summary.held, problem) != summary.held.end();
+      if (impl.sets || !is_held) held.push_back(fmt::format("{}: {}", impl.host, problem));
+    }
+  }
+  std::vector<std::string> all;
+  const auto add = [&](std::string& line) {
+    if (std::ranges::find(all, line) == all.end()) all.push_back(std::move(line));
+  };
+  for (std::string& line : gather_lines(impl.job, lines)) add(line);
+  // What one rank finds no device for, since a cgroup keeps that from it, another may have put back.
+  for (std::string& line : gather_lines(impl.job, absent)) {
+    const std::size_t what = line.find(": ", line.find(": ") + 2) + 2;  // behind the host
+    const std::string_view named = std::string_view(line).substr(what, line.rfind(": absent") - what);
+    if (std::ranges::none_of(all, [&](const std::string& other) { return other.find(named) != std::string::npos; }))
+      add(line);
+  }
+  // And what one takes for a run at work may be another that puts back.
+  restored = gather_lines(impl.job, restored);
+  for (std::string& line : gather_lines(impl.job, held))
+    if (std::ranges::none_of(restored, [&](const std::string& folder) { return line.starts_with(folder); })) {
+      line = "not put back: " + line;
+      add(line);
+    }
+  return all;
+}
+
+std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, double>& wanted) {
+  Record mine;
+  together(impl_->job, [&] {
+    if (!impl_->settings) return;
+    // Of a kind that this rank has nothing of another rank speaks.
+    std::map<KnobKind, double> here = wanted;
+    std::erase_if(here, [&](const auto& one) {
+      return std::ranges::none_of(impl_->settings->findings(),
+                                  [&](const KnobFinding& finding) { return finding.kind == one.first; });
+    });
+    for (AppliedSetting& applied : impl_->settings->apply(here)) {
+      if (wanted.count(applied.kind) == 0) {  // of an earlier point
+        if (applied.reason != "left")         // the next would be measured under it
+          throw Stop(exit_environment, fmt::format("{} of {} could not be put back: {}", to_string(applied.kind),
+                                                   applied.domain, applied.detail));
+        impl_->lines.push_back(fmt::format("left: {}: {} of {}: somebody else has set {} since, which is in force now",
+                                           impl_->host, to_string(applied.kind), applied.domain, applied.detail));
+        continue;
+      }
+      if (!applied.foreign.empty())
+        impl_->lines.push_back(
+            fmt::format("found: {}: {} of {}: somebody else has set {} since the last point, which is "
+                        "what will be put back",
+                        impl_->host, to_string(applied.kind), applied.domain, applied.foreign));
+      std::optional<SetPoint> accepted;
+      if (applied.accepted) accepted = to_record(applied.kind, *applied.accepted);
+      mine.setting[to_string(applied.kind)].devices.push_back(
+          {impl_->host, applied.domain, accepted, std::nullopt,
+           accepted ? "" : applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail)});
+    }
+  });
+  std::map<std::string, Setting> all;
+  for (const auto& [kind, value] : wanted) all[to_string(kind)].requested = to_record(kind, value);
+  for (const std::string& text : impl_->job.gather(mine.setting.empty() ? std::string() : to_json_line(mine))) {
+    if (text.empty()) continue;
+    for (auto& [name, setting] : record_from_json(text).setting)
+      for (SettingRow& row : setting.devices) all[name].devices.push_back(std::move(row));
+  }
+  for (auto& [name, setting] : all) {
+    const auto same = [&](const SettingRow& row) { return row.accepted && row.accepted == setting.devices.front().accepted; };
+    if (!setting.devices.empty() && std::ranges::all_of(setting.devices, same))
+      setting.accepted = setting.devices.front().accepted;
+  }
+  return all;
+}
+
+void JobSettings::observe(std::map<std::string, Setting>& settings) {
+  Record mine;
+  if (impl_->settings)
+    for (const ObservedSetting& one : impl_->settings->observe())
+      if (one.kind == KnobKind::cpu_governor && one.value)
+        mine.setting[to_string(one.kind)].devices.push_back(
+            {impl_->host, one.domain, std::nullopt, to_record(one.kind, *one.value), ""});
+  for (const std::string& text : impl_->job.gather(mine.setting.empty() ? std::string() : to_json_line(mine))) {
+    if (text.empty()) continue;
+    for (const auto& [name, seen] : record_from_json(text).setting)
+      for (const SettingRow& from : seen.devices)
+        for (SettingRow& row : settings[name].devices)
+          if (row.host == from.host && row.domain == from.domain) row.observed = from.observed;
+  }
+}
+
+bool JobSettings::restore() {
+  using Outcome = RestoredSetting::Outcome;
+  bool failed = false;
+  impl_->watch.watch({});
+  try {
+    if (impl_->settings)
+      for (const RestoredSetting& one : impl_->settings->restore_all()) {
+        const bool kept = one.outcome == Outcome::failed || one.outcome == Outcome::absent;
+        failed = failed || kept;
+        if (kept)
+          impl_->lines.push_back(fmt::format("not put back: {}: {} of {}: {}; `trainwatt restore` tries again",
+                                             impl_->host, to_string(one.kind), one.domain, one.detail));
+        else if (!one.detail.empty())
+          impl_->lines.push_back(fmt::format("left: {}: {} of {}: somebody else has set {}", impl_->host,
+                                             to_string(one.kind), one.domain, one.detail));
+      }
+  } catch (const std::exception& error) {  // of this node alone: the others are waiting below
+    failed = true;
+    impl_->lines.push_back(fmt::format("not put back: {}: {}", impl_->host, error.what()));
+  }
+  return impl_->job.maximum({failed ? 1.0 : 0.0}).front() == 0;
+}
+
+void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKind, FoundSetting>& found) {
+  for (const auto& [kind, from] : found) {
+    Setting& setting = settings[to_string(kind)];
+    if (setting.requested) continue;
+    setting.found_by = from.by;
+    const auto bound = [&](std::optional<double> value) {
+      return value ? std::optional(to_record(kind, *value)) : std::nullopt;
+    };
+    setting.found_minimum = bound(from.minimum), setting.found_maximum = bound(from.maximum);
+    setting.devices = from.devices;
+  }
+}
+
+namespace {
+
+/// The series that shows what a kind does under load; none for a power, which the joules show, and for a state.
+const char* series_of(KnobKind kind) {
+  switch (kind) {
+    case KnobKind::gpu_clock:
+      return "sm_clock_mhz";
+    case KnobKind::gpu_memory_clock:
+      return "memory_clock_mhz";
+    case KnobKind::cpu_frequency:
+      return "cpu_clock_mhz";
+    case KnobKind::gpu_power_limit:
+    case KnobKind::cpu_power_limit:
+    case KnobKind::cpu_governor:
+      break;
+  }
+  return nullptr;
+}
+
+/// The devices whose series show `quantity`, GPUs only where the job may use them.
+std::vector<SettingRow> devices_of(const std::vector<Trial>& trials, const std::string& quantity,
+                                   const std::set<std::string>& gpus) {
+  std::vector<SettingRow> devices;
+  for (const Trial& trial : trials)
+    for (const SeriesRow& row : trial.series) {
+      if (row.quantity != quantity || (row.domain.starts_with("nvml:") && gpus.count(row.domain) == 0)) continue;
+      const auto same = [&](const SettingRow& one) { return one.host == row.host && one.domain == row.domain; };
+      if (std::ranges::none_of(devices, same)) devices.push_back({row.host, row.domain, {}, {}, ""});
+    }
+  return devices;
+}
+
+/// The devices that show what was set: the row's own; for a site's command without a domain, which stands for all knobs
+/// of its kind, all such devices on its host, GPUs only where the job may use them.
+std::vector<SettingRow> devices_behind(const SettingRow& row, KnobKind kind, const std::vector<Trial>& trials,
+                                       const std::set<std::string>& gpus) {
+  if (row.domain != site::whole_node) return {row};
+  std::set<std::string> domains;
+  for (const Trial& trial : trials) {
+    for (const SeriesRow& series : trial.series)
+      if (series.host == row.host) domains.insert(series.domain);
+    for (const EnergyRow& energy : trial.energy)
+      if (energy.host == row.host) domains.insert(energy.domain);
+  }
+  const bool of_cpu = kind == KnobKind::cpu_frequency || kind == KnobKind::cpu_governor;
+  std::erase_if(domains, [&](const std::string& domain) {
+    if (of_cpu) return domain != "cpu";
+    if (kind == KnobKind::cpu_power_limit) return !domain.starts_with("rapl:package-");
+    return !domain.starts_with("nvml:") || gpus.count(domain) == 0;
+  });
+  std::vector<SettingRow> devices;
+  for (const std::string& domain : domains) devices.push_back({row.host, domain, {}, {}, ""});
+  return devices;
+}
+
+}  // namespace
+
+void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials,
+                      const std::set<std::string>& gpus) {
+  for (auto& [name, setting] : settings) {
+    const auto kind = knob_kind_from_string(name);
+    if (!kind || (!setting.requested && !setting.found_by)) continue;
+    setting.observed.reset();
+    const char* quantity = series_of(*kind);
+    if (!setting.requested && quantity) setting.devices = devices_of(trials, quantity, gpus);
+    const bool is_power = *kind == KnobKind::gpu_power_limit || *kind == KnobKind::cpu_power_limit;
+    // Several devices are told by the one farthest from what was asked; where that was nothing exact, by the first.
+    const std::optional<SetPoint> asked = setting.requested ? setting.requested : setting.found_maximum;
+    const auto off = [&](const SetPoint& value) {
+      return asked->name.empty() ? std::abs(value.number - asked->number) : value == *asked ? 0.0 : 1.0;
+    };
+    for (SettingRow& row : setting.devices) {
+      std::optional<double> seen;
+      for (const SettingRow& device : devices_behind(row, *kind, trials, gpus)) {
+        std::optional<double> one;
+        if (is_power) one = power_of(trials, device);
+        if (is_power && !one) one = mean_of(trials, device, "power_w");
+        if (quantity) one = mean_of(trials, device, quantity);
+        if (one && (!seen || (is_power ? *one > *seen : off(*one) > off(*seen)))) seen = one;
+      }
+      if (seen) row.observed = *seen;
+      if (row.accepted && !row.observed) row.reason = "nothing on this node shows it under load";
+      if (row.observed && (!setting.observed || (asked && off(*row.observed) > off(*setting.observed))))
+        setting.observed = row.observed;
+    }
+  }
+}
+
+}  // namespace tw

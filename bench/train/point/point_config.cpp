@@ -1,0 +1,118 @@
+#include "bench/train/point/point_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bench/ceiling/ceiling.hpp"
+#include "bench/inventory/inventory.hpp"
+
+namespace tw {
+namespace {
+
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+/// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty where they are. Of the job at most `most_ranks`
+/// ranks count.
+std::string why_no_host_memory(const Job& job, std::size_t rank_bytes, int most_ranks) {
+  const int ranks = std::min(job.local_size(), most_ranks);
+  const double each = static_cast<double>(rank_bytes) / gib, needed = each * ranks;
+  const auto available = memory_available_bytes();
+  const double there = available ? static_cast<double>(*available) / gib : 0;
+  if (!available || needed <= there) return {};
+  return fmt::format("needs {:.1f} GiB on {} ({} ranks × {:.1f} GiB), {:.1f} GiB are available", needed, job.host(),
+                     ranks, each, there);
+}
+
+/// "needs 91.2 GiB of a GPU, NVIDIA H100 has 79.6 GiB"; empty where it has them.
+std::string why_no_device_memory(const DeviceInfo& info, std::size_t bytes) {
+  if (info.memory_bytes == 0 || bytes <= info.memory_bytes) return {};
+  return fmt::format("needs {:.1f} GiB of a GPU, {} has {:.1f} GiB", static_cast<double>(bytes) / gib, info.name,
+                     static_cast<double>(info.memory_bytes) / gib);
+}
+
+/// What is the same on every device: packed weights and workspace are estimates of the CPU's.
+std::size_t bytes_anywhere(const MemoryPlan& plan) { return plan.total() - plan.packed_weights - plan.workspace; }
+
+}  // namespace
+
+DeviceOptions device_options(const RunPlan& plan, int index, int threads) {
+  const bool fixed = plan.device == "cpu" && plan.is_deterministic();
+  return {index, threads, !fixed, plan.is_deterministic()};
+}
+
+Precision precision_of(const std::string& name) {
+  const std::optional<Precision> precision = parse_precision(name);
+  if (!precision) throw UsageError(fmt::format("unknown --precision '{}'", name));
+  return *precision;
+}
+
+TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) {
+  TrainerConfig config;
+  config.network = point.network;
+  config.precision = precision_of(point.precision);
+  config.micro_batch = point.micro_batch;
+  config.seq_len = point.seq_len;
+  config.accumulate = point.accumulate;
+  config.optimizer = default_optimizer(point.network);
+  if (point.task) {
+    config.optimizer.learning_rate = static_cast<float>(point.task->learning_rate);
+    config.optimizer.final_learning_rate_share = static_cast<float>(point.task->final_learning_rate_share);
+    config.optimizer.warmup_steps = point.task->warmup_steps;
+    config.optimizer.decay_steps = point.task->decay_steps;
+  }
+  config.seed = plan.seed;
+  config.recomputed_layers = point.recomputed_layers;
+  config.rank = rank;
+  config.ranks = point.ranks;
+  return config;
+}
+
+std::string why_unsupported(const Point& point, const Device& device) {
+  const Precision precision = precision_of(point.precision);
+  const char* kind = to_string(device.info().kind);
+  if (const std::string why = device.why_unsupported(precision); !why.empty())
+    return fmt::format("{} has no {}: {}: choose {}", kind, point.precision, why,
+                       point.precision == "bf16" ? "float32" : "float32 or bf16");
+  if (math(precision) == Math::fp8 && !point.network.is_tokens())
+    return "fp8 is of linear layers, which a network of convolutions has next to none of: choose bf16";
+  const DType dtype = storage(precision);
+  const Op heavy = point.network.is_tokens() ? Op::linear_forward : Op::convolution_forward;
+  if (!device.supports(heavy, dtype)) return fmt::format("{} has no {} in {}", kind, to_string(heavy), point.precision);
+  return {};
+}
+
+std::string memory_needed(const TrainerConfig& config, const Device& device) {
+  const DeviceInfo info = device.info();
+  const MemoryPlan plan = plan_memory(config, info.threads);
+  const bool is_host = info.kind != DeviceKind::cuda;
+  const auto part = [](std::size_t bytes) { return static_cast<double>(bytes) / gib; };
+  return fmt::format(
+      "needs {}{:.2f} GiB: {:.2f} activations, {:.2f} weights and gradients, {:.2f} optimizer{}",
+      is_host ? "" : "at least ", part(is_host ? plan.total() : bytes_anywhere(plan)), part(plan.activations),
+      part(plan.parameters + plan.gradients), part(plan.optimizer_state),
+      is_host ? fmt::format(", {:.2f} packed weights and workspace", part(plan.packed_weights + plan.workspace)) : "");
+}
+
+std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, const Device& device) {
+  if (job.rank() >= point.ranks) return {};  // it sleeps
+  const DeviceInfo info = device.info();
+  const MemoryPlan memory = plan_memory(trainer_config(point, plan, job.rank()), info.threads);
+  const std::string why = info.kind == DeviceKind::cuda ? why_no_device_memory(info, bytes_anywhere(memory))
+                                                        : why_no_host_memory(job, memory.total(), point.ranks);
+  if (why.empty()) return {};
+  return fmt::format("{} {}: use a smaller --micro-batch, --recompute, fewer ranks per node or a smaller network",
+                     point.id, why);
+}
+
+std::string why_no_ceiling(const Point& point, const Job& job, const Device& device) {
+  const DeviceInfo info = device.info();
+  const std::size_t bytes =
+      ceiling_bytes(point.network, precision_of(point.precision), point.micro_batch, point.seq_len, info.threads);
+  const std::string why =
+      info.kind == DeviceKind::cuda ? why_no_device_memory(info, bytes) : why_no_host_memory(job, bytes, point.ranks);
+  return why.empty() ? why : "timing the products alone " + why;
+}
+
+}  // namespace tw

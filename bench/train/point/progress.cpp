@@ -1,0 +1,122 @@
+#include "bench/train/point/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "bench/terminal/terminal.hpp"
+#include "results/record/text.hpp"
+
+namespace tw {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t least_of_id = 12;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a
+/// log.
+bool is_colourful(const Job& job) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
+}
+
+}  // namespace
+
+TableStyle style_of(const Job& job) {
+  TableStyle style;
+  style.color = is_colourful(job);
+  style.width = terminal_width(STDOUT_FILENO).value_or(style.width);
+  style.order.by_axes = true;
+  return style;
+}
+
+void Pace::finish(double seconds, bool was_measured) {
+  --left_;
+  if (!was_measured) return;
+  measured_seconds_ += seconds;
+  ++measured_;
+}
+
+std::optional<double> Pace::left_seconds(double seconds) const {
+  const double each = measured_ > 0 ? measured_seconds_ / measured_ : expected_seconds_;
+  if (!(each > 0) || left_ <= 0) return std::nullopt;
+  return std::max(each - seconds, 0.0) + each * (left_ - 1);
+}
+
+Progress::Progress(bool enabled, int points, double expected_point_seconds, int finished)
+    : enabled_(enabled),
+      terminal_(enabled && isatty(STDERR_FILENO)),
+      points_(points),
+      number_(finished),
+      pace_(expected_point_seconds, points - finished),
+      start_(Clock::now()),
+      point_start_(start_),
+      last_(start_ - std::chrono::hours(1)) {}
+
+void Progress::clear() {
+  if (drawn_) std::fputs("\r\033[K", stderr);
+  drawn_ = false;
+}
+
+void Progress::line(const std::string& words) {
+  if (!enabled_) return;
+  clear();
+  const std::optional<int> width = terminal_ ? terminal_width(STDERR_FILENO) : std::nullopt;
+  std::fprintf(stderr, "%s\n", (width ? text::wrap(words, static_cast<std::size_t>(*width), 4) : words).c_str());
+  std::fflush(stderr);
+}
+
+void Progress::begin_point(const std::string& id) {
+  ++number_;
+  id_ = id;
+  stage_ = "setting up";
+  point_start_ = Clock::now();
+  draw(true);
+}
+
+void Progress::stage(const std::string& text) {
+  const bool changed = text != stage_;
+  const auto kind = [](const std::string& stage) { return stage.substr(0, stage.find_first_of("0123456789")); };
+  if (kind(text) != kind(stage_)) shown_ = false;
+  stage_ = text;
+  draw(changed && terminal_);
+}
+
+void Progress::draw(bool force) {
+  if (!enabled_) return;
+  const auto now = Clock::now();
+  const auto interval = std::chrono::milliseconds(terminal_ ? 200 : shown_ ? 10000 : 1000);
+  if (!force && now - last_ < interval) return;
+  last_ = now;
+  shown_ = true;
+  std::string shown = fmt::format(": {} · {:.0f} s", stage_, seconds_since(start_));
+  if (const auto left = pace_.left_seconds(seconds_since(point_start_)); left && *left > 0)
+    shown += fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : text::duration(*left));
+  const std::string number = fmt::format("[{}/{}] ", number_, std::max(number_, points_));
+  if (terminal_) {
+    // In one line, or what is drawn anew would leave the others standing.
+    const auto width = static_cast<std::size_t>(terminal_width(STDERR_FILENO).value_or(80)) - 1;
+    const std::size_t taken = text::columns(number) + text::columns(shown);
+    shown = without_middle(number + without_middle(id_, std::max(width - std::min(taken, width), least_of_id)) + shown, width);
+    std::fprintf(stderr, "\r\033[K%s", shown.c_str());
+    drawn_ = true;
+  } else {
+    std::fprintf(stderr, "%s\n", (number + id_ + shown).c_str());
+  }
+  std::fflush(stderr);
+}
+
+void Progress::end_point(const std::string& result, bool was_measured) {
+  pace_.finish(seconds_since(point_start_), was_measured);
+  line(fmt::format("[{}/{}] {}: {}", number_, std::max(number_, points_), id_, result));
+  last_ = Clock::now();
+}
+
+}  // namespace tw

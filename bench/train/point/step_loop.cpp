@@ -1,0 +1,287 @@
+#include "bench/train/point/step_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <set>
+
+#include "bench/train/job/interruption.hpp"
+#include "bench/train/job/outcome.hpp"
+#include "bench/train/point/point_config.hpp"
+#include "bench/train/point/target_run.hpp"
+#include "comm/registry.hpp"
+#include "models/compute/error.hpp"
+#include "results/analysis/statistics.hpp"
+#include "results/analysis/to_target.hpp"
+#include "results/record/report_io.hpp"
+
+namespace tw {
+namespace {
+
+void take(Samples& samples, const StepResult& result, double seconds) {
+  samples.step_seconds.push_back(seconds);
+  samples.loss.push_back(result.loss);
+  samples.gradient_norm.push_back(result.gradient_norm);
+  samples.phases.data += result.phases.data;
+  samples.phases.forward += result.phases.forward;
+  samples.phases.backward += result.phases.backward;
+  samples.phases.communication += result.phases.communication;
+  samples.phases.optimizer += result.phases.optimizer;
+}
+
+}  // namespace
+
+PointRun::PointRun(RunContext& context, const Point& point)
+    : context_(context), point_(point), stream_(context.device.create_stream()) {}
+
+void PointRun::set_up(std::uint64_t seed) {
+  TrainerConfig config = trainer_config(point_, context_.plan, context_.job.rank());
+  config.seed = seed;
+  config.graphs = !context_.plan.eager;
+  const auto fail = [&](const char* what) {
+    throw Error(Failure::environment, fmt::format("{} (the point {})", what, memory_needed(config, context_.device)));
+  };
+  try {
+    steps_ = context_.steps(context_.device, config);
+  } catch (const std::bad_alloc& error) {
+    fail(error.what());
+  } catch (const Error& error) {
+    if (error.failure() != Failure::environment) throw;
+    fail(error.what());
+  }
+}
+
+// Each rank has chosen for itself.
+std::optional<std::map<std::string, std::vector<std::string>>> PointRun::implementations() const {
+  Record mine;
+  mine.execution.emplace().implementations = steps_->implementations();
+  std::map<std::string, std::set<std::string>> found;
+  for (const std::string& text : context_.job.gather(to_json_line(mine))) {
+    const Record its = record_from_json(text);
+    for (const auto& [product, names] : its.execution->implementations.value())
+      found[product].insert(names.begin(), names.end());
+  }
+  if (found.empty()) return std::nullopt;
+  std::map<std::string, std::vector<std::string>> all;
+  for (const auto& [product, names] : found) all[product].assign(names.begin(), names.end());
+  return all;
+}
+
+Execution PointRun::execution() const {
+  Execution execution;
+  execution.step_mode = steps_->uses_graphs() ? "graph" : "eager";
+  execution.recompute = point_.recomputed_layers > 0;
+  execution.recomputed_layers = point_.recomputed_layers;
+  execution.deterministic = context_.plan.is_deterministic();
+  execution.communicator = communicator_->name();
+  execution.route = communicator_->route();
+  execution.implementations = implementations();
+  if (scales_loss(precision_of(point_.precision)))
+    execution.loss_scaling = LossScaling{last_.loss_scale, last_.skipped_steps};
+  return execution;
+}
+
+void PointRun::connect() {
+  try {
+    communicator_ = create_communicator(context_.plan.comm, context_.job, context_.device);
+  } catch (const ApiError&) {  // of MPI itself, by which the ranks agree
+    throw;
+  } catch (const Error& error) {  // thrown on all ranks alike
+    throw Stop(exit_environment, error.what());
+  }
+  bucketer_ = std::make_unique<Bucketer>(*communicator_, static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
+  sync_.ready = [this](Stream& stream, Tensor gradients, GradientRange range) {
+    bucketer_->ready(stream, gradients, range.begin, range.end);
+  };
+  sync_.piece_bytes = bucketer_->piece_bytes();
+  sync_.finish = [this](Stream& stream, Tensor gradients) { bucketer_->finish(stream, gradients); };
+}
+
+Samples PointRun::warm_up() {
+  Samples samples;
+  const EnergyWindow::WarmUp watched(context_.energy);
+  const Measurement& measurement = context_.plan.measurement;
+  const double most = measurement.window_seconds;
+  const auto start = steps_->now();
+  context_.progress.stage("warm-up");
+  const bool judges = !measurement.steps;
+  bool changes = judges;
+  int count = 0, next_look = 0;  // each tenth of the steps: a look takes longer the more there are
+  while (true) {
+    const bool looks = count >= next_look;
+    if (looks) settle(samples);
+    if (looks && judges) changes = !is_steady(samples.step_seconds, measurement.window_seconds);
+    if (looks) next_look = count + count / 10 + 1;
+    const auto now =
+        context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0, changes ? 1.0 : 0.0});
+    if (now[1] > 0) throw Stop(exit_interrupted, interrupted_by_signal);
+    is_steady_ = now[2] == 0;
+    const bool may_end = !judges || (looks && is_steady_) || now[0] >= most;
+    if (count >= measurement.warmup_steps && may_end) break;
+    step(samples);
+    ++count;
+  }
+  settle(samples);
+  if (steps_->runs_ahead()) keep_pace(samples.step_seconds);
+  return samples;
+}
+
+// The window's end is decided upon by the host's clock, which is ahead of the steps by those in flight.
+void PointRun::keep_pace(const std::vector<double>& step_seconds) {
+  constexpr double ahead_seconds = 0.5;
+  const std::size_t count = std::min<std::size_t>(step_seconds.size(), 10);  // the last: the first ones build things
+  const double mine =
+      std::accumulate(step_seconds.end() - static_cast<std::ptrdiff_t>(count), step_seconds.end(), 0.0) /
+      static_cast<double>(std::max<std::size_t>(1, count));
+  step_pace_ = context_.job.maximum({mine}).front();
+  const double steps = step_pace_ > 0 ? std::clamp(ahead_seconds / step_pace_, 2.0, 1e4) : 1e4;
+  steps_->set_ahead(static_cast<int>(steps));
+}
+
+Samples PointRun::window(int trial) {
+  const Measurement& measurement = context_.plan.measurement;
+  const std::int64_t limit = measurement.steps.value_or(std::numeric_limits<std::int64_t>::max());
+  return measured([&](Samples& samples, Clock::time_point start) {
+    Lookout lookout(context_.job, std::min(1.0, measurement.window_seconds / 8), step_pace_);
+    for (std::int64_t done = 1; done <= limit; ++done) {
+      step(samples);
+      const std::optional<double> seconds = lookout.look(done, seconds_since(start));
+      if (!seconds) continue;
+      if (!measurement.steps && *seconds >= measurement.window_seconds) break;
+      context_.progress.stage(measurement.steps ? fmt::format("step {}/{}", done, limit)
+                                                : fmt::format("trial {}/{}", trial + 1, measurement.trials));
+    }
+  });
+}
+
+Samples PointRun::to_target(const Target& target, TargetRun& run) {
+  return measured([&](Samples& samples, Clock::time_point start) {
+    Lookout lookout(context_.job, 1.0);
+    std::int64_t done = 0;
+    for (bool ended = false; !ended;) {
+      step(samples);
+      ++done;
+      if (done % target.evaluation_interval != 0 && done != target.most_steps) {
+        lookout.look(done, seconds_since(start));
+        continue;
+      }
+      settle(samples);
+      const double before = seconds_since(start);
+      Evaluation& now = run.evaluations.emplace_back(evaluate_held_out(context_.job, *steps_, point_));
+      now.step = done;
+      now.time_s = seconds_since(start);
+      run.evaluation_s += now.time_s - before;
+      const double metric = metric_of(target, now);
+      ended = !std::isfinite(metric) || reaches(target, now) || done == target.most_steps;
+      context_.progress.stage(fmt::format("seed {}: step {}, {:.4g} of {:.4g}", run.seed, done, metric, target.value));
+    }
+  });
+}
+
+std::map<std::string, double> PointRun::profile() {
+  Device& device = context_.device;
+  device.profile() = OpProfile{};
+  Samples samples;
+  device.set_profiling(true);
+  try {
+    step(samples);
+    settle(samples);
+  } catch (...) {
+    device.set_profiling(false);
+    throw;
+  }
+  device.set_profiling(false);
+  std::map<std::string, double> shares;
+  const OpProfile& profile = device.profile();
+  for (std::size_t op = 0; op < profile.seconds.size(); ++op)
+    if (profile.calls[op] > 0)
+      shares[to_string(static_cast<Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
+  return shares;
+}
+
+Samples PointRun::measured(const std::function<void(Samples&, Clock::time_point start)>& work) {
+  Samples samples;
+  communicator_->barrier(*stream_);
+  stream_->synchronize();
+  // CPU times are read outside of the meters' edges, which lie next to the steps' own.
+  samples.node_before = read_cpu_times();
+  samples.cpu_seconds = -process_cpu_seconds();
+  const auto step_clock = [this] { return steps_->now(); };
+  const auto start = context_.energy.begin(step_clock);
+  if (context_.started) samples.start_seconds = std::chrono::duration<double>(start - *context_.started).count();
+  try {
+    work(samples, start);
+    settle(samples);
+    stream_->synchronize();
+  } catch (...) {
+    if (context_.job.size() == 1) context_.energy.end();  // the next point has a window, too
+    throw;
+  }
+  const auto end = context_.energy.end(step_clock);
+  samples.window_seconds = std::chrono::duration<double>(end - start).count();
+  samples.cpu_seconds += process_cpu_seconds();
+  samples.node_after = read_cpu_times();
+  return samples;
+}
+
+double PointRun::seconds_since(Clock::time_point start) const {
+  return std::chrono::duration<double>(steps_->now() - start).count();
+}
+
+void PointRun::step(Samples& samples) {
+  if (steps_->runs_ahead()) return steps_->enqueue(sync_);
+  const auto start = steps_->now();
+  const StepResult result = steps_->step(sync_);
+  take(samples, result, seconds_since(start));
+  last_ = result;
+}
+
+void PointRun::settle(Samples& samples) {
+  if (!steps_->runs_ahead()) return;
+  for (const StepResult& result : steps_->collect()) {
+    take(samples, result, result.seconds);
+    last_ = result;
+  }
+}
+
+/// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
+Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
+  Trial trial;
+  trial.step_time_s = job.maximum(mine.step_seconds);
+  trial.loss = job.sum(mine.loss);
+  for (double& loss : trial.loss) loss /= job.size();
+  trial.gradient_norm = mine.gradient_norm;  // of the reduced gradient: equal on all ranks
+  const PhaseSeconds& p = mine.phases;
+  const std::vector<double> phases = job.sum({p.data, p.forward, p.backward, p.communication, p.optimizer});
+  const double steps = static_cast<double>(mine.step_seconds.size()) * job.size();
+  const char* names[] = {"data", "forward", "backward", "communication", "optimizer"};
+  for (std::size_t i = 0; i < phases.size(); ++i) trial.phase_s[names[i]] = steps > 0 ? phases[i] / steps : 0;
+  trial.window_s = job.maximum({mine.window_seconds}).front();
+  trial.start_s = mine.start_seconds;  // the first rank's, which keeps the record
+  // Of one machine: its clock of CPU time runs for all of its containers and pods.
+  const double own_seconds = energy.machines().sum_here(job, mine.cpu_seconds);
+  // The report names the worst node's shares. -1: nobody could read them.
+  const std::vector<double> worst =
+      job.maximum({steal_share(mine.node_before, mine.node_after).value_or(-1.0),
+                   foreign_share(mine.node_before, mine.node_after, own_seconds).value_or(-1.0)});
+  if (worst[0] >= 0) trial.steal_share = worst[0];
+  if (worst[1] >= 0) trial.foreign_share = std::min(worst[1], 1.0);
+  energy.collect(trial);
+  return trial;
+}
+
+/// The slowest rank's times of an evaluation that all shared (collective).
+TargetRun merge(Job& job, TargetRun run) {
+  std::vector<double> seconds = {run.evaluation_s};
+  for (const Evaluation& evaluation : run.evaluations) seconds.push_back(evaluation.time_s);
+  seconds = job.maximum(std::move(seconds));
+  run.evaluation_s = seconds[0];
+  for (std::size_t i = 0; i < run.evaluations.size(); ++i) run.evaluations[i].time_s = seconds[i + 1];
+  return run;
+}
+
+}  // namespace tw

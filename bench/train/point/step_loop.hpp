@@ -1,0 +1,83 @@
+// One point's training on this rank, step by step.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/inventory/inventory.hpp"
+#include "bench/train/point/measure_point.hpp"
+#include "comm/bucketer.hpp"
+
+namespace tw {
+
+/// What this rank saw of one window.
+struct Samples {
+  std::vector<double> step_seconds, loss, gradient_norm;
+  PhaseSeconds phases;  // summed over steps
+  double window_seconds = 0;
+  std::optional<double> start_seconds;  // since the launch began, where the context says when that was
+  // Along the window: this rank's threads, and the whole node.
+  double cpu_seconds = 0;
+  std::optional<CpuTimes> node_before, node_after;
+};
+
+/// The ranks of `context.job` train together: but for the first, the functions are collective over it.
+class PointRun {
+ public:
+  PointRun(RunContext& context, const Point& point);
+
+  /// Everything that may fail for want of memory or support; no collectives inside.
+  void set_up(std::uint64_t seed);
+  /// Throws Stop on all ranks where they cannot be connected.
+  void connect();
+  /// Until every rank's step time is flat, or a trial's length has passed, but for as many steps as were asked for;
+  /// where a trial has a number of steps, that of the warm-up is exact.
+  Samples warm_up();
+  bool is_steady_at_start() const { return is_steady_; }
+  /// Throws Stop on all ranks when a signal asked for the end.
+  Samples window(int trial);
+  /// From the first step's data to the first evaluation at or under the target, inside one window; or to the last step,
+  /// or to a loss that is no number any more. Throws Stop likewise.
+  Samples to_target(const Target& target, TargetRun& run);
+  /// Shares of the operators in one step, measured apart because timing each costs time.
+  std::map<std::string, double> profile();
+  std::uint64_t planned_bytes() const { return steps_->planned_bytes(); }
+  /// How the steps so far were run, on all ranks (collective).
+  Execution execution() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::optional<std::map<std::string, std::vector<std::string>>> implementations() const;
+  Samples measured(const std::function<void(Samples&, Clock::time_point start)>& work);
+  /// One more step: done and in the samples when it returns, or enqueued where steps run ahead.
+  void step(Samples& samples);
+  /// Waits for steps that were enqueued and takes their results; nothing where each is done at once.
+  void settle(Samples& samples);
+  /// How far ahead the host may go: half a second of steps, agreed upon by the ranks (collective).
+  void keep_pace(const std::vector<double>& step_seconds);
+  double seconds_since(Clock::time_point start) const;
+
+  RunContext& context_;
+  const Point& point_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<StepSource> steps_;
+  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Bucketer> bucketer_;
+  GradientSync sync_;
+  bool is_steady_ = true;
+  StepResult last_;
+  double step_pace_ = 0;  // seconds of a step as the warm-up's were, the slowest rank's; 0 where steps do not run ahead
+};
+
+/// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
+Trial merge(Job& job, EnergyWindow& energy, const Samples& mine);
+/// The slowest rank's times of an evaluation that all shared (collective).
+TargetRun merge(Job& job, TargetRun run);
+
+}  // namespace tw

@@ -1,0 +1,67 @@
+#include "bench/train/sweep/complete.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "bench/train/job/outcome.hpp"
+#include "results/analysis/conditions.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/version.hpp"
+
+namespace tw {
+namespace fs = std::filesystem;
+namespace {
+
+/// Throws Stop where only the version that wrote it can read it.
+Report report_of(const fs::path& path, const std::string& text, const Program& its) {
+  try {
+    return report_from_json(text);
+  } catch (const std::runtime_error& error) {
+    throw Stop(exit_environment, fmt::format("{}: {}: it was written by version {} ({}): leave it to that one",
+                                             path.string(), error.what(), its.version, its.git_commit));
+  }
+}
+
+}  // namespace
+
+int exit_code_of(const Report& report) {
+  const auto is_valid = [](const Record& record) { return record.verdict.status == "valid"; };
+  if (std::ranges::none_of(report.records, is_valid) && std::ranges::any_of(report.records, has_refused_setting))
+    return exit_environment;
+  return exit_code(report);
+}
+
+std::optional<int> code_of_complete(const Sweep& sweep) {
+  const std::optional<Earlier>& earlier = sweep.folder.earlier();
+  if (!earlier || earlier->start.plan.canonical_json != sweep.plan.canonical_json()) return std::nullopt;
+  int code = -1;
+  together(sweep.job, [&] {
+    const fs::path path = sweep.folder.path() / report_file;
+    const bool is_whole = sweep.plan.search || earlier->records.size() == sweep.plan.points.size();
+    if (!sweep.job.is_root() || !is_whole || !fs::exists(path)) return;
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    // Another version may know other rules: the report is not damaged for that, and could not be written again.
+    const Program mine = program_info("trainwatt-train"), &its = earlier->start.program;
+    const bool is_ours = its.version == mine.version && its.git_commit == mine.git_commit;
+    if (const Validation found = validate_report(text.str()); is_ours && !found.violations.empty())
+      throw Stop(exit_environment, fmt::format("{}: was damaged: {}: move it away, and --resume writes it again",
+                                               path.string(), fault_line(found.violations.front())));
+    const Report report = report_of(path, text.str(), its);
+    if (!missing_points(report).empty()) return;
+    code = exit_code_of(report);
+    std::fprintf(stderr, "trainwatt-train: %s is complete: nothing is left to run\n", sweep.folder.path().c_str());
+    std::printf("report: %s\n", path.c_str());
+    std::fflush(stdout);
+  });
+  code = std::stoi(sweep.job.broadcast(std::to_string(code)));
+  return code < 0 ? std::nullopt : std::optional(code);
+}
+
+}  // namespace tw

@@ -1,0 +1,17 @@
+// Runs that have measured all their points.
+#pragma once
+
+#include <optional>
+
+#include "bench/train/sweep/sweep.hpp"
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// What the points of a finished run come to (DESIGN §9).
+int exit_code_of(const Report& report);
+/// The exit code of a run whose points are all measured and reported, and says so; nullopt where there is something to
+/// do (collective).
+std::optional<int> code_of_complete(const Sweep& sweep);
+
+}  // namespace tw

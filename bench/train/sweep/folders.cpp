@@ -1,0 +1,172 @@
+#include "bench/train/sweep/folders.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <ctime>
+#include <tuple>
+#include <vector>
+
+#include "bench/terminal/error_line.hpp"
+#include "bench/train/job/outcome.hpp"
+#include "bench/train/sweep/in_flight.hpp"
+#include "results/record/report_io.hpp"
+
+namespace tw {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Whether nothing is there, for sure: a file system that does not answer has not said so.
+bool is_missing(const fs::path& path) {
+  std::error_code code;
+  return !fs::exists(path, code) && !code;
+}
+
+/// What a process that was killed in the middle of write_atomically has left. The folder is ours.
+void remove_unfinished(const fs::path& folder) {
+  std::vector<fs::path> left;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    for (const char* file : {run_file, records_file, report_file})
+      if (entry.path().filename().string().starts_with(std::string(file) + ".tmp.")) left.push_back(entry.path());
+  std::error_code ignored;
+  for (const fs::path& path : left) fs::remove(path, ignored);
+}
+
+}  // namespace
+
+std::string shell_word(const fs::path& path) {
+  const std::string text = path.string();
+  const bool is_plain = std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+,:=@%", c); });
+  if (is_plain) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+namespace {
+
+/// create_new_folder, with an error that names `option`.
+std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
+  std::string why;
+  std::vector<fs::path> made;
+  try {
+    made = create_new_folder(folder);
+    if (made.empty() || access(folder.c_str(), W_OK) == 0) return made;
+    why = "not writable";
+    std::error_code ignored;
+    for (; !made.empty(); made.pop_back()) fs::remove(made.back(), ignored);
+  } catch (const std::system_error& error) {
+    why = error.code().message();
+  }
+  throw Stop(exit_environment, fmt::format("{} {}: cannot be created: {}: choose a folder that you may write to",
+                                           option, folder.string(), why));
+}
+
+}  // namespace
+
+std::vector<fs::path> make_folder(Job& job, const fs::path& folder, const char* option) {
+  std::vector<fs::path> made;
+  together(job, [&] {
+    if (!job.is_root()) return;
+    made = make_new(folder, option);
+    std::error_code code;
+    if (made.empty())
+      throw UsageError(fmt::format("{} {}: exists already: choose another folder, results are never overwritten{}",
+                                   option, folder.string(),
+                                   fs::exists(folder / run_file, code) ? "; --resume goes on with a run" : ""));
+  });
+  return made;
+}
+
+std::pair<fs::path, std::vector<fs::path>> make_default_folder(Job& job, const RunPlan& plan) {
+  const std::string suite = plan.suite.substr(0, plan.suite.find(changed_suite));
+  const std::string what = suite == "command-line" ? plan.points.front().network.name : fs::path(suite).stem().string();
+  const std::string base = fmt::format("out/{}-{:%Y%m%dT%H%M%SZ}", what, fmt::gmtime(std::time(nullptr)));
+  std::string folder = base;
+  std::vector<fs::path> made;
+  together(job, [&] {
+    if (!job.is_root()) return;
+    for (int i = 2; (made = make_new(folder, "--out")).empty(); ++i) folder = fmt::format("{}-{}", base, i);
+  });
+  return {job.broadcast(folder), made};
+}
+
+RunFolder::RunFolder(Job& job, const fs::path& resume) : job_(job) {
+  std::string start;
+  together(job, [&] {
+    if (!job.is_root() || resume.empty() || !fs::exists(resume)) return;
+    const bool is_run = holds_run(resume);
+    lock_.emplace(resume);
+    path_ = resume;
+    remove_unfinished(resume);
+    if (!is_run) return;
+    earlier_ = read_earlier(resume);
+    start = to_json(earlier_->start);
+  });
+  path_ = job.broadcast(path_.string());
+  start = job.broadcast(start);
+  if (!start.empty() && !job.is_root()) earlier_ = Earlier{run_start_from_json(start), {}};
+}
+
+void RunFolder::create(const fs::path& folder, const char* option, const RunPlan& plan) {
+  if (!path_.empty()) return;
+  path_ = folder;
+  if (folder.empty())
+    std::tie(path_, made_) = make_default_folder(job_, plan);
+  else
+    made_ = make_folder(job_, folder, option);
+  together(job_, [&] {
+    if (job_.is_root()) lock_.emplace(path_);
+  });
+}
+
+void RunFolder::keep(const RunStart& start) {
+  write_atomically(path_ / run_file, to_json(start));
+  kept_ = true;
+}
+
+std::string RunFolder::warning() const {
+  if (!lock_ || lock_->is_known()) return {};
+  return fmt::format("{}: its file system knows no locks: see to it that no other node writes into it", path_.string());
+}
+
+std::string RunFolder::how_to_go_on() const {
+  std::error_code ignored;
+  return fmt::format(": make room in {}, or see to it that it can be written{}", path_.string(),
+                     fs::exists(path_ / records_file, ignored) ? fmt::format("; --resume {} then goes on", shell_word(path_)) : "");
+}
+
+Stop RunFolder::not_written(const char* file, const std::system_error& error, const std::string& what_is_left) const {
+  std::string text = fmt::format("{} could not be written", (path_ / file).string());
+  if (!what_is_left.empty()) text += "; " + what_is_left;
+  return {exit_environment, with_code("not-written", fmt::format("{}: {}{}", text, error.what(), how_to_go_on()))};
+}
+
+RunFolder::~RunFolder() {
+  if (!job_.is_root() || !lock_) return;
+  const bool is_empty = is_missing(path_ / records_file) && is_missing(path_ / report_file);
+  std::error_code code;
+  if (is_empty && kept_)
+    for (const char* file : {run_file, in_flight_file}) fs::remove(path_ / file, code);
+  lock_.reset();
+  if (!is_empty) return;
+  // Where nothing else is in it.
+  if (kept_ && earlier_) fs::remove(path_, code);
+  for (; !made_.empty(); made_.pop_back()) fs::remove(made_.back(), code);
+}
+
+RemovedIfEmpty::RemovedIfEmpty(const Job& job, fs::path folder)
+    : folder_(job.is_root() ? std::move(folder) : fs::path()) {}
+
+RemovedIfEmpty::~RemovedIfEmpty() {
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove(folder_, ignored);
+}
+
+}  // namespace tw

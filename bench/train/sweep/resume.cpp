@@ -1,0 +1,384 @@
+#include "bench/train/sweep/resume.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+#include "bench/train/job/outcome.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* lock_file = "run.lock";
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw std::system_error(errno, std::generic_category(), "cannot read " + path.string());
+  return text.str();
+}
+
+/// Whether a folder holds nothing but what a run makes before it has written anything.
+bool is_bare(const fs::path& folder) {
+  return std::ranges::all_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return name == lock_file || name.starts_with(std::string(run_file) + ".tmp.");
+  });
+}
+
+/// Collects differences, those of many ranks or nodes in one line.
+class Comparison {
+ public:
+  explicit Comparison(bool is_usage) : is_usage_(is_usage) {}
+  void same(const std::string& what, const std::string& before, const std::string& now) {
+    if (before == now) return;
+    const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+    found_.push_back({fmt::format("{} {}, now {}", what, shown(before), shown(now)), is_usage_});
+  }
+  /// `value` of each row; the two lists are equally long.
+  template <class Row>
+  void same_each(const std::string& what, const std::string& place, const std::vector<Row>& before,
+                 const std::vector<Row>& now, const std::function<std::string(const Row&)>& value) {
+    std::size_t first = before.size(), different = 0;
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (value(before[i]) != value(now[i]) && different++ == 0) first = i;
+    if (different == 0) return;
+    same(fmt::format("{} of {} {}", what, place, first), value(before[first]), value(now[first]));
+    if (different > 1) found_.back().text += fmt::format(" (and of {} more)", different - 1);
+  }
+  std::vector<Difference> found() { return std::move(found_); }
+
+ private:
+  bool is_usage_;
+  std::vector<Difference> found_;
+};
+
+std::vector<Difference> of_plans(const std::string& before_text, const std::string& now_text) {
+  Comparison comparison(true);
+  if (before_text == now_text) return {};
+  const Json before = Json::parse(before_text), now = Json::parse(now_text);
+  const auto same_keys = [&](const Json& was, const Json& is, const std::string& place) {
+    std::set<std::string> keys;
+    for (const Json* one : {&was, &is})
+      for (const auto& [key, value] : one->items()) keys.insert(key);
+    keys.erase("points");
+    for (const std::string& key : keys)
+      comparison.same(place + key, was.value(key, Json()).dump(), is.value(key, Json()).dump());
+  };
+  same_keys(before, now, "");
+  const Json none = Json::array();
+  const Json was = before.value("points", none), is = now.value("points", none);
+  if (was.size() != is.size()) comparison.same("points", std::to_string(was.size()), std::to_string(is.size()));
+  const auto find = [](const Json& points, const Json& id) {
+    return std::ranges::find_if(points, [&](const Json& point) { return point.at("id") == id; });
+  };
+  const auto lacks = [&](const Json& points) {
+    return [&](const Json& point) { return find(points, point.at("id")) == points.end(); };
+  };
+  const auto gone = std::ranges::find_if(was, lacks(is)), added = std::ranges::find_if(is, lacks(was));
+  if (gone != was.end() || added != is.end())
+    comparison.same("point", gone == was.end() ? "" : gone->at("id").get<std::string>(),
+                    added == is.end() ? "" : added->at("id").get<std::string>());
+  for (const Json& point : was)
+    if (const auto same = find(is, point.at("id")); same != is.end())
+      same_keys(point, *same, point.at("id").get<std::string>() + ": ");
+  std::vector<Difference> found = comparison.found();
+  if (found.empty()) found.push_back({"the order of the points", true});
+  return found;
+}
+
+/// Kernels keep some of the memory for themselves, not all the same.
+constexpr double memory_slack = 0.01;
+
+/// What counts joules, for each node with a reader: "2 rapl package, 2 rapl dram". Sensors may be numbered otherwise
+/// after a boot.
+std::vector<std::string> meters(const Context& context) {
+  std::vector<std::string> hosts;
+  std::vector<std::map<std::string, int>> counts;
+  for (const MeterEntry& meter : context.meters) {
+    auto at = static_cast<std::size_t>(std::ranges::find(hosts, meter.host) - hosts.begin());
+    if (at == hosts.size()) hosts.push_back(meter.host), counts.emplace_back();
+    if (meter.available && meter.counted)
+      ++counts[at][meter.domain.substr(0, meter.domain.find(':')) + " " + meter.scope];
+  }
+  std::vector<std::string> all;
+  for (const auto& of_host : counts) {
+    std::string& text = all.emplace_back();
+    for (const auto& [kind, count] : of_host) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  }
+  return all;
+}
+
+std::vector<Difference> of_machines(const Context& before, const Context& now) {
+  Comparison comparison(false);
+  std::set<std::string> libraries;
+  for (const auto* versions : {&before.versions, &now.versions})
+    for (const auto& [name, version] : *versions) libraries.insert(name);
+  libraries.erase("kernel");  // each node has one
+  const auto version_of = [](const Context& context, const std::string& name) {
+    const auto found = context.versions.find(name);
+    return found == context.versions.end() ? std::string() : found->second;
+  };
+  for (const std::string& name : libraries) comparison.same(name, version_of(before, name), version_of(now, name));
+
+  if (before.hosts.size() != now.hosts.size()) {
+    comparison.same("nodes", std::to_string(before.hosts.size()), std::to_string(now.hosts.size()));
+    return comparison.found();
+  }
+  const auto hosts = [&](const char* what, const std::function<std::string(const HostInfo&)>& value) {
+    comparison.same_each<HostInfo>(what, "node", before.hosts, now.hosts, value);
+  };
+  hosts("CPU", [](const HostInfo& host) { return host.cpu; });
+  hosts("processors", [](const HostInfo& host) {
+    return fmt::format("{} sockets, {} cores, {} threads ({} usable), {} NUMA nodes", host.sockets, host.cores,
+                       host.hardware_threads, host.usable_threads, host.numa_nodes);
+  });
+  hosts("CPU limit", [](const HostInfo& host) { return host.cgroup_cpu_limit.value_or(""); });
+  hosts("kernel", [](const HostInfo& host) { return host.kernel; });
+  for (std::size_t i = 0; i < before.hosts.size(); ++i) {
+    const double was = static_cast<double>(before.hosts[i].memory_bytes),
+                 is = static_cast<double>(now.hosts[i].memory_bytes);
+    if (std::abs(was - is) > memory_slack * was)
+      comparison.same(fmt::format("memory of node {}", i), fmt::format("{:.0f} bytes", was),
+                      fmt::format("{:.0f} bytes", is));
+  }
+  const auto devices = [&](const char* what, const std::function<std::string(const DeviceEntry&)>& value) {
+    comparison.same_each<DeviceEntry>(what, "rank", before.devices, now.devices, value);
+  };
+  devices("device", [](const DeviceEntry& device) { return device.kind + " " + device.name; });
+  devices("device UUID", [](const DeviceEntry& device) { return device.uuid; });
+  devices("instruction set", [](const DeviceEntry& device) { return device.instruction_set; });
+  devices("threads", [](const DeviceEntry& device) { return std::to_string(device.threads); });
+  devices("libraries", [](const DeviceEntry& device) { return fmt::format("{}", fmt::join(device.libraries, ", ")); });
+  const std::vector<std::string> meters_before = meters(before), meters_now = meters(now);
+  if (meters_before.size() == meters_now.size())
+    comparison.same_each<std::string>("meters", "node", meters_before, meters_now,
+                                      [](const std::string& names) { return names; });
+  else
+    comparison.same("nodes with meters", std::to_string(meters_before.size()), std::to_string(meters_now.size()));
+  // Hosts may have other names, as long as the ranks are spread alike.
+  const auto nodes = [](const Context& context) {
+    std::vector<std::string> all;
+    for (const DeviceEntry& device : context.devices) {
+      const auto at = std::ranges::find(context.hosts, device.host, &HostInfo::name);
+      all.push_back(std::to_string(at - context.hosts.begin()));
+    }
+    return all;
+  };
+  comparison.same_each<std::string>("node", "rank", nodes(before), nodes(now),
+                                    [](const std::string& node) { return node; });
+  return comparison.found();
+}
+
+/// Who holds a lock, as it stands in its file.
+struct Holder {
+  long process = 0;
+  std::string host;
+};
+
+std::string this_host() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+Holder read_holder(int fd) {
+  char text[512] = {};
+  Holder holder;
+  if (::pread(fd, text, sizeof text - 1, 0) > 0) std::istringstream(text) >> holder.process >> holder.host;
+  return holder;
+}
+
+bool lives_here(const Holder& holder) {
+  return holder.process > 0 && holder.process != getpid() && holder.host == this_host() &&
+         (::kill(static_cast<pid_t>(holder.process), 0) == 0 || errno == EPERM);
+}
+
+/// What an earlier launch is known to have finished and there is no record of.
+std::string missing_record(const Report& report) {
+  if (!report.parts) return {};
+  const std::vector<RunPart>& parts = *report.parts;
+  std::set<std::string> known;
+  for (const Record& record : report.records) known.insert(record.id);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (const std::string& id : parts[i].points)
+      if (!known.contains(id))
+        return fmt::format("part {} says it measured {}, and {} has no such line", i + 1, id, records_file);
+  return {};
+}
+
+/// "line 3: …"
+std::string damaged_record(const Report& report) {
+  if (report.records.empty()) return {};
+  const Validation found = validate_report(to_json(report));
+  if (found.violations.empty()) return {};
+  const std::string prefix = "/records/";
+  const auto of_record =
+      std::ranges::find_if(found.violations, [&](const Fault& fault) { return fault.where.starts_with(prefix); });
+  if (of_record == found.violations.end()) return fault_line(found.violations.front());
+  std::size_t digits = 0;
+  const int index = std::stoi(of_record->where.substr(prefix.size()), &digits);
+  return fmt::format("line {}: {}: {}", index + 1, of_record->where.substr(prefix.size() + digits), of_record->text);
+}
+
+}  // namespace
+
+bool holds_run(const fs::path& folder) {
+  if (!fs::is_directory(folder)) throw UsageError(fmt::format("--resume {}: is no folder", folder.string()));
+  if (fs::exists(folder / run_file)) return true;
+  if (is_bare(folder)) return false;
+  throw UsageError(
+      fmt::format("--resume {}: holds no {}, so that it is no run of this program that can be resumed: choose "
+                  "another folder",
+                  folder.string(), run_file));
+}
+
+Earlier read_earlier(const fs::path& folder) {
+  const fs::path start = folder / run_file, records = folder / records_file;
+  fs::path reading = start;
+  try {
+    Earlier earlier{run_start_from_json(read_text(start)), {}};
+    reading = records;
+    if (fs::exists(records)) earlier.records = record_lines(read_text(records)).records;
+    return earlier;
+  } catch (const std::system_error&) {  // names the file
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(
+        fmt::format("{}: {}: it was damaged: put back a whole one, or start anew in another folder", reading.string(),
+                    error.what()));
+  }
+}
+
+std::vector<RunPart> parts_of(const Earlier& earlier) {
+  std::vector<RunPart> parts = earlier.start.parts;
+  std::set<std::string> known;
+  for (const RunPart& part : parts) known.insert(part.points.begin(), part.points.end());
+  RunPart last{earlier.start.program, {}, earlier.start.forced_over, earlier.start.context};
+  for (const Record& record : earlier.records)
+    if (known.count(record.id) == 0) last.points.push_back(record.id);
+  parts.push_back(std::move(last));
+  return parts;
+}
+
+std::vector<Difference> differences(const RunStart& before, const Report& now) {
+  std::vector<Difference> found;
+  const auto add = [&](std::vector<Difference> more) { std::ranges::move(more, std::back_inserter(found)); };
+  const std::size_t was = before.context.devices.size(), is = now.context.devices.size();
+  Comparison program(false);
+  program.same("version", before.program.version, now.program.version);
+  program.same("commit", before.program.git_commit, now.program.git_commit);
+  if (was != is) {  // the plan and the devices then differ in each point and rank
+    found.push_back({fmt::format("ranks {}, now {}", was, is), true});
+    add(program.found());
+    return found;
+  }
+  add(of_plans(before.plan.canonical_json, now.plan.canonical_json));
+  add(program.found());
+  add(of_machines(before.context, now.context));
+  return found;
+}
+
+std::vector<Difference> differences(const Options& before, const Options& now) {
+  Comparison comparison(true);
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{}", *value) : std::string();
+  };
+  comparison.same("--bucket-mib", number(before.bucket_mib), number(now.bucket_mib));
+  comparison.same("--energy-csv", before.energy_csv, now.energy_csv);
+  comparison.same("--estimate-watts", number(before.estimate_watts), number(now.estimate_watts));
+  comparison.same("--site", before.site, now.site);
+  const auto index = [](const Options& options) {
+    return options.run_index ? std::to_string(*options.run_index) : std::string();
+  };
+  comparison.same("--run-index", index(before), index(now));
+  return comparison.found();
+}
+
+std::string unfit_records(const Report& report, bool is_forced) {
+  const char* const damaged = "it was damaged: put back a whole one, or start anew in another folder";
+  if (const std::string missing = missing_record(report); !missing.empty()) return missing + ": " + damaged;
+  const std::string damage = damaged_record(report);
+  if (damage.empty()) return {};
+  return fmt::format(
+      "{}: {}", damage,
+      is_forced ? "measured otherwise, it cannot stand beside the points of this run: start anew in another folder"
+                : damaged);
+}
+
+std::string other_hosts(const RunStart& before, const Context& now) {
+  const auto names = [](const Context& context) {
+    std::set<std::string> all;
+    for (const HostInfo& host : context.hosts) all.insert(host.name);
+    return all;
+  };
+  const std::set<std::string> mine = names(now);
+  std::vector<const Context*> launches = {&before.context};
+  for (const RunPart& part : before.parts)
+    if (part.context) launches.push_back(&*part.context);
+  for (const Context* launch : launches)
+    if (const std::set<std::string> its = names(*launch); its != mine)
+      return fmt::format("other nodes than before ({}, before {})", fmt::join(mine, ", "), fmt::join(its, ", "));
+  return {};
+}
+
+RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) {
+  bool made = false;
+  while (true) {
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    made = fd_ >= 0;
+    if (!made && errno == EEXIST) fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path_.string());
+    const int error = lock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    is_known_ = error == 0 || error == EWOULDBLOCK;
+    const Holder holder = read_holder(fd_);
+    std::string why;
+    if (error == EWOULDBLOCK || (!is_known_ && lives_here(holder)))
+      why = fmt::format("process {} on {} is writing into it: wait until it has ended, or choose another folder",
+                        holder.process, holder.host);
+    else if (!is_known_ && !made && holder.host != this_host())
+      why = fmt::format(
+          "its file system knows no locks, and {} may be writing into it: remove {} if that has ended",
+          holder.process > 0 ? fmt::format("process {} on {}", holder.process, holder.host) : "another process",
+          path_.string());
+    if (!why.empty()) {
+      ::close(fd_);
+      throw Stop(exit_environment, fmt::format("{}: {}", folder.string(), why));
+    }
+    // Whoever had it before may have removed it meanwhile: then it keeps nobody out.
+    struct stat mine {
+    }, there{};
+    if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) break;
+    ::close(fd_);
+  }
+  const std::string text = fmt::format("{} {}\n", getpid(), this_host());
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    const int error = errno;
+    ::close(fd_);
+    throw std::system_error(error, std::generic_category(), "cannot write " + path_.string());
+  }
+}
+
+RunLock::~RunLock() {
+  ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+}  // namespace tw

@@ -1,0 +1,73 @@
+// How a run goes on in the folder of an earlier launch: what that left, and whether it was the same run.
+#pragma once
+
+#include <sys/file.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/train/job/options.hpp"
+#include "results/record/record.hpp"
+#include "results/record/report_io.hpp"
+
+namespace tw {
+
+/// What the launches before have left in a folder.
+struct Earlier {
+  RunStart start;               ///< of the last of them
+  std::vector<Record> records;  ///< finished points
+};
+
+/// Whether a folder holds a run, or nothing at all (false). Throws UsageError where it holds something else.
+bool holds_run(const std::filesystem::path& folder);
+/// A last line of records.jsonl that a kill has torn is left out. Throws std::runtime_error with file and line where a
+/// file is damaged.
+Earlier read_earlier(const std::filesystem::path& folder);
+
+/// All launches so far, each with its points and its context.
+std::vector<RunPart> parts_of(const Earlier& earlier);
+
+/// One way in which two launches are not the same run.
+struct Difference {
+  std::string text;       ///< "trials 3, now 2"
+  bool is_usage = false;  ///< of what was asked for; otherwise of the program or the machine
+};
+/// The plan, the program, its libraries, the ranks, the nodes' processors, memory, kernels and counted meters, each
+/// rank's device. Host names may differ, as they do where a job is queued again; a GPU's UUID may not. The libraries of
+/// `before` are those of the first rank's machine, so that only there the two can be compared.
+std::vector<Difference> differences(const RunStart& before, const Report& now);
+/// Of options that are no part of the plan, but of how it is measured.
+std::vector<Difference> differences(const Options& before, const Options& now);
+
+/// "line 3: …: …": the first record that breaks the schema, or is none of this plan, and what to do; before these "part 1
+/// says it measured …, and records.jsonl has no such line". Empty where they are all good. `report` is the one that goes
+/// on, unfinished, with its parts, and with the records in the order of their lines; `is_forced`: over differences.
+std::string unfit_records(const Report& report, bool is_forced);
+
+/// "other nodes than before (n3, before n1)"; empty where each launch ran on nodes of the same names. Of one model they
+/// may still differ in what a sample costs them.
+std::string other_hosts(const RunStart& before, const Context& now);
+
+/// Holds a folder for one process, until it ends in whatever way. Where the file system knows no locks, the process
+/// that stands in the file is looked for, which only its own host can: that of another host keeps the folder until
+/// somebody removes the file.
+class RunLock {
+ public:
+  using Lock = int (*)(int fd, int operation);
+  /// Throws Stop{exit_environment} with the holder's name where another process has the folder.
+  explicit RunLock(const std::filesystem::path& folder, Lock lock = ::flock);
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+  ~RunLock();
+  /// Whether the file system knows locks.
+  bool is_known() const { return is_known_; }
+
+ private:
+  bool is_known_ = true;
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+}  // namespace tw

@@ -1,0 +1,101 @@
+#include "bench/train/sweep/search_run.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <sstream>
+
+#include "bench/plan/search.hpp"
+#include "bench/train/job/outcome.hpp"
+#include "results/analysis/conditions.hpp"
+#include "results/selection/search.hpp"
+
+namespace tw {
+namespace {
+
+/// One workload's search.
+class Searching {
+ public:
+  Searching(Job& job, const RunPlan& plan, const SearchSpace& space, const MeasurePoint& measure)
+      : job_(job), plan_(plan), space_(space), measure_(measure) {
+    const SearchRequest& search = *plan.search;
+    goal_ = {*merit_from_string(search.merit), search.max_slowdown, search.hour_price, search.kwh_price};
+    outcome_.workload = plan.points[space.found].id;
+    outcome_.merit = search.merit;
+    outcome_.max_slowdown = search.max_slowdown;
+    outcome_.hour_price = search.hour_price, outcome_.kwh_price = search.kwh_price;
+    outcome_.points = static_cast<int>(space.points.size());
+  }
+
+  SearchOutcome operator()() {
+    const Look at_found = look(space_.found);
+    if (!at_found.is_valid) return without("the found settings have no valid joules that tell of what is searched");
+    const std::optional<std::size_t> best =
+        find_best(space_, goal_.max_slowdown, [&](std::size_t point) { return look(point); });
+    if (!best && outcome_.measured == 0) return without("all settings that were looked at were refused");
+    if (!best) return without("no setting that was measured is both valid and fast enough");
+    if (looks_.at(*best).merit >= at_found.merit) return without("none measured is better than the found settings");
+    outcome_.found = again(space_.found);
+    outcome_.best = again(*best);
+    return outcome_;
+  }
+
+ private:
+  SearchOutcome without(const char* reason) {
+    outcome_.reason = reason;
+    return outcome_;
+  }
+  /// What root makes of the point's record, on all ranks (collective).
+  Look look(std::size_t point) {
+    const Record& record = measure_(plan_.points[point]);
+    std::string text;
+    if (job_.is_root()) {
+      if (point == space_.found) {
+        std::vector<std::string> settings;
+        for (const KnobKind kind : space_.kinds) settings.emplace_back(to_string(kind));
+        outcome_.scope = search_scope(record, settings);
+        if (record.summary.samples_per_s) found_speed_ = record.summary.samples_per_s->value;
+      }
+      if (const std::optional<Estimate> merit = merit_of(record, goal_, outcome_.scope))
+        text = fmt::format("valid {} {}", merit->value, 1 - record.summary.samples_per_s->value / found_speed_);
+      else if (record.verdict.status == "unsupported")
+        text = fmt::format("refused {}", fmt::join(refused_settings(record), " "));
+    }
+    std::istringstream words(job_.broadcast(text));
+    Look seen;
+    std::string word;
+    words >> word;
+    seen.is_valid = word == "valid";
+    if (seen.is_valid) words >> seen.merit >> seen.slowdown;
+    if (point != space_.found) ++(word == "refused" ? outcome_.refused : outcome_.measured);
+    while (words >> word)
+      if (const std::optional<KnobKind> kind = knob_kind_from_string(word)) seen.refused.push_back(*kind);
+    looks_[point] = seen;
+    return seen;
+  }
+  std::string again(std::size_t point) {
+    Point once_more = plan_.points[point];
+    once_more.id += again_suffix;
+    measure_(once_more);
+    return once_more.id;
+  }
+
+  Job& job_;
+  const RunPlan& plan_;
+  const SearchSpace& space_;
+  const MeasurePoint& measure_;
+  SearchGoal goal_;
+  SearchOutcome outcome_;
+  std::map<std::size_t, Look> looks_;
+  double found_speed_ = 0;
+};
+
+}  // namespace
+
+std::vector<SearchOutcome> run_search(Job& job, const RunPlan& plan, const MeasurePoint& measure) {
+  std::vector<SearchOutcome> outcomes;
+  for (const SearchSpace& space : search_spaces(plan)) outcomes.push_back(Searching(job, plan, space, measure)());
+  return outcomes;
+}
+
+}  // namespace tw

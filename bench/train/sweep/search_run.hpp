@@ -1,0 +1,20 @@
+// A search over settings, measured point by point on all ranks.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "bench/plan/plan.hpp"
+#include "comm/job.hpp"
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// Measures a point, or has its record from an earlier launch; what it returns counts on the root rank.
+using MeasurePoint = std::function<const Record&(const Point&)>;
+
+/// Of each workload: the found settings, then points of its grid until the best is known, then these two once more, one right
+/// after the other, so that drift does not pass for a gain (collective). What Stop the measuring throws passes through.
+std::vector<SearchOutcome> run_search(Job& job, const RunPlan& plan, const MeasurePoint& measure);
+
+}  // namespace tw

@@ -1,0 +1,13 @@
+// A point's result in a few words, for its line of the progress.
+#pragma once
+
+#include <string>
+
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// "valid · 4510 tokens/s · 0.71 of ceiling · loss 5.100 → 4.900", or why there is none.
+std::string short_result(const Record& record);
+
+}  // namespace tw

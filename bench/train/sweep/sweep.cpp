@@ -1,0 +1,499 @@
+#include "bench/train/sweep/sweep.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "bench/inventory/inventory.hpp"
+#include "bench/inventory/preflight.hpp"
+#include "bench/plan/forecast.hpp"
+#include "bench/plan/meter_options.hpp"
+#include "bench/plan/run_order.hpp"
+#include "bench/plan/search.hpp"
+#include "bench/terminal/error_line.hpp"
+#include "bench/terminal/terminal.hpp"
+#include "bench/train/job/outcome.hpp"
+#include "bench/train/job/slurm.hpp"
+#include "bench/train/node/busy_nodes.hpp"
+#include "bench/train/node/job_settings.hpp"
+#include "bench/train/point/measure_point.hpp"
+#include "bench/train/point/point_config.hpp"
+#include "bench/train/sweep/complete.hpp"
+#include "bench/train/sweep/cool_down.hpp"
+#include "bench/train/sweep/in_flight.hpp"
+#include "bench/train/sweep/search_run.hpp"
+#include "bench/train/sweep/short_result.hpp"
+#include "results/analysis/conditions.hpp"
+#include "results/analysis/scopes.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/version.hpp"
+#include "results/selection/search.hpp"
+#include "results/terminal/choice.hpp"
+#include "results/terminal/tables.hpp"
+
+namespace tw {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string rfc3339_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+/// A name that no other launch has.
+std::string new_launch() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+/// 0 where a number of steps, or a target, was asked for.
+double expected_point_seconds(const RunPlan& plan) {
+  return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
+}
+
+/// "rapl: no_driver": each source's reason once; empty where any meter is counted.
+std::string why_no_energy(const std::vector<MeterEntry>& meters) {
+  std::string reasons;
+  for (const MeterEntry& meter : meters) {
+    if (meter.counted) return {};
+    const std::string reason = meter.domain + ": " + meter.reason;
+    if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
+  }
+  return reasons;
+}
+
+/// Why no point of the plan can run; empty where any can (collective).
+std::string why_none_can_run(const Sweep& sweep) {
+  std::string first;
+  for (const Point& point : sweep.plan.points) {
+    std::string why = sweep.job.agree(why_unsupported(point, sweep.device));
+    if (why.empty()) why = sweep.job.agree(why_too_large(point, sweep.plan, sweep.job, sweep.device));
+    if (why.empty()) return {};
+    if (first.empty()) first = why;
+  }
+  return first;
+}
+
+MeterOptions meters_of(const Sweep& sweep) {
+  const Options& options = sweep.options;
+  return meter_options(options.energy_csv, options.estimate_watts, sweep.job.host(), sweep.job.nodes() == 1);
+}
+
+/// As long as a trial, and a minute at most; nothing where a number of steps was asked for, to have a look.
+double most_cool_down_seconds(const RunPlan& plan) {
+  return plan.measurement.steps ? 0 : std::min(plan.measurement.window_seconds, 60.0);
+}
+
+/// The kinds of settings that the plan sets.
+std::set<KnobKind> kinds_of(const RunPlan& plan) {
+  std::set<KnobKind> kinds;
+  for (const Point& point : plan.points)
+    for (const auto& [kind, value] : point.setting) kinds.insert(kind);
+  return kinds;
+}
+
+class Run {
+ public:
+  explicit Run(const Sweep& sweep)
+      : sweep_(sweep),
+        job_(sweep.job),
+        plan_(sweep.plan),
+        out_(sweep.folder.path()),
+        account_(out_),
+        machines_(job_, name_of_gpu(sweep.device.info().uuid).whole),
+        energy_(job_, machines_, meters_of(sweep)),
+        teams_(job_, machines_, meters_of(sweep), energy_) {}
+
+  int operator()(std::optional<Guardian>& guardian) {
+    report_.program = program_info("trainwatt-train");
+    report_.plan.suite = plan_.suite;
+    report_.plan.canonical_json = plan_.canonical_json();
+    report_.plan.kit = plan_.kit;
+    gather_context();
+    const std::string searched = plan_.search ? scope_to_search() : "";
+    take_over();
+    together(job_, [&] { keep_start(); });
+    progress_ = Progress(job_.is_root(), points_to_measure(), expected_point_seconds(plan_),
+                         static_cast<int>(finished_.size()));
+    say_what_runs();
+    if (plan_.search) progress_.line(fmt::format("search: by {} joules", searched));
+    RunContext context{job_,
+                       sweep_.device,
+                       plan_,
+                       energy_,
+                       progress_,
+                       sweep_.options.bucket_mib,
+                       why_no_energy(report_.context.meters),
+                       flags_};
+    context.found = found_settings(report_.context.hosts);
+    context.gpus = machines_.visible_anywhere();
+    context.teams = &teams_;
+    context.started = started_;
+    if (const std::string& unclear = machines_.unclear_anywhere(); !unclear.empty()) {
+      for (const KnobKind kind : kinds_of(plan_))
+        if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, unclear);
+      report_.context.warnings.push_back("no joules of GPUs: " + unclear);
+      progress_.line("warning: " + report_.context.warnings.back());
+    }
+    // Also where the plan sets nothing: it must not be measured under what a dead run has left.
+    JobSettingsOptions wanted;
+    wanted.site = sweep_.options.site;
+    wanted.force = sweep_.options.force;
+    wanted.kinds = kinds_of(plan_);
+    wanted.sets = !wanted.kinds.empty();
+    if (!wanted.sets || !machines_.has_part()) guardian.reset();  // it will hold no settings
+    settings_.emplace(job_, machines_, wanted);
+    if (wanted.sets) context.settings = &*settings_;
+    context.looks_after = &*settings_;
+    guardian_ = guardian ? &*guardian : nullptr;
+    tell_settings();
+    report_.context.idle_power = energy_.idle("before");
+    const std::optional<Stop> ended = run_points(context);
+    const bool as_found = settings_->restore();
+    settings_->look_beside();
+    tell_settings();
+    if (!ended)
+      for (IdleRow& row : energy_.idle("after")) report_.context.idle_power.push_back(std::move(row));
+    report_.context.finished_at = rfc3339_now();
+    std::optional<Stop> unwritten;  // after what is lost already was named
+    try {
+      hand_over(ended && ended->code() == exit_interrupted);
+    } catch (const Stop& stop) {
+      if (!ended) throw;
+      unwritten = stop;
+    }
+    if (!ended) {
+      const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
+      return as_found ? code : exit_environment;
+    }
+    if (job_.is_root()) {
+      std::fprintf(stderr, "%s\n", line_of("trainwatt-train", interrupted_).c_str());
+      if (unwritten) std::fprintf(stderr, "%s\n", line_of("trainwatt-train", unwritten->what()).c_str());
+      if (!report_.records.empty() || ended->code() == exit_interrupted)
+        std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", shell_word(out_).c_str());
+      if (!as_found)
+        std::fputs("trainwatt-train: settings could not be put back, as said above: `trainwatt restore` tries again\n",
+                   stderr);
+    }
+    return as_found ? ended->code() : exit_environment;
+  }
+
+ private:
+  /// What each rank is and where it sits, from all ranks, into the report's context (collective).
+  void gather_context() {
+    Context& context = report_.context;
+    context.launch = job_.broadcast(job_.is_root() ? new_launch() : "");
+    if (sweep_.options.run_index) context.run_index = static_cast<int>(*sweep_.options.run_index);
+    context.started_at = rfc3339_now();
+    started_ = std::chrono::steady_clock::now();
+    context.argv = sweep_.argv;
+    context.environment = relevant_environment();
+    context.versions = library_versions();
+    context.versions["mpi"] = job_.library();
+    for (const std::string& library : sweep_.device.info().libraries)
+      context.versions[library.substr(0, library.find(' '))] = library;
+    context.launcher = job_.launcher();
+    for (const std::string& host : job_.gather(job_.is_node_leader() ? pack(inspect_node()) : std::string()))
+      if (!host.empty()) context.hosts.push_back(unpack_host(host));
+    for (const std::string& entry : job_.gather(pack(inspect_device(sweep_.device, job_.rank()))))
+      context.devices.push_back(unpack_device(entry));
+    context.meters = energy_.entries();
+    std::vector<Warning> warnings = preflight(context.devices, context.hosts, sweep_.threads_requested);
+    for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
+      warnings.push_back(std::move(warning));
+    for (std::string& line : shared_devices(context.meters)) warnings.push_back({"shared_device", std::move(line)});
+    if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty())
+      context.warnings.push_back(warning);
+    for (const Warning& warning : warnings) {
+      if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
+      context.warnings.push_back(warning.text);
+    }
+    for (std::string& line : busy_nodes(job_, sweep_.device.info().threads))
+      context.warnings.push_back(std::move(line));
+    for (const std::string& why : plan_.left_out) context.warnings.push_back("left out: " + why);
+    if (sweep_.note.empty()) return;
+    context.warnings.push_back(sweep_.note);
+    if (plan_.device == "cpu") flags_.emplace_back("gpu_unused");
+  }
+
+  /// The finished points of the launches before. Throws Stop where these were not the same run.
+  void take_over() {
+    const std::optional<Earlier>& earlier = sweep_.folder.earlier();
+    if (!earlier) return;
+    // The first rank alone compares: what stands in the folder is of its machine, and another's may differ from the
+    // start.
+    std::vector<std::string> found;
+    std::string others;
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      bool is_usage = false;
+      std::vector<Difference> all = differences(earlier->start, report_);
+      all.insert(all.end(), sweep_.differences.begin(), sweep_.differences.end());
+      for (const Difference& one : all) {
+        found.push_back(one.text);
+        is_usage = is_usage || one.is_usage;
+      }
+      others = other_hosts(earlier->start, report_.context);
+      if (found.empty() || sweep_.options.force_resume) return;
+      throw Stop(
+          is_usage ? exit_usage : exit_environment,
+          fmt::format("--resume {}: not the same run: {}: {}, or go on all the same with --force-resume, which the "
+                      "report then says",
+                      out_.string(), fmt::join(found, "; "),
+                      is_usage ? "start it with the options that it had, or with --resume alone"
+                               : "start it where it ran before"));
+    });
+    std::istringstream differing(job_.broadcast(fmt::format("{}", fmt::join(found, "\n"))));
+    for (std::string line; std::getline(differing, line);) forced_over_.push_back(line);
+    if (others = job_.broadcast(others); !others.empty()) {
+      flags_.emplace_back("other_hosts");
+      report_.context.warnings.push_back("resumed on " + others);
+    }
+    parts_ = parts_of(*earlier);
+    std::string ids;
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      report_.records = earlier->records;
+      report_.parts = parts_so_far();
+      if (const std::string why = unfit_records(report_, !forced_over_.empty()); !why.empty())
+        throw Stop(exit_environment, fmt::format("{}: {}", (out_ / records_file).string(), why));
+      for (const Record& record : report_.records) ids += record.id + "\n";
+    });
+    std::istringstream lines(job_.broadcast(ids));
+    for (std::string id; std::getline(lines, id);) finished_.insert(id);
+    // Absolute zero: nothing was measured before, or had no sensor.
+    constexpr double none = -273;
+    const bool known = job_.is_root() && !report_.records.empty() && report_.records.front().start;
+    const double first = job_.maximum({known ? report_.records.front().start->temperature_c : none}).front();
+    if (first > none) reference_c_ = first;
+  }
+
+  /// The launches before, and this one with what it has measured until now.
+  std::vector<RunPart> parts_so_far() const {
+    std::vector<RunPart> parts = parts_;
+    RunPart& mine = parts.emplace_back(RunPart{report_.program, {}, forced_over_, std::nullopt});
+    std::set<std::string> known;
+    for (const RunPart& part : parts_) known.insert(part.points.begin(), part.points.end());
+    for (const Record& record : report_.records)
+      if (known.count(record.id) == 0) mine.points.push_back(record.id);
+    return parts;
+  }
+
+  /// On disk for a launch that resumes this one: its start, and once more its end.
+  void keep_start() {
+    if (job_.is_root())
+      sweep_.folder.keep(
+          {report_.program, report_.context, report_.plan, sweep_.command, sweep_.config, parts_, forced_over_});
+  }
+
+  /// Of a search as many as are likely.
+  int points_to_measure() const {
+    if (!plan_.search) return static_cast<int>(plan_.points.size());
+    std::size_t looks = 0;
+    for (const SearchSpace& space : search_spaces(plan_)) looks += likely_looks(space);
+    return static_cast<int>(looks);
+  }
+
+  /// Of the joules that the search goes by. Throws Stop where no meter has any that tell of what is searched.
+  std::string scope_to_search() const {
+    if (const std::string why = why_no_energy(report_.context.meters); !why.empty())
+      throw Stop(exit_environment, fmt::format("--search needs joules, and no meter answers: {}", why));
+    std::vector<std::string> settings;
+    for (const KnobKind kind : kinds_of(plan_)) settings.emplace_back(to_string(kind));
+    const std::vector<std::string> telling = telling_scopes(plan_.device, settings);
+    for (const std::string& scope : telling)
+      if (std::ranges::any_of(report_.context.meters,
+                              [&](const MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
+        return scope;
+    throw Stop(exit_environment,
+               fmt::format("--search: training on {} at other values of {} shows in {} joules, which no meter counts",
+                           plan_.device, fmt::join(settings, ", "), fmt::join(telling, " or ")));
+  }
+
+  void say_what_runs() {
+    const DeviceInfo& device = sweep_.device.info();
+    const auto count = [](auto n, const char* one) {
+      return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", n, one);
+    };
+    progress_.line(fmt::format("trainwatt-train: {} · {}, {} on {} · device {} ({}), {} a rank", plan_.suite,
+                               count(plan_.points.size(), "point"), count(job_.size(), "rank"),
+                               job_.nodes() == 1 ? job_.host() : fmt::format("{} nodes", job_.nodes()), plan_.device,
+                               device.name, count(device.threads, "thread")));
+    if (!parts_.empty())
+      progress_.line(
+          fmt::format("resumed: {} of {} points were finished before{}", finished_.size(), plan_.points.size(),
+                      forced_over_.empty() ? "" : fmt::format("; forced over: {}", fmt::join(forced_over_, "; "))));
+    for (const std::string& warning : report_.context.warnings) progress_.line("warning: " + warning);
+  }
+
+  /// What ended the run before its last point, if anything: what was finished until then is reported all the same.
+  std::optional<Stop> run_points(RunContext& context) {
+    CoolDown cool_down(job_, energy_, progress_, most_cool_down_seconds(plan_), reference_c_);
+    try {
+      if (plan_.search) {
+        const auto measure = [&](const Point& point) -> const Record& { return measured(context, cool_down, point); };
+        report_.search = run_search(job_, plan_, measure);
+        for (SearchOutcome& outcome : *report_.search) conclude(outcome, report_.records);
+      } else {
+        const auto run = static_cast<int>(sweep_.options.run_index.value_or(1));
+        for (const std::size_t i : run_order(plan_, run)) measured(context, cool_down, plan_.points[i]);
+      }
+    } catch (const Stop& stop) {
+      account_.leave();
+      const bool by_signal = stop.code() == exit_interrupted;
+      const std::string_view what = stop.what();
+      interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
+                                 by_signal ? std::string(what) : fmt::format("interrupted ({})", without_code(what)),
+                                 in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
+                                 by_signal ? ", this one will be measured anew as a whole" : "");
+      if (const std::string_view code = code_of(what); !code.empty()) interrupted_ = with_code(code, interrupted_);
+      report_.context.warnings.push_back(interrupted_);
+      return stop;
+    }
+    return std::nullopt;
+  }
+
+  /// The point's record, of this launch or of an earlier one; on other ranks than root of an earlier one an empty one.
+  const Record& measured(RunContext& context, CoolDown& cool_down, const Point& point) {
+    if (finished_.count(point.id) > 0) {
+      const auto known = std::ranges::find(report_.records, point.id, &Record::id);
+      return known == report_.records.end() ? elsewhere_ : *known;
+    }
+    in_flight_ = point.id;
+    if (guardian_ != nullptr) settings_->look_after(*guardian_);
+    tell_settings();
+    progress_.begin_point(point.id);
+    const std::optional<StartTemperature> start = cool_down.before(point);
+    report_.records.push_back(run_or_leave(context, point));
+    // The point that it was lost in has its record; those behind it would fail of the same, and not by their fault.
+    const std::string lost = job_.agree(why_lost(sweep_.device));
+    tell_settings();
+    report_.records.back().start = start;
+    report_.records.back().launch = report_.context.launch;
+    progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
+    const bool earlier_changed = flag_unstable(report_);
+    // On disk before the next point starts: a kill loses at most the point in flight.
+    try {
+      together(job_, [&] {
+        if (!job_.is_root()) return;
+        try {
+          keep_last_record(out_ / records_file, report_.records, earlier_changed);
+        } catch (const std::system_error& error) {
+          throw sweep_.folder.not_written(records_file, error, "of " + point.id + " only the figures above remain");
+        }
+      });
+    } catch (const Stop&) {  // what is not on disk is in no report and in no table
+      report_.records.pop_back();
+      throw;
+    }
+    together(job_, [&] {
+      if (job_.is_root()) account_.end();
+    });
+    if (!lost.empty())
+      throw Stop(exit_environment, "the device does not answer any more: " + lost + "; a new process may have it");
+    return report_.records.back();
+  }
+
+  /// The point's new record; of a point that has ended jobs before, one that says so.
+  Record run_or_leave(RunContext& context, const Point& point) {
+    const std::string why = job_.broadcast(job_.is_root() ? account_.why_not(point.id) : "");
+    if (!why.empty()) return failed_point(context, point, why);
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      try {
+        account_.begin(point.id);
+      } catch (const std::system_error& error) {
+        throw Stop(exit_environment, error.what() + sweep_.folder.how_to_go_on());
+      }
+    });
+    try {
+      return run_point(context, point);
+    } catch (const Stop&) {
+      throw;
+    } catch (const std::exception& error) {  // this rank alone, and so the job
+      InFlight::tell(out_, point.id, fmt::format("rank {} on {}: {}", job_.rank(), job_.host(), error.what()));
+      throw;
+    }
+  }
+
+  /// What has happened to settings beside what the points asked for.
+  void tell_settings() {
+    for (std::string& line : settings_->news()) {
+      progress_.line(line);
+      report_.context.warnings.push_back(std::move(line));
+    }
+  }
+
+  /// `resumable`: a report without any record says at least that, and where the run was.
+  void hand_over(bool resumable) {
+    if (!parts_.empty()) report_.parts = parts_so_far();
+    const fs::path path = out_ / report_file;
+    if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
+      std::printf("\n%s\n%s", summary_table(report_, style_of(job_)).c_str(),
+                  search_text(report_, style_of(job_)).c_str());
+    together(job_, [&] {
+      if (!job_.is_root()) return;
+      if (!report_.records.empty() || resumable) {
+        try {
+          write_atomically(path, to_json(report_)), keep_start();
+        } catch (const std::system_error& error) {
+          throw sweep_.folder.not_written(report_file, error);
+        }
+        std::printf("report: %s\n", path.c_str());
+      }
+      if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
+    });
+  }
+
+  const Sweep& sweep_;
+  Job& job_;
+  const RunPlan& plan_;
+  const fs::path out_;
+  InFlight account_;  // root's
+  const Machines machines_;
+  // Before energy_, which is so destroyed first: after a signal its sampler may read these knobs until then.
+  std::optional<JobSettings> settings_;
+  EnergyWindow energy_;
+  Teams teams_;
+  Progress progress_{false, 0, 0};
+  std::chrono::steady_clock::time_point started_;  // as the context's started_at
+  Guardian* guardian_ = nullptr;                   // of ranks that may hold settings
+  Report report_;                         // root has the records of earlier launches too
+  std::vector<std::string> flags_;        // of the whole run
+  std::vector<RunPart> parts_;            // the launches before
+  std::vector<std::string> forced_over_;  // differences to the last of them
+  std::set<std::string> finished_;        // their points
+  std::string in_flight_;                 // the point that is measured
+  std::string interrupted_;               // why the run ended in it
+  const Record elsewhere_;                // stands for a record that root has
+  std::optional<double> reference_c_;     // at which the first of them began
+};
+
+}  // namespace
+
+int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian) {
+  if (const std::optional<int> code = code_of_complete(sweep)) return *code;
+  // What no point can do is the user's to know before a folder is made.
+  if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, why);
+  if (!sweep.options.resume.empty())
+    sweep.folder.create(sweep.options.resume, "--resume", sweep.plan);
+  else
+    sweep.folder.create(sweep.options.out, "--out", sweep.plan);
+  return Run(sweep)(guardian);
+}
+
+}  // namespace tw

@@ -1,0 +1,133 @@
+#include "power/knob/knob.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
+#include "power/knob/site.hpp"
+
+namespace tw {
+namespace {
+
+constexpr KnobKind kinds[] = {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit,
+                              KnobKind::cpu_frequency, KnobKind::cpu_governor, KnobKind::cpu_power_limit};
+
+}  // namespace
+
+const char* to_string(KnobKind kind) {
+  switch (kind) {
+    case KnobKind::gpu_clock:
+      return "gpu_clock_mhz";
+    case KnobKind::gpu_memory_clock:
+      return "gpu_memory_clock_mhz";
+    case KnobKind::gpu_power_limit:
+      return "gpu_power_limit_w";
+    case KnobKind::cpu_frequency:
+      return "cpu_frequency_mhz";
+    case KnobKind::cpu_governor:
+      return "cpu_governor";
+    case KnobKind::cpu_power_limit:
+      return "cpu_power_limit_w";
+  }
+  return "?";
+}
+
+std::optional<KnobKind> knob_kind_from_string(const std::string& name) {
+  for (const KnobKind kind : kinds)
+    if (name == to_string(kind)) return kind;
+  return std::nullopt;
+}
+
+const std::vector<std::string>& names_of(KnobKind kind) {
+  static const std::vector<std::string> none;
+  // Those of Linux, Documentation/admin-guide/pm/cpufreq.rst.
+  static const std::vector<std::string> governors = {"performance", "powersave",    "userspace",
+                                                     "ondemand",    "conservative", "schedutil"};
+  return kind == KnobKind::cpu_governor ? governors : none;
+}
+
+std::string set_point_text(KnobKind kind, double value) {
+  const std::vector<std::string>& names = names_of(kind);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (value == static_cast<double>(i + 1)) return names[i];
+  char text[32];
+  std::snprintf(text, sizeof text, "%.10g", value);
+  return text;
+}
+
+std::optional<double> set_point_of_name(KnobKind kind, const std::string& name) {
+  const std::vector<std::string>& names = names_of(kind);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<double>(found - names.begin() + 1);
+}
+
+#define TW_KNOB_SOURCE(name) std::vector<KnobFinding> name##_find_knobs();
+#include "power/knob/knobs.def"
+#undef TW_KNOB_SOURCE
+
+std::vector<KnobFinding> find_knobs(const KnobOptions& options) {
+  std::vector<KnobFinding> all;
+#define TW_KNOB_SOURCE(name)                                                                             \
+  {                                                                                                      \
+    std::vector<KnobFinding> found = name##_find_knobs();                                                \
+    all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end())); \
+  }
+#include "power/knob/knobs.def"
+#undef TW_KNOB_SOURCE
+  if (options.site.empty()) return all;
+  std::vector<KnobFinding> commands = site::find_knobs(options.site, options.programs);
+  std::erase_if(all, [&](const KnobFinding& other) {
+    return std::any_of(commands.begin(), commands.end(), [&](const KnobFinding& command) {
+      // One without a domain stands for all devices of its kind; and what is no knob gives way, too.
+      return other.kind == command.kind &&
+             (command.domain == site::whole_node || other.domain == command.domain || !other.knob);
+    });
+  });
+  all.insert(all.end(), std::make_move_iterator(commands.begin()), std::make_move_iterator(commands.end()));
+  return all;
+}
+
+bool Attempt::has_left(const std::string& key, const std::string& value) const {
+  if (before) {
+    const auto old = before->find(key);
+    return old == before->end() || old->second != value;
+  }
+  const auto entry = refused.find(key);
+  return entry != refused.end() && entry->second == value;
+}
+
+std::string Knob::adopt(KnobState& found, const KnobState& ours, const KnobState& now) const {
+  std::string text;
+  for (const auto& [key, value] : now) {
+    const auto left = ours.find(key);
+    const auto was = found.find(key);
+    if (left == ours.end() || left->second == value || (was != found.end() && was->second == value)) continue;
+    found[key] = value;
+    text += (text.empty() ? "" : ", ") + key + " = " + value;
+  }
+  return text;
+}
+
+PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts) {
+  PutBack result;
+  const std::optional<double> now = get();
+  result.reset = !now;
+  const KnobState state = now ? save() : KnobState();
+  if (now && state == found) return result;
+  const bool ours = !now || std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+    return (attempt.accepted && is_ours(attempt.requested, *attempt.accepted)) ||
+           std::any_of(state.begin(), state.end(),
+                       [&](const auto& entry) { return attempt.has_left(entry.first, entry.second); });
+  });
+  if (!ours) {
+    result.reset = false;
+    result.left = domain() + " " + to_string(kind()) + (now ? " = " + set_point_text(kind(), *now) : std::string());
+    return result;
+  }
+  restore(found);
+  result.changed = true;
+  return result;
+}
+
+}  // namespace tw

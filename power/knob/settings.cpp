@@ -1,0 +1,300 @@
+#include "power/knob/settings.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <system_error>
+
+#include "power/knob/site.hpp"
+
+namespace tw {
+namespace {
+
+/// Notes what a call that threw has left: that is ours all the same, also for a guardian that comes in between.
+void close_refused(Knob& knob, Attempt& attempt) {
+  try {
+    for (const auto& [key, value] : knob.save())
+      if (attempt.has_left(key, value)) attempt.refused[key] = value;
+    attempt.before.reset();
+  } catch (const std::exception&) {  // nobody has seen what it left: as if it were under way
+  }
+}
+
+/// nullopt where it cannot be read.
+std::optional<KnobState> state_of(Knob& knob) {
+  try {
+    return knob.save();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Settings::Settings(std::vector<KnobFinding> found, SettingsOptions options)
+    : found_(std::move(found)), options_(std::move(options)) {
+  if (!options_.site.empty()) options_.site = std::filesystem::absolute(options_.site);
+  RestoreOptions restore;
+  restore.folders = folders();
+  restore.find = options_.find;
+  restore.wait = options_.wait;
+  recovered_ = restore_journals(restore);
+}
+
+Settings::~Settings() {
+  try {
+    restore_all();
+  } catch (...) {  // the journal names what is left
+  }
+}
+
+/// The lock, and no journal of anybody else.
+void Settings::acquire() {
+  if (folder_) return;
+  std::optional<JournalFolder> folder = JournalFolder::open(options_.folder, true);
+  bool mine = folder->lock(std::chrono::milliseconds(0));
+  // A run at work is not waited for; somebody who puts back what a dead one left is.
+  if (!mine) mine = !is_held_by_a_run(*folder) && folder->lock(options_.wait);
+  if (!mine) throw SettingsHeld(who_holds(*folder));
+  if (const auto report = restore_from(*folder, options_.find)) {
+    recovered_.reports.push_back(*report);
+    if (const RestoredSetting* kept = report->first_kept())
+      throw JournalError(options_.folder.string() + ": settings of a run that is dead (" + describe(report->owner) +
+                         ") cannot be put back: " + to_string(kept->kind) + " of " + kept->domain + ": " +
+                         kept->detail + "; see trainwatt restore");
+  }
+  folder_.emplace(std::move(*folder));
+}
+
+void Settings::check_journal(const std::set<KnobKind>& kinds) {
+  std::vector<Knob*> knobs;
+  for (const KnobFinding& one : found_)
+    if (one.knob && one.reason.empty() && kinds.count(one.kind) > 0) knobs.push_back(one.knob.get());
+  if (knobs.empty() || folder_) return;
+  acquire();
+  try {
+    claim(knobs);
+  } catch (...) {
+    folder_.reset();
+    throw;
+  }
+  folder_.reset();
+}
+
+std::vector<std::filesystem::path> Settings::folders() const {
+  std::vector<std::filesystem::path> all = journal_folders();
+  if (std::find(all.begin(), all.end(), options_.folder) == all.end()) all.push_back(options_.folder);
+  return all;
+}
+
+/// What other folders name of these knobs is put back where its run is dead; where it lives, SettingsHeld. Until what
+/// is returned goes away, no other run can say that it will set them.
+JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
+  JournalFolder door = *JournalFolder::open(journal_folder(), true);
+  if (!door.close_door(options_.wait))
+    throw SettingsHeld(door.path().string() + ": another run has been about to set for long: `fuser " +
+                       (door.path() / "door").string() + "` names it");
+  const auto is_ours = [&](const JournalEntry& entry) {
+    return std::any_of(knobs.begin(), knobs.end(), [&](Knob* knob) {
+      return knob->kind() == entry.kind &&
+             (knob->domain() == entry.domain || knob->domain() == site::whole_node || entry.domain == site::whole_node);
+    });
+  };
+  RestoreOptions restore;
+  restore.find = options_.find;
+  restore.wait = options_.wait;
+  for (const std::filesystem::path& path : folders()) {
+    if (path == options_.folder) continue;
+    const std::optional<JournalFolder> folder = JournalFolder::open(path, false);
+    const std::optional<Journal> journal = folder ? folder->read() : std::nullopt;
+    if (!journal || std::none_of(journal->entries.begin(), journal->entries.end(), is_ours)) continue;
+    restore.folders = {path};
+    RestoreSummary summary = restore_journals(restore);
+    if (!summary.problems.empty()) throw SettingsHeld(summary.problems.front());
+    if (!summary.complete())
+      throw JournalError(path.string() + ": settings of a run that is dead (" + describe(journal->owner) +
+                         ") cannot be put back: see trainwatt restore");
+    std::move(summary.reports.begin(), summary.reports.end(), std::back_inserter(recovered_.reports));
+  }
+  return door;
+}
+
+void Settings::write_journal() {
+  Journal journal{boot_id(), this_process(), options_.site, {}};
+  for (const Held& one : held_) {
+    journal.entries.push_back(one.entry);
+    journal.programs.merge(one.knob->programs());
+  }
+  folder_->write(journal);
+}
+
+Settings::Held* Settings::held(const Knob* knob) {
+  const auto one = std::find_if(held_.begin(), held_.end(), [&](const Held& entry) { return entry.knob == knob; });
+  return one == held_.end() ? nullptr : &*one;
+}
+
+RestoredSetting Settings::release(std::size_t index) {
+  const RestoredSetting setting = put_back(*held_[index].knob, held_[index].entry);
+  if (setting.outcome != RestoredSetting::Outcome::failed)
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+  return setting;
+}
+
+std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wanted) {
+  std::vector<AppliedSetting> results;
+  std::vector<std::pair<Knob*, std::size_t>> plan;  // which result is whose
+  for (const auto& [kind, value] : wanted) {
+    const std::size_t before = results.size();
+    for (const KnobFinding& finding : found_) {
+      if (finding.kind != kind) continue;
+      results.push_back({kind, finding.domain, value, std::nullopt, finding.reason, finding.detail});
+      if (finding.knob && finding.reason.empty()) plan.emplace_back(finding.knob.get(), results.size() - 1);
+    }
+    if (results.size() == before)
+      results.push_back({kind, "", value, std::nullopt, "unsupported", "this build knows no such knob"});
+  }
+  if (plan.empty() && held_.empty()) return results;
+  acquire();
+  std::vector<Knob*> fresh;
+  for (const auto& [knob, index] : plan)
+    if (!held(knob)) fresh.push_back(knob);
+  std::optional<JournalFolder> door;
+  try {
+    if (!fresh.empty()) door.emplace(claim(fresh));
+  } catch (...) {
+    if (held_.empty()) folder_.reset();
+    throw;
+  }
+
+  // The journal first: what was found, and what is about to be written.
+  std::map<const Knob*, KnobState> before;
+  for (auto step = plan.begin(); step != plan.end();) {
+    AppliedSetting& result = results[step->second];
+    try {
+      Held* one = held(step->first);
+      const KnobState& now = before[step->first] = step->first->save();
+      if (!one) {
+        held_.push_back({step->first, {result.kind, result.domain, now, {}}});
+        one = &held_.back();
+      } else if (one->ours) {
+        result.foreign = step->first->adopt(one->entry.found, *one->ours, now);
+      }
+      one->entry.attempts.push_back({result.requested, std::nullopt});
+      ++step;
+    } catch (const std::exception& error) {
+      result.reason = "unsupported";
+      result.detail = error.what();
+      step = plan.erase(step);
+    }
+  }
+  try {
+    write_journal();
+  } catch (...) {
+    std::erase_if(held_,
+                  [&](const Held& one) { return std::find(fresh.begin(), fresh.end(), one.knob) != fresh.end(); });
+    for (Held& one : held_)
+      if (!one.entry.attempts.empty() && !one.entry.attempts.back().accepted) one.entry.attempts.pop_back();
+    if (held_.empty()) folder_.reset();
+    throw;
+  }
+  door.reset();
+
+  for (std::size_t i = held_.size(); i-- > 0;)
+    if (wanted.count(held_[i].entry.kind) == 0) {
+      const RestoredSetting back = release(i);
+      if (back.outcome == RestoredSetting::Outcome::failed)
+        results.push_back({back.kind, back.domain, 0, std::nullopt, "not_restored", back.detail});
+      else if (!back.detail.empty())
+        results.push_back({back.kind, back.domain, 0, std::nullopt, "left", back.detail});
+    }
+  for (const auto& [knob, index] : plan) {
+    AppliedSetting& result = results[index];
+    Held& one = *held(knob);
+    Attempt& attempt = one.entry.attempts.back();
+    // A guardian is to know whose turn it is, and each value that is in force by now.
+    attempt.before = std::move(before[knob]);
+    one.ours.reset();
+    write_journal();
+    const bool set_before = std::any_of(one.entry.attempts.begin(), one.entry.attempts.end(),
+                                        [](const Attempt& earlier) { return earlier.accepted.has_value(); });
+    try {
+      result.accepted = knob->set(result.requested);
+      one.entry.attempts = {{result.requested, result.accepted}};
+      one.ours = state_of(*knob);
+      continue;
+    } catch (const NotApplied& error) {
+      result.reason = error.reason;
+      result.detail = error.what();
+    } catch (const std::exception& error) {
+      result.reason = "unsupported";
+      result.detail = error.what();
+    }
+    close_refused(*knob, attempt);
+    write_journal();
+    const std::ptrdiff_t index_held = &one - held_.data();
+    const RestoredSetting back = release(static_cast<std::size_t>(index_held));
+    if (back.outcome == RestoredSetting::Outcome::failed && result.reason == "permission" && !set_before)
+      held_.erase(held_.begin() + index_held);  // who may not set has changed nothing, and need not be able to reset
+    else if (back.outcome == RestoredSetting::Outcome::failed) result.detail += "; and putting back: " + back.detail;
+    else if (back.outcome == RestoredSetting::Outcome::left) result.detail += "; somebody else has set " + back.detail;
+  }
+  // What was set later may have moved a value that is not itself a set point. A set point that moved is not ours.
+  for (std::size_t i = 0; i + 1 < plan.size(); ++i) {
+    Knob* const knob = plan[i].first;
+    const AppliedSetting& result = results[plan[i].second];
+    if (!result.accepted) continue;
+    try {
+      KnobState now = knob->save();
+      if (knob->is_ours(result.requested, *result.accepted)) held(knob)->ours = std::move(now);
+    } catch (const std::exception&) {  // unreadable now: what was read after the call counts
+    }
+  }
+  if (held_.empty()) {
+    folder_->remove();
+    folder_.reset();
+  } else {
+    write_journal();
+  }
+  return results;
+}
+
+std::vector<ObservedSetting> Settings::observe() {
+  std::vector<ObservedSetting> observed;
+  for (const Held& one : held_) {
+    ObservedSetting setting{one.entry.kind, one.entry.domain, std::nullopt};
+    try {
+      setting.value = one.knob->observe();
+    } catch (const std::exception&) {  // unreadable now: said by the empty value
+    }
+    observed.push_back(std::move(setting));
+  }
+  return observed;
+}
+
+std::vector<KnobWatch::Watched> Settings::to_watch() const {
+  std::vector<KnobWatch::Watched> knobs;
+  for (const KnobFinding& finding : found_) {
+    if (!finding.knob) continue;
+    const auto one = std::ranges::find(held_, finding.knob.get(), &Held::knob);
+    if (one == held_.end())
+      knobs.push_back({finding.knob.get()});
+    else
+      knobs.push_back({one->knob, one->ours, true});
+  }
+  return knobs;
+}
+
+std::vector<RestoredSetting> Settings::restore_all() {
+  std::vector<RestoredSetting> settings;
+  if (!folder_) return settings;
+  for (std::size_t i = held_.size(); i-- > 0;) settings.push_back(release(i));
+  if (!held_.empty()) {
+    write_journal();
+    return settings;
+  }
+  folder_->remove();
+  folder_.reset();
+  return settings;
+}
+
+}  // namespace tw

@@ -1,0 +1,126 @@
+#include "power/meter/arbitration.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+namespace tw {
+namespace {
+
+/// Sources by trust where completeness and method are equal. Counters: Cray's cover the whole node at its supply; psys
+/// what the board's maker wired to it. Powers: a site's own meter was chosen on purpose and sees the supply's losses;
+/// the management controller sees them too, at a second's pace; a module's sensor sees neither fans nor network cards.
+constexpr std::string_view by_trust[] = {"cray", "rapl", "gpu", "perf", "external", "ipmi", "hwmon"};
+
+struct Source {
+  const char* prefix;  // of the domain
+  std::string_view name;
+};
+/// Prefixes whose ids name the same sensors; others are sources of their own.
+constexpr Source same_source[] = {
+    {"rapl-mmio", "rapl"}, {"nvml", "gpu"}, {"nvml-power", "gpu"}, {"amdsmi", "gpu"}, {"amdgpu", "gpu"}};
+
+std::string source_of(const std::string& domain) {
+  const std::string prefix = domain.substr(0, domain.find(':'));
+  for (const Source& source : same_source)
+    if (prefix == source.prefix) return std::string(source.name);
+  return prefix;
+}
+std::string id_of(const std::string& domain) {
+  const std::size_t colon = domain.find(':');
+  return colon == std::string::npos ? std::string() : domain.substr(colon + 1);
+}
+std::ptrdiff_t rank_of(const std::string& source) {
+  return std::find(std::begin(by_trust), std::end(by_trust), source) - std::begin(by_trust);
+}
+
+/// One source's sensors of one scope.
+struct Candidate {
+  std::string source;
+  std::map<std::string, MeterFinding*> best;  // by id
+  std::vector<MeterFinding*> beaten, missing;
+
+  void add(MeterFinding& finding) {
+    MeterFinding*& place = best[id_of(finding.domain)];
+    if (!place) {
+      place = &finding;
+    } else if (finding.meter->method() < place->meter->method()) {
+      beaten.push_back(place);
+      place = &finding;
+    } else {
+      beaten.push_back(&finding);
+    }
+  }
+  bool covers(const MeterFinding& absent) const { return best.count(id_of(absent.domain)) > 0; }
+  bool is_complete() const {
+    return std::all_of(missing.begin(), missing.end(), [this](const MeterFinding* one) { return covers(*one); });
+  }
+  EnergyMethod worst_method() const {
+    EnergyMethod worst = EnergyMethod::counter;
+    for (const auto& [id, finding] : best) worst = std::max(worst, finding->meter->method());
+    return worst;
+  }
+  auto order() const { return std::tuple(!is_complete(), worst_method(), rank_of(source), source); }
+};
+
+void leave_out(MeterFinding& finding, const std::string& reason, const std::string& why) {
+  finding.counted = false;
+  finding.reason = reason;
+  finding.detail += (finding.detail.empty() ? "" : "; ") + why;
+}
+
+void arbitrate_scope(std::vector<MeterFinding>& findings, EnergyScope scope) {
+  std::map<std::string, Candidate> candidates;
+  std::vector<MeterFinding*> estimates;
+  for (MeterFinding& finding : findings) {
+    const std::string source = source_of(finding.domain);
+    if (finding.meter && finding.meter->scope() == scope && finding.reason.empty()) {
+      if (finding.meter->method() == EnergyMethod::estimate)
+        estimates.push_back(&finding);
+      else
+        candidates[source].add(finding);
+    } else if (!finding.meter && finding.scope == scope && finding.reason != "not_visible") {
+      candidates[source].missing.push_back(&finding);
+    }
+  }
+  for (auto& [source, candidate] : candidates) candidate.source = source;
+  const Candidate* chosen = nullptr;
+  for (const auto& [source, candidate] : candidates)
+    if (!candidate.best.empty() && (!chosen || candidate.order() < chosen->order())) chosen = &candidate;
+
+  for (MeterFinding* estimate : estimates) {
+    if (chosen)
+      leave_out(*estimate, "duplicate", "an estimate is not counted beside a meter");
+    else
+      leave_out(*estimate, "estimate", "estimates are shown, never counted");
+  }
+  if (!chosen) return;
+  const std::string counted = chosen->best.size() == 1 ? chosen->best.begin()->second->domain : chosen->source;
+  for (const auto& [source, candidate] : candidates) {
+    const bool is_chosen = &candidate == chosen;
+    for (const auto& [id, finding] : candidate.best) {
+      if (is_chosen)
+        finding->counted = true;
+      else
+        leave_out(*finding, "duplicate", "a cross-check of " + counted + ", which is counted");
+    }
+    for (MeterFinding* finding : candidate.beaten)
+      leave_out(*finding, "duplicate",
+                "a cross-check of " + (is_chosen ? candidate.best.at(id_of(finding->domain))->domain : counted) +
+                    ", which is counted");
+    for (MeterFinding* finding : candidate.missing)
+      if (is_chosen ? candidate.covers(*finding) : chosen->is_complete()) finding->scope.reset();
+  }
+}
+
+}  // namespace
+
+void arbitrate(std::vector<MeterFinding>& findings) {
+  for (const EnergyScope scope : {EnergyScope::device, EnergyScope::package, EnergyScope::dram, EnergyScope::node})
+    arbitrate_scope(findings, scope);
+}
+
+}  // namespace tw

@@ -1,0 +1,99 @@
+#include "power/sources/hwmon/rails.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "power/sources/amdgpu/integrated.hpp"
+
+namespace tw::hwmon {
+namespace {
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 4 &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// "Module Power Socket 1" → "module", "1"; empty where it is no such label.
+struct Socket {
+  std::string rail, number;
+};
+Socket socket_of(const Rail& rail) {
+  const std::string middle = " Power Socket ";
+  const std::size_t at = rail.label.find(middle);
+  if (at != std::string::npos && is_number(rail.label.substr(at + middle.size()))) {
+    Socket socket{rail.label.substr(0, at), rail.label.substr(at + middle.size())};
+    for (char& c : socket.rail) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* known : {"module", "grace", "cpu", "sysio"})
+      if (socket.rail == known) return socket;
+  }
+  const std::string head = "Esocket";  // the driver amd_energy
+  if (rail.chip == "amd_energy" && rail.label.rfind(head, 0) == 0 && is_number(rail.label.substr(head.size())))
+    return {"package", rail.label.substr(head.size())};
+  return {};
+}
+
+bool is_system(const Rail& rail) { return rail.chip == "power_meter" && rail.label.empty() && !rail.battery; }
+
+bool is_module(const Rail& rail) { return socket_of(rail).rail == "module"; }
+
+/// slowPPT and fastPPT, limits of laptops' APUs, are not.
+bool is_gpu(const Rail& rail) {
+  return rail.chip == "amdgpu" && !rail.pci.empty() && (rail.label.empty() || rail.label == "PPT");
+}
+
+}  // namespace
+
+std::vector<RailUse> classify(const std::vector<Rail>& rails) {
+  std::vector<RailUse> uses;
+  const auto has = [&](const std::string& rail, const std::string& number) {
+    return std::any_of(rails.begin(), rails.end(), [&](const Rail& other) {
+      const Socket socket = socket_of(other);
+      return socket.rail == rail && socket.number == number;
+    });
+  };
+  for (const Rail& rail : rails) {
+    RailUse use;
+    const Socket socket = socket_of(rail);
+    use.domain = "hwmon:" + (socket.rail.empty() ? rail.id : socket.rail + "-" + socket.number);
+    if (is_gpu(rail)) use.domain = "amdgpu:" + rail.pci;
+    const bool known_twice =
+        std::any_of(uses.begin(), uses.end(), [&](const RailUse& other) { return other.domain == use.domain; });
+    if (rail.battery) {
+      use.reason = "unsupported";
+      use.detail = rail.id + " is a battery's";
+    } else if (known_twice) {
+      use.domain += "@" + rail.id;
+      use.reason = "duplicate";
+      use.detail = rail.id + " has the label of another sensor: \"" + rail.label + "\"";
+    } else if (is_gpu(rail)) {
+      use.scope = rail.integrated ? EnergyScope::package : EnergyScope::device;
+      if (rail.integrated) use.detail = amdgpu::socket_note;
+    } else if (socket.rail == "module") {
+      use.scope = EnergyScope::node;
+    } else if (socket.rail == "grace" || socket.rail == "package") {
+      use.scope = EnergyScope::package;
+    } else if ((socket.rail == "cpu" || socket.rail == "sysio") && has("grace", socket.number)) {
+      use.reason = "contained";
+      use.detail = "is part of hwmon:grace-" + socket.number;
+    } else if (socket.rail == "cpu") {
+      use.scope = EnergyScope::package;
+    } else if (is_system(rail) && std::count_if(rails.begin(), rails.end(), is_system) > 1) {
+      use.reason = "unsupported";
+      use.detail =
+          rail.id + " is one of several system meters without a label: whether one contains another is unknown";
+    } else if (is_system(rail) && std::any_of(rails.begin(), rails.end(), is_module)) {
+      use.reason = "unsupported";
+      use.detail = rail.id + " has no label: whether it contains the modules, which are counted, is unknown";
+    } else if (is_system(rail)) {
+      use.domain = "hwmon:node";
+      use.scope = EnergyScope::node;
+    } else {
+      use.reason = "unsupported";
+      use.detail = rail.id + " of chip \"" + rail.chip + "\" has the unknown rail \"" + rail.label + "\"";
+    }
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
+}  // namespace tw::hwmon

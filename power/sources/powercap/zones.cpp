@@ -1,0 +1,56 @@
+#include "power/sources/powercap/zones.hpp"
+
+#include <algorithm>
+
+namespace tw::powercap {
+namespace {
+
+bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
+bool is_mmio(const ZoneName& zone) { return zone.control_type == "intel-rapl-mmio"; }
+
+std::string label(const ZoneName& zone) {
+  return std::string(is_mmio(zone) ? "rapl-mmio:" : "rapl:") + (zone.parent.empty() ? "" : zone.parent + "/") +
+         zone.name;
+}
+
+}  // namespace
+
+std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones) {
+  std::vector<ZoneUse> uses;
+  for (const ZoneName& zone : zones) {
+    ZoneUse use;
+    use.domain = label(zone);
+    const auto namesakes =
+        std::count_if(zones.begin(), zones.end(), [&](const ZoneName& other) { return label(other) == use.domain; });
+    if (namesakes > 1) use.domain += "@" + zone.id;
+    const auto mirrored = std::find_if(zones.begin(), zones.end(), [&](const ZoneName& other) {
+      return !is_mmio(other) && other.name == zone.name && other.parent == zone.parent;
+    });
+    const bool psys_before =
+        std::any_of(uses.begin(), uses.end(), [](const ZoneUse& other) { return other.scope == EnergyScope::node; });
+
+    if (is_mmio(zone) && mirrored != zones.end()) {
+      use.reason = "duplicate";
+      use.detail = "mirrors " + label(*mirrored);
+    } else if (zone.name == "core" || zone.name == "uncore") {
+      use.reason = "contained";
+      use.detail = "is part of " + zone.parent;
+    } else if (zone.name == "dram") {
+      use.scope = EnergyScope::dram;
+    } else if (starts_with(zone.name, "package-")) {
+      use.scope = EnergyScope::package;
+    } else if (starts_with(zone.name, "psys") && psys_before) {
+      use.reason = "duplicate";
+      use.detail = "the platform has been counted by another psys zone";
+    } else if (starts_with(zone.name, "psys")) {
+      use.scope = EnergyScope::node;
+    } else {
+      use.reason = "unsupported";
+      use.detail = "zone " + zone.id + " has the unknown name \"" + zone.name + "\"";
+    }
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
+}  // namespace tw::powercap

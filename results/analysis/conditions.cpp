@@ -1,0 +1,173 @@
+#include "results/analysis/conditions.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "results/analysis/trials.hpp"
+#include "results/record/text.hpp"
+
+namespace tw {
+namespace {
+
+constexpr double capped_share = 0.01, power_tolerance = 0.05, loss_band = 0.02;
+
+bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
+
+bool is_set(const Record& record) {
+  return std::any_of(record.setting.begin(), record.setting.end(),
+                     [](const auto& setting) { return setting.second.requested.has_value(); });
+}
+
+/// Losses by optimizer step since the weights were made: a slower setting has done fewer steps before its first trial.
+std::map<std::int64_t, double> losses_of(const Record& record) {
+  std::map<std::int64_t, double> losses;
+  for (const Trial& trial : record.trials)
+    for (std::size_t i = 0; i < trial.loss.size(); ++i)
+      losses[trial.first_step + static_cast<std::int64_t>(i)] = trial.loss[i];
+  return losses;
+}
+
+/// Whether the record's losses leave those of the same workload at the found setting.
+bool leaves_band(const Report& report, const Record& record) {
+  const auto found = std::find_if(report.records.begin(), report.records.end(), [&](const Record& other) {
+    const Workload &a = record.workload, &b = other.workload;
+    return !is_set(other) && !other.target && !other.trials.empty() && a.hash == b.hash && a.precision == b.precision &&
+           a.micro_batch == b.micro_batch && a.accumulate == b.accumulate && a.ranks == b.ranks && a.seed == b.seed;
+  });
+  if (found == report.records.end()) return false;
+  const std::map<std::int64_t, double> theirs = losses_of(*found);
+  std::size_t steps = 0;
+  double deviation = 0;
+  for (const auto& [step, loss] : losses_of(record))
+    if (const auto same = theirs.find(step); same != theirs.end()) {
+      deviation += std::abs(loss - same->second) / std::max(1e-12, std::abs(same->second));
+      ++steps;
+    }
+  return steps > 0 && !(deviation / static_cast<double>(steps) <= loss_band);  // not a number is outside every band
+}
+
+/// What somebody else had asked for, as a scheduler for its user: it is no set point of the plan, so that the point counts
+/// whatever is observed; but it is not shown as if it had held.
+void judge_found(const Setting& setting, const std::function<void(const char*)>& flag) {
+  if (setting.devices.empty()) flag("not_observed");
+  for (const SettingRow& row : setting.devices) {
+    if (!row.observed || (!setting.found_minimum && !setting.found_maximum)) {
+      flag("not_observed");
+      continue;
+    }
+    const auto misses = [&](const std::optional<SetPoint>& bound, double sign) {
+      if (!bound) return false;
+      if (!bound->name.empty()) return *bound != *row.observed;
+      return sign * (row.observed->number - bound->number) > clock_tolerance * bound->number;
+    };
+    if (misses(setting.found_minimum, -1) || misses(setting.found_maximum, 1)) flag("not_applied");
+  }
+}
+
+/// What read back otherwise along the trial, or could not be read back.
+void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
+                   const std::function<void(const char*)>& flag) {
+  if (!trial.setting_changes) return;
+  for (const SettingChange& change : *trial.setting_changes) {
+    if (!change.found) {
+      flag("not_observed");
+    } else if (!change.requested) {
+      flag("setting_changed");
+    } else {
+      flag("not_applied");
+      v.reasons.push_back("not_applied: " + change.setting + " of " + change.domain + " on " + change.host +
+                          ": another program changed " + change.expected + " to " + *change.found + "; seen " +
+                          text::significant(change.time_s) + " s into trial " + number);
+    }
+  }
+}
+
+}  // namespace
+
+void judge_conditions(Record& record) {
+  Verdict& v = record.verdict;
+  const auto flag = [&](const char* name) {
+    if (std::find(v.flags.begin(), v.flags.end(), name) == v.flags.end()) v.flags.emplace_back(name);
+  };
+  std::set<std::string> capped;  // devices
+  for (std::size_t i = 0; i < record.trials.size(); ++i) {
+    const Trial& trial = record.trials[i];
+    judge_changes(trial, std::to_string(i + 1), v, flag);
+    for (const CounterRow& counter : trial.counters) {
+      const double share = trial.window_s > 0 ? counter.change / trial.window_s : 0;
+      if (holds_back(trial, counter)) {
+        flag("throttled");
+        v.reasons.push_back("throttled: " + counter.domain + " on " + counter.host + " for " +
+                            text::significant(100 * share) + " % of trial " + std::to_string(i + 1) + " (" +
+                            counter.quantity + ")");
+      } else if (counter.quantity == "throttle_thermal_events" && counter.change > 0) {
+        flag("throttled");
+      } else if (counter.quantity == "throttle_power_cap_s" && share > capped_share) {
+        flag("power_capped");
+        capped.insert(counter.host + " " + counter.domain);
+      } else if ((counter.quantity == "ecc_errors" || counter.quantity == "xid_errors") && counter.change > 0) {
+        flag("device_errors");
+      }
+    }
+  }
+  const auto cpu_cap = record.setting.find("cpu_power_limit_w");
+  const bool has_cpu_cap = cpu_cap != record.setting.end() && cpu_cap->second.requested;
+  for (const auto& [name, setting] : record.setting) {
+    if (setting.found_by) judge_found(setting, flag);
+    if (!setting.requested) continue;
+    const bool is_power = ends_with(name, "_w"), is_gpu_clock = name.starts_with("gpu_") && !is_power;
+    for (const SettingRow& row : setting.devices) {
+      const std::string where = name + " " + text::set_point(*setting.requested) + " of " + row.domain + " on " + row.host;
+      if (!row.accepted) {
+        flag("not_applied");
+        v.reasons.push_back("not_applied: " + where + ": " + (row.reason.empty() ? "not accepted" : row.reason));
+      } else if (!row.observed) {
+        flag("not_observed");
+      } else {
+        if (*row.observed == *row.accepted) continue;
+        const double off = row.accepted->number > 0 ? row.observed->number / row.accepted->number - 1 : 0;
+        const bool within = is_power ? off <= power_tolerance : std::abs(off) <= clock_tolerance;
+        if (row.accepted->name.empty() && within) continue;
+        flag("not_applied");
+        // A cap that binds is expected where caps are swept.
+        const bool held_back = is_gpu_clock ? capped.count(row.host + " " + row.domain) > 0
+                                            : name == "cpu_frequency_mhz" && has_cpu_cap;
+        if (held_back && off < 0) continue;
+        v.reasons.push_back("not_applied: " + where + ": " + text::observed(*row.observed) + " under load");
+      }
+    }
+    if (setting.devices.empty()) {
+      flag("not_applied");
+      v.reasons.push_back("not_applied: " + name + ": no device has it");
+    }
+  }
+}
+
+std::vector<std::string> refused_settings(const Record& record) {
+  std::vector<std::string> names;
+  for (const auto& [name, setting] : record.setting) {
+    const auto refuses = [](const SettingRow& row) { return !row.accepted; };
+    if (setting.requested && (setting.devices.empty() || std::ranges::any_of(setting.devices, refuses))) names.push_back(name);
+  }
+  return names;
+}
+
+bool has_refused_setting(const Record& record) { return !refused_settings(record).empty(); }
+
+bool flag_unstable(Report& report) {
+  bool earlier_changed = false;
+  for (Record& record : report.records) {
+    const bool had = std::erase(record.verdict.flags, "unstable") > 0;
+    const bool has = is_set(record) && !record.target && leaves_band(report, record);
+    if (has) record.verdict.flags.insert(record.verdict.flags.begin(), "unstable");  // before those that summarise() renews
+    earlier_changed = earlier_changed || (had != has && &record != &report.records.back());
+  }
+  return earlier_changed;
+}
+
+}  // namespace tw

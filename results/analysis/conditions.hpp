@@ -1,0 +1,39 @@
+// Under which conditions a record was measured: throttling, device errors, settings that did not take effect.
+#pragma once
+
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// How far from its set point a clock may be observed, as a share.
+inline constexpr double clock_tolerance = 0.03;
+
+/// Adds to record.verdict (DESIGN §8.5):
+///   throttled     heat or a power brake held a device back for more than 1 % of a window: a reason, so that the
+///                 record is invalid; or a CPU's count of such events moved, whose length nobody knows: the flag alone
+///   power_capped  a power limit held a clock back for more than 1 % of a window: expected where caps are swept
+///   device_errors an ECC or Xid counter moved
+///   not_applied   a set point that was refused (the caller has not run the point, or has said why), or that did not
+///                 show under load: a clock more than 3 % away, a mean power more than 5 % above its cap. A reason,
+///                 too; but a clock that power_capped explains is noted only. What a scheduler had asked for (found_by)
+///                 and does not show is noted only, too. One that reads otherwise along a trial or after it is a
+///                 reason, and the trial does not count
+///   setting_changed  a knob that the plan leaves as found read otherwise along a trial than at its start
+///   not_observed  a set point that was accepted, or asked for by a scheduler, and could not be looked at under load,
+///                 or not be read back after a trial
+void judge_conditions(Record& record);
+
+/// Names of the settings whose set point some device refused, or that no device has.
+std::vector<std::string> refused_settings(const Record& record);
+/// Whether a device refused a set point, so that the point could not run as asked: `not_applied` of a record that is
+/// unsupported.
+bool has_refused_setting(const Record& record);
+
+/// `unstable`: losses at a set point that leave those of the same workload at the found setting, by more than 2 % on the
+/// mean over the steps that both have (same seed, so the same data and weights), or are not finite where those are.
+/// Runs to a target have seeds of their own, and a reference instead. Called on a report so far, after its records are
+/// summarised; removes the flag where it does not hold any more. Says whether that changed a record before the last: the
+/// found setting may be the last point of its workload.
+bool flag_unstable(Report& report);
+
+}  // namespace tw

@@ -1,0 +1,22 @@
+// What each flag of a verdict means, for people.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// What a flag means, and what to do.
+std::string_view note_of(const std::string& flag);
+/// Whether this version knows it.
+bool is_known_flag(const std::string& flag);
+/// The same, as it fits those of the records that have it: a metered command has no options of a run, and joules may be
+/// absent though a meter was there.
+std::string note_of(const std::string& flag, const std::vector<Record>& records);
+/// The flags of all records, each once, in the order of appearance.
+std::vector<std::string> flags_of(const std::vector<Record>& records);
+
+}  // namespace tw

@@ -1,0 +1,68 @@
+#include "results/analysis/losses.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tw {
+namespace {
+
+/// Measured on a CPU over repetitions and ranks: losses of tokens stay within 1.8e-7 (float32) and 1.0e-3 (bf16) over
+/// 200 steps. Training with batch normalisation is chaotic: within 5.3e-8 after 10 steps, 7 % apart after 30.
+std::int64_t last_step_compared(const Workload& workload) { return workload.seq_len ? 200 : 10; }
+
+/// From the first common step on.
+constexpr int steps_compared = 10;
+
+/// Those of the steps up to `last`.
+std::map<std::int64_t, double> first_losses(const Record& record, std::int64_t last) {
+  std::map<std::int64_t, double> losses;
+  for (const Trial& trial : record.trials)
+    for (std::size_t i = 0; i < trial.loss.size(); ++i) {
+      if (trial.first_step > last - static_cast<std::int64_t>(i)) break;
+      losses.try_emplace(trial.first_step + static_cast<std::int64_t>(i), trial.loss[i]);
+    }
+  return losses;
+}
+
+/// As a share of the greater one.
+double gap(const LossPair& pair) {
+  if (std::isfinite(pair.a) != std::isfinite(pair.b)) return HUGE_VAL;
+  if (!std::isfinite(pair.a) || pair.a == pair.b) return 0;
+  return std::abs(pair.a - pair.b) / std::max(std::abs(pair.a), std::abs(pair.b));
+}
+
+}  // namespace
+
+double loss_tolerance(const std::string& precision) {
+  if (precision == "float32" || precision == "float64") return 0.005;
+  return 0.02;  // storage or products of 8 to 16 bits
+}
+
+std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b) {
+  const Workload &x = a.workload, &y = b.workload;
+  if (a.target || b.target || a.trials.empty() || b.trials.empty() || x.device == "command" || y.device == "command")
+    return std::nullopt;
+  if (x.hash.empty() || x.hash != y.hash || x.seed != y.seed || x.precision != y.precision ||
+      x.global_batch != y.global_batch)
+    return std::nullopt;
+  if (!x.seq_len && x.micro_batch != y.micro_batch) return std::nullopt;  // batch normalisation
+  const std::map<std::int64_t, double> of_a = first_losses(a, last_step_compared(x)),
+                                       of_b = first_losses(b, last_step_compared(x));
+  std::optional<LossPair> furthest;
+  int compared = 0;
+  for (const auto& [step, loss] : of_a) {
+    const auto other = of_b.find(step);
+    if (other == of_b.end()) continue;
+    if (++compared > steps_compared) break;
+    const LossPair pair{step, loss, other->second};
+    if (!furthest || gap(pair) > gap(*furthest)) furthest = pair;
+  }
+  return furthest;
+}
+
+bool losses_differ(const LossPair& pair, const std::string& precision) {
+  return gap(pair) > loss_tolerance(precision);
+}
+
+}  // namespace tw

@@ -1,0 +1,37 @@
+// Runs to a target: the first passage, what it took, and whether that is believable.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "results/analysis/statistics.hpp"
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// What the target is compared with; not a number where the loss is none, or where an error is asked for and there is
+/// none.
+double metric_of(const Target& target, const Evaluation& evaluation);
+bool reaches(const Target& target, const Evaluation& evaluation);
+/// The first evaluation at or under the target. Later ones count for nothing: a metric may cross the target again.
+std::optional<std::size_t> first_passage(const Target& target, const TargetRun& run);
+/// The evaluation at which a trial of the record reached its target; null where it did not, or the record has none.
+const Evaluation* passage_of(const Record& record, const Trial& trial);
+
+/// Half width, 95 %, as a share of so many steps, of what is known of when a target was reached: to an evaluation interval.
+double passage_uncertainty(const Target& target, double steps);
+
+/// Fills summary.to_target of a record with a target from its trials; energy from summary.energy_j, which is of the
+/// same windows; the cost of each run and of all where the record has prices. One run that never got there is infinite, and with it the mean. Runs that are invalid for another cause
+/// (results/analysis/trials.hpp) enter none.
+void summarise_target(Record& record, IntervalRule rule = IntervalRule::student);
+
+/// Adds to record.verdict:
+///   target_missed  a run did not reach the target: a reason, so that the record is invalid
+///   off_reference  the mean number of steps lies outside the band of the reference (more steps than the same task
+///   needs in
+///                  float32 elsewhere, or unreasonably few): a reason, too
+///   no_reference   there is none for this task, batch or target
+void judge_target(Record& record);
+
+}  // namespace tw

@@ -1,0 +1,78 @@
+#include "results/analysis/trials.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <string_view>
+
+namespace tw {
+namespace {
+
+constexpr double held_back_share = 0.01;
+constexpr std::string_view thermal[] = {"throttle_thermal_s", "throttle_brake_s"};
+
+}  // namespace
+
+bool has_window(const Trial& trial) { return trial.window_s > 0 && std::isfinite(trial.window_s); }
+
+bool has_steps(const Trial& trial) {
+  return !trial.step_time_s.empty() &&
+         std::ranges::all_of(trial.step_time_s, [](double t) { return std::isfinite(t) && t > 0; });
+}
+
+bool has_finite_losses(const Trial& trial) {
+  return std::ranges::all_of(trial.loss, [](double loss) { return std::isfinite(loss); });
+}
+
+bool holds_back(const Trial& trial, const CounterRow& counter) {
+  return std::ranges::find(thermal, counter.quantity) != std::end(thermal) && trial.window_s > 0 &&
+         counter.change / trial.window_s > held_back_share;
+}
+
+bool lost_a_set_point(const Trial& trial) {
+  return trial.setting_changes && std::ranges::any_of(*trial.setting_changes, [](const SettingChange& change) {
+           return change.requested && change.found;
+         });
+}
+
+bool is_valid(const Trial& trial) {
+  const auto hot = [&](const CounterRow& counter) { return holds_back(trial, counter); };
+  return has_window(trial) && has_steps(trial) && has_finite_losses(trial) && !lost_a_set_point(trial) &&
+         std::ranges::none_of(trial.counters, hot);
+}
+
+std::vector<const Trial*> valid_trials(const Record& record) {
+  std::vector<const Trial*> trials;
+  if (record.verdict.status == "unsupported" || record.verdict.status == "failed") return trials;
+  for (const Trial& trial : record.trials)
+    if (is_valid(trial)) trials.push_back(&trial);
+  return trials;
+}
+
+double samples_of(const Record& record, const Trial& trial) {
+  if (record.workload.device == "command") return trial.samples.value_or(std::numeric_limits<double>::quiet_NaN());
+  return static_cast<double>(record.workload.global_batch) * static_cast<double>(trial.step_time_s.size());
+}
+
+double throughput_of(const Record& record, const Trial& trial) {
+  const double evaluations = trial.target_run ? trial.target_run->evaluation_s : 0;
+  const double trained = trial.samples_s.value_or(trial.window_s - evaluations);
+  return trained > 0 ? samples_of(record, trial) / trained : std::numeric_limits<double>::quiet_NaN();
+}
+
+double joules_of(const Trial& trial, const std::string& scope) {
+  double sum = 0;
+  for (const EnergyRow& row : trial.energy)
+    if (row.scope == scope && row.counted) sum += row.energy_j.value_or(std::numeric_limits<double>::quiet_NaN());
+  return sum;
+}
+
+double uncertainty_of(const Trial& trial, const std::string& scope) {
+  double sum = 0;
+  for (const EnergyRow& row : trial.energy)
+    if (row.scope == scope && row.counted) sum += row.uncertainty_j.value_or(0);
+  return sum;
+}
+
+}  // namespace tw

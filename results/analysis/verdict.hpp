@@ -1,0 +1,63 @@
+// What a point is worth, and why.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "results/analysis/statistics.hpp"
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// A step may look this much faster than its own products timed alone: both are measured. Above that the ceiling was
+/// disturbed, and the share says nothing.
+inline constexpr double ceiling_tolerance = 0.05;
+
+/// Fills record.summary (all that follows from trials, workload and the model FLOPs, ceiling and memory already set
+/// there) and record.verdict, from the raw samples alone. Calling it again changes nothing. Trials that failed or are
+/// invalid (results/analysis/trials.hpp) enter no mean and no quantile.
+///
+/// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record
+/// invalid), flags such as "narrow_affinity", "oversubscribed", "steps_given", "not_steady", summary.energy_reason
+/// where no meter exists, of_ceiling_reason, mfu and mfu_reason. Decided here: the flags
+///   short            a window under max(60 s, 100 × the slowest counted meter's update period) (DESIGN §8.1)
+///   few_trials       fewer than 3 (§8.2)
+///   no_energy_meter  no scope has joules
+///   implausible      the ledger refused a row (§8.7): an energy cannot be, so that every energy figure of its scope is
+///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which
+///                    no meter enters, stays valid
+///   reset, stalled   a counter was set to another value within a window, or stopped for too long: it has no joules
+///   wrapped          a counter started again at zero in some trial (its joules allow for it), or was left unread for
+///                    so long that it may have done so unseen (its joules are absent) (§8.7)
+///   steal            the hypervisor took more than 2 % of the CPU time in some trial
+///   busy_host        other programs used more than 5 % of the node's CPU time in some trial
+///   loss_not_falling slope ≥ 0 over 20 or more steps, or in a run to a target over its own
+///   loss_not_finite  and the record is invalid
+///   steps_disagree   the step times add up to more than 5 % more or less than the window that holds them
+///   above_ceiling    faster than its own products alone: the ceiling is not one
+/// and those of results/analysis/conditions.hpp, results/analysis/stability.hpp and results/analysis/to_target.hpp.
+///
+/// A scope has no joules where an estimate is among those that are counted. It has them only where every host that
+/// reads a machine's meters counts one of that scope in it, or has GPUs there that are not the job's: the samples are
+/// those of all hosts. The reason names the hosts without.
+///
+/// `rule`: `olympic_bootstrap` makes the intervals of older programs, for holding a report of theirs against its
+/// samples.
+void summarise(Record& record, IntervalRule rule = IntervalRule::student);
+/// Which rule made the intervals of a summary: older programs call the speed of 10 trials or more an olympic mean.
+IntervalRule interval_rule(const Summary& summary);
+/// All records, and what follows from several together (flag_unstable). Whoever reads a report that somebody else may
+/// have written takes nothing that it states of its samples for granted.
+void summarise(Report& report);
+
+/// summary.of_ceiling where it may be read as a figure: absent above 1 + ceiling_tolerance, too. What is printed,
+/// sorted and exported for people takes it from here; the report keeps the quotient.
+std::optional<double> credible_of_ceiling(const Summary& summary);
+/// Why that is absent; empty where it is not.
+std::string why_no_of_ceiling(const Summary& summary);
+
+/// Exit code of a whole run (DESIGN §9): 0 good, 1 where a target was missed, a reference left or a run to a target
+/// failed, 4 where no record is valid although one was tried.
+int exit_code(const Report& report);
+
+}  // namespace tw

@@ -1,0 +1,205 @@
+// Two or more reports in, a decision out, with what it rests on (DESIGN §8.11). `compare` is a pure function; text,
+// JSON, Markdown, CSV and HTML are views on what it returns.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/cost/cost.hpp"
+#include "results/record/record.hpp"
+#include "results/record/report_io.hpp"
+#include "results/selection/ranking.hpp"
+#include "results/terminal/tables.hpp"
+
+namespace tw {
+
+/// One thing that is compared: a machine, an offer, a setting.
+struct SystemInput {
+  std::string name;                ///< unique
+  std::vector<std::string> paths;  ///< of its reports, for people
+  /// Its runs, one at least. Several: the run is then what varies, no longer the trial (`Replicates`).
+  std::vector<Report> runs;
+  std::vector<std::string> faults;  ///< what `trainwatt validate` says of any of them; any makes it not comparable
+  std::optional<PriceRow> price;
+  std::vector<std::string> notes{};            ///< what it says besides, of good reports too
+  std::vector<MissingField> missing_fields{};  ///< of reports of an older version: without them some figures say little
+};
+struct CompareOptions {
+  std::size_t reference = 0;         ///< the system that the others are held against
+  std::vector<std::string> figures;  ///< names of compared_figures(); empty: those that the reports have
+  std::vector<std::string> also;     ///< figures besides: of rules
+  std::string scope;                 ///< of figures of joules; empty: the widest that tells of all records
+  std::string only;                  ///< records whose id has this text; empty: all
+  /// Of the weighted geometric mean, by a text that a workload's id holds (the longest that fits counts); others weigh
+  /// 0 where any is given, all weigh the same where none is.
+  std::map<std::string, double> weights;
+  std::string currency;  ///< of all prices
+  double sensitivity_share = 0.2;
+  /// Groups of earlier runs, each of one machine: how a system that was run once would differ from run to run. A group
+  /// counts for the systems of its machine (results/compare/run_variance.hpp); ask fault_of() there first.
+  std::vector<SystemInput> run_variance;
+};
+
+/// A figure that two systems can be held against each other by: those of results/selection/ranking.hpp that are of samples and
+/// joules, and costs.
+struct ComparedFigure {
+  std::string name, unit;  ///< "samples-per-joule", "samples/J"
+  bool more_is_better = true;
+  bool by_scope = false;
+};
+const std::vector<ComparedFigure>& compared_figures();
+
+/// What is not the same in a system and in the reference.
+struct Difference {
+  std::string what;        ///< "global batch", "nvidia_driver", "flag throttled", "scope of energy"
+  std::size_t system = 0;  ///< held against the reference; the reference itself: a fault of its own
+  std::string reference_value, system_value;
+  bool blocking = false;               ///< no ratio is claimed of what it concerns; false: noted
+  std::string why;                     ///< why it blocks, or what to keep in mind
+  std::vector<std::size_t> workloads;  ///< that it concerns; empty: all
+  std::vector<std::string> figures;    ///< likewise, by name; empty: all
+};
+
+/// What varies: the unit of replication.
+enum class Replicates {
+  trials,  ///< one run of each system: no verdict. The intervals are over its trials (Welch 1947, on logarithms; from
+           ///< 10 trials on without the best and the worst, Yuen 1974), and do not hold what changes from run to run
+  runs,         ///< the means of whole runs, independent (of_runs() of results/compare/contrast.hpp)
+  paired_runs,  ///< runs of the systems took turns: their differences block by block, which a drift of the machine
+                ///< leaves
+};
+const char* to_string(Replicates replicates);  ///< "trials", "runs", "paired_runs"
+
+/// A system ÷ the reference, of one figure.
+struct Ratio {
+  std::optional<double> value{};      ///< of geometric means; absent where there is none to have
+  /// 95 % interval: over runs, or of "single_run" over trials alone; else the range from worst to best case.
+  std::optional<double> low{}, high{};
+  bool is_range = false;            ///< then low and high are no interval and nothing is claimed
+  int replicates = 0;               ///< of the system that has fewer
+  /// The least true difference, as a share, that as many replicates of this spread show in 8 of 10 comparisons.
+  std::optional<double> detectable{};
+  /// How many replicates each system needs for the difference seen to show in 8 of 10; absent where no number would, or
+  /// where nothing is left to decide. `most_replicates` means as many or more.
+  std::optional<int> needed{};
+  /// "better", "worse", "no difference shown"; "single_run" (one of the two was run once, and how its runs differ is
+  /// not known), "no claim" (`code` says why), "not comparable", "absent"
+  std::string verdict{};
+  std::string code{};    ///< of "single_run" and "no claim": "single_run", "lower_bound", "busy_host", "steal", "drift"
+  std::string reason{};  ///< of "single_run", "not comparable", "absent", "no claim"; why `needed` is absent
+  /// Something is said of the systems, not of these runs alone.
+  bool is_decided() const { return verdict == "better" || verdict == "worse" || verdict == "no difference shown"; }
+  bool names_one() const { return verdict == "better" || verdict == "worse"; }
+};
+inline constexpr int most_replicates = 1000;
+
+/// One system in one row.
+struct ComparedCell {
+  std::optional<Estimate> figure;  ///< as its report has it; of several runs the mean of theirs
+  Ratio ratio;                     ///< to the reference; of the reference itself 1 and verdict "reference"
+  std::string record;              ///< its record's id; empty: it has none
+};
+struct ComparedRow {
+  std::size_t workload = 0;           ///< place in Comparison::workloads
+  double weight = 0;                  ///< of the overall mean; 0: not in it
+  std::vector<ComparedCell> systems;  ///< as Comparison::systems
+};
+/// Place in a ranking. Systems that no interval tells apart share one: the rank is 1 + how many are shown to be better.
+struct RankedSystem {
+  std::size_t system = 0;
+  int rank = 1;
+  bool tied = false;            ///< shares its rank
+  std::optional<double> ratio;  ///< overall, to the reference
+};
+/// A workload that a device cannot do: in nobody's overall mean, whoever lacks it.
+struct LeftOutWorkload {
+  std::size_t workload = 0;
+  std::vector<std::size_t> systems;  ///< that call it unsupported
+};
+struct FigureComparison {
+  ComparedFigure figure;
+  std::string scope;                  ///< of the joules; empty where the figure has none
+  std::string note;                   ///< what holds for all of it: that costs are lower bounds; empty otherwise
+  std::vector<ComparedRow> rows;      ///< one for each workload that the reference has the figure of
+  std::vector<Ratio> overall;         ///< weighted geometric mean over rows, as Comparison::systems
+  std::string overall_reason;         ///< why there is none for anybody; empty otherwise
+  std::vector<RankedSystem> ranking;  ///< best first; those without an overall ratio are left out
+  std::vector<LeftOutWorkload> left_out{};
+};
+struct ComparedWorkload {
+  std::string id;  ///< of the reference's record
+  std::string model, precision;
+  std::int64_t global_batch = 0;
+  bool to_target = false;
+  std::vector<std::string> records;  ///< id of each system's record, as Comparison::systems; empty: it has none
+  std::vector<std::vector<std::string>> run_records{};  ///< the same of each of its runs
+};
+struct ComparedSystem {
+  std::string name;
+  std::vector<std::string> paths;
+  std::string hosts, devices;  ///< "2 x node (Intel …)", for people
+  std::string program;         ///< "trainwatt-train 0.1.0 (commit)"
+  std::string suite, plan_sha256;
+  std::vector<std::string> started_at;  ///< of each run
+  int records = 0, valid = 0;
+  int busy_runs = 0;  ///< in which other programs, or other guests of the hypervisor, took CPU time
+  std::vector<std::string> broken_rules;  ///< names of the run rules that any of its runs breaks (results/analysis/run_rules.hpp)
+  std::optional<CostReport> cost;  ///< of the first run; where prices are given
+};
+/// Of one workload: whose million samples, or whose trained model, is cheaper, and where that changes.
+struct WorkloadBreakEven {
+  std::size_t workload = 0, system = 0;  ///< system against the reference
+  std::vector<BreakEven> inputs;
+  std::string reason;  ///< why there are none
+};
+/// Earlier runs that the spread between runs of some systems is learned from.
+struct LearnedSpread {
+  std::vector<std::string> paths;
+  std::vector<std::size_t> systems;
+};
+struct Comparison {
+  std::vector<ComparedSystem> systems;
+  std::size_t reference = 0;
+  Replicates replicates = Replicates::trials;
+  std::string replicates_note;              ///< what was found out about runs and turns, in words
+  std::vector<LearnedSpread> learned;       ///< by group; those that no system uses are left out
+  std::vector<ComparedWorkload> workloads;  ///< of the reference, in the order of its run
+  std::vector<Difference> differences;      ///< blocking ones first
+  std::vector<FigureComparison> figures;
+  std::vector<WorkloadBreakEven> break_even;  ///< where prices are given
+  std::string currency;
+  /// The first answer, a sentence for each system, or why nothing is decided.
+  std::vector<std::string> answer;
+  std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
+  bool compared = false;  ///< some ratio was had
+  bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
+  bool names_one() const;  ///< some is better or worse
+};
+
+/// Throws std::invalid_argument for what is wrong with the options ("unknown figure").
+Comparison compare(const std::vector<SystemInput>& systems, const CompareOptions& options);
+
+/// A JSON object (comments allowed) of weights as CompareOptions has them. Throws std::runtime_error with the place.
+std::map<std::string, double> weights_from_json(const std::string& text);
+
+/// What a rule of a baseline says of one system (results/compare/baseline.hpp).
+struct RuleCheck {
+  std::string rule;
+  std::size_t system = 0;
+  std::string point;   ///< of the baseline; empty: of a failure rule, which is about all of them
+  std::string status;  ///< "kept", "violated", "undecided", "not checked"
+  std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval (-9.0 to -5.2) lies outside; 3.1 % would show"
+};
+
+/// `checks`: of baseline rules (results/compare/baseline.hpp); empty without any.
+std::string comparison_text(const Comparison& comparison, const std::vector<RuleCheck>& checks,
+                            const TableStyle& style);
+std::string comparison_json(const Comparison& comparison, const std::vector<RuleCheck>& checks);
+std::string comparison_markdown(const Comparison& comparison);
+/// RFC 4180: one line for each figure, workload (and "overall") and system.
+std::string comparison_csv(const Comparison& comparison);
+
+}  // namespace tw

@@ -1,0 +1,326 @@
+// The first lines of a comparison: one sentence for each system, and short lines of what it rests on.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "results/compare/comparison_words.hpp"
+#include "results/record/text.hpp"
+
+namespace tw {
+namespace {
+
+/// Whether it holds of any ratio to the reference.
+template <class Holds>
+bool of_any_ratio(const Comparison& comparison, Holds holds) {
+  return std::ranges::any_of(comparison.figures, [&](const FigureComparison& figure) {
+    return std::ranges::any_of(figure.overall, holds) || std::ranges::any_of(figure.rows, [&](const ComparedRow& row) {
+             return std::ranges::any_of(row.systems, [&](const ComparedCell& cell) { return holds(cell.ratio); });
+           });
+  });
+}
+
+/// How the sentences of a figure are built.
+struct Phrase {
+  const char* figure;
+  const char *now, *then;  ///< verbs: "costs", "cost"
+  const char* noun;        ///< "speed": what no difference is shown in
+  const char *up, *down;   ///< what a system looked that has more of it, and less: "faster", "slower"
+};
+constexpr Phrase phrases[] = {
+    {"throughput", "trains", "trained", "speed", "faster", "slower"},
+    {"samples-per-joule", "gives", "gave", "samples per joule", "better in samples per joule",
+     "worse in samples per joule"},
+    {"efficiency", "gives", "gave", "FLOP per joule", "better in FLOP per joule", "worse in FLOP per joule"},
+    {"time-to-target", "takes", "took", "time to the target", "slower to the target", "faster to the target"},
+    {"energy-to-target", "takes", "took", "energy to the target", "worse in energy to the target",
+     "better in energy to the target"},
+    {"steps-to-target", "takes", "took", "steps to the target", "worse in steps to the target",
+     "better in steps to the target"},
+    {"cost", "costs", "cost", "the cost of a million samples", "dearer", "cheaper"},
+    {"cost-to-target", "costs", "cost", "the cost of a model", "dearer a model", "cheaper a model"},
+};
+const Phrase& phrase_of(const FigureComparison& figure) {
+  return *std::ranges::find(phrases, figure.figure.name, [](const Phrase& one) { return std::string(one.figure); });
+}
+
+/// 24.7, 4.70: of a share, without its sign.
+std::string percent(double ratio) { return text::significant(100 * std::abs(ratio - 1), 3); }
+bool is_much(double ratio) { return ratio >= 2 || ratio <= 0.5; }
+
+/// "24.7 % more, 24.1 to 25.3"; "2.31 times as much, 2.10 to 2.53". The signs are words, so that only intervals that
+/// hold 1 have any.
+std::string plain_change_in_words(const Ratio& r, const char* more, const char* less) {
+  if (is_much(*r.value))
+    return fmt::format("{} times as much, {} to {}", text::significant(*r.value), text::significant(*r.low),
+                       text::significant(*r.high));
+  const bool is_more = *r.value >= 1, is_one_way = (*r.low - 1) * (*r.high - 1) > 0;
+  const double near = is_more ? *r.low : *r.high, far = is_more ? *r.high : *r.low;
+  if (!is_one_way) {
+    Ratio interval = r;
+    interval.is_range = false;
+    const std::string ends = words::interval(interval);
+    return words::change(*r.value) + ", " + ends.substr(1, ends.size() - 2);
+  }
+  return fmt::format("{} % {}, {} to {}", percent(*r.value), is_more ? more : less, percent(near), percent(far));
+}
+
+/// What both ends are of, where it is not runs.
+const char* ends_over(const Ratio& r) {
+  return r.is_range ? "worst to best" : r.verdict == "single_run" ? "over trials" : "";
+}
+/// The same, and what the interval is over where it is not runs: "24.7 % more, 24.1 to 25.3, over trials".
+std::string change_in_words(const Ratio& r, const char* more, const char* less) {
+  const std::string over = ends_over(r);
+  return plain_change_in_words(r, more, less) + (over.empty() ? "" : ", " + over);
+}
+
+/// Rounded up to one significant digit, or to two where the first is 1, so that no uncertainty is made smaller: how many
+/// decimals that takes.
+int decimals_of(double half) {
+  if (!(half > 0)) return 3;
+  const int exponent = static_cast<int>(std::floor(std::log10(half)));
+  return std::clamp(half / std::pow(10, exponent) < 2 ? 1 - exponent : -exponent, 0, 6);
+}
+
+/// "1.25 ± 0.02 times as fast as A"; where the interval lies unevenly about the ratio, or the rounded one would hold 1
+/// and the interval does not, "1.50 times as fast as A (1.02 to 2.20)".
+std::string times_as_fast(const Ratio& r, const std::string& as) {
+  const double up = *r.high - *r.value, down = *r.value - *r.low, half = std::max(up, down);
+  const int decimals = decimals_of(half);
+  const double unit = std::pow(10, -decimals), shown = std::ceil(half / unit - 1e-9) * unit;
+  constexpr double uneven = 1.2;
+  if (half > uneven * std::min(up, down) || std::abs(*r.value - 1) <= shown)
+    return fmt::format("{0:.{3}f} times as fast as {4} ({1:.{3}f} to {2:.{3}f})", *r.value, *r.low, *r.high,
+                       std::max(decimals, 2), as);
+  return fmt::format("{:.{}f} ± {:.{}f} times as fast as {}", *r.value, decimals, shown, decimals, as);
+}
+
+/// Worst to best case in whole per cent, away from the middle: "4 to 94 % faster", "3 % slower to 10 % faster".
+std::string looked(const Ratio& r, const Phrase& phrase) {
+  const auto end = [](double ratio, bool is_far) {
+    const double share = 100 * std::abs(ratio - 1), slack = 1e-6;
+    if (share < 1) return text::significant(share, 1);
+    return fmt::format("{:.0f}", is_far ? std::ceil(share - slack) : std::floor(share + slack));
+  };
+  if (*r.low >= 1) return fmt::format("{} to {} % {}", end(*r.low, false), end(*r.high, true), phrase.up);
+  if (*r.high <= 1) return fmt::format("{} to {} % {}", end(*r.high, false), end(*r.low, true), phrase.down);
+  return fmt::format("{} % {} to {} % {}", end(*r.low, true), phrase.down, end(*r.high, true), phrase.up);
+}
+
+struct Answer {
+  std::vector<std::string> sentences, rests_on;
+};
+
+class Sentences {
+ public:
+  explicit Sentences(const Comparison& comparison) : c_(comparison), reference_(c_.systems[c_.reference].name) {}
+
+  Answer write() {
+    if (c_.figures.empty()) return {{"Nothing to compare: the reports have no figure in common."}, {}};
+    if (c_.systems.size() > 2)
+      for (const FigureComparison& figure : c_.figures) add_order(figure);
+    for (std::size_t s = 0; s < c_.systems.size(); ++s)
+      if (s != c_.reference) add_system(s);
+    for (std::string& line : words::grounds(c_)) add_line(std::move(line));
+    for (std::string& line : would_show_) add_line(std::move(line));
+    add_learned();
+    add_workloads();
+    return std::move(answer_);
+  }
+
+ private:
+  bool is_single(const FigureComparison& figure) const {
+    return std::ranges::any_of(figure.overall, [](const Ratio& r) { return r.verdict == "single_run"; });
+  }
+  void add_line(std::string line) {
+    if (std::ranges::find(answer_.rests_on, line) == answer_.rests_on.end()) answer_.rests_on.push_back(std::move(line));
+  }
+  void add_order(const FigureComparison& figure) {
+    if (figure.ranking.size() < 3) return;
+    const std::string order = words::ranking(figure, c_);
+    std::vector<std::size_t> once;
+    for (std::size_t s = 0; s < c_.systems.size(); ++s)
+      if (c_.systems[s].started_at.size() == 1) once.push_back(s);
+    std::string of;
+    if (is_single(figure))
+      of = once.size() == c_.systems.size() ? "In this one run of each, by "
+                                            : fmt::format("With one run of {}, by ", words::names(c_, once));
+    answer_.sentences.push_back(fmt::format("{}{}: {}.", of.empty() ? "By " : of, figure.figure.name, order));
+  }
+
+  /// The system's figure and the reference's; of several workloads their weighted geometric means, whose ratio is the
+  /// overall one. Nullopt where one lacks any.
+  std::optional<std::pair<double, double>> absolute(const FigureComparison& figure, std::size_t s) const {
+    double of_system = 0, of_reference = 0;
+    for (const ComparedRow& row : figure.rows) {
+      if (!(row.weight > 0)) continue;
+      const std::optional<Estimate>&own = row.systems[s].figure, &other = row.systems[c_.reference].figure;
+      if (!own || !other || !(own->value > 0) || !(other->value > 0)) return std::nullopt;
+      of_system += row.weight * std::log(own->value), of_reference += row.weight * std::log(other->value);
+    }
+    return std::pair(std::exp(of_system), std::exp(of_reference));
+  }
+  /// "6.14 instead of 6.52 EUR a million samples"; empty where there is none.
+  std::string absolute_words(const FigureComparison& figure, std::size_t s, const char* beside,
+                             const std::string& unit) const {
+    const auto both = absolute(figure, s);
+    if (!both) return {};
+    return fmt::format("{} {} {} {}{}", text::significant(both->first), beside, text::significant(both->second),
+                       unit, figure.note.empty() ? "" : " (" + figure.note + ")");
+  }
+
+  /// "costs 6.14 instead of 6.52 EUR a million samples (5.9 % less, 4.7 to 7.1)"
+  std::string clause(const FigureComparison& figure, std::size_t s, bool is_now) const {
+    const Ratio& r = figure.overall[s];
+    const Phrase& phrase = phrase_of(figure);
+    const char* verb = is_now ? phrase.now : phrase.then;
+    if (figure.figure.name == "throughput") {
+      if (is_now) return "trains " + times_as_fast(r, reference_);
+      return fmt::format("was {} {} {} ({} {})", faster(*r.value), is_much(*r.value) ? "as" : "than", reference_,
+                         ends_of_faster(r), ends_over(r));
+    }
+    const std::string change = change_in_words(r, "more", "less"), figures = absolute_words(figure, s, "instead of", words::unit(figure));
+    if (!figures.empty()) return fmt::format("{} {} ({})", verb, figures, change);
+    const std::size_t comma = change.find(", ");
+    return fmt::format("{} {}{} ({})", verb, change.substr(0, comma),
+                       figure.figure.name.starts_with("cost") ? "" : std::string(" ") + phrase.noun,
+                       change.substr(comma + 2));
+  }
+  static std::string faster(double ratio) {
+    if (is_much(ratio)) return text::significant(ratio) + " times as fast";
+    return fmt::format("{} % {}", percent(ratio), ratio >= 1 ? "faster" : "slower");
+  }
+  /// "24.1 to 25.3"; of both ways "2.0 slower to 3.1 % faster".
+  static std::string ends_of_faster(const Ratio& r) {
+    if (is_much(*r.value)) return fmt::format("{} to {}", text::significant(*r.low), text::significant(*r.high));
+    if ((*r.low - 1) * (*r.high - 1) <= 0)
+      return fmt::format("{} % slower to {} % faster", percent(*r.low), percent(*r.high));
+    const bool is_more = *r.value >= 1;
+    return fmt::format("{} to {}", percent(is_more ? *r.low : *r.high), percent(is_more ? *r.high : *r.low));
+  }
+  static std::string joined(const std::vector<std::string>& parts) {
+    if (parts.size() < 2) return parts.empty() ? "" : parts[0];
+    return fmt::format("{} and {}", fmt::join(parts.begin(), parts.end() - 1, ", "), parts.back());
+  }
+  /// "speed (+1.09 %, -2.0 to +4.1)", "the cost of a million samples (6.14 against 6.52 EUR, -5.9 %, -9.0 to +0.5)"
+  std::string undecided(const FigureComparison& figure, std::size_t s) const {
+    const std::string unit = figure.figure.name.starts_with("cost") ? c_.currency : words::unit(figure);
+    const std::string figures =
+        figure.figure.name == "throughput" ? "" : absolute_words(figure, s, "against", unit) + ", ";
+    const Ratio& r = figure.overall[s];
+    const std::string ends = words::interval(r);
+    return fmt::format("{} ({}{}{})", phrase_of(figure).noun, figures == ", " ? "" : figures, words::change(*r.value),
+                       ends.empty() ? "" : ", " + ends.substr(1, ends.size() - 2));
+  }
+
+  /// One sentence of what is shown, else of what was seen, else of why nothing is compared; the rest in lines below.
+  void add_system(std::size_t s) {
+    const std::string& name = c_.systems[s].name;
+    std::vector<std::string> shown, once, same, more, sentences;
+    using Reasons = std::vector<std::pair<std::string, std::vector<std::string>>>;
+    Reasons open, absent;  // by reason, figures
+    const auto add_to = [](Reasons& reasons, const std::string& why, std::string what) {
+      auto found = std::ranges::find(reasons, why, [](const auto& one) { return one.first; });
+      if (found == reasons.end()) found = reasons.insert(reasons.end(), {why, {}});
+      found->second.push_back(std::move(what));
+    };
+    bool names_reference = false, names_once = false;
+    for (const FigureComparison& figure : c_.figures) {
+      const Ratio& r = figure.overall[s];
+      const Phrase& phrase = phrase_of(figure);
+      const bool is_speed = figure.figure.name == "throughput";
+      if (r.names_one()) {
+        names_reference = names_reference || is_speed;
+        shown.push_back(clause(figure, s, true));
+      } else if (r.verdict == "single_run") {
+        names_once = names_once || is_speed;
+        once.push_back(clause(figure, s, false));
+      } else if (r.verdict == "no difference shown") {
+        same.push_back(undecided(figure, s));
+        if (const std::string would = words::open_points(r, c_.replicates); !would.empty())
+          would_show_.push_back(text::sentence(
+              fmt::format("{}{}: {}", c_.systems.size() > 2 ? name + ", " : "", phrase.noun, would)));
+      } else if (r.verdict == "no claim") {
+        const std::string figures = is_speed ? "" : absolute_words(figure, s, "instead of", words::unit(figure));
+        add_to(open, r.reason, looked(r, phrase) + (figures.empty() ? "" : " (" + figures + ")"));
+      } else {
+        add_to(absent, r.reason.empty() ? r.verdict : r.reason, phrase.noun);
+      }
+    }
+    const std::string against = names_reference || names_once ? "" : "against " + reference_ + ", ";
+    const std::string none = same.empty() ? "" : "no difference is shown in " + joined(same);
+    if (!shown.empty())
+      sentences.push_back(text::sentence(fmt::format("{}{} {}{}", names_reference ? "" : against, name, joined(shown),
+                                                     none.empty() ? "" : ", but " + none)));
+    if (!once.empty()) {
+      sentences.push_back(fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, joined(once)));
+      more.push_back("That decides nothing: " + words::single_run().substr(std::string("one run: ").size()) + ".");
+    }
+    if (shown.empty() && !none.empty())
+      sentences.push_back(fmt::format("Between {} and {} {}.", name, reference_, none));
+    for (const auto& [why, figures] : open)
+      sentences.push_back(fmt::format("Not decided: {} looked {}{}, but {}.", name, joined(figures),
+                                      c_.systems.size() > 2 ? " against " + reference_ : "", why));
+    for (const auto& [why, figures] : absent)
+      sentences.push_back(text::sentence(fmt::format("{} and {} are not compared in {}: {}", name, reference_, joined(figures), why)));
+    if (sentences.empty()) return;
+    answer_.sentences.push_back(sentences.front());
+    for (std::size_t i = 1; i < sentences.size(); ++i) add_line(sentences[i]);
+    for (std::string& line : more) add_line(std::move(line));
+    const bool can_repeat = std::ranges::any_of(open, [](const auto& one) { return one.first.find("--repeat") != one.first.npos; });
+    if (can_repeat) add_line("Several runs: scripts/repeat -- COMMAND --repeat 5.");
+  }
+  /// "In this one run of each"; "In one run of B" against several of the other.
+  std::string runs_of(std::size_t s) const {
+    const bool has_one = c_.systems[s].started_at.size() == 1,
+               reference_has_one = c_.systems[c_.reference].started_at.size() == 1;
+    if (has_one && reference_has_one) return "In this one run of each";
+    return "In one run of " + (has_one ? c_.systems[s].name : reference_);
+  }
+
+  void add_learned() {
+    for (const LearnedSpread& one : c_.learned) {
+      std::vector<std::string> without;
+      for (const FigureComparison& figure : c_.figures)
+        if (is_single(figure)) without.push_back(phrase_of(figure).noun);
+      add_line(fmt::format("How runs of {} differ is learned from {} earlier runs: {}.{}",
+                           words::names(c_, one.systems), one.paths.size(), fmt::join(one.paths, ", "),
+                           without.empty() ? "" : fmt::format(" No verdict is given in {}: not every system has earlier runs with it.", joined(without))));
+    }
+  }
+  /// In how many workloads who is better, and which are in no mean.
+  void add_workloads() {
+    for (const FigureComparison& figure : c_.figures)
+      for (std::size_t s = 0; s < c_.systems.size(); ++s) {
+        const std::string split = s == c_.reference ? "" : words::split(figure, s);
+        if (!split.empty()) add_line(fmt::format("By {}, {}: {}.", figure.figure.name, c_.systems[s].name, split));
+      }
+    for (const FigureComparison& figure : c_.figures)
+      if (const std::string left = words::left_out(figure, c_); !left.empty()) add_line(text::sentence("means are " + left));
+  }
+
+  const Comparison& c_;
+  const std::string& reference_;
+  Answer answer_;
+  std::vector<std::string> would_show_;  ///< what a verdict leaves open, a line for each figure
+};
+
+}  // namespace
+
+bool Comparison::decided() const {
+  return of_any_ratio(*this, [](const Ratio& r) { return r.is_decided(); });
+}
+bool Comparison::names_one() const {
+  return of_any_ratio(*this, [](const Ratio& r) { return r.names_one(); });
+}
+
+void add_answer(Comparison& comparison) {
+  Answer answer = Sentences(comparison).write();
+  comparison.answer = std::move(answer.sentences), comparison.rests_on = std::move(answer.rests_on);
+}
+
+}  // namespace tw

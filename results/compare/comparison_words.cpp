@@ -1,0 +1,363 @@
+#include "results/compare/comparison_words.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "results/analysis/run_rules.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+
+namespace tw {
+
+using namespace std::string_literals;
+
+namespace words {
+namespace {
+
+constexpr double much = 2;  // from here on times say more than per cent
+
+std::string percent(double ratio) {
+  const double change = 100 * (ratio - 1);
+  return fmt::format("{:+.{}f}", change, std::abs(change) < 9.995 ? 2 : 1);
+}
+bool is_much(double ratio) { return ratio >= much || ratio <= 1 / much; }
+
+}  // namespace
+
+std::string change(double ratio) { return is_much(ratio) ? text::significant(ratio) + " x" : percent(ratio) + " %"; }
+
+std::string interval(const Ratio& ratio) {
+  if (!ratio.low || !ratio.high || !ratio.value) return {};
+  const bool is_times = is_much(*ratio.value);
+  const auto end = [&](double of) { return is_times ? text::significant(of) : percent(of); };
+  return fmt::format("({} to {}{})", end(*ratio.low), end(*ratio.high), ratio.is_range ? ", worst to best" : "");
+}
+
+std::string change(const Ratio& ratio) {
+  if (!ratio.value) return {};
+  const std::string ends = interval(ratio);
+  return change(*ratio.value) + (ends.empty() ? "" : " " + ends);
+}
+
+std::string verdict(const Ratio& ratio) { return ratio.verdict == "single_run" ? "one run" : ratio.verdict; }
+
+std::string unit(const FigureComparison& figure) {
+  return (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.unit;
+}
+
+const char* noun(Replicates replicates) {
+  return replicates == Replicates::trials ? "trials" : replicates == Replicates::runs ? "runs" : "blocks";
+}
+
+namespace {
+constexpr const char* repeat_words = "repeat when it is quiet, or with ";
+
+/// Why a flag takes a claim away; empty of flags that do not.
+std::string disturbance(const std::string& flag) {
+  if (flag == "busy_host") return "other programs were using the machine";
+  if (flag == "steal") return "the hypervisor gave CPU time to others";
+  if (flag == "steps_disagree") return "the step times do not add up to their windows";
+  return flag == "drift" ? "the speed was still changing over the trials" : "";
+}
+}  // namespace
+
+void Trials::add(const std::vector<const Record*>& runs) {
+  for (const std::string_view flag : {"busy_host", "steal", "drift", "steps_disagree"}) {
+    const auto count = std::ranges::count_if(
+        runs, [&](const Record* run) { return std::ranges::count(run->verdict.flags, flag) > 0; });
+    // Several runs show what other programs do to them. What most of them have they do not, nor times that are wrong.
+    const bool of_most = flag == "drift" && 2 * count > std::ssize(runs);
+    const bool of_several = flag == "steps_disagree" || of_most;
+    if (count > 0 && (runs.size() == 1 || of_several)) disturbed.emplace(flag);
+  }
+}
+
+Open no_claim(const Trials& trials, const char* how_to_repeat) {
+  if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": what they leave out may turn the order round"};
+  if (trials.disturbed.empty()) return {};
+  std::vector<std::string> why;
+  for (const std::string& flag : trials.disturbed) why.push_back(disturbance(flag));
+  return {*trials.disturbed.begin(), fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, how_to_repeat)};
+}
+
+std::string single_run() {
+  return "one run: repeat with scripts/repeat 5 -- COMMAND, or give earlier runs of the machine with --run-variance";
+}
+
+std::string no_verdict(std::span<const Record> records) {
+  int points = 0, disturbed = 0;
+  Trials all;
+  for (const Record& record : records) {
+    if (record.verdict.status != "valid") continue;
+    Trials alone;
+    alone.add({&record});
+    ++points, disturbed += !alone.disturbed.empty();
+    all.disturbed.merge(alone.disturbed);
+  }
+  if (disturbed == 0) return {};
+  return fmt::format("in {} of {} points {}: trainwatt compare claims nothing of them", disturbed, points,
+                     no_claim(all, "scripts/repeat 5 -- COMMAND").text);
+}
+
+std::string open_points(const Ratio& ratio, Replicates replicates) {
+  if (ratio.verdict != "no difference shown") return ratio.reason;
+  std::string text =
+      ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
+  if (ratio.needed)
+    text += fmt::format("; {} {} {} each would decide", *ratio.needed >= most_replicates ? "over" : "about",
+                        *ratio.needed, noun(replicates));
+  return text + (ratio.reason.empty() ? "" : "; " + ratio.reason);
+}
+
+std::string place(const Difference& difference, const Comparison& comparison) {
+  const std::size_t count = difference.workloads.size(), all = comparison.workloads.size();
+  if (count == 0) return {};
+  if (count == 1) return "in " + comparison.workloads[difference.workloads[0]].id;
+  return fmt::format("in {} of {} workloads", count, all);
+}
+
+std::string comparability(const Comparison& comparison) {
+  const auto blocking = std::ranges::count_if(comparison.differences, &Difference::blocking);
+  const auto noted = std::ssize(comparison.differences) - blocking;
+  if (blocking + noted == 0) return "none";
+  const std::string few = noted == 0 ? "" : fmt::format("{} noted", noted);
+  if (blocking == 0) return few + ", none forbids the comparison";
+  return fmt::format("{} forbid{} a comparison{}", blocking, blocking == 1 ? "s" : "", few.empty() ? "" : ", " + few);
+}
+
+std::string workload(const ComparedWorkload& workload, const Comparison& comparison) {
+  std::vector<std::string> others;
+  for (std::size_t s = 0; s < workload.records.size() && s < comparison.systems.size(); ++s)
+    if (!workload.records[s].empty() && workload.records[s] != workload.id)
+      others.push_back(comparison.systems[s].name + ": " + workload.records[s]);
+  return workload.id + (others.empty() ? "" : fmt::format(" ({})", fmt::join(others, "; ")));
+}
+
+std::string workloads(const Comparison& comparison) {
+  constexpr std::size_t most_named = 4;
+  std::vector<std::string> names;
+  for (const ComparedWorkload& one : comparison.workloads) names.push_back(workload(one, comparison));
+  const std::size_t more = names.size() > most_named ? names.size() - most_named : 0;
+  names.resize(names.size() - more);
+  return fmt::format("workload{}: {}{}", comparison.workloads.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string dates(const Comparison& comparison) {
+  std::vector<std::string> parts;
+  for (const ComparedSystem& one : comparison.systems) {
+    const std::string first = one.started_at.empty() ? "" : one.started_at.front();
+    parts.push_back(
+        fmt::format("{} started {}{}", one.name, first.empty() ? "at a time that its report lacks" : first,
+                    more_times(one.started_at.size())));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string more_times(std::size_t runs) {
+  if (runs < 2) return {};
+  return runs == 2 ? " and 1 more time" : fmt::format(" and {} more times", runs - 1);
+}
+
+std::vector<std::string> rules_broken_in(std::span<const Report> runs) {
+  std::vector<std::string> names;
+  for (const Report& run : runs)
+    for (const RunRuleCheck& check : check_run_rules(run))
+      if (check.state == RunRuleState::broken && std::ranges::find(names, check.rule->id) == names.end())
+        names.push_back(check.rule->id);
+  return names;
+}
+
+std::string broken_rules(const std::vector<std::string>& broken) {
+  return fmt::format("Run rules broken: {}. Good for a look, not for publication", fmt::join(broken, ", "));
+}
+
+std::vector<KeptRules> run_rules(const Comparison& comparison) {
+  std::vector<std::pair<std::vector<std::string>, std::vector<std::size_t>>> groups;  // of the systems that break the same
+  for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
+    const std::vector<std::string>& broken = comparison.systems[s].broken_rules;
+    auto same = std::ranges::find(groups, broken, [](const auto& group) { return group.first; });
+    if (same == groups.end()) same = groups.insert(groups.end(), {broken, {}});
+    same->second.push_back(s);
+  }
+  std::vector<KeptRules> lines;
+  for (const auto& [broken, systems] : groups)
+    lines.push_back({names(comparison, systems) + ": " +
+                         (broken.empty() ? "No run rule is broken that "s + (systems.size() == 1 ? "its report" : "their reports") + " can show"
+                                         : broken_rules(broken)),
+                     broken.empty()});
+  return lines;
+}
+
+std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems) {
+  std::vector<std::string> all;
+  for (const std::size_t s : systems) all.push_back(comparison.systems[s].name);
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+std::string split(const FigureComparison& figure, std::size_t system) {
+  std::size_t all = 0;
+  std::vector<std::pair<std::string, std::size_t>> counts;
+  for (const char* verdict :
+       {"better", "worse", "no difference shown", "single_run", "no claim", "not comparable", "absent"})
+    counts.emplace_back(verdict, 0);
+  for (const ComparedRow& row : figure.rows) {
+    if (!(row.weight > 0)) continue;
+    ++all;
+    for (auto& [verdict, count] : counts) count += row.systems[system].ratio.verdict == verdict;
+  }
+  if (all < 2) return {};
+  std::vector<std::string> parts;
+  for (const auto& [verdict, count] : counts)
+    if (count > 0) parts.push_back(fmt::format("{} in {}", verdict == "single_run" ? "one run" : verdict, count));
+  return fmt::format("{} of {} workloads", fmt::join(parts, ", "), all);
+}
+
+std::string left_out(const FigureComparison& figure, const Comparison& comparison) {
+  if (figure.left_out.empty()) return {};
+  std::size_t counted = 0, all = 0;
+  for (const ComparedRow& row : figure.rows) ++all, counted += row.weight > 0;
+  std::vector<std::string> parts;
+  for (const LeftOutWorkload& one : figure.left_out) {
+    all += std::ranges::find(figure.rows, one.workload, &ComparedRow::workload) == figure.rows.end();
+    std::vector<std::string> names;
+    for (const std::size_t s : one.systems) names.push_back(comparison.systems[s].name);
+    parts.push_back(fmt::format("{} is left out of all means, since {} call{} it unsupported",
+                                comparison.workloads[one.workload].id, fmt::join(names, " and "),
+                                names.size() == 1 ? "s" : ""));
+  }
+  constexpr std::size_t most_named = 3;
+  const std::size_t more = parts.size() > most_named ? parts.size() - most_named : 0;
+  parts.resize(parts.size() - more);
+  return fmt::format("over {} of {} workloads; {}{}", counted, all, fmt::join(parts, "; "),
+                     more > 0 ? fmt::format("; and {} more", more) : "");
+}
+
+std::string ranking_note(const FigureComparison& figure) {
+  const std::size_t count = figure.ranking.size();
+  if (count < 3) return {};
+  return fmt::format(
+      "each of the {} pairs is told apart at 95 % by itself, without a correction for how many there are: among so many one may "
+      "seem better by chance alone",
+      count * (count - 1) / 2);
+}
+
+std::string ranking(const FigureComparison& figure, const Comparison& comparison) {
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < figure.ranking.size(); ++i) {
+    const RankedSystem& one = figure.ranking[i];
+    const std::string entry = comparison.systems[one.system].name +
+                              (one.system == comparison.reference || !one.ratio ? "" : " (" + change(*one.ratio) + ")");
+    if (i > 0 && figure.ranking[i - 1].rank == one.rank)
+      places.back() += " = " + entry;
+    else
+      places.push_back(fmt::format("{}. {}", one.rank, entry));
+  }
+  const bool tied = std::ranges::any_of(figure.ranking, &RankedSystem::tied);
+  return fmt::format("{}{}", fmt::join(places, "; "), tied ? "; = shares a rank: no interval tells them apart" : "");
+}
+
+std::string means(const FigureComparison& figure, const Comparison& comparison) {
+  constexpr double far = 0.01;
+  std::vector<std::string> parts;
+  for (const ComparedRow& row : figure.rows) {
+    const std::optional<Estimate>& base = row.systems[comparison.reference].figure;
+    for (std::size_t s = 0; s < row.systems.size(); ++s) {
+      const ComparedCell& cell = row.systems[s];
+      if (s == comparison.reference || !base || !cell.figure || !cell.ratio.value || !(base->value > 0)) continue;
+      const double shown = cell.figure->value / base->value;
+      if (std::abs(shown / *cell.ratio.value - 1) > far)
+        parts.push_back(fmt::format("{} in {} {} by the means, {} by the ratio", comparison.systems[s].name,
+                                    comparison.workloads[row.workload].id, change(shown), change(*cell.ratio.value)));
+    }
+  }
+  constexpr std::size_t most_named = 3;
+  const std::size_t more = parts.size() > most_named ? parts.size() - most_named : 0;
+  parts.resize(parts.size() - more);
+  if (parts.empty()) return {};
+  return fmt::format("the figures shown are arithmetic means, ratios are of geometric ones: {}{}",
+                     fmt::join(parts, "; "), more > 0 ? fmt::format("; and {} more", more) : "");
+}
+
+namespace {
+
+std::string count(std::size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
+/// "0.370 EUR/h (rented, electricity included)", "2 nodes, 1.20 EUR/h (bought, 0.3 EUR/kWh)"; empty without a price.
+std::string hour_words(const ComparedSystem& system) {
+  if (!system.cost) return {};
+  const PriceRow& price = system.cost->price;
+  const std::string currency = text::printable(system.cost->currency);
+  int nodes = 1;
+  for (const RecordCost& record : system.cost->records) nodes = std::max(nodes, record.nodes);
+  const std::string electricity = price.electricity_included ? "electricity included"
+                                                             : fmt::format("{} {}/kWh", text::significant(price.electricity_per_kwh), currency);
+  return fmt::format("{}{} {}/h ({}, {})", nodes > 1 ? count(static_cast<std::size_t>(nodes), "node") + ", " : "",
+                     text::significant(hour_price(price, nodes)), currency, price.rent_per_month ? "rent" : "bought",
+                     electricity);
+}
+
+}  // namespace
+
+std::vector<std::string> grounds(const Comparison& comparison) {
+  std::vector<std::string> lines, runs, prices, busy;
+  std::size_t all = 0;
+  bool is_same = true;
+  for (const ComparedSystem& one : comparison.systems) {
+    const std::size_t own = one.started_at.size();
+    all += own, is_same = is_same && own == comparison.systems[0].started_at.size();
+    runs.push_back(fmt::format("{} of {}", count(own, "run"), one.name));
+    if (const std::string price = hour_words(one); !price.empty()) prices.push_back(one.name + " " + price);
+    if (one.busy_runs > 0) busy.push_back(fmt::format("{} of {} of {}", one.busy_runs, count(own, "run"), one.name));
+  }
+  const std::string over = comparison.workloads.size() > 1
+                               ? fmt::format(", {} workloads; figures are their geometric means", comparison.workloads.size())
+                               : "";
+  lines.push_back(fmt::format("Runs: {}{}.", is_same ? fmt::format("{} of each", comparison.systems[0].started_at.size())
+                                                    : fmt::format("{}", fmt::join(runs, ", ")), over));
+  if (!prices.empty()) lines.push_back(fmt::format("Prices: {}.", fmt::join(prices, "; ")));
+  for (const ComparedSystem& one : comparison.systems)
+    if (one.cost && !one.cost->price.machine_note.empty())
+      lines.push_back(fmt::format("Price of {}: {}.", one.name, text::printable(one.cost->price.machine_note)));
+  lines.push_back(busy.empty() ? "Busy: no run is flagged for other programs on its machine."
+                               : fmt::format("Busy: other programs were using the machine in {}.", fmt::join(busy, ", ")));
+  return lines;
+}
+
+ComparedSystem described(const SystemInput& system, const CompareOptions& options) {
+  ComparedSystem one;
+  const Report& first = system.runs[0];
+  one.name = text::printable(system.name);
+  for (const std::string& path : system.paths) one.paths.push_back(text::printable(path));
+  std::map<std::string, int> cpus, devices;
+  for (const HostInfo& host : first.context.hosts) ++cpus[text::printable(host.cpu)];
+  for (const DeviceEntry& device : first.context.devices) ++devices[text::printable(device.kind + ": " + device.name)];
+  const auto counted = [](const std::map<std::string, int>& of) {
+    std::vector<std::string> parts;
+    for (const auto& [name, count] : of) parts.push_back(fmt::format("{} x {}", count, name));
+    return fmt::format("{}", fmt::join(parts, ", "));
+  };
+  one.hosts = counted(cpus), one.devices = counted(devices), one.broken_rules = rules_broken_in(system.runs);
+  one.program =
+      text::printable(fmt::format("{} {} ({})", first.program.name, first.program.version, first.program.git_commit));
+  one.suite = text::printable(first.plan.suite), one.plan_sha256 = sha256_hex(first.plan.canonical_json);
+  for (const Report& run : system.runs) one.started_at.push_back(text::printable(run.context.started_at));
+  one.records = static_cast<int>(first.records.size());
+  one.valid = static_cast<int>(
+      std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+  one.busy_runs = static_cast<int>(std::ranges::count_if(system.runs, [](const Report& run) {
+    return std::ranges::any_of(run.records, [](const Record& r) {
+      return std::ranges::any_of(r.verdict.flags, [](const std::string& f) { return f == "busy_host" || f == "steal"; });
+    });
+  }));
+  if (system.price) one.cost = cost_of(first, options.currency, *system.price, options.sensitivity_share);
+  return one;
+}
+
+}  // namespace words
+
+}  // namespace tw

@@ -1,0 +1,98 @@
+// The wording of a comparison, shared by its views. Plain text; whatever is from a report is printable already.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/compare/comparison.hpp"
+
+namespace tw::words {
+
+/// "+12.3 %", "-4.0 %"; from twice and below half on "2.31 x"
+std::string change(double ratio);
+/// The one notation of a change: "+12.3 % (+10.1 to +14.5)", "2.31 x (2.10 to 2.53)"; of a range "(+10.1 to +14.5,
+/// worst to best)"; empty where there is none
+std::string change(const Ratio& ratio);
+/// What stands in brackets there: "(+10.1 to +14.5)"; empty where there is none
+std::string interval(const Ratio& ratio);
+/// The verdict for people: "better", "one run"
+std::string verdict(const Ratio& ratio);
+/// "samples/s", "package samples/J"
+std::string unit(const FigureComparison& figure);
+/// What a verdict leaves open, for people: "5 % would have shown; 43 trials each would decide". Empty where nothing.
+std::string open_points(const Ratio& ratio, Replicates replicates);
+/// "trials", "runs"
+const char* noun(Replicates replicates);
+/// What takes a claim away whatever the spread is.
+struct Trials {
+  /// Flags of single runs, "busy_host", "steal" and "drift": what they mean lasts for longer than a run, so that its
+  /// trials do not show it. Of several runs "drift", where most of them have it.
+  std::set<std::string> disturbed;
+  std::string bounds;  ///< what is compared are lower bounds only ("lower bounds, without all electricity"); else empty
+  /// The runs of one system.
+  void add(const std::vector<const Record*>& runs);
+};
+/// Why nothing is claimed: a stable code, and words; both empty where there may be a claim.
+struct Open {
+  std::string code, text;
+};
+Open no_claim(const Trials& trials, const char* how_to_repeat = "--repeat 5");
+/// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
+std::string single_run();
+/// What a comparison will not make of one report's points; empty where none of them was disturbed.
+std::string no_verdict(std::span<const Record> records);
+/// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
+std::string place(const Difference& difference, const Comparison& comparison);
+/// How many differences there are: "2 forbid a comparison, 5 noted"; "none"
+std::string comparability(const Comparison& comparison);
+/// What the answer rests on, a line each: numbers of runs, what an hour costs and in which currency, and whether other
+/// programs were using a machine.
+std::vector<std::string> grounds(const Comparison& comparison);
+/// The id of the reference's point, and of those systems whose own has another (another split of one batch):
+/// "gpt2-tiny/bf16/acc4/np2 (B: gpt2-tiny/bf16/acc2/np4)"
+std::string workload(const ComparedWorkload& workload, const Comparison& comparison);
+/// "workloads: gpt2-tiny/bf16/np1, resnet-tiny/bf16/np1"; of many the first and how many more
+std::string workloads(const Comparison& comparison);
+/// When each system was measured: "A started 2026-11-22T12:07:30Z; B …"
+std::string dates(const Comparison& comparison);
+/// Behind the start of the first of so many runs: " and 1 more time", " and 3 more times"; empty of one
+std::string more_times(std::size_t runs);
+/// The names of the run rules that any of these breaks (results/analysis/run_rules.hpp).
+std::vector<std::string> rules_broken_in(std::span<const Report> runs);
+/// "Run rules broken: window, trials. Good for a look, not for publication"
+std::string broken_rules(const std::vector<std::string>& broken);
+/// The same of a system, or that none is shown to be broken: "A: Run rules broken: window. …"
+struct KeptRules {
+  std::string text;  ///< "A, B: Run rules broken: window. Good for a look, not for publication"
+  bool kept = true;
+};
+std::vector<KeptRules> run_rules(const Comparison& comparison);
+/// "A, B, C"
+std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems);
+/// In how many workloads a system has which verdict: "better in 1, worse in 1 of 2 workloads"; empty of one workload.
+std::string split(const FigureComparison& figure, std::size_t system);
+/// "over 1 of 2 workloads; gpt2-tiny/float32 is left out of all means, since C calls it unsupported"; empty where none
+/// is.
+std::string left_out(const FigureComparison& figure, const Comparison& comparison);
+/// What a ranking of so many systems does not correct for; empty of two.
+std::string ranking_note(const FigureComparison& figure);
+/// "1. C (+12.0 %); 2. A = B (-0.50 %); = shares a rank: no interval tells them apart"
+std::string ranking(const FigureComparison& figure, const Comparison& comparison);
+/// Where the figures that are shown, means of trials, lie more than 1 % off the ratio, which is of geometric means:
+/// which they are, and why. Empty where none does.
+std::string means(const FigureComparison& figure, const Comparison& comparison);
+/// What it is, in words for people, and its cost where it has a price.
+ComparedSystem described(const SystemInput& system, const CompareOptions& options);
+
+}  // namespace tw::words
+
+namespace tw {
+
+/// The answer first: one sentence for each system, with what it costs or gives before how much that is in per cent, or
+/// why nothing is decided; of more than two systems the order by each figure before that. Then, in short lines, what it
+/// rests on.
+void add_answer(Comparison& comparison);
+
+}  // namespace tw

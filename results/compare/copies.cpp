@@ -1,0 +1,112 @@
+#include "results/compare/copies.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "results/analysis/statistics.hpp"
+#include "results/record/report_io.hpp"
+
+namespace tw {
+namespace {
+
+/// Names the trials, of which there is one at least, by how long each of them and of its steps took, in whatever order
+/// they stand.
+std::string digest_of(const Record& record) {
+  std::vector<std::string> trials;
+  for (const Trial& trial : record.trials) {
+    std::string bytes;
+    const auto add = [&](double seconds) { bytes.append(reinterpret_cast<const char*>(&seconds), sizeof seconds); };
+    add(trial.window_s);
+    std::ranges::for_each(trial.step_time_s, add);
+    trials.push_back(sha256_hex(bytes));
+  }
+  std::ranges::sort(trials);
+  std::string all;
+  for (const std::string& one : trials) all += one;
+  return sha256_hex(all);
+}
+
+/// The largest power of ten of seconds that all of them are multiples of, from a second to a picosecond.
+double tick_of(const std::vector<double>& seconds) {
+  constexpr double finest = 1e-12, rounding = 1e-3;  // of a tick: sums of ticks are not exact
+  for (double tick = 1; tick > finest * 1.5; tick /= 10)
+    if (std::ranges::all_of(seconds, [&](double s) { return std::abs(s / tick - std::round(s / tick)) < rounding; }))
+      return tick;
+  return finest;
+}
+
+/// As copied_trials() has them: 0 where chance might well repeat the steps.
+double free_digits(const std::vector<double>& seconds) {
+  if (seconds.empty() || !std::ranges::all_of(seconds, [](double s) { return std::isfinite(s); })) return 0;
+  const double range = quantile(seconds, 0.75) - quantile(seconds, 0.25);
+  std::map<double, int> times;
+  for (const double s : seconds) ++times[s];
+  const auto alone = std::ranges::count_if(times, [](const auto& one) { return one.second == 1; });
+  return static_cast<double>(alone) * std::log10(std::max(1.0, range / tick_of(seconds)));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& record) {
+  constexpr double enough_digits = 12;
+  std::vector<std::pair<std::size_t, std::size_t>> found;
+  std::map<std::vector<double>, std::size_t> seen;
+  for (std::size_t t = 0; t < record.trials.size(); ++t) {
+    const std::vector<double>& steps = record.trials[t].step_time_s;
+    if (free_digits(steps) < enough_digits) continue;
+    if (const auto [first, is_new] = seen.try_emplace(steps, t); !is_new) found.emplace_back(first->second, t);
+  }
+  return found;
+}
+
+std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference) {
+  struct Place {
+    std::size_t system, run;
+  };
+  std::vector<Difference> found;
+  const auto block = [&](std::size_t system, const std::string& what, const std::string& why) {
+    found.emplace_back(Difference{"samples", system, "", what, true, why, {}, {}});
+  };
+  const auto name = [&](const Place& place) {
+    const MeasuredSystem& system = systems[place.system];
+    return system.runs.size() > 1 ? fmt::format("run {} of {}", place.run + 1, system.name) : system.name;
+  };
+  struct Sign {
+    std::string text, why;
+  };
+  const auto signs_of = [](const Record* record) -> std::vector<Sign> {
+    if (record == nullptr || record->trials.empty()) return {};
+    std::vector<Sign> signs = {
+        {"samples " + digest_of(*record), "their trials are the same to the last bit: one measurement counts once"}};
+    if (record->launch)
+      signs.push_back({"launch " + *record->launch + " " + record->id,
+                       "they are one point of one launch: one measurement counts once"});
+    return signs;
+  };
+  std::map<std::string, Place> seen;
+  for (std::size_t s = 0; s < systems.size(); ++s)
+    for (std::size_t run = 0; run < systems[s].runs.size(); ++run) {
+      std::optional<std::pair<Place, std::string>> copied;
+      for (const Sign& sign : signs_of(systems[s].runs[run])) {
+        const auto [place, is_new] = seen.try_emplace(sign.text, Place{s, run});
+        if (!is_new && !copied) copied.emplace(place->second, sign.why);
+      }
+      if (!copied) continue;
+      const auto& [first, why] = *copied;
+      if (first.system == s) {
+        block(s, fmt::format("runs {} and {} are the same", first.run + 1, run + 1), why);
+        continue;
+      }
+      const std::string both = fmt::format("{} and {} are the same", name(first), name({s, run}));
+      for (const std::size_t system : {first.system, s})  // of two others nobody knows whose it is
+        if (system != reference) block(system, both, why);
+    }
+  return found;
+}
+
+}  // namespace tw

@@ -1,0 +1,56 @@
+// Whether what two reports say may be held against each other (DESIGN §8.11). Internal to the comparison.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "results/analysis/run_rules.hpp"
+#include "results/compare/comparison.hpp"
+
+namespace tw {
+
+/// Records of the reference and of one system that are of the same workload, or meant to be.
+struct RecordPair {
+  const Record* reference = nullptr;
+  const Record* system = nullptr;  ///< null: it has none
+  std::string why_missing;
+};
+/// For each of `reference`, in its order, the record of `system` that trains the same: the same workload hash,
+/// precision and global batch, of several the one of the same split and settings. Where none does, the one that comes
+/// nearest, so that what differs is named. None is taken twice, and none is guessed among several.
+std::vector<RecordPair> match_records(const std::vector<const Record*>& reference,
+                                      const std::vector<const Record*>& system);
+
+/// What `trainwatt validate` says of a system's reports: faults block, notes do not, and of fields that came later than
+/// a report's version those that a figure needs block that figure.
+std::vector<Difference> validation_differences(const SystemInput& system);
+/// Of two reports of one launch.
+inline constexpr const char* own_run = "run of its own";
+/// What differs between whole reports; `system` is filled in by the caller.
+std::vector<Difference> report_differences(const SystemInput& reference, const SystemInput& system);
+/// What differs between two records, and what either has of flags that break no run rule; `workloads` is filled in by
+/// the caller.
+std::vector<Difference> record_differences(const Record& reference, const Record& system);
+/// A record and what the run rules say of its report (check_run_rules).
+struct JudgedRecord {
+  const Record* record = nullptr;
+  const std::vector<RunRuleCheck>* rules = nullptr;
+};
+/// The run rules that either breaks in the records of one workload, of one run each. Flags that break a rule are named
+/// here, and not by record_differences. None where either has no record.
+std::vector<Difference> rule_differences(const std::vector<JudgedRecord>& reference,
+                                         const std::vector<JudgedRecord>& system);
+/// By which methods the joules of a scope were read, in the records of one workload, of one run each, one at least.
+std::vector<Difference> energy_differences(const std::vector<const Record*>& reference,
+                                           const std::vector<const Record*>& system, const std::string& scope);
+/// That the costs of a system's own runs do not rest on the same; empty where they do.
+std::vector<Difference> cost_differences(const CostGround& system);
+/// Of how complete the costs of both are; empty where either does not rest on the same by itself.
+std::vector<Difference> cost_differences(const CostGround& reference, const CostGround& system);
+
+/// The same of several workloads is one difference; of all of `workloads` it is one of the reports. Blocking ones
+/// first.
+std::vector<Difference> merged_differences(std::vector<Difference> differences, std::size_t workloads);
+
+}  // namespace tw

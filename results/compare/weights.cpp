@@ -1,0 +1,27 @@
+#include "results/compare/weights.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace tw {
+
+double weight_of(const std::string& id, const std::map<std::string, double>& weights) {
+  if (weights.empty()) return 1;
+  const std::string* best = nullptr;
+  for (const auto& [text, weight] : weights)
+    if (id.find(text) != std::string::npos && (best == nullptr || text.size() > best->size())) best = &text;
+  return best == nullptr ? 0 : weights.at(*best);
+}
+
+void check_weights(const std::map<std::string, double>& weights, const std::vector<ComparedWorkload>& workloads) {
+  for (const auto& [text, weight] : weights) {
+    if (!(weight >= 0) || !std::isfinite(weight))
+      throw std::invalid_argument("the weight of " + text + " is no number from 0 on");
+    if (std::ranges::none_of(workloads,
+                             [&](const ComparedWorkload& w) { return w.id.find(text) != std::string::npos; }))
+      throw std::invalid_argument("no workload's id has \"" + text + "\", which has a weight");
+  }
+}
+
+}  // namespace tw

@@ -1,0 +1,246 @@
+#include "results/cost/cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "results/analysis/scopes.hpp"
+#include "results/analysis/statistics.hpp"
+#include "results/analysis/to_target.hpp"
+#include "results/analysis/trials.hpp"
+#include "results/cost/cost_parts.hpp"
+#include "results/record/text.hpp"
+
+namespace tw {
+namespace {
+
+using namespace costs;
+
+constexpr double samples_per_million = 1e6, flops_per_eflop = 1e18;
+
+CostFigure figure_of(const Record& record, const std::string& per, Unit unit, const std::vector<Use>& uses,
+                     double scale, const PriceRow& price, int nodes) {
+  CostFigure figure;
+  figure.per = per;
+  if (uses.empty()) {
+    figure.reason = per == "model" && record.summary.to_target ? record.summary.to_target->reason : "not measured";
+    return figure;
+  }
+  const Use mean = counted_mean(uses, unit);
+  figure.total = estimated_cost(record, uses, unit, scale, price, nodes);
+  figure.hours_part = scale * hours_cost(mean, price, nodes);
+  figure.electricity_part = scale * electricity_cost(mean, price, nodes);
+  if (mean.joules) {
+    figure.kwh = scale * kwh_of(mean, price, nodes);
+    if (price.carbon_g_per_kwh) figure.co2_kg = *figure.kwh * *price.carbon_g_per_kwh / 1000;
+  }
+  return figure;
+}
+
+/// An input that may be turned by itself.
+struct Turn {
+  std::string input;
+  double base;
+  double least, most;  // within what is possible
+  void (*apply)(PriceRow& price, Use& use, double value, double base);
+};
+
+std::vector<Turn> turns_of(const PriceRow& price, const Use& use, bool to_target, double power_w) {
+  constexpr double any = 1e300;
+  std::vector<Turn> all = {
+      {"rent_per_month", price.rent_per_month.value_or(0), 0, any,
+       [](PriceRow& p, Use&, double v, double) { p.rent_per_month = v; }},
+      {"capex", price.capex.value_or(0), 0, any, [](PriceRow& p, Use&, double v, double) { p.capex = v; }},
+      {"life_years", price.life_years.value_or(0), 0, any,
+       [](PriceRow& p, Use&, double v, double) { p.life_years = v; }},
+      {"maintenance_per_year", price.maintenance_per_year, 0, any,
+       [](PriceRow& p, Use&, double v, double) { p.maintenance_per_year = v; }},
+      {"fixed_opex_per_year", price.fixed_opex_per_year, 0, any,
+       [](PriceRow& p, Use&, double v, double) { p.fixed_opex_per_year = v; }},
+      {"network_storage_capex", price.network_storage_capex, 0, any,
+       [](PriceRow& p, Use&, double v, double) { p.network_storage_capex = v; }},
+      {"utilisation", price.utilisation, 0, 1, [](PriceRow& p, Use&, double v, double) { p.utilisation = v; }},
+      to_target ? Turn{"time_to_target_s", use.seconds, 0, any,
+                       [](PriceRow&, Use& u, double v, double base) {
+                         u.seconds *= v / base;
+                         if (u.joules) *u.joules *= v / base;
+                       }}
+                : Turn{"samples_per_s", 1 / use.seconds, 0, any,
+                       [](PriceRow&, Use& u, double v, double base) {
+                         u.seconds *= base / v;
+                         if (u.joules) *u.joules *= base / v;
+                       }},
+  };
+  if (use.joules && !price.electricity_included) {
+    all.push_back({"electricity_per_kwh", price.electricity_per_kwh, 0, any,
+                   [](PriceRow& p, Use&, double v, double) { p.electricity_per_kwh = v; }});
+    all.push_back({"pue", price.pue, 1, any, [](PriceRow& p, Use&, double v, double) { p.pue = v; }});
+    all.push_back({"network_storage_power_w", price.network_storage_power_w, 0, any,
+                   [](PriceRow& p, Use&, double v, double) { p.network_storage_power_w = v; }});
+    all.push_back(
+        {"it_power_w", power_w, 0, any, [](PriceRow&, Use& u, double v, double base) { *u.joules *= v / base; }});
+  }
+  std::erase_if(all, [](const Turn& turn) { return !(turn.base > 0); });
+  return all;
+}
+
+std::vector<Sensitivity> sensitivities(const Record& record, const PriceRow& price, int nodes, double share,
+                                       double scale, const Use& mean, double power_w) {
+  std::vector<Sensitivity> all;
+  for (const Turn& turn : turns_of(price, mean, record.target.has_value(), power_w)) {
+    const auto cost_at = [&](double value) {
+      PriceRow turned = price;
+      Use use = mean;
+      turn.apply(turned, use, value, turn.base);
+      return scale * cost(use, turned, nodes);
+    };
+    Sensitivity one{turn.input, turn.base, std::clamp(turn.base * (1 - share), turn.least, turn.most),
+                    std::clamp(turn.base * (1 + share), turn.least, turn.most)};
+    one.cost_low = cost_at(one.low), one.cost_high = cost_at(one.high), one.cost_base = cost_at(one.base);
+    all.push_back(std::move(one));
+  }
+  std::ranges::stable_sort(all, std::ranges::greater(), &Sensitivity::effect);
+  return all;
+}
+
+std::string basis_note(CostBasis basis, const std::string& scope) {
+  if (basis == CostBasis::lower_bound)
+    return "a lower bound: the joules are those of the scope " + scope + ", the rest of the node draws more";
+  if (basis == CostBasis::hours_only) return "a lower bound: no joules were measured, so that electricity is left out";
+  return {};
+}
+
+std::string energy_note(const std::string& scope) {
+  if (scope.empty() || scope == "node") return {};
+  return "kWh and CO2 are lower bounds: the joules are those of the scope " + scope +
+         ", the rest of the node draws more";
+}
+
+}  // namespace
+
+double Sensitivity::effect() const {
+  return std::max(std::abs(cost_low - cost_base), std::abs(cost_high - cost_base));
+}
+
+const char* to_string(CostBasis basis) {
+  static constexpr const char* names[] = {"complete", "lower_bound", "hours_only"};
+  return names[static_cast<std::size_t>(basis)];
+}
+
+int nodes_of(const Report& report, const Record& record) {
+  const Context* context = &report.context;
+  for (const RunPart& part : report.parts.value_or(std::vector<RunPart>()))
+    if (part.context && std::ranges::find(part.points, record.id) != part.points.end()) context = &*part.context;
+  std::set<std::string> hosts;
+  for (const DeviceEntry& device : context->devices)
+    if (device.rank < record.workload.ranks) hosts.insert(device.host);
+  if (hosts.empty())
+    for (const HostInfo& host : context->hosts) hosts.insert(host.name);
+  return std::max<int>(1, static_cast<int>(hosts.size()));
+}
+
+std::string cost_scope(const Record& record) {
+  std::vector<std::string> scopes = {"node"};
+  for (const std::string& scope : telling_scopes(record)) scopes.push_back(scope);
+  scopes.insert(scopes.end(), {"device", "package"});  // a lower bound, whatever else was set
+  for (const std::string& scope : scopes)
+    if (const auto joules = record.summary.energy_j.find(scope);
+        joules != record.summary.energy_j.end() && joules->second)
+      return scope;
+  return {};
+}
+
+CostBasis cost_basis(const Record& record, const PriceRow& price) {
+  const std::string scope = cost_scope(record);
+  if (price.electricity_included || scope == "node") return CostBasis::complete;
+  return scope.empty() ? CostBasis::hours_only : CostBasis::lower_bound;
+}
+
+CostGround cost_ground(const std::vector<const Record*>& runs, const PriceRow& price) {
+  CostGround ground;
+  std::vector<std::string> all;
+  for (const Record* run : runs) {
+    const CostBasis basis = cost_basis(*run, price);
+    if (all.empty()) ground.basis = basis;
+    all.push_back(basis == CostBasis::complete     ? "complete"
+                  : basis == CostBasis::hours_only ? "hours only, no joules"
+                                                   : "lower bound, " + cost_scope(*run) + " joules");
+  }
+  if (all.empty()) return ground;
+  ground.is_mixed = std::ranges::any_of(all, [&](const std::string& one) { return one != all.front(); });
+  ground.text = all.front();
+  if (!ground.is_mixed) return ground;
+  ground.text.clear();
+  for (std::size_t run = 0; run < all.size(); ++run)
+    ground.text += fmt::format("{}run {}: {}", run > 0 ? ", " : "", run + 1, all[run]);
+  return ground;
+}
+
+TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes) {
+  TrialCosts costs;
+  const Unit unit = record.target ? Unit::model : Unit::sample;
+  const std::vector<Use> uses = uses_of(record, unit);
+  if (uses.empty()) {
+    costs.reason = record.summary.to_target ? record.summary.to_target->reason : "not measured";
+    return costs;
+  }
+  const double scale = record.target ? 1 : samples_per_million;
+  for (const Use& use : uses) costs.values.push_back(scale * cost(use, price, nodes));
+  costs.common = common_share(counted_mean(uses, unit), passage_share(record, unit), price, nodes);
+  costs.estimate = estimated_cost(record, uses, unit, scale, price, nodes);
+  return costs;
+}
+
+CostReport cost_of(const Report& report, const std::string& currency, const PriceRow& price, double sensitivity_share) {
+  CostReport result{currency, price, sensitivity_share, {}};
+  for (const Record& record : report.records) {
+    RecordCost& one = result.records.emplace_back();
+    one.id = text::printable(record.id);
+    one.nodes = nodes_of(report, record);
+    if (record.verdict.status != "valid") {
+      one.reason = record.verdict.status +
+                   (record.verdict.reasons.empty() ? "" : ": " + text::printable(record.verdict.reasons.front()));
+      continue;
+    }
+    one.scope = cost_scope(record), one.basis = cost_basis(record, price);
+    one.basis_note = basis_note(one.basis, one.scope);
+    one.energy_is_whole = one.scope == "node", one.energy_note = energy_note(one.scope);
+    const std::vector<Use> seconds = uses_of(record, Unit::second);
+    if (seconds.empty()) {
+      one.reason = "its trials have no seconds or no joules that a cost can be had of";
+      continue;
+    }
+    double power_w = 0;
+    if (!one.scope.empty()) {
+      std::vector<double> watts;
+      double sensor = 0;
+      for (const Use& use : seconds) {
+        watts.push_back(*use.joules);
+        sensor += use.sensor / static_cast<double>(seconds.size());
+      }
+      one.it_power_w = estimated(watts, sensor);
+      power_w = one.it_power_w->value;
+      if (one.scope == "node") one.facility_power_w = (power_w + price.network_storage_power_w * one.nodes) * price.pue;
+    }
+    one.figures.push_back(figure_of(record, "hour", Unit::second, seconds, 3600, price, one.nodes));
+    const Unit unit = record.target ? Unit::model : Unit::sample;
+    const std::vector<Use> units = uses_of(record, unit);
+    const double scale = record.target ? 1 : samples_per_million;
+    if (record.target) {
+      one.figures.push_back(figure_of(record, "model", unit, units, 1, price, one.nodes));
+    } else {
+      if (const double flops = record.summary.model_flops_per_sample; flops > 0)
+        one.figures.push_back(figure_of(record, "eflop", unit, units, flops_per_eflop / flops, price, one.nodes));
+      one.figures.push_back(figure_of(record, "million_samples", unit, units, scale, price, one.nodes));
+    }
+    if (units.empty()) continue;
+    one.of = record.target ? "model" : "million_samples";
+    one.sensitivity =
+        sensitivities(record, price, one.nodes, sensitivity_share, scale, counted_mean(units, unit), power_w);
+  }
+  return result;
+}
+
+}  // namespace tw

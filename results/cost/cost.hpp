@@ -1,0 +1,159 @@
+// What training costs: prices of a machine × what a report measured (DESIGN §7). Every input is echoed, what is not
+// known is absent with a reason, and a cost that rests on part of the joules says that it is a lower bound.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "results/record/record.hpp"
+#include "results/terminal/tables.hpp"
+
+namespace tw {
+
+/// The text of results/schema/prices.schema.json (JSON Schema draft-07), compiled in. It explains each field.
+extern const char* const prices_schema_json;
+
+/// Of one node where nothing else is said. A month is 730 h, a year 8760 h.
+struct PriceRow {
+  std::string name;                      ///< the row's key in the file
+  std::vector<std::string> hosts;        ///< host names that this is the price of; "n*" for all that begin so
+  std::optional<double> rent_per_month;  ///< this, or capex and life_years
+  std::optional<double> capex, life_years;
+  double maintenance_per_year = 0, fixed_opex_per_year = 0;
+  double network_storage_capex = 0;  ///< the node's share of switches and storage; over the same life, or 5 years
+  /// What that share draws. Its joules are those of the time that is worked, as the node's are: of hours that are paid
+  /// for and not used no electricity is counted.
+  double network_storage_power_w = 0;
+  double utilisation = 1;             ///< share of the hours paid for that do such work, in (0, 1]
+  bool electricity_included = false;  ///< in the rent: joules cost nothing more
+  double electricity_per_kwh = 0;
+  double pue = 1;
+  std::optional<double> carbon_g_per_kwh;
+  std::string pue_source = "input";  ///< or how it was measured
+  std::string note;
+  std::string file;       ///< that the row was read from; empty: none
+  std::string file_note;  ///< of the whole file: where its prices are from
+  /// Why this may be the price of another machine than the report's (price_doubt()); empty where nothing says so.
+  std::string machine_note{};
+  /// Keys of the file that stand beside its systems, for all of them, and those that nobody gave: a default. All others
+  /// are the row's own.
+  std::set<std::string> for_all, not_given;
+};
+struct Prices {
+  std::string currency;  ///< "EUR"
+  std::string note;
+  std::vector<PriceRow> rows;  ///< in the order of the file
+};
+
+/// Reads a prices file (JSON, comments allowed; results/schema/prices.schema.json). Throws std::runtime_error with the
+/// place.
+Prices prices_from_json(const std::string& text);
+/// The row called `name`, else the only one that names all `hosts`, else the file's only row; null where none is told
+/// apart.
+const PriceRow* find_price(const Prices& prices, const std::string& name, const std::vector<std::string>& hosts);
+/// What of a row does not fit the machine of the report: hosts that are not among its `hosts`, or, where it lists none
+/// and is not called as the system, a name that no host, processor or device of the report has a word of. Else empty.
+std::string price_doubt(const PriceRow& row, const std::string& system, const Report& report);
+
+/// Whether a cost in money holds everything. Its kWh and CO2 have a basis of their own (RecordCost::energy_is_whole):
+/// electricity that the rent includes makes the money complete, and no meter.
+enum class CostBasis {
+  complete,     ///< joules of the node (× PUE), or electricity that the rent includes
+  lower_bound,  ///< joules of a part of the node: device or package; the whole draws more
+  hours_only,   ///< no joules: what the hours cost, without electricity; a lower bound, too
+};
+const char* to_string(CostBasis basis);  ///< "complete", "lower_bound", "hours_only"
+
+/// One kind of cost: of an hour, an EFLOP (10^18 model FLOPs), a million samples, a model trained to its target. Of samples
+/// and FLOPs it is what a second costs ÷ the record's throughput, and what a joule costs ÷ its samples/J (estimate_of_paid());
+/// else the mean over trials.
+struct CostFigure {
+  std::string per;                              ///< "hour", "eflop", "million_samples", "model"
+  std::optional<Estimate> total;                ///< in the currency, with its interval; absent with a reason
+  double hours_part = 0, electricity_part = 0;  ///< add up to the total's value
+  std::optional<double> kwh;     ///< facility's where energy_is_whole, else of the scope × PUE; absent without joules
+  std::optional<double> co2_kg;  ///< kwh × carbon intensity; absent where that or the joules are not given
+  std::string reason;            ///< why total is absent; empty otherwise
+};
+/// What one input does, alone, to the cost named in `RecordCost::of`.
+struct Sensitivity {
+  std::string input;                   ///< "electricity_per_kwh", "throughput", …
+  double base = 0, low = 0, high = 0;  ///< of the input; low and high as far as it may go (a PUE is no less than 1)
+  double cost_low = 0, cost_high = 0;  ///< the cost at them
+  double cost_base = 0;                ///< the cost as given
+  /// The greater of both changes of the cost as given; without its sign.
+  double effect() const;
+};
+struct RecordCost {
+  std::string id;  ///< of the record
+  int nodes = 1;
+  CostBasis basis = CostBasis::hours_only;
+  std::string scope;                       ///< of the joules; empty: none
+  std::string basis_note;                  ///< why it is not complete; empty where it is
+  bool energy_is_whole = false;            ///< kWh and CO2 are of the node's joules; else lower bounds, where any
+  std::string energy_note;                 ///< why they are lower bounds; empty where they are not, or are absent
+  std::optional<Estimate> it_power_w;      ///< mean, of that scope, of all nodes, without network and storage
+  std::optional<double> facility_power_w;  ///< (it_power_w + network and storage) × PUE; of the scope node alone
+  std::vector<CostFigure> figures;         ///< those that the record can have, in the order above
+  std::string of;  ///< the `per` that sensitivity is about: "model" or "million_samples"; empty where there is none
+  std::vector<Sensitivity> sensitivity;  ///< most effect first
+  std::string reason;                    ///< why there are no figures: the record does not count; empty otherwise
+};
+struct CostReport {
+  std::string currency;
+  PriceRow price;  ///< every input, echoed
+  double sensitivity_share = 0.2;
+  std::vector<RecordCost> records;  ///< one for each of the report
+};
+
+/// The nodes of the ranks that trained the record; 1 where the report does not say.
+int nodes_of(const Report& report, const Record& record);
+/// Of all nodes, an hour of work: what is paid whether or not anything is computed, ÷ utilisation.
+double hour_price(const PriceRow& price, int nodes);
+
+CostReport cost_of(const Report& report, const std::string& currency, const PriceRow& price,
+                   double sensitivity_share = 0.2);
+
+/// Which joules a cost of this record takes: "node" where it has them, else a part's that tells of the training, else
+/// "".
+std::string cost_scope(const Record& record);
+CostBasis cost_basis(const Record& record, const PriceRow& price);
+/// What the costs of a system rest on: one answer over the records of all its runs, of one workload.
+struct CostGround {
+  CostBasis basis = CostBasis::hours_only;  ///< of the first, where they disagree
+  bool is_mixed = false;                    ///< they do not rest on the same: no mean over them is a cost of anything
+  std::string text;  ///< "complete", "lower bound, package joules"; "run 1: complete, run 2: hours only, no joules"
+};
+CostGround cost_ground(const std::vector<const Record*>& runs, const PriceRow& price);
+
+/// Currency for a million samples of each valid trial, or for the model of each run to a target.
+struct TrialCosts {
+  std::vector<double> values;  ///< empty with a reason
+  double common = 0;           ///< half width, 95 %, that all trials have in common, as a share
+  std::optional<Estimate> estimate{};  ///< as cost_of() has it: of samples no mean of `values`; absent with them
+  std::string reason;
+};
+TrialCosts trial_costs(const Record& record, const PriceRow& price, int nodes);
+
+/// Who is shown to be cheaper along a stretch of one input.
+struct CheaperRange {
+  std::string cheaper;  ///< empty: no difference is shown, at 95 %
+  double from = 0, to = 0;
+};
+/// Where the cheaper of two changes along one input, all else as it is (results/compare/break_even.hpp).
+struct BreakEven {
+  std::string input;                   ///< "electricity_per_kwh", "utilisation", "rent_per_month", "capex"
+  std::string whose;                   ///< the system whose price it is; empty: one value for both
+  std::optional<double> at{};          ///< where their means meet; absent: nowhere within the ranges, or more than once
+  std::vector<CheaperRange> ranges{};  ///< one after the other, from the least value that was looked at to the most
+  std::string
+      text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230, up to 3.00; no difference is shown between"
+};
+
+/// For a terminal; JSON with units in its keys.
+std::string cost_text(const CostReport& report, const TableStyle& style);
+std::string cost_json(const CostReport& report);
+
+}  // namespace tw

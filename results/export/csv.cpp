@@ -1,0 +1,36 @@
+// `trainwatt export --to csv`.
+#include <variant>
+#include <vector>
+
+#include "results/export/cells.hpp"
+#include "results/export/export.hpp"
+#include "results/export/point_table.hpp"
+
+namespace tw {
+namespace {
+
+struct CellText {
+  std::string operator()(std::monostate) const { return ""; }
+  std::string operator()(double value) const { return cells::number(value); }
+  std::string operator()(std::int64_t value) const { return cells::number(value); }
+  std::string operator()(const std::string& text) const { return cells::text(text); }
+};
+
+}  // namespace
+
+std::string to_csv(const Report& report, const ExportOptions& options) {
+  std::vector<Record> records = report.records;
+  sort_records(records, options.order);
+  const std::vector<PointColumn> columns = point_columns(records);
+  std::string out;
+  const auto line = [&](auto cell) {
+    for (std::size_t i = 0; i < columns.size(); ++i) (out += i == 0 ? "" : ",") += cell(columns[i]);
+    out += "\r\n";
+  };
+  line([](const PointColumn& column) { return cells::text(column.name); });
+  for (const Record& record : records)
+    line([&](const PointColumn& column) { return std::visit(CellText{}, column.cell(record)); });
+  return out;
+}
+
+}  // namespace tw

@@ -1,0 +1,79 @@
+#include "results/export/export_parts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <set>
+
+#include "results/record/text.hpp"
+
+namespace tw {
+
+std::optional<std::int64_t> unix_seconds(const std::string& time) {
+  std::tm parts{};
+  char zone = 0, more = 0;
+  if (std::sscanf(time.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%c%c", &parts.tm_year, &parts.tm_mon, &parts.tm_mday,
+                  &parts.tm_hour, &parts.tm_min, &parts.tm_sec, &zone, &more) != 7 ||
+      zone != 'Z' || parts.tm_year < 1970 || parts.tm_mon < 1 || parts.tm_mon > 12)
+    return std::nullopt;
+  parts.tm_year -= 1900, parts.tm_mon -= 1;
+  return static_cast<std::int64_t>(timegm(&parts));
+}
+
+std::vector<std::string> unique_ids(const std::vector<Record>& records) {
+  std::vector<std::string> ids;
+  std::set<std::string> taken;
+  for (const Record& record : records) {
+    const std::string id = text::printable(record.id);
+    std::string name = id;
+    for (int n = 2; !taken.insert(name).second; ++n) name = fmt::format("{} ({})", id, n);
+    ids.push_back(name);
+  }
+  return ids;
+}
+
+std::string why_not_counted(const Record& record) {
+  if (record.verdict.status == "valid") return {};
+  const std::string reasons = fmt::format("{}", fmt::join(record.verdict.reasons, "; "));
+  return text::printable(record.verdict.status + (reasons.empty() ? "" : ": " + reasons));
+}
+
+Estimate joules_per_sample(const Estimate& samples_per_joule) {
+  Estimate joules = samples_per_joule;
+  const auto inverse = [](const std::optional<double>& v) {
+    return v && *v > 0 ? std::optional(1 / *v) : std::nullopt;
+  };
+  joules.value = 1 / samples_per_joule.value;
+  joules.low = inverse(samples_per_joule.high), joules.high = inverse(samples_per_joule.low);
+  if (!joules.low || !joules.high) joules.low.reset(), joules.high.reset();
+  return joules;
+}
+
+namespace {
+bool is_above_zero(const Estimate& e) { return e.value > 0 && std::isfinite(e.value); }
+}  // namespace
+
+std::optional<Estimate> sample_joules(const Record& record, const std::string& scope) {
+  const auto found = record.summary.samples_per_j.find(scope);
+  if (found == record.summary.samples_per_j.end() || !found->second) return std::nullopt;
+  const Estimate joules = joules_per_sample(*found->second);
+  return is_above_zero(joules) ? std::optional(joules) : std::nullopt;
+}
+
+std::optional<Estimate> target_joules(const Record& record, const std::string& scope) {
+  if (!record.summary.to_target) return std::nullopt;
+  const auto found = record.summary.to_target->energy_j.find(scope);
+  if (found == record.summary.to_target->energy_j.end() || !found->second || !is_above_zero(*found->second))
+    return std::nullopt;
+  return found->second;
+}
+
+std::string_view gpu_uuid(std::string_view domain) {
+  constexpr std::string_view source = "nvml:";
+  return domain.starts_with(source) ? domain.substr(source.size()) : std::string_view();
+}
+
+}  // namespace tw

@@ -1,0 +1,235 @@
+#include "results/export/point_table.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "results/analysis/verdict.hpp"
+#include "results/record/text.hpp"
+#include "results/selection/ranking.hpp"
+
+namespace tw {
+namespace {
+
+using Scopes = std::map<std::string, std::optional<Estimate>>;
+
+Cell cell_of(double value) { return std::isfinite(value) ? Cell(value) : Cell(); }
+template <class T>
+requires std::is_integral_v<T> Cell cell_of(T value) { return static_cast<std::int64_t>(value); }
+Cell cell_of(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+Cell cell_of(const SetPoint& value) { return value.name.empty() ? cell_of(value.number) : cell_of(value.name); }
+template <class T>
+Cell cell_of(const std::optional<T>& value) {
+  return value ? cell_of(*value) : Cell();
+}
+Cell joined(const std::vector<std::string>& lines) { return cell_of(fmt::format("{}", fmt::join(lines, "; "))); }
+
+std::optional<Estimate> of_scope(const Scopes& scopes, const std::string& scope) {
+  const auto found = scopes.find(scope);
+  return found == scopes.end() ? std::nullopt : found->second;
+}
+
+class Table {
+ public:
+  void add(const std::string& name, const std::string& unit, std::function<Cell(const Record&)> cell) {
+    columns_.push_back({name, unit, std::move(cell)});
+  }
+  /// A figure with the ends of its interval.
+  void add_estimate(const std::string& name, const std::string& unit,
+                    std::function<std::optional<Estimate>(const Record&)> of) {
+    add(name, unit, [of](const Record& r) {
+      const auto e = of(r);
+      return e ? cell_of(e->value) : Cell();
+    });
+    add(name + "_low", unit, [of](const Record& r) {
+      const auto e = of(r);
+      return e ? cell_of(e->low) : Cell();
+    });
+    add(name + "_high", unit, [of](const Record& r) {
+      const auto e = of(r);
+      return e ? cell_of(e->high) : Cell();
+    });
+  }
+  /// A member of the summary that is 0 where it is not known.
+  template <class T>
+  void add_positive(const std::string& name, const std::string& unit, T Summary::*member) {
+    add(name, unit, [member](const Record& r) { return r.summary.*member > 0 ? cell_of(r.summary.*member) : Cell(); });
+  }
+  /// A member of the summary, by its name.
+  template <class T>
+  void add_summary(const std::string& name, const std::string& unit, T Summary::*member) {
+    if constexpr (std::is_same_v<T, std::optional<Estimate>>)
+      add_estimate(name, unit, [member](const Record& r) { return r.summary.*member; });
+    else
+      add(name, unit, [member](const Record& r) { return cell_of(r.summary.*member); });
+  }
+  std::vector<PointColumn> take() { return std::move(columns_); }
+
+ private:
+  std::vector<PointColumn> columns_;
+};
+
+void add_workload(Table& table) {
+  const auto column = [&](const char* name, const char* unit, auto Workload::*member) {
+    table.add(name, unit, [member](const Record& r) { return cell_of(r.workload.*member); });
+  };
+  column("model", "", &Workload::model);
+  column("layers", "", &Workload::layers);
+  column("device", "", &Workload::device);
+  column("precision", "", &Workload::precision);
+  column("micro_batch", "samples", &Workload::micro_batch);
+  column("accumulate", "", &Workload::accumulate);
+  column("global_batch", "samples", &Workload::global_batch);
+  column("seq_len", "tokens", &Workload::seq_len);
+  column("ranks", "", &Workload::ranks);
+  column("threads_per_rank", "", &Workload::threads_per_rank);
+  column("optimizer", "", &Workload::optimizer);
+  table.add("seed", "", [](const Record& r) -> Cell {  // of 64 bits without a sign
+    return r.workload.seed <= INT64_MAX ? cell_of(r.workload.seed) : Cell(std::to_string(r.workload.seed));
+  });
+  column("parameters", "", &Workload::parameters);
+  column("workload_hash", "", &Workload::hash);
+}
+
+std::string unit_of_setting(const std::string& name) {
+  return name.ends_with("_mhz") ? "MHz" : name.ends_with("_w") ? "W" : "";
+}
+
+/// Those of any record.
+void add_settings(Table& table, const std::vector<Record>& records) {
+  std::set<std::string> names;
+  for (const Record& record : records)
+    for (const auto& [name, setting] : record.setting) names.insert(name);
+  for (const std::string& name : names) {
+    const auto column = [&](const char* suffix, std::optional<SetPoint> Setting::*member) {
+      table.add(name + suffix, unit_of_setting(name), [name, member](const Record& r) {
+        const auto found = r.setting.find(name);
+        return found == r.setting.end() ? Cell() : cell_of(found->second.*member);
+      });
+    };
+    column("_requested", &Setting::requested);
+    column("_accepted", &Setting::accepted);
+    column("_observed", &Setting::observed);
+    table.add(name + "_found_by", "", [name](const Record& r) {
+      const auto found = r.setting.find(name);
+      return found == r.setting.end() ? Cell() : cell_of(found->second.found_by);
+    });
+  }
+  table.add("start_temperature_c", "°C",
+            [](const Record& r) { return r.start ? cell_of(r.start->temperature_c) : Cell(); });
+  table.add("start_waited_s", "s", [](const Record& r) { return r.start ? cell_of(r.start->waited_s) : Cell(); });
+}
+
+void add_summary(Table& table, const std::vector<std::string>& scopes) {
+  table.add("trials", "", [](const Record& r) { return cell_of(r.trials.size()); });
+  table.add("trials_joined", "",
+            [](const Record& r) { return r.summary.step_time_s ? cell_of(r.summary.step_time_s->count) : Cell(); });
+  table.add("statistic", "",
+            [](const Record& r) { return r.summary.step_time_s ? cell_of(r.summary.step_time_s->statistic) : Cell(); });
+  table.add_summary("samples_per_s", "samples/s", &Summary::samples_per_s);
+  table.add_summary("tokens_per_s", "tokens/s", &Summary::tokens_per_s);
+  table.add_summary("flops_per_s", "FLOP/s", &Summary::flops_per_s);
+  table.add_summary("step_time_s", "s", &Summary::step_time_s);
+  table.add_summary("step_time_p50_s", "s", &Summary::step_time_p50_s);
+  table.add_summary("step_time_p90_s", "s", &Summary::step_time_p90_s);
+  table.add_summary("step_time_p99_s", "s", &Summary::step_time_p99_s);
+  table.add_summary("step_time_min_s", "s", &Summary::step_time_min_s);
+  table.add_summary("step_time_max_s", "s", &Summary::step_time_max_s);
+  table.add_positive("model_flops_per_sample", "FLOP/sample", &Summary::model_flops_per_sample);
+  table.add_summary("hardware_flops_per_sample", "FLOP/sample", &Summary::hardware_flops_per_sample);
+  table.add_summary("flops_rule", "", &Summary::flops_rule);
+  table.add_summary("ceiling_flops_per_s", "FLOP/s", &Summary::ceiling_flops_per_s);
+  table.add("of_ceiling", "share", [](const Record& r) { return cell_of(credible_of_ceiling(r.summary)); });
+  table.add("of_ceiling_reason", "", [](const Record& r) { return cell_of(why_no_of_ceiling(r.summary)); });
+  table.add_summary("mfu", "share", &Summary::mfu);
+  table.add_summary("mfu_reason", "", &Summary::mfu_reason);
+  const auto by_scope = [&](const char* name, const char* unit, Scopes Summary::*member) {
+    for (const std::string& scope : scopes)
+      table.add_estimate(scope + name, unit,
+                         [scope, member](const Record& r) { return of_scope(r.summary.*member, scope); });
+  };
+  by_scope("_energy_j", "J a trial", &Summary::energy_j);
+  by_scope("_flops_per_w", "FLOP/J", &Summary::flops_per_w);
+  by_scope("_samples_per_j", "samples/J", &Summary::samples_per_j);
+  table.add_summary("energy_reason", "", &Summary::energy_reason);
+  table.add_summary("loss_first", "", &Summary::loss_first);
+  table.add_summary("loss_last", "", &Summary::loss_last);
+  table.add_summary("loss_slope_per_step", "1/step", &Summary::loss_slope_per_step);
+  table.add_positive("peak_resident_bytes_per_rank", "bytes", &Summary::peak_resident_bytes_per_rank);
+  table.add_positive("planned_bytes_per_rank", "bytes", &Summary::planned_bytes_per_rank);
+  table.add_summary("peak_device_memory_bytes_per_rank", "bytes", &Summary::peak_device_memory_bytes_per_rank);
+}
+
+void add_op_shares(Table& table, const std::vector<Record>& records) {
+  std::set<std::string> operators;
+  for (const Record& record : records)
+    for (const auto& [op, share] : record.summary.op_share) operators.insert(op);
+  for (const std::string& op : operators)
+    table.add("op_share_" + op, "share", [op](const Record& r) {
+      const auto found = r.summary.op_share.find(op);
+      return found == r.summary.op_share.end() ? Cell() : cell_of(found->second);
+    });
+}
+
+void add_target(Table& table, const std::vector<std::string>& scopes) {
+  table.add("target_task", "", [](const Record& r) { return r.target ? cell_of(r.target->task) : Cell(); });
+  table.add("target_metric", "", [](const Record& r) { return r.target ? cell_of(r.target->metric) : Cell(); });
+  table.add("target_value", "", [](const Record& r) { return r.target ? cell_of(r.target->value) : Cell(); });
+  table.add("target_floor", "", [](const Record& r) { return r.target ? cell_of(r.target->floor) : Cell(); });
+  const auto figure = [&](const char* name, const char* unit, std::optional<Estimate> ToTarget::*member) {
+    table.add_estimate(name, unit, [member](const Record& r) {
+      return r.summary.to_target ? (*r.summary.to_target).*member : std::nullopt;
+    });
+  };
+  figure("to_target_time_s", "s", &ToTarget::time_s);
+  figure("to_target_steps", "steps", &ToTarget::steps);
+  figure("to_target_samples", "samples", &ToTarget::samples);
+  for (const std::string& scope : scopes)
+    table.add_estimate("to_target_" + scope + "_energy_j", "J", [scope](const Record& r) {
+      return r.summary.to_target ? of_scope(r.summary.to_target->energy_j, scope) : std::nullopt;
+    });
+  figure("to_target_cost", "price", &ToTarget::cost);
+  const auto cost = [&](const char* name, const char* unit, auto cell) {
+    table.add(name, unit, [cell](const Record& r) { return r.summary.to_target ? cell(*r.summary.to_target) : Cell(); });
+  };
+  cost("to_target_cost_of_runs", "price", [](const ToTarget& t) {
+    return t.cost_of_runs ? cell_of(fmt::format("{}", fmt::join(*t.cost_of_runs, "; "))) : Cell();
+  });
+  cost("to_target_cost_scope", "", [](const ToTarget& t) { return cell_of(t.cost_scope); });
+  cost("to_target_cost_reason", "", [](const ToTarget& t) { return cell_of(t.cost_reason); });
+  table.add("hour_price", "price/h", [](const Record& r) { return r.prices ? cell_of(r.prices->hour_price) : Cell(); });
+  table.add("kwh_price", "price/kWh", [](const Record& r) { return r.prices ? cell_of(r.prices->kwh_price) : Cell(); });
+  table.add("to_target_reason", "",
+            [](const Record& r) { return r.summary.to_target ? cell_of(r.summary.to_target->reason) : Cell(); });
+}
+
+}  // namespace
+
+std::vector<std::string> scopes_of(const std::vector<Record>& records) {
+  std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));
+  for (const Record& record : records)
+    for (const auto& [scope, joules] : record.summary.energy_j)
+      if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
+  return scopes;
+}
+
+std::vector<PointColumn> point_columns(const std::vector<Record>& records) {
+  const std::vector<std::string> scopes = scopes_of(records);
+  Table table;
+  table.add("id", "", [](const Record& r) { return cell_of(r.id); });
+  table.add("status", "", [](const Record& r) { return cell_of(r.verdict.status); });
+  table.add("flags", "", [](const Record& r) { return joined(r.verdict.flags); });
+  table.add("reasons", "", [](const Record& r) { return joined(r.verdict.reasons); });
+  add_workload(table);
+  add_settings(table, records);
+  add_summary(table, scopes);
+  add_target(table, scopes);
+  add_op_shares(table, records);
+  return table.take();
+}
+
+}  // namespace tw

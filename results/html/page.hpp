@@ -1,0 +1,143 @@
+// What the HTML page shows, as plain data: words, tables and charts that are already chosen and worded, so that the
+// page's own script only draws. Built from reports by page_*.cpp, written by html.cpp; internal to results/.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "results/compare/comparison.hpp"
+#include "results/html/html.hpp"
+#include "results/record/record.hpp"
+
+namespace tw::page {
+
+/// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note", "quiet", or in the answer "rest" for a short
+/// line below it; shown by a sign as well as a colour.
+struct Words {
+  Words(std::string words = {}, std::string how = {}, std::string whole = {})
+      : text(std::move(words)), look(std::move(how)), tip(std::move(whole)) {}
+  Words(const char* words, std::string how = {}) : text(words), look(std::move(how)) {}
+  std::string text, look;
+  std::string tip;                ///< shown where the pointer rests: the whole id of a short name
+  std::vector<std::string> more;  ///< behind the sentence until asked for, a line each
+};
+struct Table {
+  std::string caption;
+  std::vector<std::string> head;         ///< the first column names its row
+  std::vector<std::vector<Words>> rows;  ///< as many cells as `head`
+  bool folded = false;                   ///< behind its caption until asked for; printed all the same
+};
+/// One thing that is drawn: a bar, a dot, a piece of a line.
+struct Datum {
+  double x = 0, y = 0;              ///< of bars x is the length and y counts for nothing
+  std::optional<double> low, high;  ///< of the interval: along x of bars, along y of all else
+  std::string text;                 ///< what a tooltip and a screen reader say
+  std::string mark;                 ///< written beside it: "knee", "unsupported"
+  bool counts = true;               ///< false: drawn as what does not count
+};
+struct DataSet {
+  std::string label;
+  int color = 0;            ///< place in the page's palette
+  std::string style;        ///< "" as the chart's kind has it; "line", "dashed", "projected": led to, not measured
+  std::vector<Datum> data;  ///< of bars and stacks one for each category
+  std::optional<int> shape = {};  ///< of its dots, place among the page's; absent: as the colour
+};
+struct Chart {
+  /// "bars" (lying), "stack" (lying), "tornado" (lying, two sets over each other, to both sides of `line`), "scatter",
+  /// "lines"
+  std::string kind;
+  std::string title, note;              ///< note: how to read it
+  std::string x_title, y_title;         ///< with units; of bars x is the length
+  std::vector<std::string> categories;  ///< of bars, stacks and tornados
+  std::optional<double> line;           ///< across the chart: a target, parity
+  std::string line_label;
+  bool from_zero = true;     ///< whether the axis of figures begins at 0; no axis goes below it where no figure does
+  std::optional<double> end = {};  ///< of the axis of stacks, where nothing reaches beyond it
+  bool logarithmic = false;  ///< the axis of bars: of ratios, which lie as far above 1 as their inverse below
+  std::vector<DataSet> sets;
+  Table table;  ///< the same figures to read
+};
+/// Charts of which one group is shown at a time.
+struct Choice {
+  std::string label;  ///< of the selection
+  std::vector<std::pair<std::string, std::vector<Chart>>> options;
+};
+using Block = std::variant<Words, Table, Chart, Choice>;
+struct Section {
+  std::string id, title, lead;  ///< id: of the HTML element
+  std::vector<Block> blocks;    ///< never empty: what is absent is a sentence with its reason
+  bool absent = false;          ///< the report has nothing for it: its sentence is listed behind all other sections
+  bool folded = false;          ///< behind its title until asked for; printed all the same
+};
+struct Card {
+  std::string label, value, detail;
+};
+struct Page {
+  std::string kind, title, subtitle;  ///< "report" or "comparison"
+  std::vector<std::string> machines;  ///< "1 node (AMD EPYC 7502P), 2 processes"; of a comparison "A: 1 …"
+  std::vector<Words> answer, caveats;
+  std::vector<Card> cards;
+  std::vector<Section> sections;
+  /// What a reader without scripts has, beside the answer: the tables that the charts are of, charts' own among them.
+  std::vector<Table> main_tables;
+  std::size_t records = 0;  ///< of all systems; as many are drawn under "speed"
+};
+
+/// A record, and whose it is.
+struct Place {
+  std::size_t system = 0;
+  const Record* record = nullptr;
+  std::string id;    ///< after the system's name where there are several
+  std::string name;  ///< the same in short: what tells it from the others of its group
+  Words words() const { return {name, "", id}; }
+};
+/// Records that train the same, in the order of their first one.
+struct Group {
+  std::string name;  ///< "gpt2-tiny"
+  std::string note;  ///< what the names leave out: "All: micro-batch 8, 128 tokens."; else empty
+  std::vector<Place> places;
+};
+std::vector<Group> workloads(const std::vector<HtmlSystem>& systems);
+
+/// "41.9 samples/s [40.8, 43.0]"
+std::string figure(const Estimate& e, const std::string& unit);
+std::string figure_in_seconds(const Estimate& e);
+Words status_words(const Record& record);  ///< "valid", or why not
+/// Each distinct reason for which the records have no joules: "no_energy_meter: rapl: no_driver".
+std::string why_no_joules(const std::vector<HtmlSystem>& systems);
+/// In the place of a chart of joules: that there are none. Where no system has any, the reason is not said again
+/// (missing_energy() has it).
+Words no_joules(const std::vector<HtmlSystem>& systems);
+
+/// Which of these scopes has joules of any of the places; empty: none.
+std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes);
+/// Scopes whose joules tell of all valid points of the group, the widest first (results/analysis/scopes.hpp).
+std::vector<std::string> scopes_that_tell(const Group& group);
+/// Why joules that are there hold none of the group's points against another.
+std::string why_none_tells(const Group& group);
+
+void add_answer(Page& page, const std::vector<HtmlSystem>& systems);
+void add_comparison(Page& page, const Comparison& comparison);
+
+Section points_section(const std::vector<HtmlSystem>& systems);
+Section speed_section(const std::vector<HtmlSystem>& systems);
+/// `comparison`: null of one report.
+Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
+Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
+Section energy_section(const std::vector<HtmlSystem>& systems);
+Section scaling_section(const std::vector<HtmlSystem>& systems);
+Section phases_section(const std::vector<HtmlSystem>& systems);
+Section learning_section(const std::vector<HtmlSystem>& systems);
+Section telemetry_section(const std::vector<HtmlSystem>& systems);
+Section ledger_section(const std::vector<HtmlSystem>& systems);
+Section verdicts_section(const std::vector<HtmlSystem>& systems);
+Section rules_section(const std::vector<HtmlSystem>& systems);
+Section provenance_section(const std::vector<HtmlSystem>& systems);
+
+/// All of the above. `systems` are printable already.
+Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
+
+}  // namespace tw::page

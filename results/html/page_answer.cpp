@@ -1,0 +1,296 @@
+// The first screen of one report: what was measured, on what, the answer, and what to keep in mind.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "results/analysis/run_rules.hpp"
+#include "results/analysis/stability.hpp"
+#include "results/analysis/statistics.hpp"
+#include "results/compare/comparison_words.hpp"
+#include "results/export/export_parts.hpp"
+#include "results/html/page.hpp"
+#include "results/html/page_names.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+#include "results/selection/search.hpp"
+#include "results/terminal/choice.hpp"
+
+namespace tw::page {
+namespace {
+
+using text::sentence;
+using text::significant;
+
+std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
+bool counts(const Place& place) { return place.record->verdict.status == "valid"; }
+
+/// The best valid record of a group by a figure, and how many others its interval does not tell from it.
+struct Best {
+  const Place* place = nullptr;
+  Estimate figure;
+  std::size_t alike = 0, held_against = 0, disturbed = 0;
+  std::set<std::string> disturbed_by;  ///< flags of those that are held against each other
+  /// Anything but one point's figure: that it is the best of several.
+  bool is_shown() const { return held_against < 2 || (alike == 0 && disturbed == 0); }
+};
+template <class Of>
+Best best_of(const Group& group, bool more_is_better, Of of) {
+  Best best;
+  for (const Place& place : group.places) {
+    const std::optional<Estimate> e = counts(place) ? of(*place.record) : std::nullopt;
+    if (!e || !std::isfinite(e->value)) continue;
+    ++best.held_against;
+    words::Trials alone;
+    alone.add({place.record});
+    best.disturbed += !alone.disturbed.empty();
+    best.disturbed_by.merge(alone.disturbed);
+    if (best.place == nullptr || (more_is_better ? e->value > best.figure.value : e->value < best.figure.value))
+      best.place = &place, best.figure = *e;
+  }
+  for (const Place& place : group.places) {
+    const std::optional<Estimate> e = counts(place) && &place != best.place ? of(*place.record) : std::nullopt;
+    if (!e) continue;
+    if (!told_apart(*e, best.figure)) ++best.alike;
+  }
+  return best;
+}
+std::string alike_words(const Best& best) {
+  if (best.held_against < 2) return "";
+  if (best.disturbed > 0)
+    return fmt::format("; in {} of the {} points something else was at work ({}), so that none is shown to be the best",
+                       best.disturbed, best.held_against, fmt::join(best.disturbed_by, ", "));
+  if (best.alike == 0) return "; no other point's interval reaches it";
+  return fmt::format("; intervals do not tell it from {} of the other {}", best.alike, best.held_against - 1);
+}
+
+/// "Least node energy", or of means that are not told apart "Lowest mean node energy".
+std::string least_energy(const Best& best, const std::string& scope) {
+  return (best.is_shown() ? "Least " : "Lowest mean ") + scope + " energy";
+}
+
+/// "; of bf16 and float32, which may not train alike": what the points that were held against the best do not share.
+/// Runs to a target have shown what they train to.
+template <class Of>
+std::string unlike_words(const Group& group, Of of) {
+  std::set<std::string> precisions;
+  std::set<std::int64_t> batches;
+  for (const Place& place : group.places) {
+    if (!counts(place) || !of(*place.record)) continue;
+    precisions.insert(place.record->workload.precision);
+    batches.insert(place.record->workload.global_batch);
+  }
+  std::vector<std::string> parts;
+  if (precisions.size() > 1) parts.push_back(fmt::format("of {}", fmt::join(precisions, " and ")));
+  if (batches.size() > 1) parts.push_back(fmt::format("in batches of {}", fmt::join(batches, " and ")));
+  return parts.empty() ? "" : fmt::format("; the points are {}, which may not train alike", fmt::join(parts, ", "));
+}
+
+/// The widest scope whose joules tell of all valid points, and which any has. Where the joules that are there do not
+/// tell, the page says so in the answer's place.
+std::string energy_scope(Page& page, const Group& group) {
+  std::string scope = scope_with_joules(group, scopes_that_tell(group));
+  if (scope.empty() && !scope_with_joules(group, {"node", "device", "package"}).empty())
+    page.answer.emplace_back(fmt::format("{}: no answer on energy: {}.", group.name, why_none_tells(group)), "note");
+  return scope;
+}
+
+void add_group(Page& page, const Group& group) {
+  const bool to_target = group.places.front().record->target.has_value();
+  if (to_target) {
+    const Best best = best_of(
+        group, false, [](const Record& r) { return r.summary.to_target ? r.summary.to_target->time_s : std::nullopt; });
+    if (best.place == nullptr) return;
+    page.answer.emplace_back(fmt::format("{}: reached in {} by {}{}.", group.name, figure_in_seconds(best.figure),
+                                         best.place->name, alike_words(best)));
+    page.cards.push_back({"Time to target, " + group.name, text::duration(best.figure.value), best.place->name});
+    const std::string scope = energy_scope(page, group);
+    if (scope.empty()) return;
+    const Best least = best_of(group, false, [&](const Record& r) { return target_joules(r, scope); });
+    if (least.place == nullptr) return;
+    const std::string label = least_energy(least, scope);
+    page.answer.emplace_back(fmt::format("{} to the target: {}, {}{}.", label, least.place->name,
+                                         figure(least.figure, "J"), alike_words(least)));
+    page.cards.push_back({fmt::format("{} to the target, {}", label, group.name),
+                          text::si(least.figure.value, "J"), least.place->name});
+    return;
+  }
+  const auto speed_of = [](const Record& r) { return r.summary.samples_per_s; };
+  const Best fastest = best_of(group, true, speed_of);
+  if (fastest.place == nullptr) return;
+  page.answer.emplace_back(fmt::format("{} {} {}: {}{}{}.", group.name,
+                                       fastest.is_shown() ? "trains fastest as" : "has its highest mean speed as",
+                                       fastest.place->name, figure(fastest.figure, "samples/s"), alike_words(fastest),
+                                       unlike_words(group, speed_of)));
+  page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name, text::si(fastest.figure.value, "samples/s"), fastest.place->name});
+  const std::string scope = energy_scope(page, group);
+  if (scope.empty()) return;
+  const auto joules_of = [&](const Record& r) { return sample_joules(r, scope); };
+  const Best leanest = best_of(group, false, joules_of);
+  if (leanest.place == nullptr) return;
+  const std::string label = least_energy(leanest, scope);
+  page.answer.emplace_back(fmt::format("{} a sample: {}, {}{}{}.", label, leanest.place->name,
+                                       figure(leanest.figure, "J/sample"), alike_words(leanest),
+                                       unlike_words(group, joules_of)));
+  page.cards.push_back({label + ", " + group.name, significant(leanest.figure.value) + " J/sample",
+                        leanest.place->name});
+}
+
+void add_search(Page& page, const Report& report) {
+  if (!report.search) return;
+  // In the words of `trainwatt show`, a line each.
+  TableStyle style;
+  style.width = 100000;
+  std::string all = search_text(report, style);
+  for (std::size_t at = 0, end; at < all.size(); at = end + 1) {
+    end = std::min(all.find('\n', at), all.size());
+    std::string line = all.substr(at, end - at);
+    line.erase(0, line.find_first_not_of(' '));
+    if (!line.empty()) page.answer.emplace_back("Search: " + line + (line.ends_with('.') ? "" : "."));
+  }
+}
+
+void add_caveats(Page& page, const HtmlSystem& system) {
+  const Report& report = system.report;
+  const auto caveat = [&](std::string words, const char* look) { page.caveats.emplace_back(std::move(words), look); };
+  if (!system.faults.empty())
+    caveat(fmt::format("Do not rely on this report: trainwatt validate finds {} wrong in it, first {}.",
+                       count(system.faults.size(), "thing"), system.faults.front()),
+           "bad");
+  if (report.program.name.empty()) caveat("An unfinished run: context and plan are not in its records.", "bad");
+  for (const std::string& warning : report.context.warnings)
+    if (warning.starts_with("interrupted")) caveat(sentence(warning), "bad");
+  std::map<std::string, std::size_t> not_counted;
+  for (const Record& record : report.records)
+    if (record.verdict.status != "valid") ++not_counted[record.verdict.status];
+  for (const auto& [status, n] : not_counted)
+    caveat(fmt::format("{} {} {}.", count(n, "point"), n == 1 ? "is" : "are", status),
+           status == "unsupported" ? "note" : "bad");
+  if (const std::size_t missing = missing_points(report).size(); missing > 0)
+    caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
+  if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
+    caveat(sentence(words::broken_rules(broken)), "bad");
+  for (const std::string& more : {run_drift(report.records), words::no_verdict(report.records)})
+    if (!more.empty()) caveat(sentence(more), "note");
+}
+
+}  // namespace
+
+namespace {
+
+/// A page that names no winner has no green tick: it would look like one.
+void take_ticks_off(Page& page) {
+  const auto plain = [](Words& words) {
+    if (words.look == "good") words.look.clear();
+  };
+  const auto of_table = [&](Table& table) {
+    for (std::vector<Words>& row : table.rows) std::ranges::for_each(row, plain);
+  };
+  std::ranges::for_each(page.answer, plain);
+  std::ranges::for_each(page.caveats, plain);
+  for (Section& section : page.sections)
+    for (Block& block : section.blocks) {
+      if (Words* words = std::get_if<Words>(&block)) plain(*words);
+      if (Table* table = std::get_if<Table>(&block)) of_table(*table);
+      if (Chart* chart = std::get_if<Chart>(&block)) of_table(chart->table);
+      if (Choice* choice = std::get_if<Choice>(&block))
+        for (auto& [label, charts] : choice->options)
+          for (Chart& chart : charts) of_table(chart.table);
+    }
+}
+
+}  // namespace
+
+void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
+  const Report& report = systems.front().report;
+  const std::size_t valid = static_cast<std::size_t>(
+      std::ranges::count_if(report.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+  std::string hosts = report.context.hosts.empty() ? "" : report.context.hosts.front().name;
+  if (report.context.hosts.size() > 1) hosts += fmt::format(" and {} more", report.context.hosts.size() - 1);
+  page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;
+  if (!hosts.empty()) page.title += " on " + hosts;
+  std::vector<std::string> facts;
+  if (!report.context.started_at.empty()) facts.push_back("started " + report.context.started_at);
+  if (!report.plan.canonical_json.empty())
+    facts.push_back("plan " + sha256_hex(report.plan.canonical_json).substr(0, 12));
+  std::erase(facts, "");
+  page.subtitle = fmt::format("{}", fmt::join(facts, "; "));
+  page.cards.push_back({"Points that count", fmt::format("{} of {}", valid, report.records.size()),
+                        valid == report.records.size() ? "none is left out" : "see Verdicts"});
+  const std::vector<RunRuleCheck> rules = check_run_rules(report);
+  const auto number = [&](RunRuleState state) { return std::ranges::count(rules, state, &RunRuleCheck::state); };
+  const std::vector<Group> groups = workloads(systems);
+  constexpr std::size_t most_groups = 4;  // on the first screen; all are in the tables
+  for (std::size_t g = 0; g < groups.size() && g < most_groups; ++g) add_group(page, groups[g]);
+  if (groups.size() > most_groups)
+    page.answer.emplace_back(fmt::format("And {} more, under Points.", count(groups.size() - most_groups, "workload")));
+  add_search(page, report);
+  if (report.records.empty())
+    page.answer.emplace_back("No points were run.", "bad");
+  else if (page.answer.empty())
+    page.answer.emplace_back("No point of this report counts: there is no figure to rely on.", "bad");
+  page.cards.push_back({"Run rules",
+                        fmt::format("{} kept, {} broken", number(RunRuleState::kept), number(RunRuleState::broken)),
+                        fmt::format("{} not checkable, {} do not apply", number(RunRuleState::not_checkable),
+                                    number(RunRuleState::not_applicable))});
+  add_caveats(page, systems.front());
+}
+
+Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
+  Page page;
+  page.kind = comparison == nullptr ? "report" : "comparison";
+  for (const HtmlSystem& system : systems) page.records += system.report.records.size();
+  if (comparison == nullptr)
+    add_answer(page, systems);
+  else
+    add_comparison(page, *comparison);
+  for (const HtmlSystem& system : systems)
+    if (const std::string machine = machine_words(system.report); !machine.empty())
+      page.machines.push_back((systems.size() > 1 ? system.name + ": " : "") + machine);
+  for (const HtmlSystem& system : systems)
+    if (!system.notes.empty())
+      page.caveats.emplace_back(
+          fmt::format(
+              "{}trainwatt validate notes: {}{}.", systems.size() > 1 ? system.name + ": " : "", system.notes.front(),
+              system.notes.size() > 1 ? fmt::format("; {} more under Provenance", system.notes.size() - 1) : ""),
+          "note");
+  for (const HtmlSystem& system : systems)
+    if (system.runs > 1)
+      page.caveats.emplace_back(
+          fmt::format("{} has {}: ratios rest on all of them, charts and tables of points show the first.", system.name,
+                      count(system.runs, "run")),
+          "note");
+  for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
+  page.sections.push_back(pareto_section(systems, comparison));
+  page.sections.push_back(cost_section(systems, comparison));
+  page.sections.push_back(speed_section(systems));
+  page.sections.push_back(energy_section(systems));
+  page.sections.push_back(scaling_section(systems));
+  page.sections.push_back(phases_section(systems));
+  page.sections.push_back(learning_section(systems));
+  page.sections.push_back(telemetry_section(systems));
+  page.sections.push_back(points_section(systems));
+  page.sections.push_back(ledger_section(systems));
+  page.sections.push_back(verdicts_section(systems));
+  page.sections.push_back(rules_section(systems));
+  page.sections.push_back(provenance_section(systems));
+  if (comparison != nullptr && !comparison->names_one()) take_ticks_off(page);
+  const auto take = [&](const std::string& id) {
+    const auto found = std::ranges::find(page.sections, id, &Section::id);
+    for (const Block& block : found->blocks)
+      if (const Table* table = std::get_if<Table>(&block))
+        page.main_tables.push_back(*table), page.main_tables.back().folded = false;
+      else if (const Chart* chart = std::get_if<Chart>(&block))
+        page.main_tables.push_back(chart->table);
+  };
+  if (comparison != nullptr) take("ratios");
+  take("points");
+  for (std::size_t i = 1; i < page.main_tables.size(); ++i) page.main_tables[i].folded = true;
+  return page;
+}
+
+}  // namespace tw::page

@@ -1,0 +1,310 @@
+// The first screen and the sections of a comparison (results/compare/comparison.hpp), before those of its reports.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "results/compare/comparison_words.hpp"
+#include "results/html/page.hpp"
+#include "results/html/page_names.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::page {
+namespace {
+
+using text::si;
+using text::sentence;
+using text::significant;
+
+/// "Precision: bf16 of A, float32 of B. Fewer bits are less work."
+std::string blocking_words(const Difference& d, const std::vector<std::string>& names, std::size_t reference) {
+  const std::string of_reference =
+      d.system == reference || d.reference_value.empty() ? "" : fmt::format("{} of {}, ", d.reference_value, names[reference]);
+  return fmt::format("{} {}", sentence(fmt::format("{}: {}{} of {}", d.what, of_reference, d.system_value, names[d.system])),
+                     sentence(d.why));
+}
+/// "+23.0 % (+20.1 to +26.2)"; without a ratio the verdict.
+std::string ratio_words(const Ratio& ratio) {
+  if (!ratio.value) return ratio.verdict.empty() ? "absent" : ratio.verdict;
+  return ratio.verdict == "reference" ? "" : words::change(ratio);
+}
+Words verdict_words(const Ratio& ratio) {
+  const std::string look = ratio.verdict == "better"                             ? "good"
+                           : ratio.verdict == "worse"                            ? "bad"
+                           : ratio.verdict == "not comparable"                   ? "bad"
+                           : !ratio.is_decided() && ratio.verdict != "reference" ? "note"
+                                                                                 : "quiet";
+  return {words::verdict(ratio) + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
+}
+std::string needed_words(const Ratio& ratio) {
+  if (!ratio.needed) return "";
+  return fmt::format("{}{}", *ratio.needed, *ratio.needed >= most_replicates ? " or more" : "");
+}
+std::string title_of(const FigureComparison& figure) {
+  std::string title = (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.name;
+  if (title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
+  return title;
+}
+
+/// The id of a system's own point of a workload; the reference's where it has none.
+const std::string& own_id(const ComparedWorkload& workload, std::size_t system) {
+  const bool has_own = system < workload.records.size() && !workload.records[system].empty();
+  return has_own ? workload.records[system] : workload.id;
+}
+/// Of each workload of the comparison, one for each system: what each ran, in whatever split of the batch.
+struct WorkloadNames {
+  std::vector<std::vector<std::string>> names;  // by workload and system
+  std::string shared;
+};
+WorkloadNames workload_names(const Comparison& comparison) {
+  std::vector<std::string> ids;
+  std::set<std::string> networks;
+  for (const ComparedWorkload& one : comparison.workloads)
+    for (std::size_t s = 0; s < comparison.systems.size(); ++s)
+      ids.push_back(own_id(one, s)), networks.insert(ids.back().substr(0, ids.back().find('/')));
+  if (ids.empty()) return {};
+  const ShortNames found = short_names(ids, networks.size() > 1);
+  WorkloadNames all{{}, found.shared};
+  for (std::size_t w = 0, at = 0; w < comparison.workloads.size(); ++w) {
+    all.names.emplace_back();
+    for (std::size_t s = 0; s < comparison.systems.size(); ++s) all.names.back().push_back(found.names[at++]);
+  }
+  return all;
+}
+/// "bf16, accumulate 1"; "A: accumulate 4, 2 processes / B: accumulate 2, 4 processes" where they differ.
+std::string of_all_systems(const std::vector<std::string>& names, const Comparison& comparison) {
+  if (std::ranges::all_of(names, [&](const std::string& name) { return name == names.front(); })) return names.front();
+  std::vector<std::string> parts;
+  for (std::size_t s = 0; s < names.size(); ++s) parts.push_back(comparison.systems[s].name + ": " + names[s]);
+  return fmt::format("{}", fmt::join(parts, " / "));
+}
+/// "Workloads: bf16, accumulate 1; bf16, accumulate 4 (all: 2 processes)."
+std::string workloads_compared(const Comparison& comparison) {
+  constexpr std::size_t most = 6;
+  const WorkloadNames found = workload_names(comparison);
+  std::vector<std::string> shown;
+  for (std::size_t w = 0; w < std::min(most, found.names.size()); ++w)
+    shown.push_back(of_all_systems(found.names[w], comparison));
+  if (shown.empty()) return "No workloads.";
+  const bool has_parts =
+      std::ranges::any_of(shown, [](const std::string& name) { return name.find(", ") != name.npos; });
+  const std::size_t more = found.names.size() - shown.size();
+  return fmt::format("Workload{}: {}{}{}.", found.names.size() == 1 ? "" : "s",
+                     fmt::join(shown, has_parts ? "; " : ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+                     found.shared.empty() ? "" : fmt::format(" (all: {})", found.shared));
+}
+
+Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) {
+  const std::string& reference = comparison.systems[comparison.reference].name;
+  Chart chart;
+  chart.kind = "bars", chart.from_zero = false, chart.logarithmic = true;
+  chart.title = title_of(figure) + ": ratio to " + reference;
+  chart.note =
+      std::string(figure.figure.more_is_better ? "Above 1 is better. " : "Below 1 is better. ") +
+      "The whisker is the 95 % interval over runs; of one run each it is over trials, and where nothing is claimed the range "
+      "from worst to best. Twice and half lie equally far from 1.";
+  chart.x_title = "ratio", chart.line = 1, chart.line_label = reference;
+  chart.table = {
+      chart.title,
+      {"Workload", "System", figure.figure.unit, "Change", "Verdict", "Least difference shown", "Runs needed"},
+      {},
+      false};
+  DataSet set{"ratio", 0, "", {}};
+  const WorkloadNames names = workload_names(comparison);
+  struct Bar {
+    std::string category;
+    Datum datum;
+  };
+  std::vector<Bar> bars;
+  const auto add = [&](const Words& workload, std::size_t s, const std::string& value, const Ratio& ratio) {
+    const std::string& system = comparison.systems[s].name;
+    chart.table.rows.push_back({workload,
+                                system,
+                                {value, "number"},
+                                {ratio_words(ratio), "number"},
+                                verdict_words(ratio),
+                                {ratio.detectable ? significant(100 * *ratio.detectable, 2) + " %" : "", "number"},
+                                {needed_words(ratio), "number"}});
+    if (s == comparison.reference) return;
+    Datum datum{ratio.value.value_or(1),
+                static_cast<double>(s),
+                ratio.low,
+                ratio.high,
+                fmt::format("{}, {}: {}, {}", workload.tip, system, ratio_words(ratio), words::verdict(ratio)),
+                words::verdict(ratio),
+                ratio.is_decided()};
+    bars.push_back({(comparison.systems.size() > 2 ? system + ": " : "") + workload.text, std::move(datum)});
+  };
+  for (const ComparedRow& row : figure.rows)
+    for (std::size_t s = 0; s < row.systems.size(); ++s)
+      add({names.names[row.workload][s], "", own_id(comparison.workloads[row.workload], s)}, s,
+          row.systems[s].figure ? si(row.systems[s].figure->value) : "", row.systems[s].ratio);
+  // The best first, and of all workloads together behind those of each.
+  const auto sort = [&](std::size_t from) {
+    std::ranges::stable_sort(bars.begin() + static_cast<std::ptrdiff_t>(from), bars.end(), {},
+                             [&](const Bar& bar) { return figure.figure.more_is_better ? -bar.datum.x : bar.datum.x; });
+  };
+  sort(0);
+  const std::size_t own = bars.size();
+  if (figure.overall_reason.empty() && figure.rows.size() > 1)
+    for (std::size_t s = 0; s < figure.overall.size(); ++s) add({"overall", "", "overall"}, s, "", figure.overall[s]);
+  sort(own);
+  for (Bar& bar : bars) chart.categories.push_back(std::move(bar.category)), set.data.push_back(std::move(bar.datum));
+  chart.sets.push_back(std::move(set));
+  return chart;
+}
+
+Section comparability(const Comparison& comparison) {
+  Section section{
+      "comparability", "What differs", "Each difference to " + comparison.systems[comparison.reference].name + ".", {}};
+  Table table{"Differences", {"What", "Weight", "Where", "Reference", "System", "Value", "Why"}, {}, false};
+  for (const Difference& d : comparison.differences)
+    table.rows.push_back({d.what, d.blocking ? Words{"blocking", "bad"} : Words{"noted", "note"},
+                          d.workloads.empty() ? "everywhere" : words::place(d, comparison), d.reference_value,
+                          comparison.systems[d.system].name, d.system_value, d.why});
+  if (table.rows.empty())
+    section.blocks.emplace_back(Words("No difference that matters was found in what was run and how.", "good"));
+  else
+    section.blocks.emplace_back(std::move(table));
+  return section;
+}
+
+/// A row for each system, the best by the first figure first: each figure's ratio to the reference over all workloads,
+/// of one workload the figure itself, too. Only what is claimed is called good or bad.
+Table overview(const Comparison& comparison) {
+  const std::string& reference = comparison.systems[comparison.reference].name;
+  Table table{"At a glance, against " + reference, {"System"}, {}, false};
+  std::vector<std::size_t> order;
+  for (const FigureComparison& figure : comparison.figures) {
+    if (figure.rows.empty()) continue;
+    table.head.push_back(title_of(figure) + (figure.rows.size() == 1 ? ", " + figure.figure.unit : ""));
+    for (const RankedSystem& one : figure.ranking)
+      if (std::ranges::find(order, one.system) == order.end()) order.push_back(one.system);
+  }
+  for (std::size_t s = 0; s < comparison.systems.size(); ++s)
+    if (std::ranges::find(order, s) == order.end()) order.push_back(s);
+  for (const std::size_t s : order) {
+    std::vector<Words> row = {comparison.systems[s].name};
+    for (const FigureComparison& figure : comparison.figures) {
+      if (figure.rows.empty()) continue;
+      const bool is_one = figure.rows.size() == 1;
+      const ComparedCell& own = figure.rows.front().systems[s];
+      const Ratio& ratio = is_one ? own.ratio : figure.overall[s];
+      const std::string absolute = is_one && own.figure ? si(own.figure->value) : "";
+      const std::string change = s == comparison.reference ? "reference"
+                                 : ratio.value             ? words::change(*ratio.value)
+                                                           : "absent";
+      const bool is_claimed = ratio.verdict == "better" || ratio.verdict == "worse";
+      const std::string verdict =
+          s == comparison.reference || ratio.verdict.empty() ? "" : ", " + words::verdict(ratio);
+      row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
+                       !is_claimed || s == comparison.reference ? "quiet"
+                       : ratio.verdict == "better"              ? "good"
+                                                                : "bad");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Section ratios(const Comparison& comparison) {
+  Section section{
+      "ratios",
+      comparison.names_one() ? "Which is better, and by how much" : "How they differ; none is shown to be better",
+      "",
+      {}};
+  if (Table table = overview(comparison); table.head.size() > 1) section.blocks.emplace_back(std::move(table));
+  for (const FigureComparison& figure : comparison.figures) {
+    if (figure.rows.empty()) continue;
+    section.blocks.emplace_back(ratio_chart(comparison, figure));
+    if (const std::string note = words::means(figure, comparison); !note.empty())
+      section.blocks.emplace_back(Words(sentence(note), "note"));
+    if (!figure.overall_reason.empty())
+      section.blocks.emplace_back(Words(sentence("No overall ratio: " + figure.overall_reason), "quiet"));
+    if (comparison.systems.size() > 2 && !figure.ranking.empty()) {
+      Table ranking{"Ranking by " + title_of(figure), {"Rank", "System", "Change to the reference"}, {}, false};
+      for (const RankedSystem& one : figure.ranking)
+        ranking.rows.push_back(
+            {fmt::format("{}{}", one.rank, one.tied ? " (tied)" : ""),
+             comparison.systems[one.system].name,
+             {one.ratio && one.system != comparison.reference ? words::change(figure.overall[one.system]) : "",
+              "number"}});
+      section.blocks.emplace_back(std::move(ranking));
+      if (const std::string note = words::ranking_note(figure); !note.empty())
+        section.blocks.emplace_back(Words(sentence(note), "note"));
+    }
+  }
+  if (section.blocks.empty())
+    section.blocks.emplace_back(Words("No figure stands in the reference and in another system.", "note"));
+  return section;
+}
+
+}  // namespace
+
+void add_comparison(Page& page, const Comparison& comparison) {
+  std::vector<std::string> names;
+  for (const ComparedSystem& system : comparison.systems) names.push_back(system.name);
+  const std::string& reference = names[comparison.reference];
+  if (names.size() == 2)
+    page.title = names[1 - comparison.reference] + " against " + reference;
+  else
+    page.title = fmt::format("{} against {}",
+                             fmt::join(
+                                 [&] {
+                                   std::vector<std::string> others = names;
+                                   others.erase(others.begin() + static_cast<std::ptrdiff_t>(comparison.reference));
+                                   return others;
+                                 }(),
+                                 ", "),
+                             reference);
+  page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
+  if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
+  for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
+  for (const std::string& line : comparison.rests_on) page.answer.emplace_back(line, "rest");
+  constexpr std::size_t most_cards = 3;  // of a figure
+  for (const FigureComparison& figure : comparison.figures) {
+    std::size_t shown = 0, more = 0;
+    for (const RankedSystem& one : figure.ranking) {  // the best first
+      const Ratio& ratio = figure.overall[one.system];
+      if (one.system == comparison.reference || !ratio.value) continue;
+      if (shown == most_cards) {
+        ++more;
+        continue;
+      }
+      ++shown;
+      page.cards.push_back({title_of(figure) + ", " + names[one.system], words::change(*ratio.value),
+                            words::interval(ratio) + " " + words::verdict(ratio)});
+    }
+    if (more > 0)
+      page.cards.push_back({title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
+  }
+  const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
+  const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
+  page.cards.push_back({"Differences",
+                        blocking == 0 ? "none forbids it" : fmt::format("{} forbid a comparison", blocking),
+                        fmt::format("{} noted", noted)});
+  for (const Difference& d : comparison.differences)
+    if (d.blocking)
+      page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");
+  std::vector<std::string> left_out;  // the same of several figures once
+  for (const FigureComparison& figure : comparison.figures)
+    if (const std::string left = words::left_out(figure, comparison);
+        !left.empty() && std::ranges::find(left_out, left) == left_out.end()) {
+      left_out.push_back(left);
+      page.caveats.emplace_back(fmt::format("Overall ratios are {}.", left), "bad");
+    }
+  for (const words::KeptRules& rules : words::run_rules(comparison))
+    page.caveats.emplace_back(rules.text + ".", rules.kept ? "" : "bad");
+  if (!comparison.replicates_note.empty())
+    page.caveats.emplace_back(sentence(comparison.replicates_note), "note");
+  for (const ComparedSystem& system : comparison.systems)
+    if (system.valid < system.records)
+      page.caveats.emplace_back(fmt::format("{} of {} points of {} do not count.", system.records - system.valid,
+                                            system.records, system.name),
+                                "note");
+  page.sections.push_back(ratios(comparison));
+  page.sections.push_back(comparability(comparison));
+}
+
+}  // namespace tw::page

@@ -1,0 +1,201 @@
+// What the points cost, what is in it, and what moves it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "results/html/page.hpp"
+#include "results/html/page_names.hpp"
+#include "results/record/text.hpp"
+#include "results/terminal/cost_words.hpp"
+
+namespace tw::page {
+namespace {
+
+using text::si;
+using text::sentence;
+using text::significant;
+
+/// "0.637 [0.613, 0.661]"
+std::string amount(const Estimate& e) {
+  const std::string words = significant(e.value);
+  if (!e.low || !e.high) return words;
+  const std::string low = significant(*e.low), high = significant(*e.high);
+  return low == high ? words : fmt::format("{} [{}, {}]", words, low, high);
+}
+
+struct Tables {
+  Table costs, power;
+};
+
+/// What each input does alone to one cost, most effect first: a bar to both sides of the cost as given.
+Chart tornado(const RecordCost& record, const Words& name, const std::string& currency, double share) {
+  const std::string percent = fmt::format("{:.3g} %", 100 * share);
+  Chart chart;
+  chart.kind = "tornado", chart.line = 0, chart.line_label = "as given";
+  chart.title = fmt::format("What moves the cost of {}, {}", words::per(record.of), name.text);
+  chart.note = fmt::format("Each input alone, turned by {}; all else as given. Most effect first.", percent);
+  chart.x_title = "change of the cost, %";
+  chart.sets = {{fmt::format("input {} less", percent), 0, "", {}}, {fmt::format("input {} more", percent), 1, "", {}}};
+  chart.table = {chart.title,
+                 {"Input", "From … to", "Cost at the first, " + currency, "Cost at the last", "Change at the first",
+                  "Change at the last"},
+                 {},
+                 true};
+  std::vector<Sensitivity> inputs = record.sensitivity;
+  std::ranges::stable_sort(inputs, std::greater(), &Sensitivity::effect);
+  for (const Sensitivity& one : inputs) {
+    const std::string input = words::turned_input(one.input);
+    chart.categories.push_back(input);
+    chart.sets[0].data.push_back({one.cost_base > 0 ? 100 * (one.cost_low / one.cost_base - 1) : 0,
+                                  0,
+                                  {},
+                                  {},
+                                  fmt::format("{} {}: {} {}, {}", input, significant(one.low),
+                                              significant(one.cost_low), currency, words::change_at_less(one)),
+                                  "",
+                                  true});
+    chart.sets[1].data.push_back({one.cost_base > 0 ? 100 * (one.cost_high / one.cost_base - 1) : 0,
+                                  0,
+                                  {},
+                                  {},
+                                  fmt::format("{} {}: {} {}, {}", input, significant(one.high),
+                                              significant(one.cost_high), currency, words::change_at_more(one)),
+                                  "",
+                                  true});
+    chart.table.rows.push_back({input,
+                                {fmt::format("{} to {}", significant(one.low), significant(one.high)), "number"},
+                                {significant(one.cost_low), "number"},
+                                {significant(one.cost_high), "number"},
+                                {words::change_at_less(one), one.low == one.base ? "quiet" : "number"},
+                                {words::change_at_more(one), one.high == one.base ? "quiet" : "number"}});
+  }
+  return chart;
+}
+
+/// The cost that sensitivity is about; of records without one the last.
+double cost_as_given(const RecordCost& record) {
+  return record.sensitivity.empty() ? HUGE_VAL : record.sensitivity.front().cost_base;
+}
+
+void add_record(Tables& tables, const RecordCost& record, const Words& name) {
+  const auto row = [&](Table& table, std::vector<Words> cells) {
+    cells.insert(cells.begin(), name);
+    table.rows.push_back(std::move(cells));
+  };
+  if (!record.reason.empty())
+    return row(tables.costs, {"", {"no cost: " + record.reason, "quiet"}, "", "", "", "", ""});
+  const bool complete = record.basis == CostBasis::complete;
+  const auto number = [](const std::optional<double>& value) {
+    return Words(value ? significant(*value) : "", "number");
+  };
+  const auto energy = [&](const std::optional<double>& value) {
+    return Words(value ? (record.energy_is_whole ? "" : "at least ") + significant(*value) : "", "number");
+  };
+  for (const CostFigure& figure : record.figures)
+    row(tables.costs, {words::per(figure.per),
+                       figure.total ? Words{(complete ? "" : "at least ") + amount(*figure.total), "number"}
+                                    : Words{"absent: " + figure.reason, "quiet"},
+                       figure.total ? number(figure.hours_part) : Words{""},
+                       !figure.total                           ? Words{""}
+                       : record.basis == CostBasis::hours_only ? Words{"left out", "quiet"}
+                                                               : number(figure.electricity_part),
+                       energy(figure.kwh), energy(figure.co2_kg),
+                       complete && !record.energy_note.empty()
+                           ? Words{"cost complete; kWh: " + record.scope + " joules alone", "note"}
+                       : complete ? Words{"complete", "good"}
+                                  : Words{record.scope.empty() ? "lower bound: hours alone"
+                                                               : "lower bound: " + record.scope + " joules",
+                                          "note"}});
+  row(tables.power, {{std::to_string(record.nodes), "number"},
+                     record.it_power_w ? Words{figure(*record.it_power_w, "W"), "number"} : Words{"absent", "quiet"},
+                     record.scope.empty() ? Words{"no joules", "quiet"} : Words{record.scope},
+                     record.facility_power_w ? Words{si(*record.facility_power_w, "W"), "number"}
+                                             : Words{"absent: takes joules of the node", "quiet"}});
+}
+
+}  // namespace
+
+Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* comparison) {
+  Section section{"cost", "Cost", "", {}};
+  const auto priced = std::ranges::find_if(systems, [](const HtmlSystem& one) { return one.cost.has_value(); });
+  if (priced == systems.end()) {
+    section.absent = true;
+    section.blocks.emplace_back(Words("No prices were given (--prices).", "quiet"));
+    return section;
+  }
+  const std::string& currency = priced->cost->currency;
+  const bool several = systems.size() > 1;
+  Tables tables;
+  tables.costs = {"Cost in " + currency,
+                  {"Point", "Per", "Cost", "Of it hours", "Of it electricity", "kWh", "kg CO2e", "What it holds"},
+                  {},
+                  false};
+  tables.power = {"Power that is paid for",
+                  {"Point", "Nodes", "Mean power of the IT", "By joules of", "Of the facility"},
+                  {},
+                  true};
+  Table inputs{"Prices, as given", {"What", "Value", "Source"}, {}, false};
+  if (several) inputs.head.insert(inputs.head.begin(), "System");
+  const std::vector<std::vector<Words>> names = point_names(systems);
+  std::vector<std::pair<const RecordCost*, Words>> turned;
+  std::vector<std::string> notes;
+  const auto note = [&](const std::string& words) {
+    if (std::ranges::find(notes, words) == notes.end()) notes.push_back(words);
+  };
+  for (const HtmlSystem& system : systems) {
+    if (!system.cost) continue;
+    const std::string whose = several ? system.name + ": " : "";
+    for (const CostInput& one : words::inputs_of(*system.cost)) {
+      inputs.rows.push_back({one.name, one.value(), one.source});
+      if (several) inputs.rows.back().insert(inputs.rows.back().begin(), Words(system.name));
+    }
+    const std::vector<Words>& own = names[static_cast<std::size_t>(&system - systems.data())];
+    for (std::size_t r = 0; r < system.cost->records.size(); ++r) {
+      const RecordCost& record = system.cost->records[r];
+      const Words name = r < own.size() ? own[r] : Words(whose + record.id);
+      add_record(tables, record, name);
+      if (!record.sensitivity.empty()) turned.emplace_back(&record, name);
+      if (!record.basis_note.empty()) note(whose + sentence(record.basis_note));
+      if (record.basis == CostBasis::complete && !record.energy_note.empty())
+        note(whose + sentence(record.energy_note));
+    }
+    if (!system.cost->price.carbon_g_per_kwh)
+      note(whose + "The prices have no carbon intensity, so that CO2 is absent.");
+  }
+  tables.costs.folded = tables.costs.rows.size() > 9;
+  section.lead =
+      "kWh are the facility's (node, network and storage × PUE) where the whole node was read, else of what was read × "
+      "PUE: at least so many.";
+  for (const std::string& one : notes) section.blocks.emplace_back(Words(one, "note"));
+  section.blocks.emplace_back(std::move(tables.costs));
+  if (!tables.power.rows.empty()) section.blocks.emplace_back(std::move(tables.power));
+  std::ranges::stable_sort(turned, {},
+                           [](const auto& one) { return cost_as_given(*one.first); });  // the cheapest first
+  Choice choice{"What moves the cost of", {}};
+  constexpr std::size_t most_options = 200;
+  for (std::size_t i = 0; i < std::min(turned.size(), most_options); ++i)
+    choice.options.emplace_back(turned[i].second.text, std::vector{tornado(*turned[i].first, turned[i].second, currency,
+                                                                           priced->cost->sensitivity_share)});
+  if (turned.size() > most_options)
+    section.blocks.emplace_back(
+        Words(fmt::format("The {} cheapest of {} points can be chosen.", most_options, turned.size()), "note"));
+  if (choice.options.size() == 1)
+    section.blocks.emplace_back(std::move(choice.options.front().second.front()));
+  else if (!choice.options.empty())
+    section.blocks.emplace_back(std::move(choice));
+  Table turning{"Where the cheaper one changes, all else as it is", {"Workload", "Changes"}, {}, false};
+  if (comparison != nullptr)
+    for (const WorkloadBreakEven& one : comparison->break_even) {
+      const std::string& workload = comparison->workloads[one.workload].id;
+      for (const BreakEven& input : one.inputs) turning.rows.push_back({workload, input.text});
+      if (!one.reason.empty()) turning.rows.push_back({workload, {one.reason, "quiet"}});
+    }
+  if (!turning.rows.empty()) section.blocks.emplace_back(std::move(turning));
+  section.blocks.emplace_back(std::move(inputs));
+  return section;
+}
+
+}  // namespace tw::page

@@ -1,0 +1,247 @@
+// Points of a report: the table, bars with intervals.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "results/analysis/scopes.hpp"
+#include "results/export/export_parts.hpp"
+#include "results/export/point_table.hpp"
+#include "results/html/page.hpp"
+#include "results/html/page_names.hpp"
+#include "results/record/text.hpp"
+#include "results/terminal/columns.hpp"
+
+namespace tw::page {
+
+using text::si;
+using text::significant;
+
+namespace {
+
+/// Names begin as ids. What they have in common is said once.
+void shorten(const std::vector<HtmlSystem>& systems, Group& group) {
+  std::vector<std::string> ids;
+  for (const Place& place : group.places) ids.push_back(place.name);
+  const ShortNames found = short_names(ids, false);
+  const bool all_same = std::ranges::all_of(ids, [&](const std::string& id) { return id == ids.front(); });
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    Place& place = group.places[i];
+    place.name = systems.size() == 1 ? found.names[i]
+                 : all_same          ? systems[place.system].name
+                                     : systems[place.system].name + ": " + found.names[i];
+  }
+  const std::string shared = systems.size() > 1 && all_same ? short_names({ids.front()}, false).names.front() +
+                                                                  (found.shared.empty() ? "" : ", " + found.shared)
+                                                            : found.shared;
+  if (!shared.empty()) group.note = fmt::format("{}: {}.", group.places.size() > 1 ? "All" : "The point", shared);
+}
+
+}  // namespace
+
+std::vector<Group> workloads(const std::vector<HtmlSystem>& systems) {
+  std::vector<Group> groups;
+  std::vector<std::string> hashes;
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    const std::vector<std::string> ids = unique_ids(systems[s].report.records);
+    for (std::size_t r = 0; r < systems[s].report.records.size(); ++r) {
+      const Record& record = systems[s].report.records[r];
+      auto found = std::ranges::find(hashes, record.workload.hash);
+      if (found == hashes.end()) {
+        hashes.push_back(record.workload.hash);
+        const Workload& w = record.workload;
+        groups.push_back(
+            {w.model + (w.layers ? fmt::format(" cut to {} layer{}", *w.layers, *w.layers == 1 ? "" : "s") : "") +
+                 (w.seq_len ? fmt::format(", {} tokens", *w.seq_len) : "") +
+                 (record.target ? ", to the target of " + record.target->task : ""),
+             {},
+             {}});
+        found = hashes.end() - 1;
+      }
+      groups[static_cast<std::size_t>(found - hashes.begin())].places.push_back(
+          {s, &record, systems.size() > 1 ? systems[s].name + ": " + ids[r] : ids[r], ids[r]});
+    }
+  }
+  for (Group& group : groups) shorten(systems, group);
+  return groups;
+}
+
+std::string figure(const Estimate& e, const std::string& unit) {
+  std::string words = si(e.value, unit);
+  if (e.low && e.high) words += " [" + si(*e.low) + ", " + si(*e.high) + "]";
+  return words;
+}
+std::string figure_in_seconds(const Estimate& e) {
+  std::string words = text::duration(e.value);
+  if (e.low && e.high) words += " [" + text::duration(*e.low) + ", " + text::duration(*e.high) + "]";
+  return words;
+}
+
+Words status_words(const Record& record) {
+  const std::string& status = record.verdict.status;
+  if (status == "valid") return {status, record.verdict.flags.empty() ? "good" : "note"};
+  return {status, status == "unsupported" ? "quiet" : "bad"};
+}
+
+std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
+  std::vector<std::string> reasons;
+  for (const HtmlSystem& system : systems)
+    for (const Record& record : system.report.records)
+      if (const std::string& why = record.summary.energy_reason;
+          has_run(record) && !why.empty() && std::ranges::find(reasons, why) == reasons.end())
+        reasons.push_back(why);
+  return reasons.empty() ? "no point has joules" : fmt::format("{}", fmt::join(reasons, "; "));
+}
+
+Words no_joules(const std::vector<HtmlSystem>& systems) {
+  const bool all = std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
+  return {all ? "Energy was not measured; the top of the page says why." : "Absent: " + why_no_joules(systems) + ".",
+          "quiet"};
+}
+
+namespace {
+
+std::string interval_words(const std::optional<double>& low, const std::optional<double>& high,
+                           const std::string& unit) {
+  return low && high ? si(*low) + " to " + si(*high, unit) : "none";
+}
+
+/// A lying bar for each record, the best one that counts first; where it has no figure, its status in the bar's place.
+Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std::string& title,
+           const std::string& unit, bool more_is_better,
+           const std::function<std::optional<Estimate>(const Record&)>& of) {
+  Chart chart;
+  chart.kind = "bars", chart.title = title, chart.x_title = unit, chart.note = group.note;
+  chart.table = {title, {"Point", unit, "95 % interval", "Verdict"}, {}, true};
+  chart.sets.push_back({systems.size() > 1 ? "" : unit, 0, "", {}});
+  std::vector<Place> places = group.places;
+  const auto order = [&](const Place& place) {
+    const std::optional<Estimate> e = of(*place.record);
+    const bool is_drawn = e && std::isfinite(e->value);
+    const int last = !is_drawn ? 2 : place.record->verdict.status == "valid" ? 0 : 1;
+    return std::pair(last, is_drawn ? (more_is_better ? -e->value : e->value) : 0.0);
+  };
+  std::ranges::stable_sort(places, {}, order);
+  for (const Place& place : places) {
+    const Record& record = *place.record;
+    const std::optional<Estimate> e = of(record);
+    Datum datum;
+    datum.counts = record.verdict.status == "valid";
+    datum.y = static_cast<double>(place.system);
+    std::string said = has_run(record) ? "no figure" : record.verdict.status;
+    if (e) {
+      datum.x = e->value, datum.low = e->low, datum.high = e->high;
+      said = figure(*e, unit) + (datum.counts ? "" : ", does not count: " + record.verdict.status);
+      if (!datum.counts) datum.mark = record.verdict.status;
+    } else {
+      datum.mark = said, datum.counts = false;
+    }
+    datum.text = place.id + ": " + said;
+    chart.categories.push_back(place.name);
+    chart.table.rows.push_back({place.words(), e ? Words{si(e->value, unit), "number"} : Words{said, "quiet"},
+                                e ? Words{interval_words(e->low, e->high, unit), "number"} : Words{""},
+                                status_words(record)});
+    chart.sets[0].data.push_back(std::move(datum));
+  }
+  return chart;
+}
+
+}  // namespace
+
+std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes) {
+  for (const std::string& scope : scopes)
+    for (const Place& place : group.places)
+      if (place.record->verdict.status == "valid" &&
+          (sample_joules(*place.record, scope) || target_joules(*place.record, scope)))
+        return scope;
+  return "";
+}
+
+std::vector<std::string> scopes_that_tell(const Group& group) {
+  std::vector<const Record*> valid;
+  for (const Place& place : group.places)
+    if (place.record->verdict.status == "valid") valid.push_back(place.record);
+  return telling_scopes(valid);
+}
+
+std::string why_none_tells(const Group& group) {
+  std::set<std::string> devices, set;
+  for (const Place& place : group.places) {
+    if (place.record->verdict.status != "valid") continue;
+    devices.insert(place.record->workload.device);
+    for (const auto& [name, setting] : place.record->setting)
+      if (setting.requested) set.insert(name);
+  }
+  return fmt::format("trained on {}{}, of which joules of {} leave out a part; those of {} would tell",
+                     fmt::join(devices, " and "), set.empty() ? "" : fmt::format(" with {} set", fmt::join(set, ", ")),
+                     scope_with_joules(group, {"node", "device", "package"}),
+                     fmt::join(scopes_that_tell(group), " or "));
+}
+
+Section points_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"points", "Points", "In brackets: 95 % intervals over trials; below 3 trials there are none.", {}};
+  const std::vector<std::vector<Words>> names = point_names(systems);
+  for (const HtmlSystem& system : systems) {
+    const std::vector<Record>& records = system.report.records;
+    const std::vector<Words>& ids = names[static_cast<std::size_t>(&system - systems.data())];
+    const std::vector<Column> columns = number_columns(records, Intervals::in_cell, {});
+    Table table{systems.size() > 1 ? system.name : "All points", {"Point", "Verdict"}, {}, systems.size() > 1};
+    for (const Column& column : columns) table.head.push_back(column.title);
+    table.head.emplace_back("Flags, and why it does not count");
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      std::vector<Words> row = {ids[i], status_words(records[i])};
+      for (const Column& column : columns) row.emplace_back(column.cells[i], "number");
+      std::vector<std::string> why = records[i].verdict.flags;
+      why.insert(why.end(), records[i].verdict.reasons.begin(), records[i].verdict.reasons.end());
+      row.emplace_back(fmt::format("{}", fmt::join(why, "; ")));
+      table.rows.push_back(std::move(row));
+    }
+    if (records.empty())
+      section.blocks.emplace_back(
+          Words("No points were run" + (systems.size() > 1 ? " by " + system.name : "") + ".", "quiet"));
+    else
+      section.blocks.emplace_back(std::move(table));
+  }
+  return section;
+}
+
+Section speed_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"speed",
+                  "Throughput",
+                  "A bar for each point, the fastest first; the whisker is its 95 % interval over trials.",
+                  {}};
+  for (const Group& group : workloads(systems))
+    section.blocks.emplace_back(
+        bars(systems, group, group.name, "samples/s", true, [](const Record& r) { return r.summary.samples_per_s; }));
+  section.absent = section.blocks.empty();
+  if (section.absent) section.blocks.emplace_back(Words("No points were run.", "quiet"));
+  return section;
+}
+
+Section energy_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"energy", "Energy", "Each chart has joules of one scope. Less is better; the least comes first.", {}};
+  for (const Group& group : workloads(systems)) {
+    std::vector<Record> records;
+    for (const Place& place : group.places) records.push_back(*place.record);
+    for (const std::string& scope : scopes_of(records)) {
+      const auto draw = [&](const char* what, const char* unit, auto of) {
+        const auto bound = [&](const Record& r) { return of(r, scope); };
+        if (std::ranges::none_of(records, [&](const Record& r) { return bound(r).has_value(); })) return;
+        Chart chart =
+            bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, false, bound);
+        if (const auto tell = scopes_that_tell(group); std::ranges::find(tell, scope) == tell.end())
+          chart.note = "These joules leave out a part of what the points draw: none is better by them. " + chart.note;
+        section.blocks.emplace_back(std::move(chart));
+      };
+      draw("of a sample", "J/sample", sample_joules);
+      draw("to the target", "J", target_joules);
+    }
+  }
+  if (section.blocks.empty()) section.absent = true, section.blocks.emplace_back(no_joules(systems));
+  return section;
+}
+
+}  // namespace tw::page

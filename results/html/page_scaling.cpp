@@ -1,0 +1,220 @@
+// What more ranks bring: measured, against the ideal, projected; and what communication takes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "results/analysis/phases.hpp"
+#include "results/html/page.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::page {
+namespace {
+
+using text::duration;
+using text::significant;
+
+/// Points that differ in their ranks alone.
+struct Family {
+  std::string name;
+  std::vector<Place> places;  ///< by rising ranks, of two numbers of ranks at least
+};
+
+/// Strong: the global batch stays; weak: that of a rank does.
+std::vector<Family> families_of(const std::vector<HtmlSystem>& systems, const Group& group, bool strong) {
+  std::map<std::string, std::vector<Place>> all;
+  for (const Place& place : group.places) {
+    const Workload& w = place.record->workload;
+    if (place.record->verdict.status != "valid" || !place.record->summary.samples_per_s) continue;
+    if (std::ranges::any_of(place.record->setting, [](const auto& one) { return one.second.requested.has_value(); }))
+      continue;
+    const std::string key =
+        fmt::format("{}{}, {}", systems.size() > 1 ? systems[place.system].name + ", " : "", w.precision,
+                    strong ? fmt::format("{} samples in all", w.global_batch)
+                           : fmt::format("{} x {} samples a rank", w.micro_batch, w.accumulate));
+    all[key].push_back(place);
+  }
+  std::vector<Family> families;
+  for (auto& [name, places] : all) {
+    std::ranges::stable_sort(places, {}, [](const Place& p) { return p.record->workload.ranks; });
+    if (places.front().record->workload.ranks != places.back().record->workload.ranks)
+      families.push_back({name, std::move(places)});
+  }
+  return families;
+}
+
+double ranks_of(const Place& place) { return place.record->workload.ranks; }
+double speed_of(const Place& place) { return place.record->summary.samples_per_s->value; }
+
+/// Seconds a sample = fixed_s + shared_s / ranks (Amdahl 1967), by least squares of relative errors.
+struct Fit {
+  double fixed_s = 0, shared_s = 0;
+  double farthest = 0;     ///< of a point off the fit, as a share
+  std::size_t counts = 0;  ///< different numbers of ranks
+  std::string reason;      ///< why there is none; empty otherwise
+  double speed(double ranks) const { return 1 / (fixed_s + shared_s / ranks); }
+};
+Fit fit_of(const Family& family) {
+  Fit fit;
+  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+  std::set<double> counts;
+  for (const Place& place : family.places) {
+    const double u = speed_of(place), v = u / ranks_of(place);
+    if (!(u > 0)) return fit.reason = "a point has no speed", fit;
+    uu += u * u, uv += u * v, vv += v * v, u1 += u, v1 += v;
+    counts.insert(ranks_of(place));
+  }
+  fit.counts = counts.size();
+  const double determinant = uu * vv - uv * uv;
+  fit.fixed_s = (u1 * vv - v1 * uv) / determinant, fit.shared_s = (v1 * uu - u1 * uv) / determinant;
+  if (fit.fixed_s < 0)
+    fit.reason =
+        "the speed grows more than the ranks do, which no time a sample of fixed part + shared part / ranks has";
+  else if (!(fit.shared_s > 0))
+    fit.reason = "more ranks bring no speed, so that no part of the time is shared among them";
+  else
+    for (const Place& place : family.places)
+      fit.farthest = std::max(fit.farthest, std::abs(fit.speed(ranks_of(place)) / speed_of(place) - 1));
+  return fit;
+}
+
+/// The dashed line on to twice the largest number of ranks, its row, and its formula in words.
+std::string add_projection(Chart& chart, const Family& family, int color) {
+  const Fit fit = fit_of(family);
+  if (!fit.reason.empty()) return fmt::format("{}: no projection: {}.", family.name, fit.reason);
+  constexpr int pieces = 8;
+  const double largest = ranks_of(family.places.back());
+  DataSet line{family.name + ", projected, not measured", color, "projected", {}};
+  for (int i = 0; i <= pieces; ++i) {
+    const double ranks = largest * (1 + static_cast<double>(i) / pieces);
+    line.data.push_back({ranks, fit.speed(ranks), {}, {}, "", "", true});
+  }
+  const double end = fit.speed(2 * largest);
+  Datum& last = line.data.back();
+  last.mark = "projected, not measured";
+  last.text = fmt::format("{}: projected to {} at {:.0f} ranks, not measured", family.name, text::si(end, "samples/s"),
+                          2 * largest);
+  chart.sets.push_back(std::move(line));
+  const double ideal = speed_of(family.places.front()) * 2 * largest / ranks_of(family.places.front());
+  chart.table.rows.push_back({family.name,
+                              {fmt::format("{:.0f}", 2 * largest), "number"},
+                              {text::si(end), "number"},
+                              {significant(100 * end / ideal) + " %", "number"},
+                              {"projected, not measured", "note"}});
+  return fmt::format(
+      "{}: projected, not measured, by time a sample = {} + {} / ranks, {}; it has no interval.", family.name,
+      duration(fit.fixed_s), duration(fit.shared_s),
+      fit.counts < 3 ? "which two numbers of ranks fix, so that nothing tests it"
+                     : fmt::format("which lies up to {} % off what was measured", significant(100 * fit.farthest, 2)));
+}
+
+void add_speed(Section& section, const Group& group, const std::vector<Family>& families, bool strong) {
+  Chart chart, efficiency;
+  chart.kind = efficiency.kind = "lines";
+  chart.title = fmt::format("{}: {} scaling", group.name, strong ? "strong" : "weak");
+  chart.note =
+      strong
+          ? "The same global batch on more ranks. Dotted: as many times faster as there are ranks. Dashed: projected."
+          : "The same batch for each of more ranks. Dotted: as many times faster as there are ranks. Dashed: "
+            "projected.";
+  chart.x_title = efficiency.x_title = "ranks", chart.y_title = "samples/s";
+  chart.table = {chart.title, {"Series", "Ranks", "samples/s", "Scaling efficiency", "From"}, {}, true};
+  efficiency.title = chart.title + " efficiency", efficiency.y_title = "% of ideal";
+  efficiency.note = "Speed against that of the fewest ranks times as many.";
+  efficiency.line = 100, efficiency.line_label = "ideal";
+  efficiency.table = {efficiency.title, {"Series", "Ranks", "Scaling efficiency"}, {}, true};
+  std::vector<std::string> formulas;
+  int color = 0;
+  for (const Family& family : families) {
+    const Place& base = family.places.front();
+    DataSet measured{family.name, color, "", {}}, ideal{family.name + ", ideal", color, "dashed", {}}, share = measured;
+    for (const Place& place : family.places) {
+      const Estimate& e = *place.record->summary.samples_per_s;
+      const double ranks = ranks_of(place), expected = speed_of(base) * ranks / ranks_of(base);
+      const double percent = 100 * e.value / expected;
+      const std::string of_ideal = significant(percent) + " %";
+      measured.data.push_back({ranks, e.value, e.low, e.high,
+                               fmt::format("{}: {}, {} of ideal", place.id, figure(e, "samples/s"), of_ideal), "",
+                               true});
+      ideal.data.push_back({ranks, expected, {}, {}, "", "", true});
+      share.data.push_back({ranks, percent, {}, {}, fmt::format("{}: {} of ideal", place.id, of_ideal), "", true});
+      const Words count{fmt::format("{:.0f}", ranks), "number"};
+      chart.table.rows.push_back({family.name, count, {figure(e, ""), "number"}, {of_ideal, "number"}, "measured"});
+      efficiency.table.rows.push_back({family.name, count, {of_ideal, "number"}});
+    }
+    chart.sets.push_back(std::move(measured)), chart.sets.push_back(std::move(ideal));
+    efficiency.sets.push_back(std::move(share));
+    formulas.push_back(add_projection(chart, family, color++));
+  }
+  section.blocks.emplace_back(std::move(chart));
+  for (const std::string& formula : formulas) section.blocks.emplace_back(Words(formula, "note"));
+  section.blocks.emplace_back(std::move(efficiency));
+}
+
+void add_communication(Section& section, const Group& group, const std::vector<Family>& families, bool strong) {
+  Chart chart, shares;
+  chart.kind = shares.kind = "lines";
+  chart.title = fmt::format("{}: exposed communication, {} scaling", group.name, strong ? "strong" : "weak");
+  chart.note = "What a step waits for others after its own backward, mean over steps and ranks; what overlaps with "
+               "computing is not in it. Reports hold no bytes, no bandwidth and no ceiling of the collectives.";
+  chart.x_title = shares.x_title = "ranks", chart.y_title = "ms a step", shares.y_title = "% of the step";
+  chart.table = {chart.title, {"Series", "Ranks", "Exposed a step", "Share of the step", "Way"}, {}, true};
+  shares.title = chart.title + ", share of the step", shares.note = "The same by the length of the step.";
+  shares.table = {shares.title, {"Series", "Ranks", "Share of the step"}, {}, true};
+  int color = 0;
+  for (const Family& family : families) {
+    DataSet set{family.name, color++, "", {}}, part = set;
+    for (const Place& place : family.places) {
+      double step = 0;
+      std::optional<double> seconds;
+      for (const auto& [phase, mean] : mean_phases(*place.record)) {
+        step += mean;
+        if (phase == "communication") seconds = mean;
+      }
+      if (!seconds) continue;
+      const double percent = step > 0 ? 100 * *seconds / step : 0;
+      const std::string share = significant(percent) + " %";
+      const std::optional<Execution>& how = place.record->execution;
+      const std::string way = how ? how->communicator + (how->route.empty() ? "" : ", " + how->route) : "not recorded";
+      const Words ranks{fmt::format("{:.0f}", ranks_of(place)), "number"};
+      set.data.push_back({ranks_of(place),
+                          1e3 * *seconds,
+                          {},
+                          {},
+                          fmt::format("{}: {} a step, {} of it, by {}", place.id, duration(*seconds), share, way),
+                          "",
+                          true});
+      part.data.push_back({ranks_of(place), percent, {}, {}, fmt::format("{}: {}", place.id, share), "", true});
+      chart.table.rows.push_back({family.name, ranks, {duration(*seconds), "number"}, {share, "number"}, way});
+      shares.table.rows.push_back({family.name, ranks, {share, "number"}});
+    }
+    if (!set.data.empty()) chart.sets.push_back(std::move(set)), shares.sets.push_back(std::move(part));
+  }
+  if (chart.sets.empty())
+    section.blocks.emplace_back(Words(group.name + ": communication was not timed, so that it has no curve.", "quiet"));
+  else
+    section.blocks.emplace_back(std::move(chart)), section.blocks.emplace_back(std::move(shares));
+}
+
+}  // namespace
+
+Section scaling_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"scaling", "Scaling and communication over ranks", "", {}};
+  for (const Group& group : workloads(systems))
+    for (const bool strong : {true, false})
+      if (const std::vector<Family> families = families_of(systems, group, strong); !families.empty()) {
+        add_speed(section, group, families, strong);
+        add_communication(section, group, families, strong);
+      }
+  section.absent = section.blocks.empty();
+  if (section.absent)
+    section.blocks.emplace_back(Words(
+        "No workload was measured on different numbers of ranks by one system, all else the same: neither scaling nor "
+        "communication has a curve. Nothing is projected.",
+        "quiet"));
+  return section;
+}
+
+}  // namespace tw::page

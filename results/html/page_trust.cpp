@@ -1,0 +1,204 @@
+// What a report rests on: the energy ledger, verdicts, run rules, where it comes from.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "results/analysis/flag_notes.hpp"
+#include "results/analysis/run_rules.hpp"
+#include "results/export/export_parts.hpp"
+#include "results/html/page.hpp"
+#include "results/html/page_names.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::page {
+
+using text::si;
+using text::significant;
+
+namespace {
+
+std::string with_system(const std::vector<HtmlSystem>& systems, std::size_t i, const std::string& what) {
+  return systems.size() > 1 ? systems[i].name + ": " + what : what;
+}
+
+/// A sensor over the trials of a point.
+struct LedgerLine {
+  double joules = 0, seconds = 0, uncertainty = 0;
+  std::size_t read = 0, trials = 0;
+};
+
+Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std::string& caption) {
+  Table table{caption,
+              {"Point", "Host", "Meter", "Scope", "Method", "In the total", "J a trial", "± 95 %", "Mean power",
+               "Why left out, or absent"},
+              {},
+              false};
+  for (std::size_t r = 0; r < ids.size(); ++r) {
+    using Key = std::tuple<std::string, std::string, std::string, std::string, bool, std::string>;
+    std::map<Key, LedgerLine> lines;
+    for (const Trial& trial : system.report.records[r].trials)
+      for (const EnergyRow& row : trial.energy) {
+        const std::string why = row.reason + (row.detail && !row.detail->empty() ? ": " + *row.detail : "");
+        LedgerLine& line = lines[{row.host, row.domain, row.scope, row.method, row.counted, why}];
+        ++line.trials;
+        if (!row.energy_j) continue;
+        ++line.read, line.joules += *row.energy_j, line.uncertainty += row.uncertainty_j.value_or(0);
+        line.seconds += row.window_s.value_or(0);
+      }
+    for (const auto& [key, line] : lines) {
+      const auto& [host, domain, scope, method, counted, why] = key;
+      const double n = static_cast<double>(std::max<std::size_t>(line.read, 1));
+      const bool added = counted && line.read > 0;
+      table.rows.push_back({ids[r],
+                            host,
+                            domain,
+                            scope,
+                            method,
+                            added ? Words{"yes", "good"} : Words{line.read > 0 ? "no" : "absent", "quiet"},
+                            line.read > 0 ? Words{si(line.joules / n, "J"), "number"} : Words{"absent", "quiet"},
+                            {line.read > 0 ? si(line.uncertainty / n, "J") : "", "number"},
+                            {line.seconds > 0 ? si(line.joules / line.seconds, "W") : "", "number"},
+                            why.empty() && !added ? "not counted" : why});
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+Section ledger_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"ledger", "Energy ledger", "Which sensor's joules were added, which were left out, and why.", {}};
+  const std::vector<std::vector<Words>> names = point_names(systems);
+  section.folded = std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); });
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    const Report& report = systems[s].report;
+    Table meters{with_system(systems, s, "Meters that were looked for"),
+                 {"Meter", "Host", "Scope", "Method", "State", "Why, or more"},
+                 {},
+                 false};
+    for (const MeterEntry& m : report.context.meters)
+      meters.rows.push_back({m.domain, m.host, m.scope, m.method,
+                             !m.available ? Words{"not available", "bad"}
+                             : m.counted  ? Words{"counted", "good"}
+                                          : Words{"not counted", "quiet"},
+                             m.reason + (m.detail.empty() ? "" : (m.reason.empty() ? "" : ": ") + m.detail)});
+    if (meters.rows.empty())
+      section.blocks.emplace_back(
+          Words(with_system(systems, s, "no meter was looked for, or the report does not say."), "quiet"));
+    else
+      section.blocks.emplace_back(std::move(meters));
+    Table rows = ledger(systems[s], names[s], with_system(systems, s, "Readings"));
+    rows.folded = rows.rows.size() > 12;
+    if (!rows.rows.empty()) section.blocks.emplace_back(std::move(rows));
+    Table idle{with_system(systems, s, "Power with nothing of ours running"),
+               {"When", "Meter", "Host", "Power", "Why absent"},
+               {},
+               true};
+    for (const IdleRow& row : report.context.idle_power)
+      idle.rows.push_back({row.when + " all points", row.domain, row.host,
+                           row.power_w ? Words{si(*row.power_w, "W"), "number"} : Words{"absent", "quiet"},
+                           row.reason});
+    if (!idle.rows.empty()) section.blocks.emplace_back(std::move(idle));
+  }
+  return section;
+}
+
+Section verdicts_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"verdicts", "Verdicts", "Rows are flagged, never dropped. What does not count enters no mean.", {}};
+  std::vector<Record> all;
+  Table reasons{"Points that do not count", {"Point", "Verdict", "Why"}, {}, false};
+  std::map<std::string, std::vector<std::string>> points;  // by flag
+  const std::vector<std::vector<Words>> names = point_names(systems);
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    for (std::size_t r = 0; r < names[s].size(); ++r) {
+      const Record& record = systems[s].report.records[r];
+      all.push_back(record);
+      const Words& name = names[s][r];
+      for (const std::string& flag : record.verdict.flags) points[flag].push_back(name.text);
+      if (record.verdict.status != "valid")
+        reasons.rows.push_back(
+            {name, status_words(record), fmt::format("{}", fmt::join(record.verdict.reasons, "; "))});
+    }
+  }
+  Table flags{"Flags", {"Flag", "What it means, and what to do", "Points"}, {}, false};
+  for (const std::string& flag : flags_of(all)) {
+    const auto& named = points[flag];
+    flags.rows.push_back(
+        {flag, std::string(note_of(flag)),
+         named.size() == all.size() && named.size() > 1 ? "all" : fmt::format("{}", fmt::join(named, "; "))});
+  }
+  if (!reasons.rows.empty()) section.blocks.emplace_back(std::move(reasons));
+  if (!flags.rows.empty()) section.blocks.emplace_back(std::move(flags));
+  if (section.blocks.empty())
+    section.blocks.emplace_back(Words(all.empty() ? "No points were run." : "Every point counts, and none has a flag.",
+                                      all.empty() ? "quiet" : "good"));
+  return section;
+}
+
+Section rules_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"rules", "Run rules", "What makes a number trustworthy, held against what the report says.", {}};
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    Table table{with_system(systems, s, "Rules"), {"Rule", "State", "What it asks", "What was found"}, {}, false};
+    for (const RunRuleCheck& check : check_run_rules(systems[s].report)) {
+      const char* look = check.state == RunRuleState::kept            ? "good"
+                         : check.state == RunRuleState::broken        ? "bad"
+                         : check.state == RunRuleState::not_checkable ? "note"
+                                                                      : "quiet";
+      table.rows.push_back(
+          {check.rule->id, {to_string(check.state), look}, text::sentence(check.rule->asks), finding_sentence(check)});
+    }
+    section.blocks.emplace_back(std::move(table));
+  }
+  return section;
+}
+
+Section provenance_section(const std::vector<HtmlSystem>& systems) {
+  Section section{"provenance", "Provenance", "", {}};
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    const Report& report = systems[s].report;
+    const Context& c = report.context;
+    Table table{with_system(systems, s, "Where the numbers are from"), {"What", "Value"}, {}, false};
+    const auto line = [&](const std::string& what, const std::string& value) {
+      if (!value.empty()) table.rows.push_back({what, value});
+    };
+    if (report.program.name.empty())
+      section.blocks.emplace_back(
+          Words(with_system(systems, s, "an unfinished run: context and plan are not in its records."), "note"));
+    line("program", report.program.name.empty() ? ""
+                                                : fmt::format("{} {} ({})", report.program.name, report.program.version,
+                                                              report.program.git_commit));
+    line("suite", report.plan.suite);
+    line("plan", report.plan.canonical_json.empty() ? "" : "SHA-256 " + sha256_hex(report.plan.canonical_json));
+    line("started", c.started_at), line("finished", c.finished_at);
+    line("command", fmt::format("{}", fmt::join(c.argv, " ")));
+    line("launcher", c.launcher);
+    for (const HostInfo& h : c.hosts) {
+      line("host " + h.name, fmt::format("{}; {} cores, {} usable threads, {}; {}, kernel {}{}{}", h.cpu, h.cores,
+                                         h.usable_threads, text::bytes(static_cast<double>(h.memory_bytes)), h.os,
+                                         h.kernel, h.hypervisor ? "; hypervisor " + *h.hypervisor : "",
+                                         h.container ? "; container " + *h.container : ""));
+      line("network of " + h.name, fmt::format("{}", fmt::join(h.nics, ", ")));
+    }
+    for (const DeviceEntry& d : c.devices)
+      line(fmt::format("rank {}", d.rank),
+           fmt::format("{}, {}: {}{}", d.host, d.kind, d.name, d.uuid.empty() ? "" : ", " + d.uuid));
+    if (report.parts && report.parts->size() > 1) line("resumed", fmt::format("in {} parts", report.parts->size()));
+    for (const std::string& warning : c.warnings) line("warning", warning);
+    for (const std::string& fault : systems[s].faults) line("fault, by trainwatt validate", fault);
+    for (const std::string& note : systems[s].notes) line("note of trainwatt validate", note);
+    Table more{with_system(systems, s, "Versions and environment"), {"What", "Value"}, {}, true};
+    for (const auto& [name, version] : c.versions) more.rows.push_back({name, version});
+    for (const auto& [name, value] : c.environment) more.rows.push_back({name, value});
+    if (!report.plan.canonical_json.empty()) more.rows.push_back({"plan", report.plan.canonical_json});
+    if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
+    if (!more.rows.empty()) section.blocks.emplace_back(std::move(more));
+  }
+  if (section.blocks.empty()) section.blocks.emplace_back(Words("The reports do not say where they are from.", "note"));
+  return section;
+}
+
+}  // namespace tw::page

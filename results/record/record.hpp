@@ -1,0 +1,381 @@
+// Everything a run says, as plain data. results/ turns records into reports and never measures.
+// Units are in the names; what is missing is nullopt and has a reason beside it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tw {
+
+/// The axes of a point: what is trained, in which shape.
+struct Workload {
+  std::string model;               ///< "gpt2-124m"
+  std::optional<int> layers;       ///< --layers, where the network was cut
+  std::string device;              ///< "cpu", "cuda", "reference"
+  std::string precision;           ///< "float32", "bf16"
+  std::int64_t micro_batch = 0, accumulate = 0, global_batch = 0;  ///< samples
+  std::optional<std::int64_t> seq_len;   ///< tokens of a sample; absent for images
+  int ranks = 1, threads_per_rank = 1;
+  std::string optimizer;           ///< "adamw", "sgd"
+  std::uint64_t seed = 0;
+  std::int64_t parameters = 0;
+  std::string hash;                ///< SHA-256 of what makes two points comparable
+};
+
+/// A number in the unit of its setting's key, or a name ("performance" of cpu_governor).
+struct SetPoint {
+  SetPoint(double value = 0) : number(value) {}
+  SetPoint(std::string text) : name(std::move(text)) {}
+  double number = 0;
+  std::string name;                           ///< empty: the number counts
+  bool operator==(const SetPoint&) const = default;
+};
+/// One device under a set point.
+struct SettingRow {
+  std::string host, domain;                     ///< "nvml:GPU-…", "cpu", "rapl:package-0"; "site": a site's, for all
+  std::optional<SetPoint> accepted, observed;   ///< what reads back; the mean under load, along the trials
+  std::string reason;                           ///< why not accepted or not observed; empty otherwise
+};
+/// A requested, accepted and observed set point. Of several devices: accepted where all accepted the same, observed is the
+/// one farthest from what was asked. Where the state was left as found nothing was requested or accepted; where somebody is
+/// known to have asked for that state, `found_by` says so and what was observed proves it or does not.
+struct Setting {
+  std::optional<SetPoint> requested, accepted, observed;
+  std::vector<SettingRow> devices;
+  std::optional<std::string> found_by{};        ///< "slurm --cpu-freq=1500000-2400000"
+  std::optional<SetPoint> found_minimum{}, found_maximum{};   ///< what that asks for; absent where it does not say a value
+};
+
+/// How warm a point began, by the hottest sensor of all nodes, and how long it had waited for that.
+struct StartTemperature {
+  double temperature_c = 0, waited_s = 0;
+};
+
+/// Joules of one scope over one trial.
+struct EnergyRow {
+  std::string scope;                ///< "device", "package", "dram", "node"
+  std::string domain;               ///< "rapl:package-0"
+  std::string host;
+  std::string method;               ///< "counter", "integrated_power", "estimate"
+  std::optional<double> energy_j;   ///< absent with a reason
+  std::optional<double> uncertainty_j;  ///< half width, 95 %
+  std::optional<double> window_s;           ///< between the two readings; absent where there were none
+  std::optional<double> update_period_s;    ///< of the sensor, measured; absent where no sensor answered
+  std::optional<int> wraps;         ///< how often the counter started again at zero, which the joules allow for; absent without
+  bool counted = true;              ///< added to its scope's total
+  /// Why absent or left out; empty otherwise. "contained", "duplicate": another row covers the same joules;
+  /// "not_visible": a GPU that no rank of the job may use. All else ("no_driver", "permission", "implausible",
+  /// "wrapped": it may have wrapped unseen, "reset", "stalled", …) leaves its scope incomplete.
+  std::string reason;
+  std::optional<std::string>
+      detail{};  ///< for people: what was wrong with this window; absent where its meter's entry says all
+};
+
+/// One quantity of one device along a window, in order of time. Unit in the quantity's name ("power_w", "sm_clock_mhz").
+/// Each entry sums up a stretch of samples; long series are thinned, their least and greatest values are kept.
+struct SeriesRow {
+  std::string host, domain, quantity;
+  std::vector<double> time_s, minimum, mean, maximum;   ///< time: of a stretch's first sample, from the window's start
+};
+/// How far a counter moved along a window: "throttle_thermal_s", "ecc_errors".
+struct CounterRow {
+  std::string host, domain, quantity;
+  double change = 0;
+};
+
+/// A knob that read otherwise than it should along a window: somebody else has set it.
+struct SettingChange {
+  std::string setting, host, domain;  ///< "cpu_power_limit_w", "node1", "rapl:package-0"
+  bool requested = false;             ///< by the plan, so that the trial does not count; else it was to stay as found
+  double time_s = 0;                  ///< from the window's start, when it was seen first
+  std::string expected;               ///< the values that differ: "limit_uw = 80000000"
+  std::optional<std::string> found;   ///< likewise; absent: it could not be read back
+};
+
+/// A look at held-out samples in the middle of a run to a target.
+struct Evaluation {
+  std::int64_t step = 0;            ///< optimizer steps done before it
+  double time_s = 0;                ///< from the first step's data to its result; the slowest rank's
+  double loss = 0;                  ///< mean over the held-out samples; not a number where training has diverged
+  std::optional<double> error;      ///< share of them classified wrongly; absent for tokens
+};
+/// What makes a trial a run to its record's target.
+struct TargetRun {
+  std::uint64_t seed = 0;           ///< of weights and data; no other run of the report has it
+  double evaluation_s = 0;          ///< part of the window: all evaluations, the slowest rank's
+  std::vector<Evaluation> evaluations;
+};
+
+/// One uninterrupted window of steps, or of a metered command.
+struct Trial {
+  /// What a command (workload.device "command") said that it trained; absent where it said nothing, and for steps, whose
+  /// samples are steps × global batch.
+  std::optional<double> samples;
+  /// The seconds in which it says it did; throughput is then taken over them instead of the window, which also holds the
+  /// command's start and end. Absent where it names none.
+  std::optional<double> samples_s;
+  std::int64_t first_step = 0;      ///< optimizer steps done before this trial, warm-up included
+  /// The slowest rank's, for each optimizer step: the distribution. Their sum is not the window: with several ranks it may
+  /// be longer (the slowest is not always the same), and what lies between two steps is in none of them.
+  std::vector<double> step_time_s;
+  std::vector<double> loss;         ///< mean over the global batch, for each optimizer step
+  std::vector<double> gradient_norm;
+  std::map<std::string, double> phase_s;    ///< data, forward, backward, communication, optimizer: mean per step over ranks
+  double window_s = 0;              ///< barrier to barrier, above 0; throughput and energy are taken over it
+  /// When the window began: seconds since the started_at of the launch that measured it, by a clock that is never set;
+  /// the first rank's. Absent in reports from before it was recorded.
+  std::optional<double> start_s;
+  /// Between the steps' edges and the meters' readings, at most, both edges together; the worst node's. It is in each
+  /// uncertainty_j. Absent where no meter was read.
+  std::optional<double> clock_skew_s;
+  /// Of the CPU time of the node, along the window; the worst node's; absent where unreadable.
+  std::optional<double> steal_share;        ///< taken by the hypervisor
+  std::optional<double> foreign_share;      ///< used by programs other than this job
+  std::vector<EnergyRow> energy;
+  std::vector<SeriesRow> series;
+  std::vector<CounterRow> counters;
+  /// Set points read back along the window and after it; empty where all were as they should be. Absent where nothing
+  /// can be read back, of commands, and in reports from before it was looked at.
+  std::optional<std::vector<SettingChange>> setting_changes{};
+  std::optional<double> sampler_cpu_share;  ///< of one core, used by all metering threads; the worst node's
+  std::optional<TargetRun> target_run;      ///< present where the record has a target: the window is the whole run
+};
+
+/// A figure with its interval (DESIGN §8.2). No interval below 3 trials: low and high are absent.
+struct Estimate {
+  double value = 0;
+  std::optional<double> low, high;
+  std::string statistic;  ///< "mean", "single", "median", "derived"; of older reports "olympic_mean"
+  int count = 0;
+};
+
+/// How many steps an independent framework needs for the same task (results/reference/convergence), and what is allowed.
+struct ConvergenceReference {
+  std::string source;               ///< file and framework
+  int seeds = 0;
+  double steps_mean = 0, steps_sd = 0;      ///< to the first evaluation at or under the target, over its seeds
+  double steps_low = 0, steps_high = 0;     ///< the band for the mean over ours
+};
+/// The learning rate along a task: a linear warm-up to the peak, then one cosine to the final share, which holds from
+/// then on.
+struct Schedule {
+  double learning_rate = 0, final_share = 0;
+  std::int64_t warmup_steps = 0, decay_steps = 0;
+};
+/// What the trials of a record train to reach.
+struct Target {
+  std::string task;                 ///< "markov"
+  std::string metric;               ///< "excess_loss": held-out loss less `floor`, nats a token; "error": share of images wrong
+  double value = 0;                 ///< an evaluation at or under it reaches the target
+  double floor = 0;                 ///< exact: of excess_loss the least expected loss; of error the best classifier's
+  std::int64_t held_out_samples = 0, evaluation_interval = 0, most_steps = 0;
+  Schedule schedule;
+  std::optional<ConvergenceReference> reference;
+  std::string reference_reason;     ///< why there is none; empty otherwise
+};
+/// What the user pays, in whatever currency: for an hour of all the job's nodes, and for a kWh of its joules.
+struct JobPrices {
+  double hour_price = 0, kwh_price = 0;
+  bool operator==(const JobPrices&) const = default;
+};
+/// What it took, over the trials: a mean of all with its interval, in which is also that a target may have been reached
+/// up to an evaluation interval before it was seen. Absent all together where a run did not reach the target, since
+/// that run counts as infinite.
+struct ToTarget {
+  std::optional<Estimate> time_s, steps, samples;
+  std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope
+  std::string reason;               ///< why absent; empty otherwise
+  /// Hours x hour_price + kWh x kwh_price, in the currency of the record's prices.
+  std::optional<Estimate> cost{};
+  std::optional<std::vector<double>> cost_of_runs{};  ///< of each seed, in the order of the valid trials; absent with the cost
+  std::optional<std::string> cost_scope{};   ///< whose joules are in it: the widest that tells of what trains; absent without any
+  std::optional<std::string> cost_reason{};  ///< why the cost is absent; absent beside it
+};
+
+/// Dynamic loss scaling (fp16).
+struct LossScaling {
+  double final_scale = 0;  ///< after the last trial
+  std::int64_t skipped_steps =
+      0;  ///< of warm-up and trials: gradients were not finite, the weights stayed as they were
+};
+/// How the steps were run. What they compute does not depend on it.
+struct Execution {
+  std::string step_mode;                      ///< "graph": recorded once, launched as a whole; "eager": call by call
+  bool recompute = false;                     ///< activations of layers were computed again in backward
+  std::string communicator, route;            ///< "nccl", "NCCL 2.28.9"; "mpi", "host memory"; "self", "one rank"
+  std::optional<LossScaling> loss_scaling{};  ///< absent where the precision has none
+  std::optional<int> recomputed_layers{};     ///< the first so many; absent in reports from before there was a choice
+  /// False: two runs may differ in the last bits. On a GPU sums could be in any order; on the CPU the library's
+  /// implementations were chosen by timing. Absent likewise.
+  std::optional<bool> deterministic{};
+  /// By product ("qkv"), those chosen on all ranks, each once: the forward pass, the two of backward. Absent likewise,
+  /// and of devices that choose nothing.
+  std::optional<std::map<std::string, std::vector<std::string>>> implementations{};
+};
+
+struct Summary {
+  /// Steps × global batch ÷ window_s of each trial, as samples ÷ joules are; of a command its samples ÷ samples_s; of a
+  /// run to a target ÷ the window less its evaluations.
+  std::optional<Estimate> samples_per_s;
+  std::optional<Estimate> tokens_per_s, flops_per_s;    ///< samples_per_s × tokens, × model FLOPs
+  std::optional<Estimate> step_time_s;      ///< mean step of each trial
+  std::optional<double> step_time_p50_s, step_time_p90_s, step_time_p99_s, step_time_min_s, step_time_max_s;
+  double model_flops_per_sample = 0;
+  /// With what was computed again (Execution::recompute); no rate is made of it. Absent where nothing was.
+  std::optional<double> hardware_flops_per_sample;
+  std::string flops_rule;           ///< names the counting rule, beside every MFU
+  std::optional<double> ceiling_flops_per_s;  ///< the network's own products, timed alone, all ranks
+  std::optional<double> of_ceiling; ///< achieved ÷ ceiling
+  std::string of_ceiling_reason;    ///< why absent
+  std::optional<double> mfu;        ///< ÷ vendor's dense peak; absent where the peak is unknown (CPU)
+  std::string mfu_reason;
+  std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope, per trial
+  std::map<std::string, std::optional<Estimate>> flops_per_w, samples_per_j;  ///< by scope; absent of runs to a target
+  std::string energy_reason;  ///< why any of it is absent: "no_energy_meter: rapl: no_driver"
+  /// Over all trials; of runs to a target, each of which begins anew, the means over them.
+  std::optional<double> loss_first, loss_last, loss_slope_per_step;
+  std::uint64_t peak_resident_bytes_per_rank = 0;   ///< the largest rank
+  std::uint64_t planned_bytes_per_rank = 0;
+  std::optional<std::uint64_t> peak_device_memory_bytes_per_rank;  ///< the largest rank's allocations on its device
+  std::map<std::string, double> op_share;   ///< per operator, of a profiled step; may be empty
+  std::optional<ToTarget> to_target;        ///< of a record with a target
+};
+
+/// valid: counts. short/noted things are flags. invalid: does not count. unsupported, failed: did not run.
+struct Verdict {
+  std::string status;               ///< "valid", "invalid", "unsupported", "failed"
+  std::vector<std::string> flags;   ///< "short", "no_energy_meter", "few_trials", "steal", "narrow_affinity", …
+  std::vector<std::string> reasons; ///< one line each, for whatever made it not valid
+};
+
+struct Record {
+  std::string id;                   ///< "gpt2-tiny/bf16/acc4/np2"
+  std::optional<std::string> launch{};  ///< Context::launch of the one that measured it
+  Workload workload;
+  std::map<std::string, Setting> setting;   ///< "gpu_clock_mhz", "cpu_frequency_mhz", …
+  std::optional<StartTemperature> start{};  ///< absent where no sensor answers
+  std::optional<Target> target;             ///< trained until it is reached, instead of for a time
+  std::optional<JobPrices> prices{};           ///< absent where none were given
+  std::vector<Trial> trials;
+  std::optional<Execution> execution{};  ///< absent where no step was run, and of commands
+  Summary summary;
+  Verdict verdict;
+};
+
+/// Whether it is a metered command's, of which nothing but time, joules and what it said of its samples is known.
+inline bool is_command(const Record& record) { return record.workload.device == "command"; }
+/// Whether anything was measured; what did not run has reasons in the place of figures.
+inline bool has_run(const Record& record) { return !record.trials.empty(); }
+
+// ---- context ----
+struct HostInfo {
+  std::string name, cpu;
+  std::optional<std::string> hypervisor, container;
+  int sockets = 0, cores = 0, hardware_threads = 0, numa_nodes = 0;   ///< of the machine; 0 where hwloc is not built in
+  int usable_threads = 0;           ///< of them, those the cgroup lets this job use
+  std::uint64_t memory_bytes = 0;
+  std::string kernel, os;
+  std::optional<std::string> cpu_governor;
+  std::optional<double> cpu_min_mhz, cpu_max_mhz;
+  std::vector<std::string> nics;    ///< "eth0 10000 Mbit/s"
+  std::optional<double> steal_share_since_boot;
+  std::optional<std::string> cgroup_cpu_limit;
+  std::optional<std::uint64_t> cgroup_memory_limit_bytes;
+  std::string topology_xml_sha256;  ///< of hwloc's export; empty where hwloc is not built in
+};
+struct DeviceEntry {
+  int rank = 0;
+  std::string host, kind, name, uuid, instruction_set;
+  int threads = 0;
+  std::vector<int> affinity;        ///< logical CPUs this rank may use
+  std::vector<std::string> libraries;
+};
+struct MeterEntry {
+  std::string host, domain, scope, method, reason, detail;
+  bool available = false, counted = false;
+  std::optional<double> update_period_s;
+};
+/// Power with nothing of ours running.
+struct IdleRow {
+  std::string when;                         ///< "before" or "after" all points
+  std::string host, domain, scope;
+  std::optional<double> power_w;            ///< absent with a reason
+  std::optional<double> uncertainty_w;      ///< half width, 95 %, as that of an energy row
+  std::optional<double> window_s;
+  std::string reason;
+};
+struct Context {
+  std::optional<std::string> launch{};      ///< names it; absent where no records are kept beside the report
+  std::optional<int> run_index{};           ///< which of several runs of one plan, from 1; absent of a single one
+  std::string started_at, finished_at;      ///< RFC 3339, UTC
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> environment;   ///< the variables that matter (OMP_*, OMPI_MCA_*, SLURM_*, …)
+  std::map<std::string, std::string> versions;      ///< compiler, MPI, oneDNN, CUDA, hwloc, …
+  std::string launcher;                             ///< "mpirun", "srun", "unknown", "none"
+  std::vector<HostInfo> hosts;
+  std::vector<DeviceEntry> devices;
+  std::vector<MeterEntry> meters;
+  std::vector<IdleRow> idle_power;          ///< empty where no meter answers
+  /// Pre-flight findings, one line each; one that begins with "interrupted" where the run was cut short.
+  std::vector<std::string> warnings;
+};
+struct Program {
+  std::string name, version, git_commit;
+};
+/// The frozen plan that a run is of (`trainwatt freeze`).
+struct KitInfo {
+  std::string title;                ///< may be empty
+  std::string sha256;               ///< of the kit's content, as it stands in the kit itself
+};
+struct PlanInfo {
+  std::string suite;                ///< "quick", or "command-line", or the config file's name
+  std::string canonical_json;       ///< the plan as run; its SHA-256 stands in the report
+  std::optional<KitInfo> kit{};     ///< absent where the plan is of no kit
+};
+/// One launch of a run that took several: what it measured, where, and by which program.
+struct RunPart {
+  Program program;
+  std::vector<std::string> points;          ///< the ids of its records
+  std::vector<std::string>
+      forced_over;  ///< differences to the launch before that --force-resume went over, one line each
+  /// As at its end; where it was killed, as at its start, without finished_at. Absent of the last part: the report's
+  /// own.
+  std::optional<Context> context;
+};
+/// What a search over the settings of one workload came to (results/selection/search.hpp).
+struct SearchOutcome {
+  std::string workload;                     ///< id of its point at the found settings
+  std::string merit, scope;                 ///< "energy", "edp", "cost"; of these joules
+  double max_slowdown = 0, hour_price = 0, kwh_price = 0;
+  int points = 0;                           ///< of the grid
+  int measured = 0, refused = 0;            ///< of these, for the search; the others were not looked at
+  std::string found, best;                  ///< ids of the two that were measured once more; empty where none looked better
+  std::optional<Estimate> merit_ratio;      ///< best ÷ found: below 1 is saved
+  std::optional<Estimate> speed_ratio;      ///< of their samples/s
+  std::string reason;                       ///< why no better setting is claimed; empty: what was measured once more bears it out
+};
+struct Report {
+  Program program;
+  Context context;
+  PlanInfo plan;
+  std::optional<std::vector<RunPart>> parts;    ///< in order of time; absent where nothing was resumed
+  std::vector<Record> records;
+  std::optional<std::vector<SearchOutcome>> search;     ///< one for each workload; absent where the plan has no search
+};
+
+/// What a run leaves in its folder before its first point (run.json), so that it can be resumed.
+struct RunStart {
+  Program program;
+  Context context;
+  PlanInfo plan;
+  std::vector<std::string> command;         ///< the arguments that made the plan
+  std::string config;                       ///< the text of the file that --config names
+  std::vector<RunPart> parts;               ///< the launches before this one
+  std::vector<std::string> forced_over;     ///< of this one, as RunPart has it
+};
+
+}  // namespace tw

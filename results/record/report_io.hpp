@@ -1,0 +1,108 @@
+// Reading and writing reports. All JSON of the project passes here; the library's header stays in .cpp files.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/record/fault.hpp"
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// Of the reports this code writes and reads.
+inline constexpr const char* schema_version = "1.0";
+/// Why what was written with the version `found` ("1.0": major, minor) cannot be read with `known`; empty: it can. Within a
+/// major version newer minors only add what may be left unread.
+std::string version_obstacle(const std::string& found, const std::string& known);
+/// Whether it can be read, but may hold more than is known.
+bool is_newer_minor(const std::string& found, const std::string& known);
+
+/// The text of results/schema/report.schema.json (JSON Schema draft-07), compiled in.
+extern const char* const report_schema_json;
+
+/// The report as JSON text (schema results/schema/report.schema.json), pretty-printed, keys in a stable order. Absent values
+/// are null; so is a number that is not finite, which `summarise` has made invalid.
+std::string to_json(const Report& report);
+/// One record as a single line of JSON, for records.jsonl.
+std::string to_json_line(const Record& record);
+/// Inverse of to_json; unknown keys are ignored. Throws std::runtime_error with the place in the text.
+Report report_from_json(const std::string& text);
+Record record_from_json(const std::string& text);
+
+/// What a run leaves to be resumed from, likewise; it has no schema of its own.
+std::string to_json(const RunStart& start);
+RunStart run_start_from_json(const std::string& text);
+
+/// Why a text is not JSON that the project reads, with the place; empty: it is. Refused besides bad syntax: a key that
+/// occurs twice in an object, a number beyond a double, more than 64 levels, 2^24 values or 2^16 keys of one object: what is
+/// read takes a bounded multiple of the text's size. `comments`: // and /* */ are allowed.
+std::string json_fault(const std::string& text, bool comments = false);
+
+/// What records.jsonl holds while a run goes on and after a kill: finished points, without context and plan.
+struct RecordLines {
+  std::vector<Record> records;
+  bool torn = false;                ///< the last line was cut off by a kill and is left out
+};
+/// Whether a text looks like records.jsonl and not like a report.
+bool holds_record_lines(const std::string& text);
+/// Throws std::runtime_error with the line.
+RecordLines record_lines(const std::string& text);
+
+/// The same with every string safe to print (text::printable).
+Report printable(Report report);
+
+/// What a run leaves in its folder: how it was started; its finished points, one a line; the report.
+inline constexpr const char* run_file = "run.json";
+inline constexpr const char* records_file = "records.jsonl";
+inline constexpr const char* report_file = "report.json";
+
+/// Makes a folder and what is missing above it, each on disk before the next. Throws std::system_error.
+void create_folders(const std::filesystem::path& folder);
+/// The same, but for the folder itself it must be this call that makes it, of whatever processes try at the same time.
+/// What it made, outermost first and the folder last; empty where there is something of that name.
+std::vector<std::filesystem::path> create_new_folder(const std::filesystem::path& folder);
+/// Temporary file in the same folder, fsync, rename, fsync of the folder. Throws std::system_error (errno kept).
+void write_atomically(const std::filesystem::path& path, const std::string& text);
+/// Appends one line and fsyncs. A torn last line of an earlier kill is cut off first.
+void append_line(const std::filesystem::path& path, const std::string& line);
+/// Appends the last record to those in records.jsonl; writes all of them again, atomically, where `earlier_changed`.
+void keep_last_record(const std::filesystem::path& path, const std::vector<Record>& records, bool earlier_changed);
+
+/// What a report of an older minor version has not, since it came later (results/record/later_fields.hpp).
+struct MissingField {
+  std::string pointer, since;        ///< "/records/0/trials/0/clock_skew_s", "1.1"
+  std::vector<std::string> figures;  ///< of compared_figures(), that need it
+};
+/// A flag that the samples or the plan give and the report leaves out.
+struct LeftOutFlag {
+  std::size_t record = 0;
+  std::string flag;
+};
+struct Validation {
+  std::vector<Fault> violations{};             ///< of the schema and of invariants; empty = good
+  std::vector<Fault> warnings{};               ///< what a reader should know of a good file
+  std::vector<MissingField> missing_fields{};  ///< each a warning
+  std::vector<LeftOutFlag> left_out_flags{};   ///< each a warning
+};
+/// How old the report is its schema_version says, not the program that it names.
+Validation validate_report(const std::string& text);
+/// The same, and the report as it stands there; absent where it cannot be read.
+Validation validate_report(const std::string& text, std::optional<Report>& report);
+/// Gives the records the flags that were left out: whoever reads a report takes them for its own.
+void add_left_out_flags(std::vector<Record>& records, const Validation& found);
+/// Likewise for records.jsonl; the records stand in order under /records.
+Validation validate_record_lines(const std::string& text);
+
+/// The ids of the plan's points that have no record; none where the plan cannot be read.
+std::vector<std::string> missing_points(const Report& report);
+/// Whether the run says that it was cut short: a warning of the context begins with "interrupted".
+bool was_interrupted(const Context& context);
+
+std::string sha256_hex(const std::string& bytes);
+/// What makes two points comparable: network, cut, sequence length, optimizer, parameters; of runs to a target also the
+/// task, its schedule, how good is good enough and how that is looked at. Not how fast they are trained.
+std::string workload_hash(const Workload& workload, const std::optional<Target>& target = {});
+
+}  // namespace tw

@@ -1,0 +1,47 @@
+// Figures and lines for people. Shared by the tables of results/ and the programs' own output.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/record/record.hpp"
+
+namespace tw::text {
+
+/// Three significant digits with an SI prefix: "52.5 k", "1.23 M", "0.410"; a unit follows without a further space: "75.0 GFLOP/s".
+std::string si(double value, const std::string& unit = "");
+/// "19.5 ms", "1.50 s", "4 min 10 s"
+std::string duration(double seconds);
+/// "412 MiB"
+std::string bytes(double count);
+/// Digits by significance: "0.683", "12.8"
+std::string significant(double value, int digits = 3);
+/// A name, or a number with all its digits: what was asked for has few.
+std::string set_point(const SetPoint& value);
+/// A name, or a mean with four digits of significance.
+std::string observed(const SetPoint& value);
+
+/// Columns that UTF-8 text takes in a terminal (code points; colours count nothing; no wide characters).
+std::size_t columns(const std::string& text);
+std::string pad_left(const std::string& text, std::size_t width);    ///< right-justified
+std::string pad_right(const std::string& text, std::size_t width);
+/// Breaks at spaces so that no line passes `width` (a longer word stays whole); following lines start with `indent` spaces.
+std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
+
+/// Text from elsewhere (a report, an argument, a path) made safe to print on a terminal, on one line: control characters
+/// (C0 with newline and tab, DEL, C1), what turns the direction of writing, and bytes that are not UTF-8 become visible
+/// escapes: "\n", "\x1b", "\u202e".
+std::string printable(const std::string& text);
+
+/// A clause of our own as a sentence: with a full stop, and with a capital where it begins with a small letter of ASCII
+/// and not with a point's name ("m/bf16").
+std::string sentence(std::string clause);
+
+/// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not
+/// finite show as "x".
+std::string sparkline(std::span<const double> values, std::size_t width, bool unicode);
+/// Filled to share × width columns: "███▌". Empty where share is not finite.
+std::string bar(double share, std::size_t width, bool unicode);
+
+}  // namespace tw::text

@@ -1,0 +1,160 @@
+#include "results/selection/ranking.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "results/analysis/scopes.hpp"
+#include "results/analysis/verdict.hpp"
+
+namespace tw {
+namespace {
+
+using Figure = std::optional<double>;
+using Scopes = std::map<std::string, std::optional<Estimate>>;
+
+Figure value_of(const std::optional<Estimate>& estimate) { return estimate ? Figure(estimate->value) : std::nullopt; }
+Figure value_of(const Scopes& scopes, const std::string& scope) {
+  const auto found = scopes.find(scope);
+  return found == scopes.end() ? std::nullopt : value_of(found->second);
+}
+
+constexpr Merit all_merits[] = {
+    {"throughput", "samples/s", true, false, false,
+     [](const Summary& s, const std::string&) { return value_of(s.samples_per_s); }},
+    {"flops", "FLOP/s", true, false, true,
+     [](const Summary& s, const std::string&) { return value_of(s.flops_per_s); }},
+    {"of-ceiling", "share of the ceiling", true, false, true,
+     [](const Summary& s, const std::string&) { return credible_of_ceiling(s); }},
+    {"efficiency", "FLOP/J", true, true, true,
+     [](const Summary& s, const std::string& scope) { return value_of(s.flops_per_w, scope); }},
+    {"samples-per-joule", "samples/J", true, true, false,
+     [](const Summary& s, const std::string& scope) { return value_of(s.samples_per_j, scope); }},
+    {"time-to-target", "time to target", false, false, false,
+     [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->time_s) : std::nullopt; }},
+    {"steps-to-target", "steps to target", false, false, false,
+     [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->steps) : std::nullopt; }},
+    {"energy-to-target", "J to target", false, true, false,
+     [](const Summary& s, const std::string& scope) {
+       return s.to_target ? value_of(s.to_target->energy_j, scope) : std::nullopt;
+     }},
+    {"cost-to-target", "cost to target", false, false, false,
+     [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->cost) : std::nullopt; }},
+};
+
+constexpr std::string_view precisions[] = {"float32", "tf32", "bf16", "fp16", "fp8"};
+
+/// "gpt2-1558m" as {"gpt", 2, "-", 1558, "m"}, so that it stands behind gpt2-774m.
+std::vector<std::pair<std::string, std::uint64_t>> parts_of(const std::string& name) {
+  std::vector<std::pair<std::string, std::uint64_t>> parts(1);
+  bool in_number = false;
+  for (const char c : name) {
+    const bool digit = c >= '0' && c <= '9';
+    if (in_number && !digit) parts.emplace_back();
+    in_number = digit;
+    if (!digit)
+      parts.back().first += c;
+    else
+      parts.back().second = parts.back().second * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return parts;
+}
+
+/// Where a point stands among others of its plan.
+auto place_by_axes(const Record& record) {
+  const Workload& w = record.workload;
+  std::vector<std::tuple<std::string, double, std::string>> settings;
+  for (const auto& [kind, setting] : record.setting)
+    if (setting.requested) settings.emplace_back(kind, setting.requested->number, setting.requested->name);
+  const auto precision = std::ranges::find(precisions, w.precision) - std::begin(precisions);
+  return std::tuple(parts_of(w.model), w.layers.value_or(0), precision, w.seq_len.value_or(0), w.micro_batch,
+                    w.accumulate, w.ranks, settings);
+}
+
+}  // namespace
+
+std::span<const Merit> merits() { return all_merits; }
+
+const Merit* find_merit(const std::string& name) {
+  const auto found = std::ranges::find(all_merits, name, &Merit::name);
+  return found == std::end(all_merits) ? nullptr : &*found;
+}
+
+Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records) {
+  if (!merit.by_scope) return {&merit, "", false};
+  if (!scope.empty()) return {&merit, scope, false};
+  const auto has = [&](const std::string& name) {
+    return [&](const Record& r) { return merit.of(r.summary, name).has_value(); };
+  };
+  const auto has_any = [&](const Record& r) {
+    return std::ranges::any_of(scope_names, [&](std::string_view name) { return has(std::string(name))(r); });
+  };
+  std::vector<const Record*> compared;
+  for (const Record& record : records)
+    if (has_any(record)) compared.push_back(&record);
+  const std::vector<std::string> telling = telling_scopes(compared);
+  const auto having = [&](const std::string& name) { return std::ranges::count_if(records, has(name)); };
+  return {&merit, *std::ranges::max_element(telling, {}, having), false};  // the first of those as many
+}
+
+std::string explain(const Order& order, const std::vector<Record>& records) {
+  const auto has = [&](const Record& r) {
+    const Figure figure = r.verdict.status == "valid" ? order.merit->of(r.summary, order.scope) : std::nullopt;
+    return figure && std::isfinite(*figure);
+  };
+  if (std::ranges::none_of(records, has)) return "no valid point has " + text_of(order) + ": in the order of the run";
+  std::set<std::string> workloads;
+  for (const Record& record : records)
+    if (has(record)) workloads.insert(record.workload.hash);
+  return "by " + text_of(order) + ", best first" +
+         (!order.merit->across_workloads && workloads.size() > 1 ? " within each workload" : "") +
+         "; points that do not count come last";
+}
+
+std::string text_of(const Order& order) {
+  if (order.merit == nullptr) return order.by_axes ? "order of the plan" : "order of the run";
+  return (order.scope.empty() ? "" : order.scope + " ") + std::string(order.merit->what);
+}
+
+namespace {
+
+const Record& record_of(const Record& record) { return record; }
+const Record& record_of(const Record* record) { return *record; }
+
+template <class Element>
+void sort(std::vector<Element>& records, const Order& order) {
+  if (order.merit == nullptr) {
+    if (order.by_axes) std::ranges::stable_sort(records, {}, [](const Element& one) { return place_by_axes(record_of(one)); });
+    return;
+  }
+  std::map<std::string, std::size_t> workloads;  // in the order of the run
+  if (!order.merit->across_workloads)
+    for (const Element& one : records) workloads.try_emplace(record_of(one).workload.hash, workloads.size());
+  const auto place = [&](const Element& one) -> std::tuple<int, std::size_t, double> {
+    const Record& record = record_of(one);
+    const std::string& status = record.verdict.status;
+    if (status != "valid") return {status == "invalid" ? 2 : 3, 0, 0};
+    const Figure figure = order.merit->of(record.summary, order.scope);
+    if (!figure || !std::isfinite(*figure)) return {1, 0, 0};
+    const std::size_t workload = order.merit->across_workloads ? 0 : workloads.at(record.workload.hash);
+    return {0, workload, order.merit->more_is_better ? -*figure : *figure};
+  };
+  std::ranges::stable_sort(records, {}, place);
+}
+
+}  // namespace
+
+void sort_records(std::vector<Record>& records, const Order& order) { sort(records, order); }
+std::vector<const Record*> in_order(const std::vector<Record>& records, const Order& order) {
+  std::vector<const Record*> sorted;
+  for (const Record& record : records) sorted.push_back(&record);
+  sort(sorted, order);
+  return sorted;
+}
+
+}  // namespace tw

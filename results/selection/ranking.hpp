@@ -1,0 +1,55 @@
+// By which figure points are sorted, and how.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// A figure of merit: what --sort names.
+struct Merit {
+  std::string_view name;  ///< "throughput", "efficiency"
+  std::string_view what;  ///< "samples/s", "FLOP/J"
+  bool more_is_better;
+  bool by_scope;  ///< of joules: of one scope, never of two in one order
+  bool across_workloads;  ///< FLOPs and shares: of samples of another network there are others, so that these have an order each
+  /// Absent where a record has none, as where a run did not reach its target. `scope` counts where by_scope.
+  std::optional<double> (*of)(const Summary& summary, const std::string& scope);
+};
+std::span<const Merit> merits();
+/// Null where none has that name.
+const Merit* find_merit(const std::string& name);
+
+/// A figure of merit, of one scope where it is of joules.
+struct Order {
+  const Merit* merit = nullptr;  ///< null: no figure orders them
+  std::string scope;             ///< "package"; empty where the figure has none
+  /// Where no figure orders them: networks by name and size, then precisions, then batch, accumulation, ranks and
+  /// settings, each ascending; false: the order of the run.
+  bool by_axes = false;
+};
+/// Of `scope`, or where that is empty of the scope for which most records have the figure, of those that tell of all records
+/// with joules (results/analysis/scopes.hpp; of several as many the widest).
+Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records);
+/// "package FLOP/J"
+std::string text_of(const Order& order);
+
+/// How sort_records puts these: "by package FLOP/J, best first; points that do not count come last", or that no point has it.
+std::string explain(const Order& order, const std::vector<Record>& records);
+
+/// Best first (of each workload, in the order of the run, where the figure is of samples): valid records by the figure,
+/// then valid ones without it, then invalid ones, whose figures do not count, and last those that did not run; among
+/// equals the order of the run. Without a figure: by_axes.
+void sort_records(std::vector<Record>& records, const Order& order);
+/// The same without changing them.
+std::vector<const Record*> in_order(const std::vector<Record>& records, const Order& order);
+
+/// The scopes in the order in which they are looked at.
+inline constexpr std::string_view scope_names[] = {"device", "package", "node", "dram", "facility"};
+
+}  // namespace tw

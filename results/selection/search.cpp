@@ -1,0 +1,185 @@
+#include "results/selection/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/analysis/scopes.hpp"
+#include "results/analysis/statistics.hpp"
+#include "results/analysis/trials.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/text.hpp"
+
+namespace tw {
+namespace {
+
+const Record* find(const std::vector<Record>& records, const std::string& id) {
+  const auto found = std::ranges::find(records, id, &Record::id);
+  return found == records.end() ? nullptr : &*found;
+}
+
+bool same(const std::optional<Estimate>& a, const std::optional<Estimate>& b) {
+  constexpr double slack = 1e-9;
+  const auto near = [](double x, double y) { return std::abs(x - y) <= slack * std::max(std::abs(x), std::abs(y)); };
+  const auto near_if = [&](const std::optional<double>& x, const std::optional<double>& y) {
+    return x.has_value() == y.has_value() && (!x || near(*x, *y));
+  };
+  if (!a || !b) return !a && !b;
+  return near(a->value, b->value) && near_if(a->low, b->low) && near_if(a->high, b->high);
+}
+
+/// The records of a search's workload that are points of its grid, looked at for the first time.
+std::vector<const Record*> looked_at(const Report& report, const SearchOutcome& outcome) {
+  std::vector<const Record*> all;
+  for (const Record& record : report.records)
+    if (record.id.starts_with(outcome.workload + "/") && !record.id.ends_with(again_suffix)) all.push_back(&record);
+  return all;
+}
+
+/// Why the outcome's best is not the best of what was measured; empty where it is.
+std::string not_the_best(const Report& report, const SearchOutcome& outcome, const SearchGoal& goal) {
+  const Record* found = find(report.records, outcome.workload);
+  if (found == nullptr || !found->summary.samples_per_s) return outcome.best.empty() ? "" : "the found settings have no record";
+  const std::optional<Estimate> at_found = merit_of(*found, goal, outcome.scope);
+  const Record* best = nullptr;
+  double least = at_found ? at_found->value : 0;
+  for (const Record* record : looked_at(report, outcome)) {
+    const std::optional<Estimate> merit = merit_of(*record, goal, outcome.scope);
+    if (!merit || merit->value >= least) continue;
+    if (1 - record->summary.samples_per_s->value / found->summary.samples_per_s->value > goal.max_slowdown) continue;
+    best = record;
+    least = merit->value;
+  }
+  const std::string expected = best == nullptr ? "" : best->id + again_suffix;
+  if (outcome.best == expected) return {};
+  return expected.empty() ? "no setting measured is better than the found ones and fast enough" : "of what was measured " + best->id + " is the best";
+}
+
+/// Why what was measured once more does not bear out that the best is better; empty where it does. The best was the least of
+/// many figures, and so is likely to owe some of it to chance: only what was measured once more is free of that.
+std::string not_borne_out(const SearchOutcome& outcome) {
+  const Estimate &merit = *outcome.merit_ratio, &speed = *outcome.speed_ratio;
+  const auto percent = [](double share) { return text::significant(100 * share, 3) + " %"; };
+  if (speed.value < 1 - outcome.max_slowdown)
+    return "measured once more it is slower by " + percent(1 - speed.value) + ", and " + percent(outcome.max_slowdown) +
+           " are allowed";
+  if (!merit.low || !merit.high) return "below 3 trials there is no interval that could show a difference";
+  if (*merit.low >= 1) return "measured once more it is worse than the found settings";
+  if (*merit.high >= 1) return "measured once more it shows no difference to the found settings";
+  const std::string not_shown = "measured once more its slowdown is not shown to be within " + percent(outcome.max_slowdown);
+  if (!speed.low) return not_shown + ": its speed has no interval";
+  if (*speed.low < 1 - outcome.max_slowdown) return not_shown + ": it may be " + percent(1 - *speed.low);
+  return {};
+}
+
+}  // namespace
+
+const std::vector<std::string>& merit_names() {
+  static const std::vector<std::string> names = {"energy", "edp", "cost"};
+  return names;
+}
+const char* to_string(SearchMerit merit) { return merit_names()[static_cast<std::size_t>(merit)].c_str(); }
+std::optional<SearchMerit> merit_from_string(const std::string& name) {
+  const auto found = std::ranges::find(merit_names(), name);
+  if (found == merit_names().end()) return std::nullopt;
+  return static_cast<SearchMerit>(found - merit_names().begin());
+}
+
+std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope) {
+  const auto per_joule = record.summary.samples_per_j.find(scope);
+  if (record.verdict.status != "valid" || !record.summary.samples_per_s || per_joule == record.summary.samples_per_j.end() ||
+      !per_joule->second)
+    return std::nullopt;
+  std::vector<double> merits;
+  double sensor = 0;  // the mean share of a merit that the sensor's own uncertainty is
+  for (const Trial* trial : valid_trials(record)) {
+    const double joules = joules_of(*trial, scope), samples = samples_of(record, *trial);
+    const double seconds = 1 / throughput_of(record, *trial);
+    double merit = joules / samples, by_joules = 1;
+    if (goal.merit == SearchMerit::edp) merit *= seconds;
+    if (goal.merit == SearchMerit::cost) {
+      const double of_joules = goal.kwh_price * merit / 3.6e6;
+      merit = goal.hour_price * seconds / 3600 + of_joules;
+      by_joules = of_joules / merit;
+    }
+    sensor += by_joules * uncertainty_of(*trial, scope) / joules;
+    merits.push_back(merit);
+  }
+  if (merits.empty() || !std::ranges::all_of(merits, [](double merit) { return std::isfinite(merit); })) return std::nullopt;
+  Estimate merit = estimate(merits, interval_rule(record.summary));
+  widen(merit, sensor / static_cast<double>(merits.size()));
+  return merit;
+}
+
+std::string search_scope(const Record& found, const std::vector<std::string>& settings) {
+  for (const std::string& scope : telling_scopes(found.workload.device, settings)) {
+    const auto joules = found.summary.samples_per_j.find(scope);
+    if (joules != found.summary.samples_per_j.end() && joules->second) return scope;
+  }
+  return {};
+}
+
+std::set<std::string> searched_settings(const Report& report, const SearchOutcome& outcome) {
+  std::set<std::string> names;
+  for (const Record* record : looked_at(report, outcome))
+    for (const auto& [name, setting] : record->setting)
+      if (setting.requested) names.insert(name);
+  return names;
+}
+
+void conclude(SearchOutcome& outcome, const std::vector<Record>& records) {
+  outcome.merit_ratio.reset(), outcome.speed_ratio.reset();
+  if (outcome.best.empty()) return;
+  const Record *found = find(records, outcome.found), *best = find(records, outcome.best);
+  const SearchGoal goal{*merit_from_string(outcome.merit), outcome.max_slowdown, outcome.hour_price, outcome.kwh_price};
+  if (found == nullptr || best == nullptr) return;
+  const std::optional<Estimate> before = merit_of(*found, goal, outcome.scope), after = merit_of(*best, goal, outcome.scope);
+  if (!before || !after) {
+    outcome.reason = "measured once more, one of the two has no valid joules";
+    return;
+  }
+  outcome.merit_ratio = ratio(*after, *before);
+  outcome.speed_ratio = ratio(*best->summary.samples_per_s, *found->summary.samples_per_s);
+  outcome.reason = not_borne_out(outcome);
+}
+
+std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
+  std::vector<Fault> faults;
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    faults.push_back({"search_differs", where, what});
+  };
+  for (std::size_t i = 0; i < report.search->size(); ++i) {
+    const SearchOutcome& outcome = (*report.search)[i];
+    const std::string at = "/search/" + std::to_string(i);
+    if (outcome.merit != to_string(goal.merit) || outcome.max_slowdown != goal.max_slowdown ||
+        outcome.hour_price != goal.hour_price || outcome.kwh_price != goal.kwh_price) {
+      broken(at, "looks for something else than the plan");
+      continue;
+    }
+    const std::vector<const Record*> looked = looked_at(report, outcome);
+    const auto refused = std::ranges::count_if(looked, [](const Record* one) { return one->verdict.status == "unsupported"; });
+    const auto measured = std::ssize(looked) - refused;
+    if (outcome.measured != measured || outcome.measured + outcome.refused > outcome.points)
+      broken(at + "/measured",
+             "is " + std::to_string(outcome.measured) + ", the records are " + std::to_string(measured));
+    if (outcome.refused != refused)
+      broken(at + "/refused", "is " + std::to_string(outcome.refused) + ", the records are " + std::to_string(refused));
+    if (const Record* found = find(report.records, outcome.workload)) {
+      const std::set<std::string> names = searched_settings(report, outcome);
+      if (outcome.scope != search_scope(*found, {names.begin(), names.end()}))
+        broken(at + "/scope", "is \"" + outcome.scope + "\", whose joules do not tell of what was searched");
+    }
+    if (const std::string why = not_the_best(report, outcome, goal); !why.empty())
+      broken(at + "/best", "is \"" + outcome.best + "\": " + why);
+    if (!outcome.best.empty() && outcome.found != outcome.workload + again_suffix)
+      broken(at + "/found", "is not the workload's found settings measured once more");
+    SearchOutcome anew = outcome;
+    conclude(anew, report.records);
+    if (!same(anew.merit_ratio, outcome.merit_ratio)) broken(at + "/merit_ratio", "does not follow from the records");
+    if (!same(anew.speed_ratio, outcome.speed_ratio)) broken(at + "/speed_ratio", "does not follow from the records");
+    if (outcome.best.empty() ? outcome.reason.empty() : outcome.reason != anew.reason)
+      broken(at + "/reason", "does not follow from the records");
+  }
+  return faults;
+}
+
+}  // namespace tw

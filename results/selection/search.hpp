@@ -1,0 +1,48 @@
+// What a search over settings looks for, and what it has found.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "results/record/fault.hpp"
+#include "results/record/record.hpp"
+
+namespace tw {
+
+/// All are the less the better, of one sample: its joules; joules × seconds (energy-delay product, Gonzalez and Horowitz
+/// 1996); currency, for the time of all nodes and for the joules.
+enum class SearchMerit { energy, edp, cost };
+const char* to_string(SearchMerit merit);
+/// Nullopt for an unknown name.
+std::optional<SearchMerit> merit_from_string(const std::string& name);
+const std::vector<std::string>& merit_names();
+
+struct SearchGoal {
+  SearchMerit merit = SearchMerit::energy;
+  double max_slowdown = 0.05;             ///< share of the samples/s at the found settings that may be lost
+  double hour_price = 0, kwh_price = 0;   ///< of the whole job, and of its energy; for SearchMerit::cost
+};
+
+/// Nullopt where the record is not valid or has no joules of that scope. The merit of each trial, since its joules and its
+/// speed share its time, then their mean.
+std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope);
+
+/// The scope that a search over these settings ("gpu_clock_mhz") looks at, from the record at the found ones: the widest that
+/// tells of the training and of all settings (results/analysis/scopes.hpp); empty where the record has joules of none.
+std::string search_scope(const Record& found, const std::vector<std::string>& settings);
+/// Names of the settings that an outcome's records were asked for.
+std::set<std::string> searched_settings(const Report& report, const SearchOutcome& outcome);
+
+/// Fills the ratios from the records that the outcome names and judges them; the reason says why nothing better is claimed.
+void conclude(SearchOutcome& outcome, const std::vector<Record>& records);
+
+/// What a report's outcomes claim and its records do not bear out ("search_differs"): that a setting is the
+/// best of those measured and fast enough, how many these were, by how much it is better.
+std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal);
+
+/// What is appended to a point's id when the search measures it once more at its end.
+inline constexpr const char* again_suffix = "/again";
+
+}  // namespace tw

@@ -1,0 +1,126 @@
+#include "results/terminal/choice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "results/record/text.hpp"
+#include "results/selection/pareto.hpp"
+#include "results/selection/search.hpp"
+#include "results/terminal/paint.hpp"
+
+namespace tw {
+namespace {
+
+using namespace text;
+
+/// "-22.1 % (-24.0 to -20.2)": what a ratio leaves or adds.
+std::string change(const Estimate& ratio) {
+  const auto percent = [](double value) { return fmt::format("{:+.1f}", 100 * (value - 1)); };
+  std::string out = percent(ratio.value) + " %";
+  if (ratio.low && ratio.high) out += " (" + percent(*ratio.low) + " to " + percent(*ratio.high) + ")";
+  return out;
+}
+
+/// How much of the grid was looked at, and what that says of the rest.
+std::string reach_of(const Report& report, const SearchOutcome& outcome) {
+  std::string text = fmt::format("{} of {} settings were measured", outcome.measured, outcome.points);
+  if (outcome.refused > 0) text += fmt::format(", {} were refused", outcome.refused);
+  const int unseen = outcome.points - outcome.measured - outcome.refused;
+  if (unseen == 0) return text;
+  text += fmt::format(", {} were not looked at", unseen);
+  if (outcome.measured == 0) return text;
+  return text + (searched_settings(report, outcome).size() == 1
+                     ? ": the best one is among those measured where there is one minimum along the setting"
+                     : ": no neighbour of the best one is better, and what lies farther off may be");
+}
+
+/// "a, b, c and 2 more"
+std::string alike_ids(const Report& report, const Front& front) {
+  constexpr std::size_t most_named = 6;
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < std::min(front.alike.size(), most_named); ++i)
+    ids.push_back(report.records[front.alike[i]].id);
+  const std::size_t more = front.alike.size() - ids.size();
+  return fmt::format("{}{}", fmt::join(ids, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+}  // namespace
+
+std::string merit_words(const SearchOutcome& outcome) {
+  const std::string scope = outcome.scope.empty() ? "no" : outcome.scope;
+  if (outcome.merit == "energy") return scope + " energy a sample";
+  return outcome.merit == "edp" ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
+}
+
+std::string front_text(const Report& report, const TableStyle& style) {
+  const Paint paint(style.color);
+  std::string out;
+  for (const Front& front : pareto_fronts(report)) {
+    const std::string unlike = front.to_target ? "" : unlike_precisions(front.precisions);
+    const Record& first = report.records[front.records.front()];
+    const std::string axes =
+        front.to_target ? fmt::format("to {} {:.4g}, time against {} joules", first.target->metric, first.target->value, front.scope)
+                        : fmt::format("speed against {} joules", front.scope);
+    out += fmt::format("  {} in batches of {}: {}, the fastest mean first{}{}{}\n", first.workload.model, first.workload.global_batch, axes,
+                       unlike.empty() ? "" : "; " + unlike,
+                       front.others == 0 ? ""
+                                         : fmt::format("; {} more {} beaten in both", front.others,
+                                                       front.others == 1 ? "point is" : "points are"),
+                       front.without == 0 ? ""
+                                          : fmt::format("; {} {} no {} joules and {} left out", front.without,
+                                                        front.without == 1 ? "has" : "have", front.scope,
+                                                        front.without == 1 ? "is" : "are"));
+    std::size_t id_width = 0;
+    for (const std::size_t i : front.records) id_width = std::max(id_width, columns(report.records[i].id));
+    for (std::size_t place = 0; place < front.records.size(); ++place) {
+      const Record& record = report.records[front.records[place]];
+      const Summary& s = record.summary;
+      const std::string speed = front.to_target ? duration(s.to_target->time_s->value) : si(s.samples_per_s->value) + " samples/s";
+      const std::string joules = front.to_target ? si(s.to_target->energy_j.at(front.scope)->value, "J")
+                                                 : significant(1 / s.samples_per_j.at(front.scope)->value) + " J/sample";
+      // Of single samples it would be all zeros.
+      const std::string cost = front.costs.empty() ? ""
+                               : front.to_target   ? "  cost " + significant(front.costs[place])
+                                                   : "  cost " + significant(1e6 * front.costs[place]) + " per 1e6 samples";
+      out += fmt::format("    {}  {:>14}  {:>10}{}{}{}\n", pad_right(record.id, id_width), speed, joules, cost,
+                         front.knee == place ? "  " + paint.bold("knee") : "",
+                         front.cheapest == place ? "  " + paint.bold("cheapest") : "");
+    }
+    if (!front.alike.empty())
+      out += "    " + wrap("not told apart from these by their intervals: " + alike_ids(report, front),
+                           static_cast<std::size_t>(style.width), 4) + "\n";
+  }
+  return out;
+}
+
+std::string search_text(const Report& report, const TableStyle& style) {
+  if (!report.search) return {};
+  const Paint paint(style.color);
+  std::string out;
+  for (const SearchOutcome& outcome : *report.search) {
+    const std::string merit = merit_words(outcome);
+    const std::string best = outcome.best.substr(0, outcome.best.size() - std::min(outcome.best.size(), std::strlen(again_suffix)));
+    const std::string changes = outcome.merit_ratio ? fmt::format("{} {}, {} speed", merit, change(*outcome.merit_ratio),
+                                                                  change(*outcome.speed_ratio))
+                                                    : "";
+    std::string line;
+    if (outcome.reason.empty())
+      line = fmt::format("{}: {}", best, changes);
+    else if (outcome.best.empty())
+      line = fmt::format("{}: {}", outcome.workload, outcome.reason);
+    else
+      line = fmt::format("{}: no better setting is shown. {} looked best, but {}{}", outcome.workload, best, outcome.reason,
+                         changes.empty() ? "" : ": " + changes);
+    out += "  " + paint.bold(wrap(line, static_cast<std::size_t>(style.width), 4)) + "\n";
+    line = reach_of(report, outcome);
+    if (!outcome.best.empty()) line += ". The best and the found settings were measured once more, one right after the other";
+    line += fmt::format(". At most {} % slower than the found settings was asked for", significant(100 * outcome.max_slowdown));
+    out += "    " + wrap(line, static_cast<std::size_t>(style.width), 4) + "\n";
+  }
+  return out;
+}
+
+}  // namespace tw

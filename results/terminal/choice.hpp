@@ -1,0 +1,18 @@
+// What a report says about which setting to choose, as text.
+#pragma once
+
+#include <string>
+
+#include "results/record/record.hpp"
+#include "results/terminal/tables.hpp"
+
+namespace tw {
+
+/// The fronts of speed against energy with their knees; empty where no two points can be held against each other.
+std::string front_text(const Report& report, const TableStyle& style);
+/// "node energy a sample": what a search made the least of.
+std::string merit_words(const SearchOutcome& outcome);
+/// What each search came to; empty without one.
+std::string search_text(const Report& report, const TableStyle& style);
+
+}  // namespace tw

@@ -1,0 +1,129 @@
+#include "results/terminal/columns.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "results/analysis/verdict.hpp"
+#include "results/record/text.hpp"
+
+namespace tw {
+namespace {
+
+using namespace text;
+
+using Scopes = std::map<std::string, std::optional<Estimate>>;
+
+constexpr int most_important = 100;  // and its interval next
+
+std::string half_width(const Estimate& e) {
+  if (!e.low || !e.high || e.value == 0) return "-";
+  return significant(100 * (*e.high - *e.low) / 2 / std::abs(e.value), 2) + " %";
+}
+
+std::optional<Estimate> of_scope(const Scopes& scopes, const std::string& scope) {
+  const auto found = scopes.find(scope);
+  return found == scopes.end() ? std::nullopt : found->second;
+}
+
+class Columns {
+ public:
+  Columns(const std::vector<Record>& records, Intervals intervals, const Order& order)
+      : records_(records), intervals_(intervals), order_(order) {}
+
+  /// A figure with its interval, unless that has no importance. `merit` and `scope` name it as --sort does.
+  /// `of_target`: "never" where the target was not reached.
+  void add(const std::string& title, int importance, int interval_importance, const char* merit,
+           const std::string& scope, const std::function<std::optional<Estimate>(const Summary&)>& of,
+           const std::function<std::string(double)>& print, bool of_target = false) {
+    Column figures{title, is_order(merit, scope) ? most_important : importance, false, {}};
+    Column widths{"+-95 %", is_order(merit, scope) ? most_important - 1 : interval_importance, true, {}};
+    for (const Record& r : records_) {
+      const std::optional<Estimate> e = of(r.summary);
+      const bool never = of_target && r.summary.to_target && !r.summary.to_target->steps;
+      std::string cell = !has_run(r) ? "" : e ? print(e->value) : never ? "never" : "-";
+      if (intervals_ == Intervals::in_cell && has_run(r) && e && e->low && e->high)
+        cell += " [" + print(*e->low) + ", " + print(*e->high) + "]";
+      figures.cells.push_back(std::move(cell));
+      widths.cells.push_back(!has_run(r) ? "" : e ? half_width(*e) : "-");
+    }
+    if (!has_any(figures)) return;
+    all_.push_back(std::move(figures));
+    if (intervals_ == Intervals::beside && widths.importance > 0 && has_any(widths)) all_.push_back(std::move(widths));
+  }
+  /// A figure that has none.
+  void add(const std::string& title, int importance, const char* merit,
+           const std::function<std::optional<double>(const Summary&)>& of) {
+    Column column{title, is_order(merit, "") ? most_important : importance, false, {}};
+    for (const Record& r : records_) {
+      const std::optional<double> value = of(r.summary);
+      column.cells.push_back(!has_run(r) ? "" : value ? significant(*value, 2) : "-");
+    }
+    if (has_any(column)) all_.push_back(std::move(column));
+  }
+  std::vector<Column> take() { return std::move(all_); }
+
+ private:
+  static bool has_any(const Column& column) {
+    for (const std::string& cell : column.cells)
+      if (cell != "" && cell != "-") return true;
+    return false;
+  }
+  bool is_order(const std::string& merit, const std::string& scope) const {
+    return order_.merit != nullptr && order_.merit->name == merit && order_.scope == scope;
+  }
+
+  const std::vector<Record>& records_;
+  const Intervals intervals_;
+  const Order& order_;
+  std::vector<Column> all_;
+};
+
+}  // namespace
+
+std::vector<Column> number_columns(const std::vector<Record>& records, Intervals intervals, const Order& order) {
+  Columns columns(records, intervals, order);
+  const auto count = [](double v) { return si(v); };
+  const auto seconds = [](double v) { return duration(v); };
+  const auto of_target = [](std::optional<Estimate> ToTarget::*member) {
+    return [member](const Summary& s) { return s.to_target ? (*s.to_target).*member : std::nullopt; };
+  };
+  columns.add("to target", 12, 9, "time-to-target", "", of_target(&ToTarget::time_s), seconds, true);
+  columns.add("steps", 9, 0, "steps-to-target", "", of_target(&ToTarget::steps), count, true);
+  columns.add("cost", 8, 6, "cost-to-target", "", of_target(&ToTarget::cost), [](double v) { return significant(v); }, true);
+  columns.add(
+      "samples/s", 11, 10, "throughput", "", [](const Summary& s) { return s.samples_per_s; }, count);
+  columns.add(
+      "tokens/s", 2, 0, "", "", [](const Summary& s) { return s.tokens_per_s; }, count);
+  columns.add(
+      std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", "",
+      [](const Summary& s) { return s.step_time_s; }, seconds);
+  columns.add(
+      "FLOP/s", 4, 0, "flops", "", [](const Summary& s) { return s.flops_per_s; }, count);
+  columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
+  std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));  // who finds room first stands first
+  for (const Record& r : records)
+    for (const auto& [scope, joules] : r.summary.energy_j)
+      if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
+  std::erase_if(scopes, [&](const std::string& scope) {  // that nothing was read of
+    return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
+  });
+  for (const std::string& scope : scopes) {
+    const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
+      return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);
+    };
+    columns.add(scope + " J", 3, 1, "energy-to-target", scope, joules, count, true);
+    columns.add(
+        scope + " FLOP/J", 9, 8, "efficiency", scope, [&](const Summary& s) { return of_scope(s.flops_per_w, scope); },
+        count);
+    if (order.merit != nullptr && order.merit->name == std::string_view("samples-per-joule") && order.scope == scope)
+      columns.add(
+          scope + " samples/J", 9, 8, "samples-per-joule", scope,
+          [&](const Summary& s) { return of_scope(s.samples_per_j, scope); }, count);
+  }
+  return columns.take();
+}
+
+}  // namespace tw

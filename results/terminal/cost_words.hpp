@@ -1,0 +1,40 @@
+// The inputs of a cost in words. Internal to results/.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/cost/cost.hpp"
+
+namespace tw {
+
+/// An input of a cost, as it was given.
+struct CostInput {
+  std::string name;              ///< "electricity"
+  std::optional<double> number;  ///< absent: `text` says it
+  std::string unit;              ///< "EUR/kWh"
+  std::string text;              ///< "a note", "not given: CO2 is absent"
+  std::string source;            ///< "prices.json, row offer-1", "default, since none is given", or how it was measured
+  bool is_default = false;
+  std::string value() const;  ///< "0.3 EUR/kWh"
+};
+
+}  // namespace tw
+
+namespace tw::words {
+
+/// "a million samples" of a CostFigure's `per`.
+const char* per(const std::string& name);
+/// "rent a month" of a Sensitivity's `input`.
+std::string turned_input(const std::string& name);
+/// What an input that is less, and one that is more, changes of the cost as given: "+25.0 %"; "as given: it cannot be more"
+/// where the input does not go that way.
+std::string change_at_less(const Sensitivity& one);
+std::string change_at_more(const Sensitivity& one);
+/// Each input with its value, unit and source, "not given" where it is absent: nothing is left unsaid.
+std::vector<CostInput> inputs_of(const CostReport& report);
+/// Those for a terminal.
+std::string price_inputs(const CostReport& report, const TableStyle& style);
+
+}  // namespace tw::words

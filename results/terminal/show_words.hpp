@@ -1,0 +1,119 @@
+// The wording of show.cpp: lists, counts, what is absent, and what a picture is drawn of.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/record/record.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
+
+namespace tw::show {
+
+inline std::string join(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string text;
+  for (const std::string& part : parts)
+    if (!part.empty()) text += (text.empty() ? "" : separator) + part;
+  return text;
+}
+/// "quick, plan 3963975972f9", and the kit that it is of.
+inline std::string plan_words(const PlanInfo& plan) {
+  const std::string words = plan.suite + ", plan " + sha256_hex(plan.canonical_json).substr(0, 12);
+  return plan.kit ? join({words, join({"kit", plan.kit->title}, " "), "SHA-256 " + plan.kit->sha256}, ", ") : words;
+}
+inline std::string count(std::int64_t n, const std::string& noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+template <class T, class F>
+std::string figure_or_absent(const std::optional<T>& value, F print) {
+  return value ? print(*value) : std::string("absent");
+}
+inline std::string time_or_absent(const std::optional<double>& value) {
+  return figure_or_absent(value, [](double v) { return text::duration(v); });
+}
+inline std::string percent(double share) { return text::significant(100 * share, share < 0.01 ? 2 : 3) + " %"; }
+
+/// "0-3,8"
+inline std::string ranges(std::vector<int> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t j = i;
+    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
+    text += (text.empty() ? "" : ",") + std::to_string(numbers[i]) + (j > i ? "-" + std::to_string(numbers[j]) : "");
+    i = j + 1;
+  }
+  return text;
+}
+
+/// "eager, gradients by mpi (host memory), loss scale 65536 at the end, 2 steps skipped"
+inline std::string execution(const Execution& e) {
+  const std::string recomputed = !e.recompute          ? ""
+                                 : e.recomputed_layers ? fmt::format(", activations of the first {} recomputed",
+                                                                     count(*e.recomputed_layers, "layer"))
+                                                       : ", activations recomputed";
+  std::string text =
+      fmt::format("{}{}, gradients by {} ({})", e.step_mode == "graph" ? "recorded as graphs" : "call by call",
+                  recomputed, e.communicator, e.route);
+  if (e.deterministic == false) text += ", last bits may differ between runs";
+  if (e.loss_scaling)
+    text += fmt::format(", loss scale {:g} at the end, {} skipped", e.loss_scaling->final_scale,
+                        count(e.loss_scaling->skipped_steps, "step"));
+  return text;
+}
+inline std::string memory(const Summary& s) {
+  const auto bytes = [](std::uint64_t value) { return text::bytes(static_cast<double>(value)); };
+  return fmt::format(
+      "peak {} resident{}, planned {} (largest rank)", bytes(s.peak_resident_bytes_per_rank),
+      s.peak_device_memory_bytes_per_rank ? ", " + bytes(*s.peak_device_memory_bytes_per_rank) + " on the device" : "",
+      bytes(s.planned_bytes_per_rank));
+}
+inline std::string flops_of_sample(const Summary& s) {
+  std::string text = text::si(s.model_flops_per_sample, "FLOP/sample");
+  if (s.hardware_flops_per_sample)
+    text += fmt::format(" ({} with what is recomputed)", text::si(*s.hardware_flops_per_sample, "FLOP/sample"));
+  return text;
+}
+
+inline std::vector<double> joined(const Record& r, std::vector<double> Trial::*member) {
+  std::vector<double> all;
+  for (const Trial& t : r.trials) all.insert(all.end(), (t.*member).begin(), (t.*member).end());
+  return all;
+}
+
+/// How many of the finite values fall into each of `buckets` equal parts of their range; empty where that has no width.
+inline std::vector<double> histogram(std::vector<double> values, std::size_t buckets) {
+  std::erase_if(values, [](double v) { return !std::isfinite(v); });
+  if (values.empty()) return {};
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double range = *high - *low;
+  if (!(range > 0) || !std::isfinite(range)) return {};
+  std::vector<double> counts(buckets, 0);
+  for (double v : values)
+    ++counts[std::min(buckets - 1, static_cast<std::size_t>((v - *low) / range * static_cast<double>(buckets)))];
+  return counts;
+}
+
+/// Of a run to a target whose prices are known, or why it is absent; empty for all others.
+inline std::string cost_words(const Record& r) {
+  const auto& reached = r.summary.to_target;
+  if (!r.prices || !reached || !reached->steps) return {};
+  if (!reached->cost) return "absent: " + reached->cost_reason.value_or("not known");
+  std::vector<std::string> runs;
+  for (const double one : reached->cost_of_runs.value_or(std::vector<double>{})) runs.push_back(text::significant(one));
+  const Estimate& e = *reached->cost;
+  const std::string ends =
+      e.low && e.high ? " [" + text::significant(*e.low) + ", " + text::significant(*e.high) + "]" : "";
+  const std::string of_joules =
+      reached->cost_scope ? fmt::format(" and {} a kWh of {} joules", r.prices->kwh_price, *reached->cost_scope) : "";
+  return fmt::format("{}{}, by seed {}; at {} an hour{}", text::significant(e.value), ends, join(runs, ", "),
+                     r.prices->hour_price, of_joules);
+}
+
+}  // namespace tw::show

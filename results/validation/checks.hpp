@@ -1,0 +1,83 @@
+// What the parts of a report must say of each other, one file for each group of invariants. Internal to
+// validate_report(). The codes are listed in results/README.md; a code never changes its meaning.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/record/record.hpp"
+#include "results/record/report_io.hpp"
+
+namespace tw {
+
+/// Collects what the checks find.
+class Findings {
+ public:
+  void broken(const char* code, std::string where, std::string text) {
+    found_.violations.push_back({code, std::move(where), std::move(text)});
+  }
+  void note(const char* code, std::string where, std::string text) {
+    found_.warnings.push_back({code, std::move(where), std::move(text)});
+  }
+  void add(std::vector<Fault> faults) {
+    for (Fault& fault : faults) found_.violations.push_back(std::move(fault));
+  }
+  /// A program that did not know a rule yet has written no falsehood without its flag, and whoever took the flag out
+  /// gains nothing: every reader has it back.
+  void left_out_flag(std::size_t record, const std::string& flag, const std::string& whence = "the samples give");
+  Validation take() { return std::move(found_); }
+
+ private:
+  Validation found_;
+};
+
+/// Of times that are rounded when written and taken by separate clock reads.
+inline constexpr double time_slack = 1.001;
+
+/// "/records/3", "/records/3/trials/1".
+std::string place_of(std::size_t record);
+std::string place_of(std::size_t record, std::size_t trial);
+
+/// One launch of a run: where it ran, and what it measured.
+struct Launch {
+  const Context* context = nullptr;
+  const Program* program = nullptr;
+  std::string where;                 ///< of the context: "/context", "/parts/0/context"
+  std::vector<std::size_t> records;  ///< their places in the report
+};
+/// Of a report that was not resumed, one.
+std::vector<Launch> launches_of(const Report& report);
+
+// ---- of a whole report; each needs report.context ----
+/// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, a
+/// device for each rank, trials that lie one after another between start and end of their launch. What this build writes
+/// of each trial may not be absent where the report names this build.
+void check_launches(const Report& report, Findings& found);
+/// checks_plan.cpp: the plan's own hash, and each record as it was planned. `lines`: as check_summaries().
+void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,
+                Findings& found);
+/// checks_meters.cpp: each counted meter in each trial, under its own scope, method and update period; no package is
+/// missing among the meters, and no idle power of what counts.
+void check_meters(const Report& report, Findings& found);
+/// checks_energy.cpp: joules that the idle power bears out, in windows that are the trials' own.
+void check_energy(const Report& report, Findings& found);
+/// checks_power.cpp: joules that the series of power of the same window bear out.
+void check_power(const Report& report, Findings& found);
+/// checks_losses.cpp: the same training has the same first losses, however many ranks share it.
+void check_losses(const Report& report, Findings& found);
+
+// ---- of records, also without a report ----
+/// checks_trials.cpp: steps, phases and windows that add up, evaluations in order, no trial twice.
+void check_trials(const Record& record, std::size_t place, Findings& found);
+/// checks_energy.cpp: what a row of joules says by itself.
+void check_energy_rows(const Record& record, std::size_t place, Findings& found);
+/// checks_summary.cpp: every figure and the verdict, computed again from the samples. `lines`: each record as a line of
+/// JSON without its trials, as the file has it. `later`: pointers of fields that the file is too old to have. Changes
+/// nothing, but needs the samples where they are: they may be large.
+void check_summaries(std::vector<Record>& records, const std::vector<std::string>& lines,
+                     const std::set<std::string>& later, bool is_newer, Findings& found);
+
+}  // namespace tw

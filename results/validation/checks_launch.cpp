@@ -1,0 +1,248 @@
+// What each launch of a run says of itself: times, parts, hosts, ranks, and when its trials were.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "results/analysis/verdict.hpp"
+#include "results/record/text.hpp"
+#include "results/record/version.hpp"
+#include "results/validation/checks.hpp"
+
+namespace tw {
+namespace {
+
+using Seconds = std::chrono::sys_time<std::chrono::seconds>;
+
+/// The time of text that has the schema's pattern; nullopt where it has months, days or hours that do not exist.
+std::optional<Seconds> time_of(const std::string& text) {
+  const auto number = [&](std::size_t at, std::size_t size) { return std::stoi(text.substr(at, size)); };
+  const std::chrono::year_month_day day{std::chrono::year(number(0, 4)), std::chrono::month(number(5, 2)),
+                                        std::chrono::day(number(8, 2))};
+  const int hours = number(11, 2), minutes = number(14, 2), seconds = number(17, 2);
+  if (!day.ok() || hours >= 24 || minutes >= 60 || seconds > 60) return std::nullopt;  // 60: a leap second
+  return std::chrono::sys_days(day) + std::chrono::hours(hours) + std::chrono::minutes(minutes) +
+         std::chrono::seconds(seconds);
+}
+
+void check_context(const Context& context, const std::string& at, Findings& found) {
+  const std::optional<Seconds> started = time_of(context.started_at);
+  std::optional<Seconds> finished;
+  if (!context.finished_at.empty()) finished = time_of(context.finished_at);
+  if (!started) found.broken("time_invalid", at + "/started_at", "is not a valid time");
+  if (!finished && !context.finished_at.empty())
+    found.broken("time_invalid", at + "/finished_at", "is not a valid time");
+  if (started && finished && *finished < *started)
+    found.broken("time_order", at + "/finished_at", "lies before started_at");
+  std::set<std::string> hosts;
+  for (const HostInfo& host : context.hosts) hosts.insert(host.name);
+  std::set<int> ranks;
+  for (std::size_t i = 0; i < context.devices.size(); ++i) {
+    const DeviceEntry& device = context.devices[i];
+    const std::string place = at + "/devices/" + std::to_string(i);
+    if (!ranks.insert(device.rank).second || device.rank < 0 || device.rank >= std::ssize(context.devices))
+      found.broken("rank_devices", place + "/rank",
+                   "is " + std::to_string(device.rank) + ": the ranks are not 0 to " +
+                       std::to_string(context.devices.size() - 1) + ", each once");
+    if (!hosts.contains(device.host))
+      found.broken("host_unknown", place + "/host", "\"" + device.host + "\" is not among the hosts of the run");
+  }
+}
+
+/// Each record is of one part, and what differs between two parts of a run that was not forced is not the program.
+void check_parts(const Report& report, Findings& found) {
+  const std::vector<RunPart>& parts = *report.parts;
+  std::set<std::string> of_parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const RunPart& part = parts[i];
+    const std::string at = "/parts/" + std::to_string(i);
+    for (const std::string& id : part.points)
+      if (!of_parts.insert(id).second)
+        found.broken("part_points", at + "/points", "has \"" + id + "\", which was measured before");
+    if (i == 0 && !part.forced_over.empty())
+      found.broken("part_order", at + "/forced_over", "the first part comes after no other");
+    const bool last = i + 1 == parts.size();
+    if (part.context.has_value() == last)
+      found.broken("part_context", at + "/context",
+                   last ? "is not null, though the report's is the last part's" : "is null");
+    if (part.context) check_context(*part.context, at + "/context", found);
+    const Program& program = part.program;
+    if (last && (program.version != report.program.version || program.git_commit != report.program.git_commit))
+      found.broken("part_program", at + "/program", "is not the report's");
+    const Program& before = i == 0 ? program : parts[i - 1].program;
+    if (part.forced_over.empty() && (program.version != before.version || program.git_commit != before.git_commit))
+      found.broken("part_program", at + "/program", "is not that of the part before, and nothing was forced");
+  }
+  std::set<std::string> seen;  // an id that occurs twice is a fault of its own
+  for (std::size_t i = 0; i < report.records.size(); ++i)
+    if (seen.insert(report.records[i].id).second && of_parts.erase(report.records[i].id) == 0)
+      found.broken("part_points", place_of(i) + "/id", "\"" + report.records[i].id + "\" is in no part");
+  for (const std::string& id : of_parts) found.broken("part_points", "/parts", "\"" + id + "\" has no record");
+}
+
+/// Each record is of the launch that its part was, and names no host that this did not run on.
+void check_origin(const Report& report, const Launch& launch, Findings& found) {
+  const Context& context = *launch.context;
+  std::set<std::string> hosts;
+  for (const HostInfo& host : context.hosts) hosts.insert(host.name);
+  for (const MeterEntry& meter : context.meters) hosts.insert(meter.host);
+  for (const std::size_t place : launch.records) {
+    const Record& record = report.records[place];
+    if (context.launch && record.launch != context.launch)
+      found.broken("launch_differs", place_of(place) + "/launch", "is not that of its part");
+    const auto known = [&](const std::string& at, const auto& rows) {
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (!hosts.contains(rows[i].host))
+          found.broken("host_unknown", at + "/" + std::to_string(i) + "/host",
+                       "\"" + rows[i].host + "\" is not among the hosts of its part");
+    };
+    for (const auto& [name, setting] : record.setting)
+      known(place_of(place) + "/setting/" + name + "/devices", setting.devices);
+    for (std::size_t t = 0; t < record.trials.size(); ++t) {
+      known(place_of(place, t) + "/energy", record.trials[t].energy);
+      known(place_of(place, t) + "/series", record.trials[t].series);
+      known(place_of(place, t) + "/counters", record.trials[t].counters);
+    }
+  }
+}
+
+/// Each rank has the row of its device; whether two have one GPU is a flag.
+void check_ranks(const Report& report, const Launch& launch, Findings& found) {
+  const std::vector<DeviceEntry>& devices = launch.context->devices;
+  std::set<std::pair<std::string, std::string>> gpus;
+  bool shared = false;
+  for (const DeviceEntry& device : devices)
+    if (!device.uuid.empty()) shared = !gpus.insert({device.host, device.uuid}).second || shared;
+  for (const std::size_t place : launch.records) {
+    const Record& record = report.records[place];
+    if (is_command(record) || !has_run(record)) continue;
+    const Workload& w = record.workload;
+    if (w.ranks > std::ssize(devices))
+      found.broken("rank_devices", launch.where + "/devices",
+                   "has " + std::to_string(devices.size()) + ", and " + place_of(place) + " ran on " +
+                       std::to_string(w.ranks) + " ranks");
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      if (devices[i].rank < w.ranks && devices[i].kind != w.device)
+        found.broken("rank_devices", launch.where + "/devices/" + std::to_string(i) + "/kind",
+                     "is \"" + devices[i].kind + "\", and " + place_of(place) + " ran on " + w.device);
+    if (shared && std::ranges::find(record.verdict.flags, "shared_gpu") == record.verdict.flags.end())
+      found.left_out_flag(place, "shared_gpu", "the devices give");
+  }
+}
+
+/// The wall clock may be put right along a run, and both its ends are whole seconds.
+constexpr double wall_seconds = 2, wall_share = 0.01;
+/// Ranks leave a barrier one after another: a window is the slowest rank's, its start the first rank's.
+constexpr double barrier_seconds = 0.5, barrier_share = 0.1;
+
+/// Between two trials of a point meters and set points are read, a site's own command among them; between two runs to a
+/// target a network is built.
+constexpr double gap_seconds = 10, gap_share = 0.1;
+
+/// Trials lie one after another between the start and the end of their launch.
+void check_times(const Report& report, const Launch& launch, Findings& found) {
+  const Context& context = *launch.context;
+  const std::optional<Seconds> started = time_of(context.started_at);
+  std::optional<double> lasted;
+  if (started && !context.finished_at.empty())
+    if (const std::optional<Seconds> finished = time_of(context.finished_at))
+      lasted = static_cast<double>((*finished - *started).count());
+  const double allowed = lasted ? (1 + wall_share) * *lasted + wall_seconds : HUGE_VAL;
+  struct Span {
+    double start, end;
+    std::size_t record, trial;
+  };
+  std::vector<Span> spans;
+  double together = 0;
+  std::size_t without = 0;
+  for (const std::size_t place : launch.records) {
+    const Record& record = report.records[place];
+    for (std::size_t t = 0; t < record.trials.size(); ++t) {
+      const Trial& trial = record.trials[t];
+      together += trial.window_s;
+      if (!trial.start_s) {
+        ++without;
+        continue;
+      }
+      spans.push_back({*trial.start_s, *trial.start_s + trial.window_s, place, t});
+      if (spans.back().end > allowed)
+        found.broken("trial_outside_run", place_of(place, t) + "/start_s",
+                     "the window ends " + text::duration(spans.back().end) + " after the launch began, which lasted " +
+                         text::duration(*lasted));
+      if (t == 0 || !record.trials[t - 1].start_s) continue;
+      const Trial& before = record.trials[t - 1];
+      if (*before.start_s >= *trial.start_s)
+        found.broken("trials_overlap", place_of(place, t) + "/start_s", "is not after that of the trial before");
+      if (const double gap = *trial.start_s - *before.start_s - before.window_s;
+          !record.target && gap > gap_seconds + gap_share * before.window_s)
+        found.note("trials_gap", place_of(place, t) + "/start_s",
+                   "is " + text::duration(gap) + " after the trial before has ended, and nothing says what was done then");
+    }
+  }
+  if (together > allowed)
+    found.broken("trial_outside_run", launch.where + "/finished_at",
+                 "the launch lasted " + text::duration(*lasted) + ", and its windows take " + text::duration(together));
+  if (without > 0 && !spans.empty())
+    found.broken("trial_start_missing", launch.where,
+                 std::to_string(without) + " of its trials do not say when they began");
+  else if (without > 0 && is_this_program(*launch.program))
+    found.broken("trial_start_missing", launch.where,
+                 "no trial says when it began, and the program that the report names always writes it");
+  else if (without > 0)
+    found.note("trial_start_unknown", launch.where,
+               "its trials do not say when they began: whether they overlap was not looked at");
+  std::ranges::sort(spans, {}, &Span::start);
+  for (std::size_t i = 1; i < spans.size(); ++i) {
+    const Span &before = spans[i - 1], &one = spans[i];
+    const bool several = report.records[before.record].workload.ranks > 1;
+    const double slack = several ? barrier_seconds + barrier_share * (before.end - before.start) : 1e-6 * before.end;
+    if (before.end - one.start > slack)
+      found.broken("trials_overlap", place_of(one.record, one.trial) + "/start_s",
+                   "lies before the end of " + place_of(before.record, before.trial));
+  }
+}
+
+/// A program has one rule for intervals: a summary by the older rule is of another program than it says.
+void check_interval_rule(const Report& report, const Launch& launch, Findings& found) {
+  if (!is_this_program(*launch.program)) return;
+  for (const std::size_t place : launch.records)
+    if (interval_rule(report.records[place].summary) != IntervalRule::student)
+      found.broken("older_interval", place_of(place) + "/summary",
+                   "has intervals by the rule of older programs, and the program that the report names has another");
+}
+
+}  // namespace
+
+std::vector<Launch> launches_of(const Report& report) {
+  std::vector<Launch> launches;
+  std::map<std::string, std::size_t> launch_of;
+  if (report.parts)
+    for (std::size_t i = 0; i < report.parts->size(); ++i) {
+      const RunPart& part = (*report.parts)[i];
+      if (!part.context) continue;
+      for (const std::string& id : part.points) launch_of.try_emplace(id, launches.size());
+      launches.push_back({&*part.context, &part.program, "/parts/" + std::to_string(i) + "/context", {}});
+    }
+  launches.push_back({&report.context, &report.program, "/context", {}});
+  for (std::size_t i = 0; i < report.records.size(); ++i) {
+    const auto known = launch_of.find(report.records[i].id);
+    launches[known == launch_of.end() ? launches.size() - 1 : known->second].records.push_back(i);
+  }
+  return launches;
+}
+
+void check_launches(const Report& report, Findings& found) {
+  check_context(report.context, "/context", found);
+  if (report.parts) check_parts(report, found);
+  for (const Launch& launch : launches_of(report)) {
+    check_origin(report, launch, found);
+    check_ranks(report, launch, found);
+    check_times(report, launch, found);
+    check_interval_rule(report, launch, found);
+  }
+}
+
+}  // namespace tw

@@ -1,0 +1,148 @@
+// Whether the rows of joules are those of the launch's meters, all of them, and whether these are all that there were.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "results/record/text.hpp"
+#include "results/sensors.hpp"
+#include "results/validation/checks.hpp"
+
+namespace tw {
+namespace {
+
+using Meters = std::map<Sensor, const MeterEntry*>;
+
+/// The meters of a launch by their sensors; of one that is there twice the first that is available.
+Meters meters_of(const Launch& launch, Findings& found) {
+  Meters meters;
+  for (std::size_t m = 0; m < launch.context->meters.size(); ++m) {
+    const MeterEntry& meter = launch.context->meters[m];
+    const std::string at = launch.where + "/meters/" + std::to_string(m);
+    const auto [known, is_new] = meters.try_emplace(sensor_of(meter), &meter);
+    if (!is_new && meter.available) {
+      if (known->second->available)
+        found.broken("meter_duplicate", at + "/domain", "occurs twice on this host");
+      else
+        known->second = &meter;
+    }
+    if (const std::string scope = scope_of_kind(meter.domain);
+        meter.available && !scope.empty() && meter.scope != scope)
+      found.broken("meter_scope", at + "/scope",
+                   "is \"" + meter.scope + "\", and " + meter.domain + " is of the scope " + scope);
+  }
+  return meters;
+}
+
+/// What a row says of its meter. A point on some of the ranks may open meters of its own, whose update period is measured
+/// anew.
+void check_row_of(const EnergyRow& row, const MeterEntry& meter, bool is_part, const std::string& at,
+                  Findings& found) {
+  if (row.scope != meter.scope)
+    found.broken("meter_scope", at + "/scope",
+                 "is \"" + row.scope + "\", that of its meter is \"" + meter.scope + "\"");
+  if (row.method != meter.method)
+    found.broken("meter_method", at + "/method",
+                 "is \"" + row.method + "\", that of its meter is \"" + meter.method + "\"");
+  if (!is_part && row.update_period_s && meter.update_period_s &&
+      std::abs(*row.update_period_s - *meter.update_period_s) > 1e-9 * *meter.update_period_s)
+    found.broken("meter_period", at + "/update_period_s",
+                 "is " + text::duration(*row.update_period_s) + ", that of its meter is " +
+                     text::duration(*meter.update_period_s));
+}
+
+/// Rows of a trial against the meters of the launch. Where a point takes some of the ranks, GPUs of the others are
+/// "not_visible" in it, and what counts in their place is not looked at.
+void check_rows(const Trial& trial, const Meters& meters, const std::set<std::string>& hosts, bool is_part,
+                const std::string& at, Findings& found) {
+  std::map<Sensor, std::size_t> rows;
+  for (std::size_t e = 0; e < trial.energy.size(); ++e) rows.try_emplace(sensor_of(trial.energy[e]), e);
+  for (const auto& [sensor, meter] : meters) {
+    if (!meter->counted || !meter->available || (is_part && !hosts.contains(sensor.first))) continue;
+    const auto known = rows.find(sensor);
+    if (known == rows.end()) {
+      found.broken("meter_row_missing", at + "/energy", "has no row of " + name_of(sensor) + ", which the run counts");
+      continue;
+    }
+    const EnergyRow& row = trial.energy[known->second];
+    if (!row.counted && (row.reason.empty() || row.reason == "contained" || row.reason == "duplicate" ||
+                         (row.reason == "not_visible" && !is_part)))
+      found.broken("meter_row_left_out", at + "/energy/" + std::to_string(known->second) + "/counted",
+                   "is false of a meter that the run counts");
+  }
+  for (const auto& [sensor, e] : rows) {
+    const EnergyRow& row = trial.energy[e];
+    const std::string place = at + "/energy/" + std::to_string(e);
+    const auto meter = meters.find(sensor);
+    const bool is_of_sensor = row.energy_j || (row.counted && !row.scope.empty());
+    if (meter == meters.end()) {
+      if (is_of_sensor)
+        found.broken("meter_unknown", place + "/domain", name_of(sensor) + " is not among the meters of the run");
+      continue;
+    }
+    if (meter->second->available && (is_of_sensor || meter->second->counted))
+      check_row_of(row, *meter->second, is_part, place, found);
+    if (row.counted && !row.scope.empty() && !meter->second->counted && !is_part)
+      found.broken("meter_row_counted", place + "/counted", "is true of a meter that the run does not count");
+  }
+}
+
+/// "0" of "rapl:package-0" and "rapl:package-0-die-1"; empty of all but RAPL's packages.
+std::string package_of(const std::string& domain) {
+  constexpr std::string_view prefix = "rapl:package-";
+  if (!domain.starts_with(prefix) || domain.find('/') != std::string::npos) return {};
+  const std::string rest = domain.substr(prefix.size());
+  return rest.substr(0, rest.find_first_not_of("0123456789"));
+}
+
+/// The driver shows a zone of each package or none; one that cannot be read is listed with its reason.
+void check_packages(const Launch& launch, Findings& found) {
+  const Context& context = *launch.context;
+  std::map<std::string, std::set<std::string>> packages;  // by host
+  for (const MeterEntry& meter : context.meters)
+    if (std::string package = package_of(meter.domain); !package.empty())
+      packages[meter.host].insert(std::move(package));
+  for (const HostInfo& host : context.hosts)
+    if (const auto known = packages.find(host.name);
+        known != packages.end() && std::ssize(known->second) < host.sockets)
+      found.broken("packages_missing", launch.where + "/meters",
+                   "are of " + std::to_string(known->second.size()) + " of the " + std::to_string(host.sockets) +
+                       " packages of " + host.name + ", and the driver shows all or none");
+}
+
+/// The program that ends a launch has measured the idle power of each meter that counts, or says why it has not.
+void check_idle(const Launch& launch, const Meters& meters, Findings& found) {
+  const Context& context = *launch.context;
+  const bool is_said = std::ranges::any_of(
+      context.warnings, [](const std::string& warning) { return warning.starts_with("no idle power before"); });
+  if (context.finished_at.empty() || is_said || launch.records.empty()) return;
+  std::set<Sensor> with_idle;
+  for (const IdleRow& row : context.idle_power)
+    if (row.when == "before") with_idle.insert(sensor_of(row));
+  for (const auto& [sensor, meter] : meters)
+    if (meter->counted && meter->available && !with_idle.contains(sensor))
+      found.broken("idle_missing", launch.where + "/idle_power",
+                   "has no row of " + name_of(sensor) + " before the points, and a run measures it of what it counts");
+}
+
+}  // namespace
+
+void check_meters(const Report& report, Findings& found) {
+  for (const Launch& launch : launches_of(report)) {
+    const Context& context = *launch.context;
+    const Meters meters = meters_of(launch, found);
+    check_packages(launch, found);
+    check_idle(launch, meters, found);
+    for (const std::size_t place : launch.records) {
+      const Record& record = report.records[place];
+      std::set<std::string> hosts;
+      for (const DeviceEntry& device : context.devices)
+        if (device.rank < record.workload.ranks) hosts.insert(device.host);
+      const bool is_part = record.workload.ranks < std::ssize(context.devices);
+      for (std::size_t t = 0; t < record.trials.size(); ++t)
+        check_rows(record.trials[t], meters, hosts, is_part, place_of(place, t), found);
+    }
+  }
+}
+
+}  // namespace tw

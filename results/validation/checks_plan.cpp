@@ -1,0 +1,212 @@
+// The plan says what was to be run before anything was known of the figures: nothing may be added, and nothing may be
+// left out of a run that finished.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "results/record/text.hpp"
+#include "results/selection/search.hpp"
+#include "results/validation/checks.hpp"
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The plan's text as JSON with a list of points that have ids; null where it is something else.
+Json read_plan(const std::string& canonical_json) {
+  if (!json_fault(canonical_json).empty()) return {};
+  Json plan = Json::parse(canonical_json);
+  if (!plan.is_object() || !plan.contains("points") || !plan["points"].is_array()) return {};
+  for (const Json& point : plan["points"])
+    if (!point.is_object() || !point.contains("id") || !point["id"].is_string()) return {};
+  return plan;
+}
+
+SearchGoal goal_of(const Json& search) {
+  SearchGoal goal;
+  goal.merit = merit_from_string(search.value("merit", "")).value_or(SearchMerit::energy);
+  goal.max_slowdown = search.value("max_slowdown", 0.0);
+  goal.hour_price = search.value("hour_price", 0.0), goal.kwh_price = search.value("kwh_price", 0.0);
+  return goal;
+}
+
+bool was_measured(const Record& record) {
+  return record.verdict.status == "valid" || record.verdict.status == "invalid";
+}
+
+void check_planned_target(const Record& record, const Json& target, const Json& point, const std::string& at,
+                          Findings& found) {
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    found.broken("plan_differs", at + where, what);
+  };
+  const Json planned = point.value("target", Json());
+  if (planned.is_object() != record.target.has_value())
+    return broken("/target", record.target ? "is not in the plan" : "is missing: the plan has one");
+  if (!record.target) return;
+  for (const char* key :
+       {"task", "metric", "value", "floor", "held_out_samples", "evaluation_interval", "most_steps", "schedule"})
+    if (planned.value(key, Json()) != target[key])
+      broken(std::string("/target/") + key,
+             "is " + target[key].dump() + ", the plan has " + planned.value(key, Json()).dump());
+  const Json seeds = point.value("seeds", Json());
+  for (std::size_t t = 0; t < record.trials.size(); ++t) {
+    const auto& run = record.trials[t].target_run;
+    if (run && (!seeds.is_array() || t >= seeds.size() || seeds[t] != run->seed))
+      broken("/trials/" + std::to_string(t) + "/target_run/seed", "is not the plan's");
+  }
+}
+
+/// A window ends with the first step behind its planned length at which the ranks look at the clock: each second, or
+/// each step. trainwatt-train makes no window that is twice as long and some steps more.
+double longest_window(double planned, const Trial& trial) {
+  constexpr double looks_s = 10, steps_more = 3, factor = 2;
+  const double step = trial.step_time_s.empty() ? 0 : *std::ranges::max_element(trial.step_time_s);
+  return factor * planned + looks_s + steps_more * step;
+}
+
+/// A warm-up of windows that are timed ends with the plan's steps, or where the step time is flat, after one window at the
+/// latest. Steps of a processor that has not warmed yet may be faster than any of the trials.
+double longest_warm_up(const Json& steps, const Json& window, const Record& record) {
+  constexpr double faster = 1.5, steps_more = 10;
+  double fastest = HUGE_VAL;
+  for (const Trial& trial : record.trials)
+    for (const double step : trial.step_time_s)
+      if (step > 0) fastest = std::min(fastest, step);
+  return std::max(steps.get<double>(), faster * window.get<double>() / fastest) + steps_more;
+}
+
+void check_windows(const Record& record, std::size_t place, const Json& plan, Findings& found) {
+  const std::string at = place_of(place);
+  const Json trials = plan.value("trials", Json()), steps = plan.value("steps", Json());
+  const Json window = plan.value("window_s", Json()), warm_up = plan.value("warmup_steps", Json());
+  if (trials.is_number_integer() && trials != record.trials.size())
+    found.broken("plan_differs", at + "/trials",
+                 "are " + std::to_string(record.trials.size()) + ", the plan has " + trials.dump());
+  if (steps.is_number_integer() && !record.target && std::ranges::count(record.verdict.flags, "steps_given") == 0)
+    found.left_out_flag(place, "steps_given", "the plan gives");
+  if (warm_up.is_number_integer() && !record.target && !record.trials.empty()) {
+    const std::int64_t first = record.trials[0].first_step;
+    if (steps.is_number_integer() ? warm_up != first : first < warm_up.get<std::int64_t>())
+      found.broken("steps_order", place_of(place, 0) + "/first_step",
+                   "is " + std::to_string(first) + ", the plan warms up for " + warm_up.dump() + " steps");
+    else if (window.is_number() && static_cast<double>(first) > longest_warm_up(warm_up, window, record))
+      found.broken("steps_order", place_of(place, 0) + "/first_step",
+                   "is " + std::to_string(first) + ", more steps than a warm-up as long as a window takes");
+  }
+  for (std::size_t t = 0; t < record.trials.size(); ++t) {
+    const Trial& trial = record.trials[t];
+    const std::string where = place_of(place, t);
+    if (steps.is_number_integer() && steps != trial.step_time_s.size())
+      found.broken("plan_differs", where + "/step_time_s",
+                   "has " + std::to_string(trial.step_time_s.size()) + " steps, the plan has " + steps.dump());
+    if (!steps.is_null() || !window.is_number()) continue;
+    if (trial.window_s * time_slack < window.get<double>())
+      found.broken("window_short_of_plan", where + "/window_s", "is shorter than the plan's " + window.dump());
+    else if (!record.target && trial.window_s > longest_window(window.get<double>(), trial))
+      found.broken("window_beyond_plan", where + "/window_s",
+                   "is " + text::duration(trial.window_s) + ", the plan has " + window.dump() + " s");
+  }
+}
+
+/// `json`: the record without its trials.
+void check_point(const Record& record, std::size_t place, const Json& json, const Json& plan, const Json& point,
+                 Findings& found) {
+  const std::string at = place_of(place);
+  const Json& workload = json["workload"];
+  const auto same = [&](const Json& planned, const char* key) {
+    if (planned != workload[key])
+      found.broken("plan_differs", at + "/workload/" + key,
+                   "is " + workload[key].dump() + ", the plan has " + planned.dump());
+  };
+  for (const char* key : {"device", "seed"})
+    if (plan.contains(key)) same(plan[key], key);
+  for (const char* key : {"model", "precision", "layers", "micro_batch", "accumulate", "ranks"})
+    if (point.contains(key)) same(point[key], key);
+  same(point.value("seq_len", Json()), "seq_len");  // images have none
+  const Json setting = point.value("setting", Json::object());
+  for (const auto& [name, value] : setting.items())
+    if (const auto known = record.setting.find(name);
+        known == record.setting.end() ||
+        known->second.requested !=
+            (value.is_string() ? SetPoint(value.get<std::string>()) : SetPoint(value.get<double>())))
+      found.broken("plan_differs", at + "/setting/" + name, "was not requested as the plan has it: " + value.dump());
+  for (const auto& [name, known] : record.setting)
+    if (known.requested && !setting.contains(name))
+      found.broken("plan_differs", at + "/setting/" + name, "is not in the plan");
+  check_planned_target(record, json.value("target", Json()), point, at, found);
+  if (json.value("prices", Json()) != plan.value("prices", Json()))
+    found.broken("plan_differs", at + "/prices", "are not the plan's");
+  if (was_measured(record)) check_windows(record, place, plan, found);
+}
+
+void check_complete(const Report& report, std::size_t points, Findings& found) {
+  const std::vector<std::string> missing = missing_points(report);
+  if (missing.empty()) return;
+  const std::string what = std::to_string(missing.size()) + " of " + std::to_string(points) +
+                           " points of the plan have no record (" + missing.front() +
+                           (missing.size() > 1 ? ", …)" : ")");
+  if (was_interrupted(report.context))
+    found.note("points_missing", "/records", what + ": the run was interrupted");
+  else if (report.context.finished_at.empty())
+    found.note("points_missing", "/records", what + ": the run has not finished");
+  else
+    found.broken("points_missing", "/records", what + ", though the run finished");
+}
+
+}  // namespace
+
+void check_plan(const Report& report, const std::string& plan_sha256, const std::vector<std::string>& lines,
+                Findings& found) {
+  if (plan_sha256 != sha256_hex(report.plan.canonical_json))
+    found.broken("plan_hash", "/plan/sha256", "is not the SHA-256 of canonical_json");
+  const Json plan = read_plan(report.plan.canonical_json);
+  if (plan.is_null()) {
+    const std::string fault = json_fault(report.plan.canonical_json);
+    return found.broken("plan_text", "/plan/canonical_json",
+                        fault.empty() ? "has no list of points with ids" : "is not JSON text: " + fault);
+  }
+  if (plan.contains("suite") && plan["suite"] != report.plan.suite)
+    found.broken("plan_differs", "/plan/suite", "is not that of canonical_json");
+  const auto& kit = report.plan.kit;
+  if (plan.value("kit", Json()) != (kit ? Json(kit->sha256) : Json()))
+    found.broken("plan_differs", "/plan/kit", "is not that of canonical_json");
+  const bool is_search = plan.contains("search");
+  if (report.search && !is_search) found.broken("plan_differs", "/search", "is not in the plan");
+  if (report.search && is_search) found.add(search_faults(report, goal_of(plan["search"])));
+  std::map<std::string, const Json*> points;
+  for (const Json& point : plan["points"])
+    if (!points.emplace(point["id"].get<std::string>(), &point).second)
+      found.broken("plan_text", "/plan/canonical_json", "names the point " + point["id"].dump() + " twice");
+  for (std::size_t i = 0; i < report.records.size(); ++i) {
+    const Record& record = report.records[i];
+    std::string id = record.id;
+    if (is_search && id.ends_with(again_suffix)) id.resize(id.size() - std::strlen(again_suffix));
+    if (const auto point = points.find(id); point == points.end())
+      found.broken("point_unplanned", place_of(i) + "/id", "\"" + record.id + "\" is not among the points of the plan");
+    else
+      check_point(record, i, Json::parse(lines[i]), plan, *point->second, found);
+  }
+  check_complete(report, plan["points"].size(), found);
+}
+
+std::vector<std::string> missing_points(const Report& report) {
+  std::set<std::string> ids;
+  for (const Record& record : report.records) ids.insert(record.id);
+  std::vector<std::string> missing;
+  if (report.search) return missing;  // it chose what to measure
+  if (const Json plan = read_plan(report.plan.canonical_json); !plan.is_null())
+    for (const Json& point : plan["points"])
+      if (const std::string id = point["id"]; !ids.contains(id)) missing.push_back(id);
+  return missing;
+}
+
+bool was_interrupted(const Context& context) {
+  return std::any_of(context.warnings.begin(), context.warnings.end(),
+                     [](const std::string& warning) { return warning.starts_with("interrupted"); });
+}
+
+}  // namespace tw

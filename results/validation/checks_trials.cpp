@@ -1,0 +1,151 @@
+// What the numbers of one trial, and those of the trials of one record, must say of each other.
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "results/analysis/to_target.hpp"
+#include "results/compare/copies.hpp"
+#include "results/validation/checks.hpp"
+
+namespace tw {
+namespace {
+
+std::string length(const char* other, std::size_t found, std::size_t expected) {
+  return "has " + std::to_string(found) + " values, " + other + " has " + std::to_string(expected);
+}
+
+double phase(const Trial& trial, const char* name) {
+  const auto found = trial.phase_s.find(name);
+  return found == trial.phase_s.end() || !std::isfinite(found->second) ? 0 : found->second;
+}
+
+/// Events of a GPU, by which phases and steps are timed, have a resolution of half a microsecond; a step has six.
+constexpr double event_seconds = 5e-6;
+/// What a step does behind its last phase.
+constexpr double behind_phases = 0.01;
+
+/// A step time is the slowest rank's. No rank's own steps pass the window. The sum of the slowest ones may, since a
+/// rank begins its next step while another still ends this one: from the last rank's contribution to the gradients on,
+/// when no rank waits for another. That is at most the communication and the update of one rank, and so at most the sum
+/// of both over the ranks, which is their mean × the ranks.
+double most_step_seconds(const Trial& trial, int ranks) {
+  if (ranks == 1) return trial.window_s * time_slack;
+  const double ends = phase(trial, "communication") + phase(trial, "optimizer");
+  const double all = trial.window_s * ranks * time_slack;
+  if (ends <= 0) return all;
+  const double steps = static_cast<double>(trial.step_time_s.size());
+  return std::min(all, trial.window_s * (time_slack + behind_phases) + steps * ranks * ends);
+}
+
+/// Phases are parts of a step, each the mean over steps and ranks: together no more than the slowest rank's steps, and
+/// no more than the window, which holds each rank's steps one after another. Training always has them.
+void check_phases(const Trial& trial, const std::string& at, Findings& found) {
+  if (trial.step_time_s.empty()) return;
+  double phases = 0;
+  for (const auto& [name, seconds] : trial.phase_s) phases += seconds;
+  if (phases <= 0) {
+    found.broken("phases_missing", at + "/phase_s", "has no time, and trainwatt-train times the phases of every step");
+    return;
+  }
+  const double steps = static_cast<double>(trial.step_time_s.size());
+  const double of_steps = std::accumulate(trial.step_time_s.begin(), trial.step_time_s.end(), 0.0) / steps;
+  if (!std::isfinite(phases) || !std::isfinite(of_steps)) return;
+  if (phases > of_steps * time_slack + event_seconds)
+    found.broken("phases_exceed_step", at + "/phase_s", "add up to more than the mean step");
+  else if (phases * steps > trial.window_s * time_slack + steps * event_seconds)
+    found.broken("phases_exceed_window", at + "/phase_s", "times the steps are more than the window");
+}
+
+void check_trial(const Trial& trial, const Workload& workload, const std::string& at, Findings& found) {
+  const int ranks = workload.ranks;
+  const std::size_t steps = trial.step_time_s.size();
+  if (trial.samples_s && (!trial.samples || *trial.samples_s > trial.window_s * time_slack))
+    found.broken("samples_s", at + "/samples_s",
+                 trial.samples ? "is longer than the window" : "is given although samples is absent");
+  const bool shown = workload.device != "command";  // a metered command shows neither
+  if (shown && trial.loss.size() != steps)
+    found.broken("length_differs", at + "/loss", length("step_time_s", trial.loss.size(), steps));
+  if (shown && trial.gradient_norm.size() != steps)
+    found.broken("length_differs", at + "/gradient_norm", length("step_time_s", trial.gradient_norm.size(), steps));
+  double sum = 0;
+  bool inside = true;
+  for (double t : trial.step_time_s) {
+    if (std::isfinite(t)) sum += t;
+    inside = inside && !(t > trial.window_s * time_slack);
+  }
+  if (!inside) found.broken("window_short", at + "/window_s", "is shorter than a step inside it");
+  if (sum > most_step_seconds(trial, ranks))
+    found.broken(
+        "steps_exceed_window", at + "/step_time_s",
+        ranks == 1 ? "add up to more than the window" : "add up to more than the window and what ranks may overlap");
+  if (shown) check_phases(trial, at, found);
+}
+
+/// A run goes on from evaluation to evaluation until the first at or under the target, until its loss is no number any
+/// more, or to the last step, and ends there.
+void check_target_run(const std::optional<Target>& target, const Trial& trial, const std::string& at, Findings& found) {
+  const auto broken = [&](const std::string& where, const std::string& what) {
+    found.broken("target_run", where, what);
+  };
+  if (target.has_value() != trial.target_run.has_value())
+    return broken(at, target ? "is missing although the record has a target" : "is given although the record has no target");
+  if (!target) return;
+  const TargetRun& run = *trial.target_run;
+  if (trial.first_step != 0) found.broken("steps_order", at, "does not begin with the first step");
+  if (run.evaluation_s > trial.window_s * time_slack) broken(at + "/evaluation_s", "is longer than the window");
+  double before = 0;
+  for (std::size_t e = 0; e < run.evaluations.size(); ++e) {
+    const Evaluation& evaluation = run.evaluations[e];
+    const std::string place = at + "/evaluations/" + std::to_string(e);
+    const bool last = e + 1 == run.evaluations.size();
+    std::int64_t due = 0;
+    if (__builtin_mul_overflow(static_cast<std::int64_t>(e + 1), target->evaluation_interval, &due) ||
+        due > target->most_steps)
+      due = target->most_steps;
+    if (evaluation.step != due)
+      broken(place + "/step",
+             "is " + std::to_string(evaluation.step) + ", the interval makes it " + std::to_string(due));
+    if (!(evaluation.time_s > before)) broken(place + "/time_s", "is not after the one before");
+    before = evaluation.time_s;
+    if (evaluation.error.has_value() != (target->metric == "error"))
+      broken(place + "/error",
+             evaluation.error ? "is given although the target's metric is not \"error\""
+                              : "is null although the target's metric is \"error\"");
+    const bool ends = !std::isfinite(metric_of(*target, evaluation)) || reaches(*target, evaluation) ||
+                      evaluation.step == target->most_steps;
+    if (ends != last) broken(place, last ? "is the last one, although it does not end the run" : "should have ended the run");
+  }
+  if (before > trial.window_s * time_slack) broken(at + "/evaluations", "the last comes after the window's end");
+  const auto steps = static_cast<std::int64_t>(trial.step_time_s.size());
+  if (run.evaluations.empty() || run.evaluations.back().step != steps)
+    broken(at + "/evaluations", "the last is not that of the last step");
+}
+
+/// One training, whose steps are counted through: a window that was left out would be a choice among windows.
+void check_order(const Record& record, std::size_t place, Findings& found) {
+  if (record.target) return;
+  for (std::size_t t = 1; t < record.trials.size(); ++t) {
+    const Trial &before = record.trials[t - 1], &trial = record.trials[t];
+    const auto steps = static_cast<std::int64_t>(before.step_time_s.size());
+    if (before.first_step > std::numeric_limits<std::int64_t>::max() - steps ||
+        trial.first_step != before.first_step + steps)
+      found.broken("steps_order", place_of(place, t) + "/first_step",
+                   "is " + std::to_string(trial.first_step) + ", and the trial before had " + std::to_string(steps) +
+                       " steps from " + std::to_string(before.first_step) + " on");
+  }
+}
+
+}  // namespace
+
+void check_trials(const Record& record, std::size_t place, Findings& found) {
+  for (std::size_t t = 0; t < record.trials.size(); ++t) {
+    check_trial(record.trials[t], record.workload, place_of(place, t), found);
+    check_target_run(record.target, record.trials[t], place_of(place, t) + "/target_run", found);
+  }
+  check_order(record, place, found);
+  for (const auto& [first, copy] : copied_trials(record))
+    found.broken("trial_copied", place_of(place, copy) + "/step_time_s",
+                 "is that of trial " + std::to_string(first) + " to the last digit: one measurement counts once");
+}
+
+}  // namespace tw

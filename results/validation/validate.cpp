@@ -1,0 +1,199 @@
+// The schema, and what a schema cannot say (results/validation/checks.hpp).
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "results/analysis/conditions.hpp"
+#include "results/record/later_fields.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/schema_check.hpp"
+#include "results/validation/checks.hpp"
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Each record as a line of JSON without its trials.
+std::vector<std::string> lines_of(std::vector<Record>& records) {
+  std::vector<std::string> lines;
+  for (Record& record : records) {
+    std::vector<Trial> trials;
+    std::swap(trials, record.trials);
+    lines.push_back(to_json_line(record));
+    std::swap(trials, record.trials);
+  }
+  return lines;
+}
+
+/// Ids, and seeds of runs to a target, occur once. Checked first, since other faults follow from a duplicate.
+void check_unique(const std::vector<Record>& records, Findings& found) {
+  std::set<std::string> ids;
+  std::set<std::uint64_t> seeds;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    for (std::size_t t = 0; t < records[i].trials.size(); ++t)
+      if (const auto& run = records[i].trials[t].target_run; run && !seeds.insert(run->seed).second)
+        found.broken("seed_duplicate", place_of(i, t) + "/target_run/seed",
+                     std::to_string(run->seed) + " occurs twice in the report");
+    if (!ids.insert(records[i].id).second)
+      found.broken("id_duplicate", place_of(i) + "/id", "\"" + records[i].id + "\" occurs twice");
+  }
+}
+
+void check_records(std::vector<Record>& records, const std::vector<std::string>& lines,
+                   const std::set<std::string>& later, bool is_newer, Findings& found) {
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    check_trials(records[i], i, found);
+    check_energy_rows(records[i], i, found);
+  }
+  check_summaries(records, lines, later, is_newer, found);
+}
+
+/// What follows from several records together.
+void check_stability(Report& report, Findings& found) {
+  std::vector<std::vector<std::string>> said;
+  const auto is_unstable = [](const std::vector<std::string>& flags) {
+    return std::ranges::count(flags, "unstable") > 0;
+  };
+  for (const Record& record : report.records) said.push_back(record.verdict.flags);
+  flag_unstable(report);
+  for (std::size_t i = 0; i < report.records.size(); ++i) {
+    std::vector<std::string>& flags = report.records[i].verdict.flags;
+    const bool is = is_unstable(flags), was = is_unstable(said[i]);
+    if (is && !was)
+      found.left_out_flag(i, "unstable");
+    else if (was && !is)
+      found.broken("figure_differs", place_of(i) + "/verdict/flags", "the losses say otherwise of \"unstable\"");
+    flags = std::move(said[i]);
+  }
+}
+
+/// Changes nothing, but needs the samples where they are: they may be large.
+Validation check_whole(Report& report, const std::string& plan_sha256, const std::vector<MissingField>& missing,
+                       bool is_newer) {
+  Findings found;
+  std::set<std::string> later;
+  for (const MissingField& field : missing) later.insert(field.pointer);
+  const std::vector<std::string> lines = lines_of(report.records);
+  check_unique(report.records, found);
+  check_launches(report, found);
+  check_plan(report, plan_sha256, lines, found);
+  check_records(report.records, lines, later, is_newer, found);
+  check_stability(report, found);
+  check_meters(report, found);
+  check_energy(report, found);
+  check_power(report, found);
+  check_losses(report, found);
+  return found.take();
+}
+
+/// For the parser: false at what takes nearly all of a report, and is not looked at in this form.
+bool is_no_records(int depth, Json::parse_event_t event, const Json& key) {
+  return depth != 1 || event != Json::parse_event_t::key || key != "records";
+}
+
+/// Asks `check` where the schema is kept; what the types cannot hold, such as an integer out of range, is a violation too.
+template <class Check>
+Validation validate(const std::string& document, const std::string& schema, Check check) {
+  Validation found;
+  for (const SchemaViolation& one : schema_violations(document, schema))
+    found.violations.push_back({"schema", one.pointer.empty() ? "/" : one.pointer, one.what});
+  if (!found.violations.empty()) return found;
+  try {
+    return check();
+  } catch (const std::runtime_error& error) {
+    return {.violations = {{"unreadable", "", error.what()}}};
+  } catch (const Json::exception&) {  // the schema knows nothing of what is inside this text
+    return {.violations = {{"plan_text", "/plan/canonical_json", "a value has the wrong type or size"}}};
+  }
+}
+
+}  // namespace
+
+std::string place_of(std::size_t record) { return "/records/" + std::to_string(record); }
+std::string place_of(std::size_t record, std::size_t trial) {
+  return place_of(record) + "/trials/" + std::to_string(trial);
+}
+
+void Findings::left_out_flag(std::size_t record, const std::string& flag, const std::string& whence) {
+  found_.left_out_flags.push_back({record, flag});
+  note("flag_left_out", place_of(record) + "/verdict/flags",
+       whence + " \"" + flag + "\", which the report leaves out: it counts all the same");
+}
+
+Validation validate_report(const std::string& text) {
+  std::optional<Report> report;
+  return validate_report(text, report);
+}
+
+Validation validate_report(const std::string& text, std::optional<Report>& report) {
+  report.reset();
+  if (const std::string fault = json_fault(text); !fault.empty())
+    return {.violations = {{"not_json", "", "not JSON: " + fault}}};
+  const Json document = Json::parse(text, is_no_records);
+  SchemaOfAge schema{report_schema_json, {}};
+  bool is_newer = false;
+  if (!document.is_object() || document.value("schema_version", Json()) != schema_version) {
+    try {
+      report = report_from_json(text);  // says best what is wrong with the text as a whole
+    } catch (const std::runtime_error& error) {
+      return {.violations = {{"unreadable", "", error.what()}}};
+    }
+    const auto version = document["schema_version"].get<std::string>();
+    is_newer = is_newer_minor(version, schema_version);
+    schema = schema_of_age(text, report_schema_json, version, schema_version);
+  }
+  Validation found = validate(text, schema.text, [&] {
+    if (!report) report = report_from_json(text);
+    try {
+      return check_whole(*report, document["plan"]["sha256"], schema.missing_fields, is_newer);
+    } catch (...) {
+      report.reset();  // in whatever state it is
+      throw;
+    }
+  });
+  if (is_newer)
+    found.warnings.push_back({"schema_newer", "/schema_version",
+                              document["schema_version"].dump() + " is newer than " + schema_version +
+                                  ", which this program knows: what it does not know was not looked at"});
+  for (const MissingField& field : schema.missing_fields)
+    found.warnings.push_back({"field_of_later_version", field.pointer,
+                              "absent: schema version " + field.since + " brought it, the report is of " +
+                                  document["schema_version"].get<std::string>()});
+  found.missing_fields = std::move(schema.missing_fields);
+  return found;
+}
+
+void add_left_out_flags(std::vector<Record>& records, const Validation& found) {
+  for (const auto& [place, flag] : found.left_out_flags)
+    if (place < records.size()) records[place].verdict.flags.push_back(flag);
+}
+
+Validation validate_record_lines(const std::string& text) {
+  Json document = {{"records", Json::array()}}, schema = Json::parse(report_schema_json);
+  schema["required"] = {"records"};
+  schema["properties"]["records"].erase("minItems");
+  RecordLines lines;
+  try {
+    lines = record_lines(text);
+  } catch (const std::runtime_error& error) {
+    return {.violations = {{"unreadable", "", error.what()}}};
+  }
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < lines.records.size(); ++i) {
+    const std::size_t end = text.find('\n', begin);
+    document["records"].push_back(Json::parse(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  Validation found = validate(document.dump(), schema.dump(), [&] {
+    Findings of_records;
+    check_unique(lines.records, of_records);
+    check_records(lines.records, lines_of(lines.records), {}, false, of_records);
+    return of_records.take();
+  });
+  if (lines.torn) found.warnings.push_back({"last_line_torn", "/records", "the last line was cut off and is left out"});
+  return found;
+}
+
+}  // namespace tw

@@ -1,0 +1,36 @@
+// A plan of the words of a command line, or why there is none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/plan/plan.hpp"
+#include "bench/train/job/options.hpp"
+
+namespace tw {
+
+inline ParseResult parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "trainwatt-train");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return parse_options(static_cast<int>(argv.size()), argv.data());
+}
+
+/// `config`: the text of the file that --config names. Throws UsageError.
+inline RunPlan plan_of(std::vector<std::string> words, int ranks = 2, const std::string& config = "") {
+  const ParseResult result = parse(std::move(words));
+  if (!result.options) throw UsageError(result.text);
+  return make_plan(request_of(*result.options, config), ranks, "cpu");
+}
+
+/// What plan_of throws; "accepted" where it does not.
+inline std::string refusal(std::vector<std::string> words, int ranks = 2, const std::string& config = "") {
+  try {
+    plan_of(std::move(words), ranks, config);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace tw

@@ -1,0 +1,58 @@
+// How counters are watched when they are opened.
+#include "power/meter/watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+
+namespace tw {
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+TEST(Watch, ACounterThatIsUpdatedOnceASecondHasMoved) {
+  const double phase = now_seconds() + 0.1;  // half a second shows no second change
+  const Watched seen = watch({[&] { return static_cast<std::uint64_t>(std::floor(now_seconds() - phase + 100)); }})[0];
+  EXPECT_TRUE(seen.moved());
+  EXPECT_GT(seen.period_seconds, Patience().usual_seconds);
+}
+
+TEST(Watch, EndsEarlyWhereACounterIsFast) {
+  std::uint64_t value = 0;
+  const Watched seen = watch({[&] { return ++value; }})[0];
+  EXPECT_EQ(seen.changes, Patience().enough_changes);
+  EXPECT_EQ(seen.values.size(), Patience().enough_changes + 1);
+}
+
+TEST(Watch, ThePeriodIsTheLongestThatWasSeen) {
+  std::uint64_t polls = 0, value = 0;
+  const Watched seen = watch({[&] {
+    ++polls;  // by number, as a busy machine may stop a poll for longer than any clock would hold the value
+    return polls >= 10 && polls < 260 ? value : ++value;
+  }})[0];
+  EXPECT_GE(seen.period_seconds, 0.04);
+}
+
+TEST(Watch, DoesNotWaitForWhatMayStandStill) {
+  std::uint64_t value = 0;
+  const std::vector<Watched> seen = watch({[&] { return ++value; }}, {[] { return std::uint64_t{7}; }});
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_FALSE(seen[1].moved());
+  EXPECT_EQ(seen[1].last, 7u);
+  EXPECT_LE(seen[1].period_seconds, Patience().usual_seconds);
+}
+
+TEST(Watch, ACounterThatStandsStillIsSaidSo) {
+  Patience patience;
+  patience.limit_seconds = 0.01;
+  const Watched seen = watch({[] { return std::uint64_t{5}; }}, {}, patience)[0];
+  EXPECT_FALSE(seen.moved());
+  EXPECT_GE(seen.period_seconds, 0.01);
+  EXPECT_EQ(stood_still("energy", seen).find("energy stood still at 5"), 0u);
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,312 @@
+// Which reports may be held against each other, and which of their points belong together.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
+#include "tests/results/compare/compared.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+
+TEST(Comparison, AMissingFieldBlocksTheFiguresThatNeedIt) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow, 100)}),
+                                      made_system("B", {made_record(id, fast, 100)})};
+  systems[1].missing_fields = {{"/records/0/trials/0/skew", "1.1", {"samples-per-joule"}}, {"/note", "1.1", {}}};
+  const Comparison c = compare(systems, {});
+  ASSERT_NE(difference(c, "missing field"), nullptr);
+  for (const FigureComparison& figure : c.figures)
+    EXPECT_EQ(figure.rows[0].systems[1].ratio.verdict == "not comparable", figure.figure.name == "samples-per-joule")
+        << figure.figure.name;
+}
+
+/// The reason names the remedy where each offer's batch grew with its ranks, and only there.
+TEST(Comparison, ABatchThatGrewWithTheRanksNamesItsRemedy) {
+  for (const bool grew : {true, false}) {
+    Record b = made_record(id, fast);
+    b.workload.global_batch *= 2;
+    if (grew)
+      b.workload.ranks *= 2;
+    else
+      b.workload.accumulate *= 2;
+    const Comparison c = of_single(made_record(id, slow), b);
+    const Difference* batch = difference(c, "global batch");
+    ASSERT_NE(batch, nullptr);
+    EXPECT_TRUE(batch->blocking);
+    EXPECT_EQ(batch->why.find("--global-batch") != std::string::npos, grew) << batch->why;
+  }
+}
+
+/// As the program of that launch wrote it.
+void launched(SystemInput& system, const std::string& launch) {
+  for (Report& run : system.runs) {
+    run.context.launch = launch;
+    for (Record& record : run.records) record.launch = launch;
+  }
+}
+
+TEST(Comparison, AMeasurementBesideItselfIsBlocked) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, slow)})};
+  const auto is_blocked = [&] {
+    const Comparison c = compare(systems, {});
+    const Difference* copy = difference(c, "samples");
+    EXPECT_EQ(c.compared, copy == nullptr);
+    EXPECT_EQ(ratio(c).verdict == "not comparable", copy != nullptr) << ratio(c).reason;
+    if (copy != nullptr) {
+      EXPECT_TRUE(copy->blocking);
+      EXPECT_EQ(copy->system_value, "A and B are the same");
+      EXPECT_EQ(difference(c, "run of its own"), nullptr) << "once is enough";
+    }
+    return copy != nullptr;
+  };
+  EXPECT_TRUE(is_blocked()) << "the very same samples, whatever launches they name";
+  for (SystemInput& system : systems) system.runs[0].records[0].launch.reset();
+  EXPECT_TRUE(is_blocked()) << "the very same samples, of a program that named no launch";
+  launched(systems[0], "one"), launched(systems[1], "one");
+  EXPECT_TRUE(is_blocked());
+  systems[1].runs[0].records[0].trials[0].window_s *= 1.01, summarise(systems[1].runs[0].records[0]);
+  EXPECT_TRUE(is_blocked()) << "a copy that somebody changed is no second measurement";
+  launched(systems[1], "two");
+  EXPECT_FALSE(is_blocked()) << "two launches, each of samples of its own";
+}
+
+TEST(Comparison, TwoPointsOfARunAreComparedAndTheRunIsNoted) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record("gpt2-tiny/bf16/acc2/np2", fast)})};
+  Record& other = systems[1].runs[0].records[0];
+  other.workload.micro_batch = 16, other.workload.accumulate = 2;
+  launched(systems[0], "one"), launched(systems[1], "one");
+  const Comparison c = compare(systems, {});
+  EXPECT_EQ(ratio(c).verdict, "single_run") << ratio(c).reason;
+  ASSERT_NE(difference(c, "run of its own"), nullptr);
+  EXPECT_FALSE(difference(c, "run of its own")->blocking);
+  EXPECT_EQ(difference(c, "samples"), nullptr);
+}
+
+TEST(Comparison, OfTwoCopiesBesideAReferenceNoneIsASystem) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)}),
+                                      made_system("C", {made_record(id, fast)})};
+  launched(systems[0], "one"), launched(systems[1], "two"), launched(systems[2], "two");
+  const Comparison c = compare(systems, {});
+  EXPECT_EQ(ratio(c, 1).verdict, "not comparable") << "whose it is nobody knows";
+  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+  EXPECT_EQ(difference(c, "samples")->system_value, "B and C are the same");
+}
+
+TEST(Comparison, ARunThatTwoSystemsShareIsFoundAmongSeveral) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
+                                      made_system("B", {made_record(id, fast)})};
+  for (SystemInput& system : systems) repeat(system, 5);
+  EXPECT_EQ(ratio(compare(systems, {})).verdict, "better");
+  systems[1].runs[3] = systems[0].runs[1];
+  EXPECT_EQ(ratio(compare(systems, {})).verdict, "not comparable");
+}
+
+TEST(Comparison, JoulesThatTellNotAllSaySo) {
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow, 100, "package")}),
+                                      made_system("B", {made_record(id, fast, 100, "package")})};
+  for (SystemInput& system : systems) system.runs[0].records[0].setting["gpu_clock_mhz"].requested = SetPoint(900);
+  const Comparison c = compare(systems, {});
+  const Difference* scope = difference(c, "scope of energy");
+  ASSERT_NE(scope, nullptr);
+  EXPECT_EQ(
+      scope->why,
+      "joules of package do not hold all that training on cpu draws while gpu_clock_mhz was set: only those of the "
+      "scope node would tell");
+}
+
+// What blocks, and what is noted. Each case changes one thing in B.
+struct Case {
+  const char* what;
+  bool blocking;
+  void (*change)(SystemInput&);
+};
+const Case cases[] = {
+    {"global batch", true, [](SystemInput& s) { s.runs[0].records[0].workload.global_batch = 128; }},
+    {"precision", true, [](SystemInput& s) { s.runs[0].records[0].workload.precision = "float32"; }},
+    {"workload", true,
+     [](SystemInput& s) { s.runs[0].records[0].workload.seq_len = 64, s.runs[0].records[0].workload.hash = "other"; }},
+    {"workload hash", true, [](SystemInput& s) { s.runs[0].records[0].workload.hash = "other"; }},
+    {"verdict", true,
+     [](SystemInput& s) {
+       s.runs[0].records[0].verdict = {"invalid", {}, {"throttled: heat"}};
+     }},
+    {"flag debug_build", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("debug_build"); }},
+    {"flag unstable", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("unstable"); }},
+    {"validation", true, [](SystemInput& s) { s.faults = {"/records/0: forged"}; }},
+    {"note of validation", false, [](SystemInput& s) { s.notes = {"/schema_version: newer"}; }},
+    {"flag oversubscribed", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("oversubscribed"); }},
+    {"run rule steady", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("drift"); }},
+    {"run rule throttling", false,
+     [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("throttled"); }},
+    {"run rule temperature", false,
+     [](SystemInput& s) {
+       s.runs[0].records[0].start = StartTemperature{std::nan(""), 0};
+     }},
+    {"program", false, [](SystemInput& s) { s.runs[0].program.version = "0.2.0"; }},
+    {"nvidia_driver", false, [](SystemInput& s) { s.runs[0].context.versions["nvidia_driver"] = "580.82"; }},
+    {"CPU", false, [](SystemInput& s) { s.runs[0].context.hosts[0].cpu = "Another CPU"; }},
+    {"CPU governor", false, [](SystemInput& s) { s.runs[0].context.hosts[0].cpu_governor = "powersave"; }},
+    {"hypervisor", false, [](SystemInput& s) { s.runs[0].context.hosts[0].hypervisor = "kvm"; }},
+    {"devices", false, [](SystemInput& s) { s.runs[0].context.devices[0].name = "Another"; }},
+    {"split of the batch", false,
+     [](SystemInput& s) {
+       s.runs[0].records[0].workload.micro_batch = 16, s.runs[0].records[0].workload.accumulate = 2;
+     }},
+    {"threads of a rank", false, [](SystemInput& s) { s.runs[0].records[0].workload.threads_per_rank = 2; }},
+    {"gpu_clock_mhz requested", false,
+     [](SystemInput& s) { s.runs[0].records[0].setting["gpu_clock_mhz"].requested = SetPoint(1305); }},
+    {"environment OMP_NUM_THREADS", false,
+     [](SystemInput& s) { s.runs[0].context.environment["OMP_NUM_THREADS"] = "2"; }},
+    {"plan", false, [](SystemInput& s) { s.runs[0].plan.canonical_json = R"({"points":[],"window_s":5})"; }},
+    {"plan: window_s", false, [](SystemInput& s) { s.runs[0].plan.canonical_json = R"({"points":[],"window_s":5})"; }},
+    {"run", false, [](SystemInput& s) { s.runs[0].context.warnings.emplace_back("interrupted by SIGTERM"); }},
+};
+
+TEST(Comparability, EachDifferenceIsNamedAndBlocksOrIsNoted) {
+  for (const Case& one : cases) {
+    SystemInput b = made_system("B", {made_record(id, fast)});
+    one.change(b);
+    const Comparison c = compare({made_system("A", {made_record(id, slow)}), b}, {});
+    const Difference* found = difference(c, one.what);
+    ASSERT_NE(found, nullptr) << one.what;
+    EXPECT_EQ(found->blocking, one.blocking) << one.what;
+    EXPECT_EQ(found->system, 1u);
+    EXPECT_EQ(ratio(c).verdict, one.blocking                                      ? "not comparable"
+                                : one.what == std::string_view("run rule steady") ? "no claim"
+                                                                                  : "single_run")
+        << one.what << ": " << ratio(c).reason;
+    EXPECT_EQ(ratio(c).value.has_value(), !one.blocking) << one.what;
+    EXPECT_EQ(c.compared, !one.blocking) << one.what;
+    EXPECT_EQ(figure(c).overall[1].value.has_value(), !one.blocking) << one.what;
+    if (!one.blocking) continue;
+    const std::string named = one.what == std::string("workload hash") ? "workload" : one.what;
+    EXPECT_NE(ratio(c).reason.find(named), std::string::npos) << ratio(c).reason;
+    EXPECT_TRUE(figure(c).rows[0].systems[1].figure) << "the figure is shown, no ratio is claimed";
+  }
+}
+
+TEST(Comparability, RunRulesAreNamedWithTheFlagsThatBreakThem) {
+  Record b = made_record(id, fast);
+  b.verdict.flags.emplace_back("steps_given");
+  Record other = made_record("gpt2-tiny/bf16/other", fast);
+  other.workload.hash = "other";
+  other.verdict.flags.clear();
+  SystemInput a = made_system("A", {made_record(id, slow), other});
+  const Comparison c = compare({a, made_system("B", {b, other})}, {});
+  const Difference* window = difference(c, "run rule window");
+  ASSERT_NE(window, nullptr);
+  EXPECT_EQ(window->reference_value, "broken (short)");
+  EXPECT_EQ(window->system_value, "broken (short, steps_given)");
+  EXPECT_EQ(window->workloads, std::vector<std::size_t>{0}) << "the other point keeps it";
+  EXPECT_NE(window->why.find("60 s"), std::string::npos) << window->why;
+  for (const char* flag : {"flag short", "flag steps_given"})
+    EXPECT_EQ(difference(c, flag), nullptr) << flag << " is said by its rule";
+}
+
+TEST(Comparability, TheReferencesOwnFaultsBlockAll) {
+  SystemInput a = made_system("A", {made_record(id, slow)});
+  a.faults = {"/plan/sha256: is not the SHA-256 of canonical_json", "another"};
+  const Comparison c =
+      compare({a, made_system("B", {made_record(id, fast)}), made_system("C", {made_record(id, fast)})}, {});
+  EXPECT_FALSE(c.compared);
+  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+}
+
+TEST(Comparability, EqualReportsHaveNoDifferenceButTheirFlagsAndRules) {
+  const Comparison c = of_single(made_record(id, slow), made_record(id, fast));
+  for (const Difference& d : c.differences) {
+    EXPECT_TRUE(d.what.starts_with("flag ") || d.what.starts_with("run rule ")) << d.what;
+    EXPECT_EQ(d.reference_value, d.system_value);
+    EXPECT_TRUE(d.workloads.empty()) << "of all workloads";
+  }
+}
+
+TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
+  const Comparison c = of_single(made_record(id, slow, 200, "package"), made_record(id, fast, 300, "device"));
+  const Difference* scope = difference(c, "scope of energy");
+  ASSERT_NE(scope, nullptr);
+  EXPECT_TRUE(scope->blocking);
+  EXPECT_EQ(scope->reference_value, "package");
+  EXPECT_EQ(scope->system_value, "device");
+  EXPECT_EQ(ratio(c).verdict, "single_run") << "the speed has no joules in it";
+  EXPECT_FALSE(ratio(c, 1, "samples-per-joule").value);
+  // GPUs are trained on and CPUs are read.
+  Record a = made_record(id, slow, 200, "package"), b = made_record(id, fast, 200, "package");
+  for (Record* r : {&a, &b}) r->workload.device = "cuda";
+  CompareOptions options;
+  options.scope = "package";
+  const Comparison of_part = of_single(a, b, options);
+  ASSERT_NE(difference(of_part, "scope of energy"), nullptr);
+  EXPECT_EQ(ratio(of_part, 1, "samples-per-joule").verdict, "not comparable");
+}
+
+TEST(Comparability, MethodsOfEnergyAreNoted) {
+  Record b = made_record(id, fast, 200);
+  for (Trial& trial : b.trials) trial.energy[0].method = "integrated_power";
+  const Comparison c = of_single(made_record(id, slow, 200), b);
+  ASSERT_NE(difference(c, "method of energy (node)"), nullptr);
+  EXPECT_FALSE(difference(c, "method of energy (node)")->blocking);
+  EXPECT_TRUE(ratio(c, 1, "samples-per-joule").value);
+}
+
+TEST(Comparability, ARuleOfFlopsBlocksFlopsAlone) {
+  Record b = made_record(id, fast, 200);
+  b.summary.flops_rule = "another";
+  CompareOptions options;
+  options.figures = {"throughput", "efficiency"};
+  const Comparison c = of_single(made_record(id, slow, 200), b, options);
+  EXPECT_EQ(ratio(c).verdict, "single_run");
+  EXPECT_EQ(ratio(c, 1, "efficiency").verdict, "not comparable");
+}
+
+TEST(Comparability, TargetsHaveToBeTheSame) {
+  const std::vector<double> seconds = {100, 101, 102, 99, 98};
+  Record b = made_target_record(id, times(seconds, 0.5));
+  const Comparison c = of_single(made_target_record(id, seconds), b);
+  EXPECT_EQ(ratio(c, 1, "time-to-target").verdict, "single_run") << "less is better";
+  EXPECT_NEAR(*ratio(c, 1, "time-to-target").value, 0.5, 1e-9);
+  b.target->value = 0.2, b.workload.hash = workload_hash(b.workload, b.target);
+  const Comparison other = of_single(made_target_record(id, seconds), b);
+  ASSERT_NE(difference(other, "target"), nullptr);
+  EXPECT_TRUE(difference(other, "target")->blocking);
+  EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, "not comparable");
+}
+
+TEST(Matching, IsByWorkloadAndNotByName) {
+  const Comparison c = of_single(made_record("one/name", slow), made_record("another/name", fast));
+  EXPECT_EQ(c.workloads.at(0).id, "one/name");
+  EXPECT_EQ(figure(c).rows.at(0).systems[1].record, "another/name");
+  EXPECT_EQ(ratio(c).verdict, "single_run");
+}
+
+TEST(Matching, OfSeveralTheOneOfTheSameSplitAndSettingIsTaken) {
+  Record other = made_record("b/split", slow), set = made_record("b/set", slow);
+  other.workload.micro_batch = 16, other.workload.accumulate = 2;
+  set.setting["gpu_clock_mhz"].requested = SetPoint(1305);
+  const Comparison c = compare(
+      {made_system("A", {made_record("a", slow)}), made_system("B", {other, set, made_record("b/same", fast)})}, {});
+  EXPECT_EQ(figure(c).rows.at(0).systems[1].record, "b/same");
+  ASSERT_NE(difference(c, "points"), nullptr) << "what is left out is said";
+  EXPECT_EQ(difference(c, "points")->system_value, "b/split and 1 more");
+}
+
+TEST(Matching, NoneIsChosenAmongSeveral) {
+  Record first = made_record("b/900", slow), second = made_record("b/1305", fast);
+  first.setting["gpu_clock_mhz"].requested = SetPoint(900);
+  second.setting["gpu_clock_mhz"].requested = SetPoint(1305);
+  const std::vector<SystemInput> systems = {made_system("A", {made_record("a", slow)}),
+                                            made_system("B", {first, second})};
+  const Comparison c = compare(systems, {});
+  EXPECT_EQ(ratio(c).verdict, "absent");
+  EXPECT_NE(ratio(c).reason.find("none is chosen"), std::string::npos) << ratio(c).reason;
+}
+
+}  // namespace
+}  // namespace tw

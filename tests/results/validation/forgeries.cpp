@@ -1,0 +1,325 @@
+#include "tests/results/validation/forgeries.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "results/analysis/verdict.hpp"
+
+namespace tw::testing {
+namespace {
+
+template <class Change>
+void each_trial(Report& report, Change change) {
+  for (Record& record : report.records)
+    for (Trial& trial : record.trials) change(trial);
+}
+template <class Change>
+void each_counted_row(Report& report, Change change) {
+  each_trial(report, [&](Trial& trial) {
+    for (EnergyRow& row : trial.energy)
+      if (row.counted && row.energy_j) change(row);
+  });
+}
+double total(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+void thousandth_of_joules(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { *row.energy_j *= 1e-3, *row.uncertainty_j *= 1e-3; });
+}
+void thousandth_of_joules_and_power(Report& report) {
+  thousandth_of_joules(report);
+  each_trial(report, [](Trial& trial) {
+    for (SeriesRow& series : trial.series)
+      if (series.quantity == "power_w")
+        for (auto* values : {&series.minimum, &series.mean, &series.maximum})
+          for (double& watts : *values) watts *= 1e-3;
+  });
+}
+void thousandfold_joules(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { *row.energy_j *= 1e3, *row.uncertainty_j *= 1e3; });
+}
+void no_series(Report& report) {
+  each_trial(report, [](Trial& trial) {
+    for (EnergyRow& row : trial.energy) row.window_s = trial.window_s = std::max(trial.window_s, 10.0);
+    trial.series.clear();
+  });
+}
+/// Not below what idling takes.
+void scaled_joules(Report& report, double factor) {
+  each_counted_row(report, [&](EnergyRow& row) { *row.energy_j *= factor, *row.uncertainty_j *= factor; });
+}
+template <class Change>
+void each_power_series(Report& report, Change change) {
+  each_trial(report, [&](Trial& trial) {
+    for (SeriesRow& series : trial.series)
+      if (series.quantity == "power_w") change(series, trial);
+  });
+}
+void reversed_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) { std::ranges::reverse(series.time_s); });
+}
+void empty_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) {
+    for (auto* values : {&series.time_s, &series.minimum, &series.mean, &series.maximum}) values->clear();
+  });
+}
+void negative_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) { series.minimum[0] = -1e6; });
+}
+void series_of_another_window(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial& trial) { series.time_s.back() = 10 * trial.window_s; });
+}
+void power_twice(Report& report) {
+  each_trial(report, [](Trial& trial) {
+    const std::vector<SeriesRow> all = trial.series;
+    trial.series.insert(trial.series.end(), all.begin(), all.end());
+  });
+}
+template <class Keep>
+void keep_entry(SeriesRow& series, Keep keep) {
+  for (auto* values : {&series.time_s, &series.minimum, &series.mean, &series.maximum}) *values = {keep(*values)};
+}
+void end_of_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial& trial) {
+    keep_entry(series, [](const auto& values) { return values.back(); });
+    series.time_s[0] = 0.9 * trial.window_s;
+  });
+}
+void begin_of_series(Report& report) {
+  scaled_joules(report, 0.6);
+  each_power_series(report, [](SeriesRow& series, const Trial&) {
+    keep_entry(series, [](const auto& values) { return values.front(); });
+  });
+}
+/// Between whose least and greatest values any mean may lie.
+void wide_series(Report& report) {
+  scaled_joules(report, 0.1);
+  each_power_series(report, [](SeriesRow& series, const Trial&) {
+    for (std::size_t i = 0; i < series.mean.size(); ++i) series.minimum[i] = 0, series.maximum[i] = 2 * series.mean[i];
+  });
+}
+void huge_power(Report& report) {
+  scaled_joules(report, 100);
+  each_power_series(report, [](SeriesRow& series, const Trial&) { series.maximum[0] = 1e12; });
+}
+/// Rails may be read by other means than a counter.
+void rapl_as_hwmon(Report& report) {
+  scaled_joules(report, 0.55);
+  const auto rename = [](auto& rows) {
+    for (auto& row : rows)
+      if (row.domain.starts_with("rapl:")) row.domain = "hwmon:" + row.domain.substr(5);
+  };
+  rename(report.context.meters), rename(report.context.idle_power);
+  each_trial(report, [&](Trial& trial) { rename(trial.energy), rename(trial.series); });
+}
+void no_idle_power(Report& report) { report.context.idle_power.clear(); }
+/// The last one; with all that stands under its name.
+void deleted_package(Report& report) {
+  std::string last;
+  for (const MeterEntry& meter : report.context.meters)
+    if (meter.domain.starts_with("rapl:package-")) last = meter.domain.substr(0, meter.domain.find('/'));
+  const auto erase = [&](auto& rows) {
+    std::erase_if(rows, [&](const auto& row) { return row.domain.starts_with(last); });
+  };
+  erase(report.context.meters), erase(report.context.idle_power);
+  each_trial(report, [&](Trial& trial) { erase(trial.energy), erase(trial.series); });
+}
+void slow_counter(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { *row.update_period_s *= 1000; });
+}
+void other_windows_of_meters(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { *row.window_s += 0.9; });
+}
+void far_readings(Report& report) {
+  each_trial(report, [](Trial& trial) { trial.clock_skew_s = 30; });
+}
+void deleted_meter(Report& report) {
+  std::string domain;
+  each_counted_row(report, [&](const EnergyRow& row) { domain = row.domain; });
+  each_trial(report, [&](Trial& trial) {
+    std::erase_if(trial.energy, [&](const EnergyRow& row) { return row.domain == domain; });
+  });
+}
+void left_out_meter(Report& report) {
+  std::string domain;
+  each_counted_row(report, [&](const EnergyRow& row) { domain = row.domain; });
+  each_counted_row(report, [&](EnergyRow& row) {
+    if (row.domain == domain) row.counted = false, row.reason = "duplicate";
+  });
+}
+void rapl_as_node(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { row.scope = "node"; });
+}
+void rapl_as_node_everywhere(Report& report) {
+  rapl_as_node(report);
+  for (MeterEntry& meter : report.context.meters)
+    if (meter.counted) meter.scope = "node";
+  for (IdleRow& row : report.context.idle_power) row.scope = "node";
+}
+void other_method(Report& report) {
+  each_counted_row(report, [](EnergyRow& row) { row.method = "integrated_power"; });
+}
+void split_steps(Report& report) {
+  for (Record& record : report.records) {
+    const auto twice = [](std::vector<double>& values, double factor) {
+      std::vector<double> all;
+      for (const double value : values) all.insert(all.end(), 2, factor * value);
+      values = all;
+    };
+    std::int64_t first = record.trials.empty() ? 0 : record.trials[0].first_step;
+    for (Trial& trial : record.trials) {
+      twice(trial.step_time_s, 0.5), twice(trial.loss, 1), twice(trial.gradient_norm, 1);
+      trial.first_step = first;
+      first += std::ssize(trial.step_time_s);
+    }
+  }
+}
+void chosen_trials(Report& report) {
+  for (Record& record : report.records)
+    for (std::size_t t = 1; t < record.trials.size(); ++t)
+      record.trials[t].first_step += 200 * static_cast<std::int64_t>(t);
+}
+/// And of the plan.
+void dropped_first_trials(Report& report) {
+  for (Record& record : report.records)
+    for (const std::int64_t more = 8 * std::ssize(record.trials[0].step_time_s); Trial& trial : record.trials)
+      trial.first_step += more;
+}
+void skipped_warm_up(Report& report) {
+  for (Record& record : report.records) {
+    const std::int64_t less = record.trials.empty() ? 0 : record.trials[0].first_step;
+    for (Trial& trial : record.trials) trial.first_step -= less;
+  }
+}
+/// 6 % shorter than their own steps.
+void short_windows(Report& report) {
+  each_trial(report, [](Trial& trial) {
+    double phases = 0;
+    for (const auto& [name, seconds] : trial.phase_s) phases += seconds * static_cast<double>(trial.step_time_s.size());
+    trial.window_s = 0.94 * std::min(phases, total(trial.step_time_s));
+  });
+}
+void no_phases(Report& report) {
+  each_trial(report, [](Trial& trial) { trial.phase_s.clear(); });
+}
+void split_steps_without_phases(Report& report) { split_steps(report), no_phases(report); }
+void short_windows_without_phases(Report& report) { short_windows(report), no_phases(report); }
+void phases_of_zero(Report& report) {
+  each_trial(report, [](Trial& trial) {
+    for (auto& [name, seconds] : trial.phase_s) seconds = 0;
+  });
+}
+void wonderful_mfu(Report& report) { report.records[0].summary.mfu = 5; }
+void some_mfu(Report& report) { report.records[0].summary.mfu = 0.5; }
+void short_run(Report& report) { report.context.finished_at = report.context.started_at; }
+void overlapping_trials(Report& report) {
+  each_trial(report, [](Trial& trial) { trial.start_s = 1; });
+}
+void a_start_is_gone(Report& report) { report.records[0].trials[0].start_s.reset(); }
+/// What a run of the plan's short windows did not do.
+void long_windows(Report& report) {
+  each_trial(report, [](Trial& trial) {
+    const double factor = 200 / trial.window_s;
+    trial.window_s *= factor;
+    const std::size_t steps = trial.step_time_s.size();
+    for (auto* values : {&trial.step_time_s, &trial.loss, &trial.gradient_norm})
+      for (std::size_t i = 0; static_cast<double>(values->size()) < factor * static_cast<double>(steps); ++i)
+        values->push_back((*values)[i]);
+  });
+}
+void one_device(Report& report) { report.context.devices.resize(1); }
+void the_same_rank_twice(Report& report) { report.context.devices[1].rank = 0; }
+void another_device(Report& report) {
+  for (DeviceEntry& device : report.context.devices) device.kind = device.kind == "cpu" ? "cuda" : "cpu";
+}
+/// A second point that trains the same, on as many ranks, in another split; `change` is of its trials.
+template <class Change>
+void train_again(Report& report, Change change) {
+  Record other = report.records[0];
+  other.id += "/again";
+  for (Trial& trial : other.trials) {
+    if (trial.start_s) *trial.start_s += 1000;
+    change(trial);
+  }
+  for (auto& [name, setting] : other.setting) setting.requested.reset();
+  for (auto& [name, setting] : report.records[0].setting) setting.requested.reset();
+  report.records.push_back(other);
+}
+void other_losses_of_the_same(Report& report) {
+  train_again(report, [](Trial& trial) {
+    for (double& loss : trial.loss) loss *= 1.2;
+  });
+}
+/// The first common step is as it was.
+void another_second_loss(Report& report) {
+  train_again(report, [](Trial& trial) {
+    if (trial.loss.size() > 1) trial.loss[1] *= 1.2;
+  });
+}
+
+}  // namespace
+
+const std::vector<Forgery>& forgeries() {
+  static const std::vector<Forgery> all = {
+      {"thousandth_of_joules", "energy_differs_from_power", thousandth_of_joules},
+      {"thousandth_of_joules_and_power", "energy_below_idle", thousandth_of_joules_and_power},
+      {"thousandfold_joules", "energy_differs_from_power", thousandfold_joules},
+      {"no_series", "power_series_missing", no_series},
+      {"reversed_series", "power_series", reversed_series},
+      {"empty_series", "power_series", empty_series},
+      {"negative_series", "power_series", negative_series},
+      {"series_of_another_window", "power_series", series_of_another_window},
+      {"power_twice", "power_series", power_twice},
+      {"end_of_series", "power_series", end_of_series},
+      {"begin_of_series", "energy_differs_from_power", begin_of_series},
+      {"wide_series", "energy_differs_from_power", wide_series},
+      {"huge_power", "energy_differs_from_power", huge_power},
+      {"rapl_as_hwmon", "energy_differs_from_power", rapl_as_hwmon},
+      {"no_idle_power", "idle_missing", no_idle_power},
+      {"deleted_package", "packages_missing", deleted_package},
+      {"slow_counter", "meter_period", slow_counter},
+      {"other_windows_of_meters", "energy_window", other_windows_of_meters},
+      {"far_readings", "clock_skew", far_readings},
+      {"dropped_first_trials", "steps_order", dropped_first_trials},
+      {"deleted_meter", "meter_row_missing", deleted_meter},
+      {"left_out_meter", "meter_row_left_out", left_out_meter},
+      {"rapl_as_node", "meter_scope", rapl_as_node},
+      {"rapl_as_node_everywhere", "meter_scope", rapl_as_node_everywhere},
+      {"other_method", "meter_method", other_method},
+      {"split_steps", "phases_exceed_step", split_steps},
+      {"chosen_trials", "steps_order", chosen_trials},
+      {"skipped_warm_up", "steps_order", skipped_warm_up},
+      {"short_windows", "phases_exceed_window", short_windows},
+      {"split_steps_without_phases", "phases_missing", split_steps_without_phases},
+      {"short_windows_without_phases", "phases_missing", short_windows_without_phases},
+      {"phases_of_zero", "phases_missing", phases_of_zero},
+      {"wonderful_mfu", "mfu_above_peak", wonderful_mfu},
+      {"some_mfu", "mfu_without_peak", some_mfu},
+      {"short_run", "trial_outside_run", short_run},
+      {"overlapping_trials", "trials_overlap", overlapping_trials},
+      {"a_start_is_gone", "trial_start_missing", a_start_is_gone},
+      {"long_windows", "window_beyond_plan", long_windows},
+      {"one_device", "rank_devices", one_device},
+      {"the_same_rank_twice", "rank_devices", the_same_rank_twice},
+      {"another_device", "rank_devices", another_device},
+      {"other_losses_of_the_same", "losses_differ", other_losses_of_the_same},
+      {"another_second_loss", "losses_differ", another_second_loss},
+  };
+  return all;
+}
+
+Report forged(Report report, const std::string& name) {
+  const auto one = std::ranges::find(forgeries(), name, &Forgery::name);
+  if (one == forgeries().end()) throw std::out_of_range("no forgery is called " + name);
+  one->forge(report);
+  summarise(report);
+  return report;
+}
+
+}  // namespace tw::testing

@@ -1,0 +1,285 @@
+// Each forgery is found by its code, and what is forged was good before.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "results/analysis/losses.hpp"
+#include "results/analysis/verdict.hpp"
+#include "results/record/report_io.hpp"
+#include "results/record/version.hpp"
+#include "tests/results/samples.hpp"
+#include "tests/results/validation/forgeries.hpp"
+#include "tests/results/validation/large_report.hpp"
+
+namespace tw {
+namespace {
+
+using namespace testing;
+
+std::vector<std::string> codes_of(const std::vector<Fault>& faults) {
+  std::vector<std::string> codes;
+  for (const Fault& fault : faults) codes.push_back(fault.code);
+  return codes;
+}
+bool has(const std::vector<Fault>& faults, const std::string& code) {
+  return std::ranges::find(faults, code, &Fault::code) != faults.end();
+}
+
+TEST(Forgery, WhatIsForgedWasGood) {
+  const Validation found = validate_report(to_json(sample_energy_report()));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>());
+}
+
+TEST(Forgery, EachIsFoundByItsCode) {
+  for (const Forgery& forgery : forgeries()) {
+    SCOPED_TRACE(forgery.name);
+    const Validation found = validate_report(to_json(forged(sample_energy_report(), forgery.name)));
+    EXPECT_TRUE(has(found.violations, forgery.code)) << ::testing::PrintToString(codes_of(found.violations));
+    for (const Fault& fault : found.violations) {
+      EXPECT_EQ(fault.where.substr(0, 1), "/") << fault.code;
+      EXPECT_EQ(fault.code.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos) << fault.code;
+    }
+  }
+}
+
+/// A report from before trials said when they began is good, and the note says what was not looked at.
+TEST(Forgery, AReportWithoutStartsIsNoted) {
+  Report report = sample_energy_report();
+  for (Record& record : report.records)
+    for (Trial& trial : record.trials) trial.start_s.reset();
+  const Validation found = validate_report(to_json(report));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"trial_start_unknown"});
+}
+
+/// As a report of this build. Where that does not know its commit, others may be "unknown", too.
+Report of_this_build(Report report) {
+  report.program = program_info("trainwatt-train");
+  for (RunPart& part : report.parts.value()) part.program = report.program;
+  return report;
+}
+bool knows_itself() { return program_info("").git_commit != "unknown"; }
+
+TEST(Forgery, WhatThisBuildAlwaysWritesMayNotBeAbsent) {
+  Report report = of_this_build(sample_energy_report());
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+  for (Record& record : report.records)
+    for (Trial& trial : record.trials) trial.start_s.reset();
+  const Validation found = validate_report(to_json(report));
+  EXPECT_EQ(has(found.violations, "trial_start_missing"), knows_itself());
+  EXPECT_EQ(has(found.warnings, "trial_start_unknown"), !knows_itself());
+}
+
+TEST(Forgery, ThisBuildDoesNotWriteIntervalsOfOlderPrograms) {
+  Report report = large_report(12);
+  summarise(report.records[0], IntervalRule::olympic_bootstrap);
+  ASSERT_EQ(report.records[0].summary.samples_per_s->statistic, "olympic_mean");
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+  report = of_this_build(report);
+  const Validation found = validate_report(to_json(report));
+  EXPECT_EQ(has(found.violations, "older_interval"), knows_itself());
+  summarise(report.records[0]);
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+}
+
+/// The second package's meter is another one, with its rows, its series and its joules.
+Report with_meter(const std::string& domain, const std::string& scope) {
+  Report report = sample_energy_report();
+  const std::string other = "rapl:package-1";
+  report.context.hosts[0].sockets = 1;
+  for (MeterEntry& meter : report.context.meters)
+    if (meter.domain == other) meter.domain = domain, meter.scope = scope;
+  for (IdleRow& row : report.context.idle_power)
+    if (row.domain == other) row.domain = domain, row.scope = scope, row.power_w = 1;
+  for (Trial& trial : report.records[0].trials) {
+    for (EnergyRow& row : trial.energy)
+      if (row.domain == other) row.domain = domain, row.scope = scope;
+    for (SeriesRow& series : trial.series)
+      if (series.domain == other) series.domain = domain;
+  }
+  summarise(report);
+  return report;
+}
+Validation without_series(Report report, const std::string& domain, std::size_t trials) {
+  for (std::size_t t = 0; t < trials; ++t)
+    std::erase_if(report.records[0].trials[t].series, [&](const SeriesRow& series) { return series.domain == domain; });
+  return validate_report(to_json(report));
+}
+Validation with_joules(Report report, const std::string& domain, double factor) {
+  for (Trial& trial : report.records[0].trials)
+    for (EnergyRow& row : trial.energy)
+      if (row.domain == domain) *row.energy_j *= factor;
+  summarise(report);
+  return validate_report(to_json(report));
+}
+
+/// NVML's power may be unreadable where its counter is not, and then it is so in all trials.
+TEST(Forgery, AGpuWithoutASeriesIsNotedUnlessItHasOneElsewhere) {
+  const std::string gpu = "nvml:GPU-1";
+  const Report report = with_meter(gpu, "device");
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+  Validation found = without_series(report, gpu, 3);
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>(3, "power_series_missing"));
+  found = without_series(report, gpu, 1);
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>{"power_series_missing"});
+  for (const char* domain : {"cray:cpu", "hwmon:rail"}) {
+    SCOPED_TRACE(domain);
+    found = without_series(with_meter(domain, "package"), domain, 3);
+    EXPECT_EQ(codes_of(found.violations), std::vector<std::string>(3, "power_series_missing"));
+  }
+  found = without_series(with_meter("external", "node"), "external", 3);
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+}
+
+TEST(Forgery, AGpusPowerMayBeReadApartFromItsCounter) {
+  const std::string gpu = "nvml:GPU-1";
+  const Report report = with_meter(gpu, "device");
+  for (const double factor : {0.85, 1.0, 1.15}) {
+    const Validation found = with_joules(report, gpu, factor);
+    EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+    EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>());
+  }
+  for (const double factor : {0.6, 1.6}) {
+    const Validation found = with_joules(report, gpu, factor);
+    EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+    EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>(3, "energy_near_power"));
+  }
+  for (const double factor : {0.001, 0.3, 3.0})
+    EXPECT_EQ(codes_of(with_joules(report, gpu, factor).violations),
+              std::vector<std::string>(3, "energy_differs_from_power"));
+}
+
+/// What a sensor with a reading of its own has not shown is not known, and what it has shown holds.
+TEST(Forgery, OfAGpusPowerThatHasAGapTheRestHolds) {
+  const std::string gpu = "nvml:GPU-1";
+  Report report = with_meter(gpu, "device");
+  for (Trial& trial : report.records[0].trials)
+    for (SeriesRow& series : trial.series) {
+      if (series.domain != gpu) continue;
+      const double watts = series.mean[0];
+      series = {series.host, gpu, "power_w", {}, {}, {}, {}};
+      for (int i = 0; i < 300; ++i) {  // at 10 Hz in half of the window
+        series.time_s.push_back(0.1 * i);
+        for (auto* values : {&series.minimum, &series.mean, &series.maximum}) values->push_back(watts);
+      }
+    }
+  Validation found = validate_report(to_json(report));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>(3, "power_series_gap"));
+  EXPECT_EQ(codes_of(with_joules(report, gpu, 0.5).violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(with_joules(report, gpu, 0.2).violations),
+            std::vector<std::string>(3, "energy_differs_from_power"));
+}
+
+/// Also of what is in no total, which is shown beside it.
+TEST(Forgery, RowsThatAreNotCountedAreOfTheirMetersToo) {
+  const auto with_core = [](void (*change)(EnergyRow&)) {
+    Report report = sample_energy_report();
+    for (Trial& trial : report.records[0].trials) change(trial.energy[3]);
+    return codes_of(validate_report(to_json(report)).violations);
+  };
+  EXPECT_EQ(with_core([](EnergyRow& row) { row.method = "integrated_power"; }), std::vector<std::string>(3, "meter_method"));
+  EXPECT_EQ(with_core([](EnergyRow& row) { row.domain = "rapl:core-9"; }), std::vector<std::string>(3, "meter_unknown"));
+}
+
+TEST(Forgery, APauseBetweenTrialsIsNoted) {
+  Report report = sample_energy_report();
+  for (std::size_t t = 1; t < 3; ++t) *report.records[0].trials[t].start_s += 60;
+  const Validation found = validate_report(to_json(report));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"trials_gap"});
+}
+
+TEST(Forgery, JoulesWithoutAClockSkewAreNotedUnlessThisBuildWroteThem) {
+  Report report = sample_energy_report();
+  for (Trial& trial : report.records[0].trials) trial.clock_skew_s.reset();
+  Validation found = validate_report(to_json(report));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"clock_skew_unknown"});
+  found = validate_report(to_json(of_this_build(report)));
+  EXPECT_EQ(has(found.violations, "clock_skew"), knows_itself());
+}
+
+TEST(Forgery, APackageThatCouldNotBeReadIsListed) {
+  Report report = forged(sample_energy_report(), "deleted_package");
+  MeterEntry unread;
+  unread.host = "node1", unread.domain = "rapl:package-1", unread.scope = "package", unread.reason = "permission";
+  unread.detail = "Permission denied";
+  report.context.meters.push_back(unread);
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+}
+
+/// A run that was told to end has not measured it, and says so.
+TEST(Forgery, IdlePowerMayBeMissingWithAReason) {
+  Report report = forged(sample_energy_report(), "no_idle_power");
+  report.context.warnings.push_back("no idle power before the command: told to end by a signal");
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+}
+
+TEST(Losses, OfTheSameTrainingAreHeldAgainstEachOther) {
+  const Record a = sample_record();
+  Record b = a;
+  ASSERT_TRUE(furthest_first_losses(a, b));
+  EXPECT_EQ(furthest_first_losses(a, b)->step, 3);
+  EXPECT_FALSE(losses_differ(*furthest_first_losses(a, b), "bf16"));
+  for (Trial& trial : b.trials) trial.first_step += 5;  // a longer warm-up: the step is counted through
+  b.trials[0].loss[0] = 100;
+  ASSERT_TRUE(furthest_first_losses(a, b));
+  EXPECT_EQ(furthest_first_losses(a, b)->step, 8);
+  EXPECT_EQ(furthest_first_losses(a, b)->a, a.trials[0].loss[5]);
+  EXPECT_EQ(furthest_first_losses(a, b)->b, 100);
+  b = a, b.workload.seed = 2;
+  EXPECT_FALSE(furthest_first_losses(a, b));
+  b = a, b.workload.precision = "float32";
+  EXPECT_FALSE(furthest_first_losses(a, b));
+  b = a, b.workload.global_batch = 128;
+  EXPECT_FALSE(furthest_first_losses(a, b));
+}
+
+TEST(Losses, TheFirstTenCommonStepsCount) {
+  const Record a = sample_record();
+  for (const std::size_t step : {0, 1, 9, 10}) {
+    SCOPED_TRACE(step);
+    Record b = a;
+    b.trials[0].loss[step] *= 1.2;
+    const bool counts = step < 10;
+    EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
+    EXPECT_EQ(furthest_first_losses(a, b)->step, counts ? 3 + static_cast<std::int64_t>(step) : 3);
+    b.trials[0].loss[step] = std::nan("");
+    EXPECT_EQ(losses_differ(*furthest_first_losses(a, b), "bf16"), counts);
+  }
+}
+
+/// Training of images is chaotic: nothing behind step 10 is compared, of tokens nothing behind step 200.
+TEST(Losses, StepsThatRoundingMayMoveDoNotCount) {
+  Record a = sample_record(), b = a;
+  for (Trial& trial : b.trials)
+    for (double& loss : trial.loss) loss *= 1.2;
+  const auto from = [&](std::int64_t first, bool images) {
+    for (Record* record : {&a, &b}) {
+      record->workload.seq_len = images ? std::nullopt : std::optional<std::int64_t>(128);
+      for (Trial& trial : record->trials) trial.first_step = first, first += std::ssize(trial.loss);
+      first -= 120;
+    }
+    return furthest_first_losses(a, b).has_value();
+  };
+  EXPECT_TRUE(from(10, true));
+  EXPECT_FALSE(from(11, true));
+  EXPECT_TRUE(from(200, false));
+  EXPECT_FALSE(from(201, false));
+  a.trials[0].first_step = std::numeric_limits<std::int64_t>::max();
+  EXPECT_FALSE(furthest_first_losses(a, b));
+}
+
+/// No check blames trials for being many; how long it takes is not asserted (make_large_report is for timing it).
+TEST(Forgery, ManyTrialsOfAGoodRunAreGood) {
+  const Validation found = validate_report(to_json(large_report(20'000)));
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+}
+
+}  // namespace
+}  // namespace tw
