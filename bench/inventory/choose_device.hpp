@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/compute/registry.hpp"
-#include "power/sight.hpp"
+#include "power/visible_gpus.hpp"
 
 namespace tw {
 

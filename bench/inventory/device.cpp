@@ -4,7 +4,7 @@
 #include "bench/inventory/read.hpp"
 #include "bench/inventory/topology.hpp"
 #include "models/compute/device.hpp"
-#include "power/sight.hpp"
+#include "power/visible_gpus.hpp"
 
 namespace tw {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "power/meter/reader.hpp"
-#include "power/sight.hpp"
 #include "power/telemetry/sampler.hpp"
+#include "power/visible_gpus.hpp"
 
 namespace tw {
 

@@ -2,31 +2,17 @@
 #pragma once
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench/plan/plan_options.hpp"
+#include "bench/tool/inputs/errors.hpp"
+#include "bench/tool/inputs/offer.hpp"
+#include "bench/tool/inputs/pricing.hpp"
+#include "bench/tool/inputs/report_file.hpp"
 
 namespace tw::tool {
 
-/// Bad usage or an unreadable file: main prints the text as one line and ends with exit code 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// What the machine lacks, or does not permit: exit code 3.
-struct EnvironmentError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-struct ValidateOptions {
-  std::vector<std::string> paths;
-  std::string signers;  ///< allowed signers as ssh-keygen reads them; empty: signatures are not checked
-  std::string kit;      ///< the kit that the runs are of; empty: any plan
-  bool verbose = false;  ///< each run rule, too
-  bool json = false;     ///< findings_json()
-};
 /// 0: all are good; 1: some file breaks the schema or an invariant, or is at odds with the catalog, a bundle was
 /// altered, breaks a run rule, or is not of the kit or of a signer; 2: some file cannot be read. Of a report that is no
 /// bundle run rules change no code. Takes reports, the records.jsonl of unfinished runs, and bundles. What is found
@@ -48,12 +34,6 @@ struct BundleCommand {
 /// Packs a run's folder into one archive. 1: its report is not good.
 int bundle(const BundleCommand& command);
 
-inline constexpr const char *plan_order = "plan", *run_order = "run";  ///< of --sort
-struct SortOptions {
-  std::string by;     ///< plan_order (Order::by_axes), run_order, or a name of results/selection/ranking.hpp
-  std::string scope;  ///< of figures of joules; empty: the one that most points have
-};
-
 struct ShowOptions {
   std::string path;
   SortOptions sort;                 ///< of the table
@@ -61,14 +41,6 @@ struct ShowOptions {
   bool ascii = false;
 };
 int show(const ShowOptions& options);
-
-/// What a system costs, by a file of prices.
-struct PriceOptions {
-  std::string prices;                       ///< file; empty: no costs
-  std::vector<std::string> price_of;        ///< "NAME=ROW"; of one report "ROW"
-  std::vector<std::string> facility_csv, it_csv;    ///< "NAME=FILE"; of one report "FILE"
-  double sensitivity_percent = 20;
-};
 
 struct ExportCommand {
   std::string path, out;             ///< out: folder, made where it is not there

@@ -12,7 +12,9 @@
 #include "models/catalog/nearest.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison.hpp"
+#include "results/export/comparison_export.hpp"
 #include "results/record/text.hpp"
+#include "results/terminal/comparison_text.hpp"
 
 namespace tw::tool {
 namespace {

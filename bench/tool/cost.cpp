@@ -8,6 +8,8 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "results/cost/cost.hpp"
+#include "results/export/comparison_export.hpp"
+#include "results/terminal/cost_text.hpp"
 
 namespace tw::tool {
 

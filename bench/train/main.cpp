@@ -96,7 +96,7 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   std::vector<std::string> command(argv, argv + argc);
   std::string config_text;
   RunFolder folder(job, options.resume);
-  std::vector<Difference> changed;
+  std::vector<LaunchDifference> changed;
   together(job, [&] {
     if (!folder.earlier()) {
       if (options.resumes_alone)

@@ -12,7 +12,6 @@
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 #include "results/selection/ranking.hpp"
-#include "results/terminal/tables.hpp"
 
 namespace tw {
 
@@ -193,13 +192,5 @@ struct RuleCheck {
   std::string status;  ///< "kept", "violated", "undecided", "not checked"
   std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval (-9.0 to -5.2) lies outside; 3.1 % would show"
 };
-
-/// `checks`: of baseline rules (results/compare/baseline.hpp); empty without any.
-std::string comparison_text(const Comparison& comparison, const std::vector<RuleCheck>& checks,
-                            const TableStyle& style);
-std::string comparison_json(const Comparison& comparison, const std::vector<RuleCheck>& checks);
-std::string comparison_markdown(const Comparison& comparison);
-/// RFC 4180: one line for each figure, workload (and "overall") and system.
-std::string comparison_csv(const Comparison& comparison);
 
 }  // namespace tw

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "results/record/record.hpp"
-#include "results/terminal/tables.hpp"
 
 namespace tw {
 
@@ -151,9 +150,5 @@ struct BreakEven {
   std::string
       text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230, up to 3.00; no difference is shown between"
 };
-
-/// For a terminal; JSON with units in its keys.
-std::string cost_text(const CostReport& report, const TableStyle& style);
-std::string cost_json(const CostReport& report);
 
 }  // namespace tw

@@ -7,8 +7,9 @@
 #include "results/compare/comparison.hpp"
 #include "results/compare/comparison_words.hpp"
 #include "results/export/cells.hpp"
+#include "results/export/comparison_export.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/cost_words.hpp"
+#include "results/cost/cost_words.hpp"
 
 namespace tw {
 namespace {

@@ -21,12 +21,6 @@ std::vector<std::string> unique_ids(const std::vector<Record>& records);
 /// Why nothing of the record counts: "invalid: target_missed: …"; empty where it is valid.
 std::string why_not_counted(const Record& record);
 
-/// Joules of one sample with the interval, from samples a joule.
-Estimate joules_per_sample(const Estimate& samples_per_joule);
-/// Joules of a sample; of a run to its target. Nullopt where the record has none of the scope, or what no joules can be.
-std::optional<Estimate> sample_joules(const Record& record, const std::string& scope);
-std::optional<Estimate> target_joules(const Record& record, const std::string& scope);
-
 /// "GPU-…" of "nvml:GPU-…"; empty for a meter of another source.
 std::string_view gpu_uuid(std::string_view domain);
 

@@ -11,6 +11,7 @@
 #include "results/export/export.hpp"
 #include "results/export/export_parts.hpp"
 #include "results/record/report_io.hpp"
+#include "results/selection/joules.hpp"
 
 namespace tw {
 namespace {

@@ -10,13 +10,14 @@
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/cost/cost_words.hpp"
 #include "results/export/export.hpp"
 #include "results/export/export_parts.hpp"
 #include "results/export/point_table.hpp"
 #include "results/export/workbook.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/cost_words.hpp"
+#include "results/selection/joules.hpp"
 
 namespace tw {
 namespace {

@@ -11,11 +11,11 @@
 #include "results/analysis/stability.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/compare/comparison_words.hpp"
-#include "results/export/export_parts.hpp"
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
+#include "results/selection/joules.hpp"
 #include "results/selection/search.hpp"
 #include "results/terminal/choice.hpp"
 

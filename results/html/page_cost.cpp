@@ -9,7 +9,7 @@
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
 #include "results/record/text.hpp"
-#include "results/terminal/cost_words.hpp"
+#include "results/cost/cost_words.hpp"
 
 namespace tw::page {
 namespace {

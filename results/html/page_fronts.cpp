@@ -8,10 +8,10 @@
 #include <tuple>
 
 #include "results/analysis/statistics.hpp"
-#include "results/export/export_parts.hpp"
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
 #include "results/record/text.hpp"
+#include "results/selection/joules.hpp"
 #include "results/selection/pareto.hpp"
 #include "results/selection/search.hpp"
 #include "results/terminal/choice.hpp"

@@ -13,6 +13,7 @@
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
 #include "results/record/text.hpp"
+#include "results/selection/joules.hpp"
 #include "results/terminal/columns.hpp"
 
 namespace tw::page {

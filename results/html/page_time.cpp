@@ -8,7 +8,6 @@
 
 #include "results/analysis/phases.hpp"
 #include "results/analysis/to_target.hpp"
-#include "results/export/export_parts.hpp"
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
 #include "results/record/text.hpp"

@@ -13,7 +13,7 @@
 
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/statistics.hpp"
-#include "results/export/export_parts.hpp"
+#include "results/selection/joules.hpp"
 #include "results/selection/search.hpp"
 
 namespace tw {

@@ -1,4 +1,5 @@
-// `trainwatt compare` on a terminal.
+#include "results/terminal/comparison_text.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,7 +13,8 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/record/text.hpp"
 #include "results/terminal/ascii.hpp"
-#include "results/terminal/cost_words.hpp"
+#include "results/cost/cost_words.hpp"
+#include "results/terminal/cost_text.hpp"
 #include "results/terminal/lines.hpp"
 #include "results/terminal/paint.hpp"
 
@@ -263,7 +265,7 @@ class Writer {
     for (std::size_t s = 0; s < c_.systems.size(); ++s)
       if (c_.systems[s].cost) {
         heading("Prices of " + name(s));
-        out_ += words::price_inputs(*c_.systems[s].cost, style_);
+        out_ += price_inputs(*c_.systems[s].cost, style_);
       }
     if (c_.break_even.empty()) return;
     heading("Where the cheaper one changes, all else as it is");

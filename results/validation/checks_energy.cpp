@@ -6,7 +6,7 @@
 
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
-#include "results/sensors.hpp"
+#include "results/validation/sensors.hpp"
 #include "results/validation/checks.hpp"
 
 namespace tw {

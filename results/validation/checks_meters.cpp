@@ -5,7 +5,7 @@
 #include <set>
 
 #include "results/record/text.hpp"
-#include "results/sensors.hpp"
+#include "results/validation/sensors.hpp"
 #include "results/validation/checks.hpp"
 
 namespace tw {

@@ -3,8 +3,8 @@
 #include <limits>
 #include <numeric>
 
+#include "results/analysis/copied_trials.hpp"
 #include "results/analysis/to_target.hpp"
-#include "results/compare/copies.hpp"
 #include "results/validation/checks.hpp"
 
 namespace tw {

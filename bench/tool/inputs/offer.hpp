@@ -2,12 +2,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/check.hpp"
+#include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/inputs/findings.hpp"
 
 namespace tw::tool {
+
+struct ValidateOptions {
+  std::vector<std::string> paths;
+  std::string signers;  ///< allowed signers as ssh-keygen reads them; empty: signatures are not checked
+  std::string kit;      ///< the kit that the runs are of; empty: any plan
+  bool verbose = false;  ///< each run rule, too
+  bool json = false;     ///< findings_json()
+};
 
 /// Holds a report against the kit that it should be of: the kit's SHA-256, and the very plan that the kit makes for
 /// that many ranks on that device. Throws UsageError where the kit cannot be read.

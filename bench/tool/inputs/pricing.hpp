@@ -4,12 +4,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/errors.hpp"
 #include "results/cost/cost.hpp"
 #include "results/record/record.hpp"
 
 namespace tw::tool {
+
+/// What a system costs, by a file of prices.
+struct PriceOptions {
+  std::string prices;                       ///< file; empty: no costs
+  std::vector<std::string> price_of;        ///< "NAME=ROW"; of one report "ROW"
+  std::vector<std::string> facility_csv, it_csv;    ///< "NAME=FILE"; of one report "FILE"
+  double sensitivity_percent = 20;
+};
 
 /// The file of --prices; nullopt where there is none. Throws UsageError.
 std::optional<Prices> read_prices(const PriceOptions& options);

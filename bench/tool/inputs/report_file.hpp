@@ -10,12 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/errors.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 #include "results/selection/ranking.hpp"
 
 namespace tw::tool {
+
+inline constexpr const char *plan_order = "plan", *run_order = "run";  ///< of --sort
+struct SortOptions {
+  std::string by;     ///< plan_order (Order::by_axes), run_order, or a name of results/selection/ranking.hpp
+  std::string scope;  ///< of figures of joules; empty: the one that most points have
+};
 
 /// The folders run-N of a folder, by N, as scripts/repeat makes them; of anything else none.
 std::map<int, std::filesystem::path> numbered_runs(const std::filesystem::path& folder);

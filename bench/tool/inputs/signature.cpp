@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/errors.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"

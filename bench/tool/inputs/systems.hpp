@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/inputs/pricing.hpp"
 #include "results/compare/comparison.hpp"
 

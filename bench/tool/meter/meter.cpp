@@ -31,7 +31,7 @@
 #include "bench/tool/meter/run_command.hpp"
 #include "comm/launch.hpp"
 #include "power/knob/in_force.hpp"
-#include "power/sight.hpp"
+#include "power/visible_gpus.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"

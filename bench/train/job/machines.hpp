@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "comm/job.hpp"
-#include "power/sight.hpp"
+#include "power/visible_gpus.hpp"
 
 namespace tw {
 
-/// What a rank sees: its machine, the GPUs that it can ask, and those that it may use (power/sight.hpp).
+/// What a rank sees: its machine, the GPUs that it can ask, and those that it may use (power/visible_gpus.hpp).
 struct Sighted {
   std::string machine;
   std::vector<std::string> addressable, visible;

@@ -11,7 +11,7 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/train/job/outcome.hpp"
-#include "power/sight.hpp"
+#include "power/visible_gpus.hpp"
 
 namespace tw {
 

@@ -64,14 +64,14 @@ class Comparison {
     same(fmt::format("{} of {} {}", what, place, first), value(before[first]), value(now[first]));
     if (different > 1) found_.back().text += fmt::format(" (and of {} more)", different - 1);
   }
-  std::vector<Difference> found() { return std::move(found_); }
+  std::vector<LaunchDifference> found() { return std::move(found_); }
 
  private:
   bool is_usage_;
-  std::vector<Difference> found_;
+  std::vector<LaunchDifference> found_;
 };
 
-std::vector<Difference> of_plans(const std::string& before_text, const std::string& now_text) {
+std::vector<LaunchDifference> of_plans(const std::string& before_text, const std::string& now_text) {
   Comparison comparison(true);
   if (before_text == now_text) return {};
   const Json before = Json::parse(before_text), now = Json::parse(now_text);
@@ -100,7 +100,7 @@ std::vector<Difference> of_plans(const std::string& before_text, const std::stri
   for (const Json& point : was)
     if (const auto same = find(is, point.at("id")); same != is.end())
       same_keys(point, *same, point.at("id").get<std::string>() + ": ");
-  std::vector<Difference> found = comparison.found();
+  std::vector<LaunchDifference> found = comparison.found();
   if (found.empty()) found.push_back({"the order of the points", true});
   return found;
 }
@@ -127,7 +127,7 @@ std::vector<std::string> meters(const Context& context) {
   return all;
 }
 
-std::vector<Difference> of_machines(const Context& before, const Context& now) {
+std::vector<LaunchDifference> of_machines(const Context& before, const Context& now) {
   Comparison comparison(false);
   std::set<std::string> libraries;
   for (const auto* versions : {&before.versions, &now.versions})
@@ -278,9 +278,9 @@ std::vector<RunPart> parts_of(const Earlier& earlier) {
   return parts;
 }
 
-std::vector<Difference> differences(const RunStart& before, const Report& now) {
-  std::vector<Difference> found;
-  const auto add = [&](std::vector<Difference> more) { std::ranges::move(more, std::back_inserter(found)); };
+std::vector<LaunchDifference> differences(const RunStart& before, const Report& now) {
+  std::vector<LaunchDifference> found;
+  const auto add = [&](std::vector<LaunchDifference> more) { std::ranges::move(more, std::back_inserter(found)); };
   const std::size_t was = before.context.devices.size(), is = now.context.devices.size();
   Comparison program(false);
   program.same("version", before.program.version, now.program.version);
@@ -296,7 +296,7 @@ std::vector<Difference> differences(const RunStart& before, const Report& now) {
   return found;
 }
 
-std::vector<Difference> differences(const Options& before, const Options& now) {
+std::vector<LaunchDifference> differences(const Options& before, const Options& now) {
   Comparison comparison(true);
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{}", *value) : std::string();

@@ -30,16 +30,16 @@ Earlier read_earlier(const std::filesystem::path& folder);
 std::vector<RunPart> parts_of(const Earlier& earlier);
 
 /// One way in which two launches are not the same run.
-struct Difference {
+struct LaunchDifference {
   std::string text;       ///< "trials 3, now 2"
   bool is_usage = false;  ///< of what was asked for; otherwise of the program or the machine
 };
 /// The plan, the program, its libraries, the ranks, the nodes' processors, memory, kernels and counted meters, each
 /// rank's device. Host names may differ, as they do where a job is queued again; a GPU's UUID may not. The libraries of
 /// `before` are those of the first rank's machine, so that only there the two can be compared.
-std::vector<Difference> differences(const RunStart& before, const Report& now);
+std::vector<LaunchDifference> differences(const RunStart& before, const Report& now);
 /// Of options that are no part of the plan, but of how it is measured.
-std::vector<Difference> differences(const Options& before, const Options& now);
+std::vector<LaunchDifference> differences(const Options& before, const Options& now);
 
 /// "line 3: …: …": the first record that breaks the schema, or is none of this plan, and what to do; before these "part 1
 /// says it measured …, and records.jsonl has no such line". Empty where they are all good. `report` is the one that goes

@@ -241,9 +241,9 @@ class Run {
     together(job_, [&] {
       if (!job_.is_root()) return;
       bool is_usage = false;
-      std::vector<Difference> all = differences(earlier->start, report_);
+      std::vector<LaunchDifference> all = differences(earlier->start, report_);
       all.insert(all.end(), sweep_.differences.begin(), sweep_.differences.end());
-      for (const Difference& one : all) {
+      for (const LaunchDifference& one : all) {
         found.push_back(one.text);
         is_usage = is_usage || one.is_usage;
       }

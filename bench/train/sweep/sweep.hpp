@@ -27,7 +27,7 @@ struct Sweep {
   std::vector<std::string> command =
       {};                   ///< the arguments that made the plan; those of an earlier launch where it goes on
   std::string config = {};  ///< the text of the config among them
-  std::vector<Difference> differences = {};  ///< of its options to the earlier launch's
+  std::vector<LaunchDifference> differences = {};  ///< of its options to the earlier launch's
 };
 
 /// Measures the points that the folder's earlier launches have not, and writes each finished one to DIR/records.jsonl,

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "power/sight.hpp"
+#include "power/sources/gpu_sight.hpp"
 
 namespace tw::amdgpu {
 

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "power/sight.hpp"
+#include "power/sources/gpu_sight.hpp"
 #include "power/sources/nvml/abi.hpp"
 
 namespace tw::nvml {
@@ -89,7 +89,7 @@ Named visible_devices(const Library& library, const std::vector<Device>& all, st
 /// CUDA_VISIBLE_DEVICES names, all of the former where it is unset. Empty without a driver.
 Sight look();
 
-/// name_of_gpu() of power/sight.hpp.
+/// name_of_gpu() of power/visible_gpus.hpp.
 GpuName name_of(const std::string& uuid);
 
 /// One field value as a number; nullopt where the device does not have it.

@@ -46,7 +46,7 @@ std::vector<std::string> said(const std::function<void(Report&)>& change) {
   Report now = before;
   change(now);
   std::vector<std::string> lines;
-  for (const Difference& one : differences(start_of(before), now))
+  for (const LaunchDifference& one : differences(start_of(before), now))
     lines.push_back((one.is_usage ? "plan: " : "") + one.text);
   return lines;
 }
@@ -104,7 +104,7 @@ TEST(Differences, MetersThatAreGoneAreNamed) {
   Report now = before;
   const auto lines = [&] {
     Lines all;
-    for (const Difference& one : differences(start_of(before), now)) all.push_back(one.text);
+    for (const LaunchDifference& one : differences(start_of(before), now)) all.push_back(one.text);
     return all;
   };
   now.context.meters[2].domain = "hwmon:hwmon5/power1";  // numbered otherwise since it has booted
@@ -147,7 +147,7 @@ TEST(Differences, OfOptionsBesideThePlan) {
   EXPECT_TRUE(differences(before, now).empty());
   now.bucket_mib = 4, now.energy_csv = "a.csv", now.estimate_watts = 200, now.site = "s.json";
   Lines lines;
-  for (const Difference& one : differences(before, now)) lines.push_back(one.text);
+  for (const LaunchDifference& one : differences(before, now)) lines.push_back(one.text);
   EXPECT_EQ(lines, (Lines{"--bucket-mib 25, now 4", "--energy-csv none, now a.csv", "--estimate-watts none, now 200",
                           "--site none, now s.json"}));
   now = before, now.threads = 2, now.out = "elsewhere", now.force = now.force_resume = true;

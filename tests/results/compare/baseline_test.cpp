@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "results/terminal/comparison_text.hpp"
 #include "tests/results/compare/compared.hpp"
 
 namespace tw {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "results/analysis/verdict.hpp"
+#include "results/export/comparison_export.hpp"
 #include "results/html/html.hpp"
 #include "tests/results/compare/compared.hpp"
 

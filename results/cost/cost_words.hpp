@@ -34,7 +34,5 @@ std::string change_at_less(const Sensitivity& one);
 std::string change_at_more(const Sensitivity& one);
 /// Each input with its value, unit and source, "not given" where it is absent: nothing is left unsaid.
 std::vector<CostInput> inputs_of(const CostReport& report);
-/// Those for a terminal.
-std::string price_inputs(const CostReport& report, const TableStyle& style);
 
 }  // namespace tw::words

@@ -12,7 +12,7 @@
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/statistics.hpp"
 #include "results/record/text.hpp"
-#include "results/sensors.hpp"
+#include "results/validation/sensors.hpp"
 #include "results/validation/checks.hpp"
 
 namespace tw {

@@ -1,4 +1,4 @@
-#include "power/sight.hpp"
+#include "power/visible_gpus.hpp"
 
 #include "power/sources/amdgpu/sight.hpp"
 #include "power/sources/nvml/library.hpp"

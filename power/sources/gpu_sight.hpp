@@ -1,4 +1,4 @@
-// Which GPUs a process sees.
+// Which GPUs a process sees, as one vendor's source finds them.
 #pragma once
 
 #include <string>
@@ -14,16 +14,10 @@ struct Sight {
   std::string unclear = {};
 };
 
-/// Of all makers whose GPUs we meter.
-Sight look();
-
 /// A GPU, or an instance of one that is cut into several (MIG), as NVML calls it.
 struct GpuName {
   std::string uuid;   ///< "GPU-…", or "MIG-…" of an instance
   std::string whole;  ///< "GPU-…": what has sensors and knobs
 };
-/// Of what the CUDA runtime calls `uuid`, which from version 13 on is the instance's under MIG and looks like a GPU's;
-/// `uuid` itself where NVML knows no better.
-GpuName name_of_gpu(const std::string& uuid);
 
 }  // namespace tw

@@ -1,0 +1,17 @@
+// Which GPUs a process sees, of all vendors.
+#pragma once
+
+#include <string>
+
+#include "power/sources/gpu_sight.hpp"
+
+namespace tw {
+
+/// Of all makers whose GPUs we meter.
+Sight look();
+
+/// Of what the CUDA runtime calls `uuid`, which from version 13 on is the instance's under MIG and looks like a GPU's;
+/// `uuid` itself where NVML knows no better.
+GpuName name_of_gpu(const std::string& uuid);
+
+}  // namespace tw
