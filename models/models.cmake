@@ -8,15 +8,15 @@ tw_library(tw_models
   executor.cpp
   export/safetensors.cpp
   export/step_export.cpp
-  layers/build_blocks.cpp
-  layers/gpt2.cpp
-  layers/resnet.cpp
+  families/build_blocks.cpp
+  layers/pooled_head.cpp
   optimizers/optimizer.cpp
   parameters.cpp
   step_ring.cpp
   trainer.cpp
   trainer_export.cpp
   workspace_estimate.cpp
+  ${tw_family_blocks}
 )
 target_link_libraries(tw_models PUBLIC tw_catalog tw_compute PRIVATE OpenMP::OpenMP_CXX)
 # The same bits from each instruction set (see the file); without errno and traps, which nobody reads, its loops vectorise.

@@ -26,6 +26,7 @@ struct ParameterSpec {
   bool decay = false;         ///< weight decay applies (matrices and kernels; not biases, norms)
   bool keep_float32 = false;  ///< used in float32 in every precision (batch norm)
   enum class Export { as_is, transpose, nhwc_to_nchw } export_layout = Export::as_is;  ///< to the framework's layout
+  bool looked_up = false;  ///< its block reads rows by index, and no product multiplies it (another block's may)
 };
 
 /// A parameter where it lives: views of the flat buffers.

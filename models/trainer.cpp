@@ -67,7 +67,7 @@ MemoryPlan plan_memory(const TrainerConfig& config, int threads) {
     for (const std::string& name : block->shared_parameters()) shared.insert(name);
   }
   for (const ParameterLayout::Entry& entry : layout.entries) {
-    const bool looked_up = entry.spec.name == "wpe.weight" || (entry.spec.name == "wte.weight" && shared.empty());
+    const bool looked_up = entry.spec.looked_up && !shared.contains(entry.spec.name);
     if (entry.spec.dims.rank() > 1 && !looked_up) {
       const std::size_t bytes = static_cast<std::size_t>(entry.spec.dims.count()) * size_of(storage(config.precision));
       plan.packed_weights += 2 * (bytes + bytes / 16 + (std::size_t{64} << 10));

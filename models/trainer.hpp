@@ -13,18 +13,6 @@
 
 namespace tw {
 
-struct OptimizerConfig {
-  enum class Kind { adamw, sgd } kind = Kind::adamw;
-  float learning_rate = 6e-4f;             ///< the peak
-  float final_learning_rate_share = 0.1f;  ///< of the peak, from decay_steps on; above 0: no step is without effect
-  std::int64_t warmup_steps = 10, decay_steps = 1000;
-  float beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, momentum = 0.9f;
-  float weight_decay = 0.1f;
-  float clip_norm = 1.0f;  ///< 0: no clipping
-};
-/// The published recipe's defaults for a network (GPT-2: AdamW; ResNet: SGD with momentum).
-OptimizerConfig default_optimizer(const NetworkDescription& network);
-
 struct TrainerConfig {
   NetworkDescription network;
   Precision precision = Precision::float32;
@@ -100,9 +88,10 @@ class Trainer {
   /// Whether steps but the first go through graphs.
   bool uses_graphs() const;
   static constexpr int most_ahead = 32;
-  /// Held-out samples [batch_index · micro_batch, (batch_index + 1) · micro_batch); weights, gradients, optimizer state and
-  /// running statistics stay as they are. The same on every rank, whatever the number of ranks. ResNets normalise by the
-  /// statistics of the micro-batch here too, so that the result does not depend on which rank saw what before.
+  /// Held-out samples [batch_index · micro_batch, (batch_index + 1) · micro_batch); weights, gradients, optimizer state
+  /// and running statistics stay as they are. The same on every rank, whatever the number of ranks. Batch norms
+  /// normalise by the statistics of the micro-batch here too, so that the result does not depend on which rank saw what
+  /// before.
   EvaluationResult evaluate(std::uint64_t batch_index);
   std::int64_t steps_done() const;
   std::int64_t parameter_count() const;
@@ -115,8 +104,8 @@ class Trainer {
   std::map<std::string, std::vector<std::string>> implementations() const;
 
   /// Writes initial weights, batch, loss, gradients and the weights after one step as safetensors into an existing
-  /// folder, and step.json, which describes them. For ResNets also which side of zero each ReLU took, or in step.json
-  /// why not.
+  /// folder, and step.json, which describes them. For networks with ReLUs also which side of zero each took, or in
+  /// step.json why not.
   void export_step(const std::string& folder, const GradientSync& sync);
   /// Why export_step() leaves out the sides of the ReLUs; empty where it writes them, and where the network has none.
   std::string why_no_relu_sides() const;

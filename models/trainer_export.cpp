@@ -15,6 +15,21 @@ void append(std::vector<char>& out, const std::vector<T>& values) {
   std::memcpy(out.data() + begin, values.data(), values.size() * sizeof(T));
 }
 
+std::string json_value(const Fact& fact) {
+  struct Words {
+    std::string operator()(std::int64_t value) const { return std::to_string(value); }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(float value) const { return json_number(value); }
+    std::string operator()(const std::string& value) const { return json_string(value); }
+    std::string operator()(const std::vector<int>& values) const {
+      std::string list;
+      for (const int value : values) list += (list.empty() ? "" : ", ") + std::to_string(value);
+      return "[" + list + "]";
+    }
+  };
+  return std::visit(Words{}, fact.value);
+}
+
 std::vector<char> as_int64(const std::vector<std::int32_t>& values) {
   std::vector<char> out;
   append(out, std::vector<std::int64_t>(values.begin(), values.end()));
@@ -25,6 +40,7 @@ std::vector<char> as_int64(const std::vector<std::int32_t>& values) {
 
 // The global batch of the coming step, in sample order; every rank can make it.
 std::vector<SafeTensor> Trainer::Impl::exported_batch() {
+  const DataDescription data = config.network.data();
   std::vector<std::int32_t> tokens, labels;
   std::vector<char> images;
   const std::int64_t groups = config.accumulate * config.ranks;
@@ -34,7 +50,7 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
     const Tensor& x = loader.samples().inputs();
     const auto* target = loader.samples().targets().as<std::int32_t>();
     labels.insert(labels.end(), target, target + loader.samples().targets().count());
-    if (config.network.is_tokens()) {
+    if (data.kind == DataKind::tokens) {
       tokens.insert(tokens.end(), x.as<std::int32_t>(), x.as<std::int32_t>() + x.count());
       continue;
     }
@@ -47,14 +63,13 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
     append(images, nchw);
   }
   const std::int64_t g = global_batch();
-  if (config.network.is_tokens()) {
+  if (data.kind == DataKind::tokens) {
     return {{SafeTensor::Type::int64, "input_ids", {g, config.seq_len}, [tokens] { return as_int64(tokens); }},
             {SafeTensor::Type::int64, "labels", {g, config.seq_len}, [labels] { return as_int64(labels); }}};
   }
-  const ResnetDescription& shape = config.network.resnet();
   return {{SafeTensor::Type::float32,
            "images",
-           {g, shape.image_channels, shape.image_size, shape.image_size},
+           {g, data.image_channels, data.image_size, data.image_size},
            [images] { return images; }},
           {SafeTensor::Type::int64, "labels", {g}, [labels] { return as_int64(labels); }}};
 }
@@ -62,7 +77,7 @@ std::vector<SafeTensor> Trainer::Impl::exported_batch() {
 /// What is kept is of this rank's last micro-batch: only with one of both it is the exported batch. What is recomputed
 /// is gone.
 static std::string why_no_relu_sides(const TrainerConfig& config) {
-  if (config.network.is_tokens()) return {};
+  if (!config.network.shape->has_relu()) return {};
   if (config.ranks > 1) return "several ranks: the sides of one rank are not those of the batch";
   if (config.accumulate > 1) return "several micro-batches: the sides of the last one are not those of the batch";
   if (config.recomputed_layers > 0) return "recomputation: the layers' outputs are not kept";
@@ -83,29 +98,21 @@ std::string Trainer::Impl::description(const StepResult& result, double loss) co
   field("accumulate", integer(config.accumulate));
   field("ranks", integer(config.ranks));
   field("seed", std::to_string(config.seed));
-  if (!config.network.is_tokens()) {
+  if (config.network.shape->has_relu()) {
     const std::string why = tw::why_no_relu_sides(config);
     field("relu_sides", why.empty() ? "true" : "false");
     if (!why.empty()) field("relu_sides_reason", json_string(why));
   }
   std::string model = "{\"name\": " + json_string(config.network.name);
-  if (config.network.is_tokens()) {
-    const Gpt2Description& g = config.network.gpt2();
-    model += ", \"kind\": \"gpt2\", \"layers\": " + integer(g.layers) + ", \"width\": " + integer(g.width) +
-             ", \"heads\": " + integer(g.heads) + ", \"vocabulary\": " + integer(g.vocabulary) +
-             ", \"max_seq\": " + integer(g.max_seq) + ", \"seq_len\": " + integer(config.seq_len) +
-             ", \"layer_norm_epsilon\": 1e-05, \"activation\": \"gelu_tanh\"}";
-  } else {
-    const ResnetDescription& r = config.network.resnet();
-    std::string counts;
-    for (const int count : r.blocks) counts += (counts.empty() ? "" : ", ") + integer(count);
-    model += ", \"kind\": \"resnet\", \"blocks\": [" + counts + "], \"stem_width\": " + integer(r.stem_width) +
-             ", \"stem_kernel\": " + integer(r.stem_kernel) + ", \"stem_stride\": " + integer(r.stem_stride) +
-             ", \"stem_pool\": " + (r.stem_pool ? "true" : "false") + ", \"image_size\": " + integer(r.image_size) +
-             ", \"image_channels\": " + integer(r.image_channels) + ", \"classes\": " + integer(r.classes) +
-             ", \"label_smoothing\": " + json_number(r.label_smoothing) +
-             ", \"batch_norm_epsilon\": 1e-05, \"batch_norm_momentum\": 0.1}";
-  }
+  const NetworkShape& shape = *config.network.shape;
+  model += ", \"kind\": " + json_string(shape.family());
+  const auto add = [&model](const std::vector<Fact>& facts) {
+    for (const Fact& fact : facts) model += ", " + json_string(fact.name) + ": " + json_value(fact);
+  };
+  add(shape.sizes());
+  if (config.network.has_sequence()) add({{"seq_len", config.seq_len}});
+  add(shape.constants());
+  model += "}";
   field("model", model);
   const OptimizerConfig& o = config.optimizer;
   const auto rate = static_cast<float>(scheduled_learning_rate(o, steps - 1));
@@ -151,7 +158,7 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   }
   impl.gradients(sync);
   save("gradients.safetensors", ExportKind::gradient, scale);
-  if (writer && !impl.config.network.is_tokens() && why_no_relu_sides().empty()) {
+  if (writer && impl.config.network.shape->has_relu() && why_no_relu_sides().empty()) {
     write_safetensors(path("relu.safetensors"), exported_relu_sides(impl.device, *impl.stream, impl.executor->kept()));
   }
   impl.update();

@@ -80,6 +80,6 @@ std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::i
 std::unique_ptr<Case> make_triad(Device& device);
 
 /// "qkv", "attention_out", "mlp_up", "mlp_down", "head", "3x3s2_h56_64to64".
-std::string product_name(const Product& product, const NetworkDescription& network);
+std::string product_name(const Product& product);
 
 }  // namespace tw::ops

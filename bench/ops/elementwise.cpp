@@ -1,5 +1,3 @@
-#include <set>
-
 #include "bench/ops/case.hpp"
 
 namespace tw::ops {
@@ -124,40 +122,28 @@ std::unique_ptr<Case> make_optimizer(Device& device, std::int64_t count, DType d
   return made;
 }
 
-void add_batch_norms(std::vector<Entry>& entries, const NetworkDescription& network, std::int64_t micro_batch) {
-  std::set<std::string> seen;
-  for (const Product& p : products(network, micro_batch, 0)) {
-    if (p.kind != Product::Kind::convolution) continue;
-    const std::int64_t height = (p.height + 2 * p.padding - p.kernel) / p.stride + 1;
-    const Dims dims{p.batch, height, (p.width + 2 * p.padding - p.kernel) / p.stride + 1, p.out_channels};
-    std::string name = "h";
-    name += std::to_string(height) + "_" + std::to_string(p.out_channels);
-    if (!seen.insert(name).second) continue;
-    for (const Op op : {Op::batch_norm_forward, Op::batch_norm_backward})
-      entries.push_back(
-          {std::string(to_string(op)) + "/" + network.name + "/" + name, op, [=](Device& device, Precision precision) {
-             return make_batch_norm(device, dims, storage(precision), op == Op::batch_norm_backward);
-           }});
-  }
-}
-
 }  // namespace
 
 std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::int64_t micro_batch,
                                        std::int64_t seq_len) {
   std::vector<Entry> entries;
-  if (network.is_tokens()) {
-    const std::int64_t width = network.gpt2().width;
-    for (const Op op : {Op::layer_norm_forward, Op::layer_norm_backward})
-      entries.push_back({std::string(to_string(op)) + "/" + network.name, op, [=](Device& device, Precision precision) {
-                           return make_layer_norm(device, micro_batch * seq_len, width, storage(precision),
-                                                  op == Op::layer_norm_backward);
+  for (const Norm& n : network.shape->norms(micro_batch, seq_len)) {
+    const bool layer = n.kind == Norm::Kind::layer;
+    const std::string name = "/" + network.name + (n.name.empty() ? "" : "/" + n.name);
+    for (const bool backward : {false, true}) {
+      const Op op = layer ? (backward ? Op::layer_norm_backward : Op::layer_norm_forward)
+                          : (backward ? Op::batch_norm_backward : Op::batch_norm_forward);
+      entries.push_back({to_string(op) + name, op, [=](Device& device, Precision precision) {
+                           const DType dtype = storage(precision);
+                           return layer ? make_layer_norm(device, n.rows, n.channels, dtype, backward)
+                                        : make_batch_norm(device, {n.batch, n.height, n.width, n.channels}, dtype,
+                                                          backward);
                          }});
-  } else {
-    add_batch_norms(entries, network, micro_batch);
+    }
   }
   const std::int64_t parameters = count_parameters(network);
-  for (const Op op : {network.is_tokens() ? Op::adamw : Op::sgd, Op::global_norm})
+  const bool adamw = default_optimizer(network).kind == OptimizerConfig::Kind::adamw;
+  for (const Op op : {adamw ? Op::adamw : Op::sgd, Op::global_norm})
     entries.push_back({std::string(to_string(op)) + "/" + network.name, op, [=](Device& device, Precision precision) {
                          return make_optimizer(device, parameters, storage(precision), op);
                        }});

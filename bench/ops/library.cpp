@@ -31,7 +31,7 @@ std::vector<Entry> library_entries(const NetworkDescription& network, std::int64
     const double flops = p.flops() / p.count / (p.backward_input ? 3 : 2);
     const auto add = [&](const auto& bare, Op pass, std::initializer_list<const char*> layouts) {
       const std::string name =
-          std::string("library/") + to_string(pass) + "/" + network.name + "/" + product_name(p, network) + "/";
+          std::string("library/") + to_string(pass) + "/" + network.name + "/" + product_name(p) + "/";
       const auto shape_of = [bare](DType dtype) {
         auto shape = bare;
         shape.dtype = dtype;

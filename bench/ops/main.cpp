@@ -79,8 +79,7 @@ Precision parse(const std::string& name) {
 
 std::string why_unsupported(const Device& device, const NetworkDescription& network, Precision precision) {
   if (const std::string why = device.why_unsupported(precision); !why.empty()) return why;
-  if (math(precision) != Math::fp8 || network.is_tokens()) return {};
-  return "fp8 is of linear layers, which a network of convolutions has next to none of";
+  return math(precision) == Math::fp8 ? why_no_fp8(network) : std::string();
 }
 
 NetworkDescription find_model(const std::string& name) try {

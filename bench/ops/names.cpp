@@ -2,7 +2,7 @@
 
 namespace tw::ops {
 
-std::string product_name(const Product& p, const NetworkDescription& network) {
+std::string product_name(const Product& p) {
   switch (p.kind) {
     case Product::Kind::attention:
       return "attention";
@@ -20,13 +20,7 @@ std::string product_name(const Product& p, const NetworkDescription& network) {
     case Product::Kind::linear:
       break;
   }
-  if (network.is_tokens()) {
-    const std::int64_t width = network.gpt2().width;
-    if (p.in_features == width && p.out_features == 3 * width) return "qkv";
-    if (p.in_features == width && p.out_features == width) return "attention_out";
-    if (p.in_features == width && p.out_features == 4 * width) return "mlp_up";
-    if (p.in_features == 4 * width && p.out_features == width) return "mlp_down";
-  }
+  if (!p.name.empty()) return p.name;
   return std::to_string(p.in_features) + "to" + std::to_string(p.out_features);
 }
 

@@ -4,9 +4,7 @@ namespace tw::ops {
 namespace {
 
 using Kind = Product::Kind;
-
-/// What follows a product inside the network.
-enum class Epilogue { none, bias, bias_gelu, bias_residual };
+using Epilogue = Product::Epilogue;
 
 std::string extents(const LinearShape& s) {
   return std::to_string(s.rows) + "x" + std::to_string(s.in_features) + "x" + std::to_string(s.out_features);
@@ -138,9 +136,11 @@ std::unique_ptr<Case> make_classifier(Device& device, const ClassifierShape& s) 
   return made;
 }
 
-/// The epilogues that the network gives this product; forward and the two backward passes each with and without.
-void add_linear(std::vector<Entry>& entries, const std::string& network, const std::string& name, const Product& p) {
-  const auto math_of = name == "head" ? math_beside_linear : math;
+/// Forward and the two backward passes, each without what the network adds behind the product and with it.
+void add_linear(std::vector<Entry>& entries, const std::string& network, const Product& p) {
+  const std::string name = product_name(p);
+  const bool is_head = p.kind == Kind::classifier;
+  const auto math_of = is_head ? math_beside_linear : math;
   const auto add = [&](Op pass, const std::string& suffix, Epilogue epilogue) {
     entries.push_back({std::string(to_string(pass)) + "/" + network + "/" + name + suffix, pass,
                        [=](Device& device, Precision precision) {
@@ -149,15 +149,15 @@ void add_linear(std::vector<Entry>& entries, const std::string& network, const s
                                              Activation::none, math_of(precision)},
                                             pass, epilogue);
                        },
-                       name == "head" ? Multiplies::not_in_fp8 : Multiplies::in_all});
+                       is_head ? Multiplies::not_in_fp8 : Multiplies::in_all});
   };
   for (const Op pass : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights})
     add(pass, "", Epilogue::none);
-  if (name == "qkv") add(Op::linear_forward, "+bias", Epilogue::bias);
-  if (name == "mlp_up") add(Op::linear_forward, "+bias+gelu", Epilogue::bias_gelu);
-  if (name == "attention_out" || name == "mlp_down") add(Op::linear_forward, "+bias+residual", Epilogue::bias_residual);
-  if (name == "mlp_down") add(Op::linear_backward_input, "+gelu", Epilogue::bias_gelu);
-  if (name != "head") add(Op::linear_backward_weights, "+bias", Epilogue::bias);
+  if (p.epilogue == Epilogue::bias) add(Op::linear_forward, "+bias", Epilogue::bias);
+  if (p.epilogue == Epilogue::bias_gelu) add(Op::linear_forward, "+bias+gelu", Epilogue::bias_gelu);
+  if (p.epilogue == Epilogue::bias_residual) add(Op::linear_forward, "+bias+residual", Epilogue::bias_residual);
+  if (p.input_from_gelu) add(Op::linear_backward_input, "+gelu", Epilogue::bias_gelu);
+  if (p.epilogue != Epilogue::none) add(Op::linear_backward_weights, "+bias", Epilogue::bias);
 }
 
 }  // namespace
@@ -171,19 +171,18 @@ std::unique_ptr<Case> make_bare(Device& device, const ConvolutionShape& shape, O
 
 std::vector<Entry> product_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
   std::vector<Entry> entries;
-  const float smoothing = network.is_tokens() ? 0.0f : network.resnet().label_smoothing;
   for (const Product& p : products(network, micro_batch, seq_len)) {
-    const std::string name = product_name(p, network);
+    const std::string name = product_name(p);
     const auto full_name = [&](Op op) { return std::string(to_string(op)) + "/" + network.name + "/" + name; };
     switch (p.kind) {
       case Kind::linear:
-        add_linear(entries, network.name, name, p);
+        add_linear(entries, network.name, p);
         break;
       case Kind::classifier:
-        add_linear(entries, network.name, name, p);  // as plain products
+        add_linear(entries, network.name, p);  // as plain products
         entries.push_back({full_name(Op::classifier), Op::classifier,
                            [=](Device& device, Precision precision) {
-                             return make_classifier(device, {p.rows, p.in_features, p.out_features, smoothing,
+                             return make_classifier(device, {p.rows, p.in_features, p.out_features, p.label_smoothing,
                                                              storage(precision), math_beside_linear(precision)});
                            },
                            Multiplies::not_in_fp8});

@@ -80,8 +80,8 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
   if (device != "cuda" && point.precision != "float32" && point.precision != "bf16" &&
       !(device == "reference" && point.precision == "fp16"))
     return fmt::format("{} has no {}: choose float32 or bf16", device, point.precision);
-  if (point.precision == "fp8" && !point.network.is_tokens())
-    return "fp8 is of linear layers, which a network of convolutions has next to none of: choose bf16";
+  if (const std::string why = why_no_fp8(point.network); point.precision == "fp8" && !why.empty())
+    return why + ": choose bf16";
   if (point.precision == "bf16" && device == "cpu" && node.cpu_bf16 == false)
     return "bf16: the CPU has neither AVX512-BF16 nor AMX";
   return {};
@@ -168,7 +168,7 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
   if (!node.memory_bytes) return {};
   const bool is_half = point.precision == "bf16" || point.precision == "fp16" || point.precision == "fp8";
   // Weights as computed with, float32 masters of those of two bytes, float32 gradients, one or two float32 moments.
-  const double weight_bytes = (is_half ? 6.0 : 4.0) + 4 + (point.network.is_tokens() ? 8 : 4);
+  const double weight_bytes = (is_half ? 6.0 : 4.0) + 4 + 4 * default_optimizer(point.network).moments();
   const double needed = ranks_per_node * weight_bytes * static_cast<double>(count_parameters(point.network));
   if (needed <= static_cast<double>(*node.memory_bytes)) return {};
   return fmt::format(

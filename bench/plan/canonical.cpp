@@ -42,7 +42,7 @@ std::string RunPlan::canonical_json() const {
                   {"micro_batch", point.micro_batch},
                   {"accumulate", point.accumulate},
                   {"layers", point.layers ? Json(*point.layers) : Json()}};
-    if (point.network.is_tokens()) entry["seq_len"] = point.seq_len;
+    if (point.network.has_sequence()) entry["seq_len"] = point.seq_len;
     if (point.task) {
       entry["target"] = {{"task", point.task->name},
                          {"metric", to_string(point.task->metric)},

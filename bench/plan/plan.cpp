@@ -127,7 +127,7 @@ std::string point_id(const Point& point) {
   std::string id = point.network.name;
   if (point.layers) id += fmt::format("-l{}", *point.layers);
   id += fmt::format("/{}/mb{}", point.precision, point.micro_batch);
-  if (point.network.is_tokens()) id += fmt::format("/t{}", point.seq_len);
+  if (point.network.has_sequence()) id += fmt::format("/t{}", point.seq_len);
   id += fmt::format("/acc{}/np{}", point.accumulate, point.ranks);
   for (const SettingAxis& axis : setting_axes())
     if (const auto value = point.setting.find(axis.kind); value != point.setting.end())
@@ -265,15 +265,16 @@ Point make_point(const Choice& choice, const std::optional<TargetRequest>& targe
         fmt::format("--ranks {}: the job has {}: launch it with as many, or choose fewer", point.ranks, job_ranks));
   point.setting = setting;
   if (target) point.task = task_for(model, layers, *target);
-  if (point.network.is_tokens()) {
+  if (point.network.has_sequence()) {
     point.seq_len = seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
     check_positive(point.seq_len, "--seq-len");
-    const std::int64_t longest = point.network.gpt2().max_seq;
+    const std::int64_t longest = point.network.data().longest_sequence;
     if (point.seq_len > longest)
       throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model,
                                    longest, longest));
   } else if (seq_len) {
-    throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on images: leave it out", model));
+    throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on {}: leave it out", model,
+                                 to_string(point.network.data().kind)));
   }
   if (point.task && !(micro && accumulate) && !global) {
     const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);

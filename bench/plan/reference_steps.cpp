@@ -28,8 +28,8 @@ std::optional<double> reference_steps(const Point& point) {
   workload.layers = point.layers;
   workload.micro_batch = point.micro_batch;
   workload.global_batch = point.global_batch();
-  if (point.network.is_tokens()) workload.seq_len = point.seq_len;
-  workload.optimizer = point.network.is_tokens() ? "adamw" : "sgd";
+  if (point.network.has_sequence()) workload.seq_len = point.seq_len;
+  workload.optimizer = to_string(default_optimizer(point.network).kind);
   workload.parameters = count_parameters(point.network);
   const Target target = target_of(point, workload);
   return target.reference ? std::optional(target.reference->steps_mean) : std::nullopt;

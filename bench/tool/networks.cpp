@@ -30,27 +30,15 @@ constexpr std::array<Precision, 5> precisions = {
 /// 0.1f as 0.1.
 double decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
-/// What the user sees of a network's shape.
-std::string shape_of(const NetworkDescription& network) {
-  if (network.is_tokens()) {
-    const Gpt2Description& g = network.gpt2();
-    return fmt::format("{} layers, width {}, {} heads, vocabulary {}", g.layers, g.width, g.heads, g.vocabulary);
-  }
-  const ResnetDescription& r = network.resnet();
-  return fmt::format("{} bottlenecks, {} x {} images, {} classes", fmt::join(r.blocks, "+"), r.image_size, r.image_size,
-                     r.classes);
-}
-
-/// The same for programs.
 Json sizes_of(const NetworkDescription& network) {
-  if (network.is_tokens()) {
-    const Gpt2Description& g = network.gpt2();
-    return {{"layers", g.layers}, {"width", g.width}, {"heads", g.heads}, {"vocabulary", g.vocabulary}, {"max_seq", g.max_seq}};
-  }
-  const ResnetDescription& r = network.resnet();
-  Json sizes = {{"blocks", r.blocks}, {"stem_width", r.stem_width}, {"stem_kernel", r.stem_kernel}, {"stem_stride", r.stem_stride}};
-  sizes["stem_pool"] = r.stem_pool, sizes["image_size"] = r.image_size, sizes["image_channels"] = r.image_channels;
-  sizes["classes"] = r.classes, sizes["label_smoothing"] = decimal(r.label_smoothing);
+  Json sizes = Json::object();
+  const auto json = [](const auto& value) -> Json {
+    if constexpr (std::is_same_v<decltype(value), const float&>)
+      return decimal(value);
+    else
+      return value;
+  };
+  for (const Fact& fact : network.shape->sizes()) sizes[fact.name] = std::visit(json, fact.value);
   return sizes;
 }
 
@@ -63,20 +51,6 @@ Json json_of(const TaskDescription& t) {
   json["metric"] = to_string(t.metric), json["target"] = t.target, json["held_out_samples"] = t.held_out_samples;
   json["evaluation_interval"] = t.evaluation_interval, json["most_steps"] = t.most_steps;
   return json;
-}
-
-const char* kind_name(Product::Kind kind) {
-  switch (kind) {
-    case Product::Kind::linear:
-      return "linear";
-    case Product::Kind::convolution:
-      return "convolution";
-    case Product::Kind::classifier:
-      return "classifier";
-    case Product::Kind::attention:
-      return "attention";
-  }
-  return "unknown";
 }
 
 std::string shape_of(const Product& p) {
@@ -114,15 +88,16 @@ int all_models(bool json) {
     const std::int64_t parameters = count_parameters(network);
     const double flops = model_flops_per_sample(network, network.default_seq_len);
     Json entry = {{"name", network.name},
-                  {"shape", shape_of(network)},
+                  {"shape", network.shape->summary()},
                   {"sizes", sizes_of(network)},
                   {"parameters", parameters},
                   {"model_flops_per_sample", flops}};
-    entry["seq_len"] = network.is_tokens() ? Json(network.default_seq_len) : Json();
+    entry["seq_len"] = network.has_sequence() ? Json(network.default_seq_len) : Json();
     entry["micro_batch"] = network.default_micro_batch;
     all.push_back(std::move(entry));
-    rows.push_back({{network.name, shape_of(network), si(static_cast<double>(parameters)), si(flops),
-                     network.is_tokens() ? fmt::format("{} tokens", network.default_seq_len) : "1 image"}});
+    rows.push_back({{network.name, network.shape->summary(), si(static_cast<double>(parameters)), si(flops),
+                     network.has_sequence() ? fmt::format("{} tokens", network.default_seq_len)
+                                            : fmt::format("1 {}", sample_name(network.data().kind))}});
   }
   if (json) {
     Json with_target = Json::array();
@@ -161,12 +136,13 @@ int one_model(const ModelsOptions& options) {
   }
   const long long micro_batch = options.micro_batch.value_or(network.default_micro_batch);
   const long long seq_len = options.seq_len.value_or(network.default_seq_len);
-  if (network.is_tokens() && seq_len > network.gpt2().max_seq)
+  const DataDescription data = network.data();
+  if (network.has_sequence() && seq_len > data.longest_sequence)
     throw UsageError(fmt::format("--seq-len {}: {} has {} positions; give at most that", seq_len, network.name,
-                                 network.gpt2().max_seq));
-  if (!network.is_tokens() && options.seq_len)
-    throw UsageError(
-        fmt::format("--seq-len {}: {} trains on images, which have no sequence; leave it out", seq_len, network.name));
+                                 data.longest_sequence));
+  if (!network.has_sequence() && options.seq_len)
+    throw UsageError(fmt::format("--seq-len {}: {} trains on {}, which have no sequence; leave it out", seq_len,
+                                 network.name, to_string(data.kind)));
   if (micro_batch > (1 << 24) || options.accumulate > (1 << 24) || options.ranks > (1 << 24))
     throw UsageError("--micro-batch, --accumulate and --ranks may be at most 16777216");
 
@@ -184,33 +160,33 @@ int one_model(const ModelsOptions& options) {
                  {"precision", precision->name}};
     json["micro_batch"] = micro_batch, json["accumulate"] = options.accumulate, json["ranks"] = options.ranks;
     json["global_batch"] = static_cast<std::int64_t>(samples);
-    json["seq_len"] = network.is_tokens() ? Json(seq_len) : Json();
+    json["seq_len"] = network.has_sequence() ? Json(seq_len) : Json();
     json["parameters"] = parameters, json["model_flops_per_sample"] = flops,
     json["model_flops_per_step"] = flops * samples;
     json["flops_rule"] = flops_rule();
     Json& products_json = json["products_per_micro_batch"] = Json::array();
     for (const Product& p : list)
       products_json.push_back(
-          {{"kind", kind_name(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
+          {{"kind", to_string(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
   const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
   fmt::print("{}{}\n", network.name, options.layers ? fmt::format(" cut to {} layers", *options.layers) : "");
-  line("shape", shape_of(network));
+  line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
   line("weights", fmt::format("about {} in {}, {} as float32 masters",
                               text::bytes(static_cast<double>(parameters) * precision->weight_bytes), precision->name,
                               text::bytes(static_cast<double>(parameters) * 4)));
   line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
                             options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
-                            network.is_tokens() ? fmt::format(" of {} tokens", seq_len) : ""));
+                            network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
   line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
   line("rule", text::wrap(flops_rule(), text_width(), 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
   std::vector<Row> rows = {{{"kind", "shape", "times", "FLOP", "share"}}};
   for (const Product& p : list)
-    rows.push_back({{kind_name(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
+    rows.push_back({{to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
                      text::significant(100 * p.flops() / total) + " %"}});
   print_table(rows, 2);
   return 0;

@@ -1,46 +1,100 @@
 // What a network is, as plain data and arithmetic: no devices, no operators. Also built with -DTRAINWATT_HPC=OFF.
+// A family of networks implements NetworkShape in its folder (models/families); nothing else knows which families there
+// are.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "models/catalog/optimizer_config.hpp"
+#include "models/catalog/product.hpp"
+
 namespace tw {
 
-/// GPT-2 (Radford et al. 2019): learned positions, pre-norm, tanh GELU, tied output head.
-struct Gpt2Description {
-  int layers = 12, width = 768, heads = 12;
-  std::int64_t vocabulary = 50257, max_seq = 1024;
+/// What a sample is. The synthetic source and the shape of a batch (models/data), the exported batch (models/export)
+/// and the exact floor (floors.hpp) follow from it.
+enum class DataKind { tokens, images };
+const char* to_string(DataKind kind);    ///< "tokens", "images"
+const char* sample_name(DataKind kind);  ///< "sequence", "image"
+struct DataDescription {
+  DataKind kind = DataKind::tokens;
+  std::int64_t vocabulary = 0;
+  std::int64_t longest_sequence = 0;       ///< that the network takes; 0: its samples have no sequence length
+  int image_size = 0, image_channels = 0;  ///< size × size × channels, NHWC
+  std::int64_t classes = 0;
 };
 
-/// ResNet v1.5 (He et al., arXiv 1512.03385, table 1; stride in the 3×3 of a bottleneck): NHWC, batch norm.
-struct ResnetDescription {
-  std::vector<int> blocks = {3, 4, 6, 3};   ///< bottlenecks of each stage
-  int stem_width = 64;                      ///< channels of the stem; stage i has stem_width·2^i (×4 out of a bottleneck)
-  int stem_kernel = 7, stem_stride = 2;
-  bool stem_pool = true;                    ///< 3×3 stride 2 max pool after the stem
-  int image_size = 224, image_channels = 3;
-  std::int64_t classes = 1000;
-  float label_smoothing = 0.1f;
+/// A named size or constant of a network, for people and programs that build the same one elsewhere.
+struct Fact {
+  std::string name;
+  std::variant<std::int64_t, bool, float, std::string, std::vector<int>> value;
+};
+
+/// What `--layers` counts: how many there are, to how few they can be cut, and their name in messages ("bottlenecks").
+struct LayerCount {
+  int count = 0, least = 1;
+  std::string name;
+};
+
+/// The sizes of one network of a family, and what follows from them by arithmetic. A batch is `micro_batch` samples;
+/// seq_len is their length, ignored where samples have none.
+class NetworkShape {
+ public:
+  virtual ~NetworkShape() = default;
+  /// The family's name in families.def.
+  virtual std::string family() const = 0;
+  virtual DataDescription data() const = 0;
+  virtual LayerCount layers() const = 0;
+  /// With `layers` of them, least ≤ layers ≤ count: which ones is the family's choice.
+  virtual std::shared_ptr<const NetworkShape> cut(int layers) const = 0;
+  virtual std::int64_t count_parameters() const = 0;
+  /// Products of one micro-batch by add_product(): of what is in front of the layers, of the first `layers` of these,
+  /// and of the head where these are all.
+  virtual std::vector<Product> products(std::int64_t micro_batch, std::int64_t seq_len, int layers) const = 0;
+  /// Norms of one micro-batch, each shape once.
+  virtual std::vector<Norm> norms(std::int64_t micro_batch, std::int64_t seq_len) const = 0;
+  /// The published recipe, for runs at the network's default micro-batch.
+  virtual OptimizerConfig default_optimizer(std::int64_t default_micro_batch) const = 0;
+  /// One line for people: "12 layers, width 768, 12 heads, vocabulary 50257".
+  virtual std::string summary() const = 0;
+  /// All sizes, for programs.
+  virtual std::vector<Fact> sizes() const = 0;
+  /// What else its public definition needs to compute the same: an exported step has both.
+  virtual std::vector<Fact> constants() const = 0;
+  /// Whether gradients jump where a ReLU's input crosses zero: an exported step then has which side each took.
+  virtual bool has_relu() const { return false; }
+};
+
+/// A NetworkShape over a plain struct of sizes.
+template <class Sizes>
+class ShapeOf : public NetworkShape {
+ public:
+  explicit ShapeOf(Sizes the_sizes) : d(std::move(the_sizes)) {}
+  const Sizes d;
 };
 
 struct NetworkDescription {
   std::string name;                         ///< "gpt2-124m"
-  std::variant<Gpt2Description, ResnetDescription> shape;
+  std::shared_ptr<const NetworkShape> shape;
   std::int64_t default_micro_batch = 1, default_seq_len = 0;   ///< 0: no sequence
-  bool is_tokens() const { return std::holds_alternative<Gpt2Description>(shape); }
-  const Gpt2Description& gpt2() const { return std::get<Gpt2Description>(shape); }
-  const ResnetDescription& resnet() const { return std::get<ResnetDescription>(shape); }
+  DataDescription data() const { return shape->data(); }
+  bool has_sequence() const { return data().longest_sequence > 0; }
+  /// The sizes, by those who know the family: itself and tests. Throws std::bad_cast where it is another one.
+  template <class Sizes>
+  const Sizes& as() const {
+    return dynamic_cast<const ShapeOf<Sizes>&>(*shape).d;
+  }
 };
 
-/// All networks of models.def, in its order.
+/// All networks of all families, in the order of families.def.
 const std::vector<NetworkDescription>& catalog();
 /// Throws std::invalid_argument that lists the names and suggests the nearest.
 NetworkDescription find_network(const std::string& name);
-/// `--layers N`: the first N transformer layers (GPT-2), or N bottlenecks filled stage by stage (ResNet, at least one a
-/// stage). Throws std::invalid_argument where the network has fewer.
+/// `--layers N`. Throws std::invalid_argument where the network has fewer, or cannot have so few.
 NetworkDescription cut_layers(NetworkDescription network, int layers);
 
 /// What `--layers` counts: transformer layers, bottlenecks.
@@ -48,24 +102,15 @@ int layer_count(const NetworkDescription& network);
 
 std::int64_t count_parameters(const NetworkDescription& network);
 
-/// One matrix product or convolution of forward, backward-input or backward-weights, with how often a micro-batch runs it.
-struct Product {
-  enum class Kind { linear, convolution, classifier, attention } kind = Kind::linear;
-  // linear/classifier: rows × in → out. convolution: as ConvolutionShape. attention: batch, seq, heads, head_dim.
-  std::int64_t rows = 0, in_features = 0, out_features = 0;
-  std::int64_t batch = 0, height = 0, width = 0, in_channels = 0, out_channels = 0;
-  int kernel = 1, stride = 1, padding = 0;
-  std::int64_t seq = 0, heads = 0, head_dim = 0;
-  bool backward_input = true;               ///< false for the first layer
-  int count = 1;
-  /// FLOPs of forward of all `count` of them for one micro-batch.
-  double forward_flops() const;
-  /// Model FLOPs of forward + backward of all `count` of them for one micro-batch (2 per multiply-add).
-  double flops() const;
-};
+/// The published recipe's defaults for a network.
+OptimizerConfig default_optimizer(const NetworkDescription& network);
 
 /// All products of one micro-batch, equal shapes merged. Throws std::invalid_argument where its tokens overflow.
 std::vector<Product> products(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
+/// Whether it has products of this kind.
+bool has_products(const NetworkDescription& network, Product::Kind kind);
+/// Why this network is not trained in fp8, which is of linear layers; empty where it has some.
+std::string why_no_fp8(const NetworkDescription& network);
 
 /// Model FLOPs of a training step for one sample (anchors: 6·N_mat + 6·L·C·T a token, causal; convolutions 3× forward less the
 /// first layer's input gradient). Equals the sum over products(…, 1, seq_len).

@@ -64,12 +64,15 @@ double grating_error(int size, int channels, std::int64_t classes) {
 }
 
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
-  if (!network.is_tokens()) {
-    const ResnetDescription& shape = network.resnet();
-    return grating_error(shape.image_size, shape.image_channels, shape.classes);
+  const DataDescription data = network.data();
+  switch (data.kind) {
+    case DataKind::tokens:
+      break;
+    case DataKind::images:
+      return grating_error(data.image_size, data.image_channels, data.classes);
   }
   const auto positions = static_cast<double>(seq_len);
-  return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(network.gpt2().vocabulary)) / positions;
+  return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(data.vocabulary)) / positions;
 }
 
 }  // namespace tw

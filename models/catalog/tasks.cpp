@@ -1,5 +1,7 @@
 #include "models/catalog/tasks.hpp"
 
+#include "models/catalog/families.hpp"
+
 namespace tw {
 
 const char* to_string(TaskDescription::Metric metric) {
@@ -7,14 +9,11 @@ const char* to_string(TaskDescription::Metric metric) {
 }
 
 const std::vector<TaskDescription>& tasks() {
-  static const std::vector<TaskDescription> all = {
-#define TW_TASK(name, model, seq_len, global_batch, rate, share, warmup, decay, metric, target, samples, interval, \
-                most)                                                                                              \
-  {name,   model,   seq_len,  global_batch, rate, share, warmup, decay, TaskDescription::Metric::metric,           \
-   target, samples, interval, most},
-#include "models/catalog/tasks.def"
-#undef TW_TASK
-  };
+  static const std::vector<TaskDescription> all = [] {
+    std::vector<TaskDescription> of_all;
+    for (const auto& [name, family] : families()) of_all.insert(of_all.end(), family.tasks.begin(), family.tasks.end());
+    return of_all;
+  }();
   return all;
 }
 

@@ -13,7 +13,7 @@ struct TaskDescription {
   /// excess_loss: held-out loss less its exact floor, nats a token. error: share of held-out images classified wrongly.
   enum class Metric { excess_loss, error };
   std::string name;               ///< "markov"
-  std::string model;              ///< of models.def
+  std::string model;              ///< of the catalog
   std::int64_t seq_len = 0;       ///< 0: images
   std::int64_t global_batch = 0;  ///< samples of an optimizer step, whatever ranks and accumulation make of it
   // The schedule (models/optimizers/optimizer.hpp); all else of the optimizer is the network's published recipe.
@@ -27,7 +27,7 @@ struct TaskDescription {
 };
 const char* to_string(TaskDescription::Metric metric);
 
-/// All tasks of tasks.def, in its order.
+/// All tasks of all families, in the order of families.def.
 const std::vector<TaskDescription>& tasks();
 /// The task that trains this network; none for most.
 std::optional<TaskDescription> task_of(const std::string& model);

@@ -8,13 +8,19 @@ namespace tw {
 
 Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                                    std::int64_t seq_len) {
-  if (network.is_tokens()) return Tensor{nullptr, DType::int32, {micro_batch, seq_len}};
-  const ResnetDescription& shape = network.resnet();
-  return Tensor{nullptr, precision, {micro_batch, shape.image_size, shape.image_size, shape.image_channels}};
+  const DataDescription data = network.data();
+  switch (data.kind) {
+    case DataKind::tokens:
+      break;
+    case DataKind::images:
+      return Tensor{nullptr, precision, {micro_batch, data.image_size, data.image_size, data.image_channels}};
+  }
+  return Tensor{nullptr, DType::int32, {micro_batch, seq_len}};
 }
 
 Tensor SyntheticData::targets_shape(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
-  return Tensor{nullptr, DType::int32, {network.is_tokens() ? Dims{micro_batch, seq_len}.count() : micro_batch}};
+  const bool each_token = network.data().kind == DataKind::tokens;
+  return Tensor{nullptr, DType::int32, {each_token ? Dims{micro_batch, seq_len}.count() : micro_batch}};
 }
 
 SyntheticData::SyntheticData(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
@@ -23,12 +29,15 @@ SyntheticData::SyntheticData(const NetworkDescription& network, DType precision,
       targets_(targets_shape(network, micro_batch, seq_len)),
       seq_len_(seq_len),
       threads_(threads) {
-  if (network.is_tokens()) {
-    tokens_ = std::make_unique<TokenSource>(network.gpt2().vocabulary, seed);
-    sequence_.resize(static_cast<std::size_t>(seq_len + 1));
-  } else {
-    const ResnetDescription& shape = network.resnet();
-    images_ = std::make_unique<ImageSource>(shape.image_size, shape.image_channels, shape.classes, seed);
+  const DataDescription data = network.data();
+  switch (data.kind) {
+    case DataKind::tokens:
+      tokens_ = std::make_unique<TokenSource>(data.vocabulary, seed);
+      sequence_.resize(static_cast<std::size_t>(seq_len + 1));
+      break;
+    case DataKind::images:
+      images_ = std::make_unique<ImageSource>(data.image_size, data.image_channels, data.classes, seed);
+      break;
   }
 }
 

@@ -22,7 +22,7 @@ enum class ExportKind { master, gradient };
 std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, const ParameterStore& store,
                                             ExportKind kind, float scale);
 
-/// Which units of a ResNet's ReLUs passed (1) or not (0), NHWC, from what an executor kept: the outputs of the blocks
+/// Which units of a network's ReLUs passed (1) or not (0), NHWC, from what an executor kept: the outputs of the blocks
 /// and the saved tensors whose name begins with "relu". A gradient jumps where a ReLU's input crosses zero, and
 /// rounding decides the side of the nearest ones: whoever compares gradients needs to know which side it was.
 std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,

@@ -1,18 +1,11 @@
-// The blocks that networks are made of, and what they share.
+// What the blocks of all families share: helpers, and blocks that more than one family is made of.
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "models/network.hpp"
 
 namespace tw {
-
-std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, Precision precision,
-                                                      std::int64_t micro_batch, std::int64_t seq_len);
-std::vector<std::unique_ptr<Block>> build_resnet_blocks(const ResnetDescription& shape, Precision precision,
-                                                        std::int64_t micro_batch);
 
 inline Initialiser normal(double stddev) { return {Initialiser::Kind::normal, static_cast<float>(stddev)}; }
 inline Initialiser constant(float value) { return {Initialiser::Kind::constant, value}; }
@@ -22,5 +15,33 @@ inline void announce(const BlockRun& run, int last, int first) {
   if (!run.gradient_ready) return;
   for (int index = last; index >= first; --index) run.gradient_ready(index);
 }
+
+/// What a classifier's backward writes; d_bias is absent without a bias.
+struct ClassifierGradients {
+  Tensor dx, d_weight, d_bias;
+};
+/// Runs the output head on x (rows, features) and the run's targets: loss and right answers, and the gradients unless
+/// it is an evaluation. From the last block's backward, in an evaluation from its forward.
+inline void classify(BlockRun& run, ClassifierPlan& plan, const Tensor& x, const Tensor& bias,
+                     const ClassifierGradients& gradients) {
+  ClassifierForwardBackward args;
+  args.x = x;
+  args.targets = run.targets;
+  args.bias = bias;
+  args.loss = run.loss;
+  args.correct = run.correct;
+  args.backward = run.backward_follows;
+  args.scalars = run.scalars;
+  if (args.backward) {
+    args.dx = gradients.dx;
+    args.d_weight = gradients.d_weight;
+    args.d_bias = gradients.d_bias;
+    args.accumulate = run.accumulate;
+  }
+  plan.forward_backward(run.stream, args);
+}
+
+/// Global average pool of `input` (batch, height, width, channels) and the classifier, as torchvision names it: "fc".
+std::unique_ptr<Block> pooled_head(Dims input, std::int64_t classes, float label_smoothing, Precision precision);
 
 }  // namespace tw

@@ -13,32 +13,6 @@ constexpr int loss_scale_growth_interval = 2000;  // of PyTorch's GradScaler
 
 }  // namespace
 
-OptimizerConfig default_optimizer(const NetworkDescription& network) {
-  OptimizerConfig config;
-  if (network.is_tokens()) {
-    // β, decay and clipping of GPT-3 (Brown et al., arXiv 2005.14165, appendix B), its learning rates by size
-    // (table 2.1); GPT-2's own were not published. Narrower networks train faster at more (anchor: 3e-3 at width 128).
-    config.kind = OptimizerConfig::Kind::adamw;
-    const int width = network.gpt2().width;
-    config.learning_rate = width < 768    ? 3e-3f
-                           : width < 1024 ? 6e-4f
-                           : width < 1280 ? 3e-4f
-                           : width < 1600 ? 2.5e-4f
-                                          : 2e-4f;
-    return config;
-  }
-  // He et al., arXiv 1512.03385, §3.4: SGD, 0.1 at batch 256, momentum 0.9, decay 1e-4, never clipped. The rate is
-  // scaled linearly (Goyal et al., arXiv 1706.02677) to the network's default micro-batch, once: it does not follow
-  // the batch of a run. The tiny network's rate was found by trial.
-  config.kind = OptimizerConfig::Kind::sgd;
-  const bool tiny = network.resnet().stem_width < 64;
-  config.learning_rate = tiny ? 0.05f : 0.1f * static_cast<float>(network.default_micro_batch) / 256.0f;
-  config.momentum = 0.9f;
-  config.weight_decay = 1e-4f;
-  config.clip_norm = 0;
-  return config;
-}
-
 double scheduled_learning_rate(const OptimizerConfig& config, std::int64_t step) {
   const double peak = static_cast<double>(config.learning_rate),
                share = static_cast<double>(config.final_learning_rate_share);
@@ -102,9 +76,8 @@ void Optimizer::update(Stream& stream) {
 }
 
 std::size_t Optimizer::state_bytes(const ParameterLayout& layout, const OptimizerConfig& config) {
-  const std::size_t moments = config.kind == OptimizerConfig::Kind::adamw ? 2 : 1;
-  return moments * static_cast<std::size_t>(layout.count) * sizeof(float) + sizeof(StepScalars) +
-         layout.entries.size() * sizeof(DecaySegment);
+  return static_cast<std::size_t>(config.moments()) * static_cast<std::size_t>(layout.count) * sizeof(float) +
+         sizeof(StepScalars) + layout.entries.size() * sizeof(DecaySegment);
 }
 
 }  // namespace tw

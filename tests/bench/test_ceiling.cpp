@@ -6,6 +6,8 @@
 #include "bench/ceiling/ceiling.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
+#include "models/families/gpt2/description.hpp"
+#include "models/families/resnet/description.hpp"
 
 namespace tw {
 namespace {
@@ -14,16 +16,16 @@ namespace {
 NetworkDescription small_transformer() {
   NetworkDescription network;
   network.name = "small";
-  network.shape = Gpt2Description{2, 16, 2, 4100, 64};
+  network.shape = family::gpt2::shape({2, 16, 2, 4100, 64});
   return network;
 }
 
 NetworkDescription small_resnet() {
   NetworkDescription network = find_network("resnet-tiny");
-  ResnetDescription shape = network.resnet();
+  ResnetDescription shape = network.as<ResnetDescription>();
   shape.image_size = 8;
   shape.stem_width = 4;
-  network.shape = shape;
+  network.shape = family::resnet::shape(shape);
   return network;
 }
 

@@ -5,7 +5,9 @@
 #include <map>
 #include <stdexcept>
 
-#include "models/catalog/description.hpp"
+#include "models/catalog/families.hpp"
+#include "models/families/gpt2/description.hpp"
+#include "models/families/resnet/description.hpp"
 
 namespace tw {
 namespace {
@@ -44,7 +46,7 @@ TEST(Catalog, TokenFlopsFollowTheRule) {
     const NetworkDescription network = find_network(name);
     EXPECT_NEAR(model_flops_per_sample(network, 1024) / 1024 / 1e9, gflop, 0.0005) << name;
     // The rule itself, exactly: 6·N_mat + 6·L·C·T.
-    const Gpt2Description& d = network.gpt2();
+    const Gpt2Description& d = network.as<Gpt2Description>();
     const double c = d.width, matmul_weights = 12.0 * d.layers * c * c + static_cast<double>(d.vocabulary) * c;
     for (const std::int64_t seq : {64, 256, 1024}) {
       const auto t = static_cast<double>(seq);
@@ -142,10 +144,10 @@ TEST(Catalog, UnknownNetworkNamesAllAndSuggestsTheNearest) {
 TEST(Catalog, CutLayersOfATransformer) {
   const NetworkDescription whole = find_network("gpt2-124m");
   const NetworkDescription cut = cut_layers(whole, 2);
-  EXPECT_EQ(cut.gpt2().layers, 2);
-  EXPECT_EQ(cut.gpt2().width, 768);
+  EXPECT_EQ(cut.as<Gpt2Description>().layers, 2);
+  EXPECT_EQ(cut.as<Gpt2Description>().width, 768);
   EXPECT_EQ(count_parameters(whole) - count_parameters(cut), 10 * 7'087'872);
-  EXPECT_EQ(cut_layers(whole, 12).gpt2().layers, 12);
+  EXPECT_EQ(cut_layers(whole, 12).as<Gpt2Description>().layers, 12);
   const std::string many = refusal([&] { cut_layers(whole, 13); });
   EXPECT_NE(many.find("12 transformer layers"), std::string::npos) << many;
   EXPECT_NE(refusal([&] { cut_layers(whole, 0); }).find("choose 1 to 12"), std::string::npos);
@@ -153,7 +155,7 @@ TEST(Catalog, CutLayersOfATransformer) {
 
 TEST(Catalog, CutLayersOfAResnetFillsStageByStage) {
   const NetworkDescription whole = find_network("resnet-50");
-  const auto blocks = [&](int layers) { return cut_layers(whole, layers).resnet().blocks; };
+  const auto blocks = [&](int layers) { return cut_layers(whole, layers).as<ResnetDescription>().blocks; };
   EXPECT_EQ(blocks(4), (std::vector<int>{1, 1, 1, 1}));
   EXPECT_EQ(blocks(5), (std::vector<int>{2, 1, 1, 1}));
   EXPECT_EQ(blocks(8), (std::vector<int>{3, 3, 1, 1}));
@@ -167,12 +169,14 @@ TEST(Catalog, EveryNetworkIsWellFormed) {
   for (const NetworkDescription& network : catalog()) {
     EXPECT_EQ(++seen[network.name], 1) << network.name;
     EXPECT_GT(network.default_micro_batch, 0);
-    if (network.is_tokens()) {
-      EXPECT_EQ(network.gpt2().width % network.gpt2().heads, 0);
-      EXPECT_LE(network.default_seq_len, network.gpt2().max_seq);
+    if (network.has_sequence()) {
+      EXPECT_LE(network.default_seq_len, network.data().longest_sequence);
       EXPECT_GT(network.default_seq_len, 0);
     } else {
       EXPECT_EQ(network.default_seq_len, 0);
+    }
+    if (network.shape->family() == "gpt2") {
+      EXPECT_EQ(network.as<Gpt2Description>().width % network.as<Gpt2Description>().heads, 0);
     }
   }
   EXPECT_STRNE(flops_rule(), "");

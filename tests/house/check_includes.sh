@@ -10,7 +10,7 @@ root=$(cd "$1" && pwd)
 problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(cpp|hpp|cu|cuh|inc)$' |
   grep -v '^tests/house/' | (cd "$root" && xargs -r awk '
   function room(path) {  # the unit that the matrix speaks of
-    if (path ~ /^models\/catalog\//) return "models/catalog"
+    if (path ~ /^models\/(catalog\/|families\/families\.def|families\/[^\/]*\/description)/) return "models/catalog"
     if (path ~ /^models\/compute\//) return "models/compute"
     sub(/\/.*/, "", path)
     return path
@@ -21,6 +21,7 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     if (from == "comm") return to == "models/compute"
     return 0  # models/catalog, models/compute, power and results include no other room
   }
+  function family(path) { return match(path, /^models\/families\/[^\/]*\//) ? substr(path, 1, RLENGTH) : "" }
   function problem(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
   /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\""); target = part[2]
@@ -28,6 +29,8 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
       problem("\"" target "\" does not begin with a room; includes are relative to the root, libraries stand in <>")
     } else if (!allowed(room(FILENAME), room(target))) {
       problem(room(FILENAME) " must not include \"" target "\"")
+    } else if (family(target) != "" && family(target) != family(FILENAME) && FILENAME !~ /^tests\//) {
+      problem("\"" target "\" belongs to its family; ask the network, as models/catalog/description.hpp describes it")
     }
   }
   /^[ \t]*#[ \t]*include[ \t]*</ {

@@ -125,6 +125,8 @@ for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/rec
   'models/compute/wrong_network.hpp:2: models/compute must not include "models/network.hpp"' \
   'models/compute/wrong_network.hpp:3: <mpi.h> belongs to comm' \
   'comm/wrong_relative.cpp:2: "communicator.hpp" does not begin with a room' \
+  'models/families/one/description.hpp:2: models/catalog must not include "models/network.hpp"' \
+  'models/wrong_family.cpp:2: "models/families/one/description.hpp" belongs to its family' \
   'results/wrong_json.hpp:2: <nlohmann/json.hpp> costs'; do
   expect 1 "$wrong" $includes
 done

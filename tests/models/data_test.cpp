@@ -182,7 +182,7 @@ TEST(TokenSource, OneTokenOfContextDoesNotReachTheTarget) {
   const NetworkDescription network = find_network(task.model);
   EXPECT_NEAR(best_of_one_token(TokenSource(64, 1), 1), markov_opening_entropy(64), 1e-12);
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    const TokenSource source(network.gpt2().vocabulary, seed);
+    const TokenSource source(network.data().vocabulary, seed);
     const double excess = best_of_one_token(source, task.seq_len) - exact_floor(network, task.seq_len);
     EXPECT_GT(excess, 0.109) << "the documented bound, seed " << seed;
     EXPECT_GT(excess, task.target + 0.009) << "seed " << seed;
@@ -223,9 +223,10 @@ TEST(Synthetic, SamplesDifferBySplitIndexAndSeedOnly) {
 // loops.
 TEST(Synthetic, DevicesMakeTheHostsBits) {
   NetworkDescription odd = micro_resnet();
-  std::get<ResnetDescription>(odd.shape).image_size = 7;  // 147 values: the last Philox block is not full
+  change_resnet(
+      odd, [](ResnetDescription& sizes) { sizes.image_size = 7; });  // 147 values: the last Philox block is not full
   NetworkDescription large = micro_resnet();
-  std::get<ResnetDescription>(large.shape).image_size = 48;  // more than one piece
+  change_resnet(large, [](ResnetDescription& sizes) { sizes.image_size = 48; });  // more than one piece
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(), odd, large}) {
     for (const DType precision : {DType::float32, DType::bf16, DType::fp16}) {
       for (const Split split : {Split::training, Split::held_out}) {
@@ -269,7 +270,7 @@ TEST(Synthetic, TargetsAreTheNextTokens) {
 
 // The floor is attained: the loss of the model that knows the source, at each position from what it may see there.
 TEST(Synthetic, TheLossFloorIsThatOfTheBestModel) {
-  const TokenSource source(micro_gpt2().gpt2().vocabulary, 1);
+  const TokenSource source(micro_gpt2().data().vocabulary, 1);
   const std::int64_t vocabulary = source.vocabulary();
   const auto probability = [&](std::int64_t next, std::int64_t previous, std::int64_t before) {
     double p = 0;

@@ -14,7 +14,7 @@ NetworkDescription micro_gpt2() {
   shape.heads = 2;
   shape.vocabulary = 19;
   shape.max_seq = 9;
-  network.shape = shape;
+  network.shape = family::gpt2::shape(shape);
   network.default_micro_batch = 3;
   network.default_seq_len = 7;
   return network;
@@ -31,7 +31,7 @@ NetworkDescription micro_resnet(bool pool) {
   shape.stem_pool = pool;
   shape.image_size = pool ? 16 : 8;
   shape.classes = 5;
-  network.shape = shape;
+  network.shape = family::resnet::shape(shape);
   network.default_micro_batch = 4;
   return network;
 }
@@ -42,7 +42,8 @@ TrainerConfig micro_config(const NetworkDescription& network, Precision precisio
   config.precision = precision;
   config.micro_batch = network.default_micro_batch;
   config.seq_len = network.default_seq_len;
-  if (precision == Precision::fp8 && network.is_tokens()) config.micro_batch = 4, config.seq_len = 8;  // rows by 16, as on GPUs
+  if (precision == Precision::fp8 && network.has_sequence())
+    config.micro_batch = 4, config.seq_len = 8;  // rows by 16, as on GPUs
   config.optimizer = default_optimizer(network);
   return config;
 }

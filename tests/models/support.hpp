@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "models/compute/registry.hpp"
+#include "models/families/gpt2/description.hpp"
+#include "models/families/resnet/description.hpp"
 #include "models/trainer.hpp"
 
 namespace tw::test {
@@ -14,6 +16,19 @@ namespace tw::test {
 NetworkDescription micro_gpt2();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
 NetworkDescription micro_resnet(bool pool = false);
+/// The network with sizes that `change` has changed.
+template <class Change>
+void change_gpt2(NetworkDescription& network, Change change) {
+  Gpt2Description sizes = network.as<Gpt2Description>();
+  change(sizes);
+  network.shape = family::gpt2::shape(sizes);
+}
+template <class Change>
+void change_resnet(NetworkDescription& network, Change change) {
+  ResnetDescription sizes = network.as<ResnetDescription>();
+  change(sizes);
+  network.shape = family::resnet::shape(sizes);
+}
 TrainerConfig micro_config(const NetworkDescription& network, Precision precision = Precision::float32);
 
 std::unique_ptr<Device> reference_device();

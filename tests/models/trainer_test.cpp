@@ -113,7 +113,7 @@ TEST(Trainer, AccumulatedMicroBatchesAreOneLargeBatch) {
 TEST(Trainer, RecomputationChangesNothingButMemory) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet(true)}) {
     for (const Precision precision : {Precision::float32, Precision::bf16, Precision::fp8}) {
-      if (precision == Precision::fp8 && !network.is_tokens()) continue;  // convolutions have none
+      if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // convolutions have none
       TrainerConfig config = micro_config(network, precision);
       config.accumulate = 2;
       const Outcome kept = run_ranks(config, 1, 2);
@@ -375,8 +375,8 @@ TEST(Memory, WorkspaceOfLargeNetworksIsCovered) {
     for (const Precision precision : {Precision::float32, Precision::bf16}) {
       const auto device = create_device("cpu", {0, 16});
       if (!device->supports(Op::linear_forward, storage(precision))) continue;
-      auto blocks =
-          build_blocks(cut_layers(network, network.is_tokens() ? 1 : 4), precision, large.micro_batch, large.seq_len);
+      auto blocks = build_blocks(cut_layers(network, network.has_sequence() ? 1 : 4), precision, large.micro_batch,
+                                 large.seq_len);
       ParameterStore(*device, storage(precision), blocks).build(blocks);
       EXPECT_GE(workspace_estimate(network, storage(precision), large.micro_batch, large.seq_len, 16),
                 device->arena_bytes())
@@ -447,7 +447,7 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   refused([](TrainerConfig& c) { c.seq_len = 10; });
   refused([](TrainerConfig& c) { c.rank = 1; });
   refused([](TrainerConfig& c) { c.optimizer.final_learning_rate_share = 0; });
-  refused([](TrainerConfig& c) { std::get<Gpt2Description>(c.network.shape).heads = 3; });
+  refused([](TrainerConfig& c) { change_gpt2(c.network, [](Gpt2Description& sizes) { sizes.heads = 3; }); });
 }
 
 // 2^54 + 1 samples of 1024 tokens have 1024 rows modulo 2^64: the plan of one sample, and memory for no more.
@@ -457,7 +457,7 @@ TEST(Trainer, RefusesSizesThatWrap) {
     for (const std::int64_t absurd : {(std::int64_t{1} << 54) + 1, std::int64_t{1} << 62}) {
       const auto refused = [&](auto change) {
         TrainerConfig config = micro_config(find_network(name));
-        config.seq_len = config.network.is_tokens() ? 1024 : 0;
+        config.seq_len = config.network.has_sequence() ? 1024 : 0;
         change(config);
         try {
           plan_memory(config);

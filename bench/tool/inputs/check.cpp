@@ -36,8 +36,8 @@ void check_network(const Record& record, const std::string& at, Validation& foun
   } catch (const std::invalid_argument& error) {
     return broken("/workload/layers", error.what());
   }
-  const std::int64_t longest = network.is_tokens() ? network.gpt2().max_seq : 0;
-  if (network.is_tokens() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
+  const std::int64_t longest = network.data().longest_sequence;
+  if (network.has_sequence() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
     return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
   if (const std::int64_t parameters = count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));

@@ -32,10 +32,10 @@ Workload workload_of(const Point& point, const RunContext& context) {
   workload.micro_batch = point.micro_batch;
   workload.accumulate = point.accumulate;
   workload.global_batch = point.global_batch();
-  if (point.network.is_tokens()) workload.seq_len = point.seq_len;
+  if (point.network.has_sequence()) workload.seq_len = point.seq_len;
   workload.ranks = point.ranks;
   workload.threads_per_rank = context.device.info().threads;
-  workload.optimizer = default_optimizer(point.network).kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd";
+  workload.optimizer = to_string(default_optimizer(point.network).kind);
   workload.seed = context.plan.seed;
   workload.parameters = count_parameters(point.network);
   return workload;

@@ -75,11 +75,13 @@ std::string why_unsupported(const Point& point, const Device& device) {
   if (const std::string why = device.why_unsupported(precision); !why.empty())
     return fmt::format("{} has no {}: {}: choose {}", kind, point.precision, why,
                        point.precision == "bf16" ? "float32" : "float32 or bf16");
-  if (math(precision) == Math::fp8 && !point.network.is_tokens())
-    return "fp8 is of linear layers, which a network of convolutions has next to none of: choose bf16";
-  const DType dtype = storage(precision);
-  const Op heavy = point.network.is_tokens() ? Op::linear_forward : Op::convolution_forward;
-  if (!device.supports(heavy, dtype)) return fmt::format("{} has no {} in {}", kind, to_string(heavy), point.precision);
+  if (const std::string why = why_no_fp8(point.network); math(precision) == Math::fp8 && !why.empty())
+    return why + ": choose bf16";
+  using Kind = Product::Kind;
+  for (const auto& [product, op] :
+       {std::pair(Kind::linear, Op::linear_forward), std::pair(Kind::convolution, Op::convolution_forward)})
+    if (has_products(point.network, product) && !device.supports(op, storage(precision)))
+      return fmt::format("{} has no {} in {}", kind, to_string(op), point.precision);
   return {};
 }
 

@@ -39,7 +39,7 @@ class ScriptedSteps : public StepSource {
   }
   EvaluationResult evaluate(std::uint64_t) override {
     const double metric = metric_(config_.seed, steps_);
-    if (config_.network.is_tokens()) {
+    if (config_.network.has_sequence()) {
       const std::int64_t tokens = config_.micro_batch * config_.seq_len;
       return {exact_floor(config_.network, config_.seq_len) + metric, 0, tokens};
     }

@@ -6,12 +6,13 @@
 #include <cmath>
 
 #include "models/compute/error.hpp"
+#include "models/families/build_blocks.hpp"
+#include "models/families/gpt2/description.hpp"
 #include "models/layers/blocks.hpp"
 
-namespace tw {
+namespace tw::family::gpt2 {
 namespace {
 
-constexpr float norm_epsilon = 1e-5f;
 constexpr double init_stddev = 0.02;
 
 struct Gpt2Sizes {
@@ -23,9 +24,11 @@ struct Gpt2Sizes {
   Dims rows_by(std::int64_t columns) const { return {rows(), columns}; }
 };
 
-ParameterSpec matrix(const std::string& name, Dims dims, double stddev, bool transposed) {
-  return {name, dims,  normal(stddev),
-          true, false, transposed ? ParameterSpec::Export::transpose : ParameterSpec::Export::as_is};
+ParameterSpec matrix(const std::string& name, Dims dims, double stddev) {
+  return {name, dims, normal(stddev), true, false, ParameterSpec::Export::transpose};
+}
+ParameterSpec table(const std::string& name, Dims dims, double stddev) {
+  return {name, dims, normal(stddev), true, false, ParameterSpec::Export::as_is, true};
 }
 ParameterSpec vector_of(const std::string& name, std::int64_t count, float value) {
   return {name, {count}, constant(value), false, false, ParameterSpec::Export::as_is};
@@ -36,8 +39,8 @@ class EmbeddingBlock final : public Block {
   explicit EmbeddingBlock(const Gpt2Sizes& sizes) : sizes_(sizes) {}
   std::string name() const override { return "embedding"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {matrix("wte.weight", {sizes_.vocabulary, sizes_.width}, init_stddev, false),
-            matrix("wpe.weight", {sizes_.max_seq, sizes_.width}, 0.01, false)};
+    return {table("wte.weight", {sizes_.vocabulary, sizes_.width}, init_stddev),
+            table("wpe.weight", {sizes_.max_seq, sizes_.width}, 0.01)};
   }
   ActivationSpec output() const override { return {"embedding", sizes_.rows_by(sizes_.width), sizes_.dtype}; }
   std::vector<ActivationSpec> saved() const override { return {}; }
@@ -77,15 +80,15 @@ class TransformerBlock final : public Block {
     const double residual_stddev = init_stddev / std::sqrt(2.0 * sizes_.layers);
     return {vector_of(prefix_ + "ln_1.weight", c, 1),
             vector_of(prefix_ + "ln_1.bias", c, 0),
-            matrix(prefix_ + "attn.c_attn.weight", {3 * c, c}, init_stddev, true),
+            matrix(prefix_ + "attn.c_attn.weight", {3 * c, c}, init_stddev),
             vector_of(prefix_ + "attn.c_attn.bias", 3 * c, 0),
-            matrix(prefix_ + "attn.c_proj.weight", {c, c}, residual_stddev, true),
+            matrix(prefix_ + "attn.c_proj.weight", {c, c}, residual_stddev),
             vector_of(prefix_ + "attn.c_proj.bias", c, 0),
             vector_of(prefix_ + "ln_2.weight", c, 1),
             vector_of(prefix_ + "ln_2.bias", c, 0),
-            matrix(prefix_ + "mlp.c_fc.weight", {4 * c, c}, init_stddev, true),
+            matrix(prefix_ + "mlp.c_fc.weight", {4 * c, c}, init_stddev),
             vector_of(prefix_ + "mlp.c_fc.bias", 4 * c, 0),
-            matrix(prefix_ + "mlp.c_proj.weight", {c, 4 * c}, residual_stddev, true),
+            matrix(prefix_ + "mlp.c_proj.weight", {c, 4 * c}, residual_stddev),
             vector_of(prefix_ + "mlp.c_proj.bias", c, 0)};
   }
   ActivationSpec output() const override { return {name(), sizes_.rows_by(sizes_.width), sizes_.dtype}; }
@@ -258,10 +261,10 @@ class Gpt2Head final : public Block {
   void forward(BlockRun& run, Tensor x, Tensor) override {
     device_->layer_norm_forward(
         run.stream, {x, {}, {}, gamma_.weight, beta_.weight, norm_epsilon, run.saved[0], run.saved[1], run.saved[2]});
-    if (!run.backward_follows) classify(run, false);
+    if (!run.backward_follows) classify(run);
   }
   void backward(BlockRun& run, Tensor x, Tensor, Tensor, Tensor dx) override {
-    classify(run, true);
+    classify(run);
     device_->layer_norm_backward(run.stream, {run.scratch[0],
                                               x,
                                               gamma_.weight,
@@ -276,20 +279,8 @@ class Gpt2Head final : public Block {
   }
 
  private:
-  void classify(BlockRun& run, bool backward_too) {
-    ClassifierForwardBackward args;
-    args.x = run.saved[0];
-    args.targets = run.targets;
-    args.loss = run.loss;
-    args.correct = run.correct;
-    args.backward = backward_too;
-    args.scalars = run.scalars;
-    if (backward_too) {
-      args.dx = run.scratch[0];
-      args.d_weight = table_.gradient;  // the embedding adds its part
-      args.accumulate = run.accumulate;
-    }
-    classifier_->forward_backward(run.stream, args);
+  void classify(BlockRun& run) {  // the embedding adds its part to the table's gradient
+    tw::classify(run, *classifier_, run.saved[0], {}, {run.scratch[0], table_.gradient, {}});
   }
 
   Gpt2Sizes sizes_;
@@ -300,8 +291,9 @@ class Gpt2Head final : public Block {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& shape, Precision precision,
-                                                      std::int64_t micro_batch, std::int64_t seq_len) {
+std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Precision precision,
+                                           std::int64_t micro_batch, std::int64_t seq_len) {
+  const Gpt2Description& shape = network.as<Gpt2Description>();
   if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.width % shape.heads != 0) {
     throw Error(Failure::usage, "GPT-2 of width " + std::to_string(shape.width) + " does not divide into " +
                                     std::to_string(shape.heads) + " heads");
@@ -312,11 +304,11 @@ std::vector<std::unique_ptr<Block>> build_gpt2_blocks(const Gpt2Description& sha
   }
   const Gpt2Sizes sizes{precision,   storage(precision), micro_batch,   seq_len,     shape.width,
                         shape.heads, shape.vocabulary,   shape.max_seq, shape.layers};
-  std::vector<std::unique_ptr<Block>> blocks;
-  blocks.push_back(std::make_unique<EmbeddingBlock>(sizes));
-  for (int layer = 0; layer < shape.layers; ++layer) blocks.push_back(std::make_unique<TransformerBlock>(sizes, layer));
-  blocks.push_back(std::make_unique<Gpt2Head>(sizes));
-  return blocks;
+  std::vector<std::unique_ptr<Block>> chain;
+  chain.push_back(std::make_unique<EmbeddingBlock>(sizes));
+  for (int layer = 0; layer < shape.layers; ++layer) chain.push_back(std::make_unique<TransformerBlock>(sizes, layer));
+  chain.push_back(std::make_unique<Gpt2Head>(sizes));
+  return chain;
 }
 
-}  // namespace tw
+}  // namespace tw::family::gpt2

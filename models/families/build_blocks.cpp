@@ -1,5 +1,6 @@
+#include "models/families/build_blocks.hpp"
+
 #include "models/compute/error.hpp"
-#include "models/layers/blocks.hpp"
 
 namespace tw {
 
@@ -7,8 +8,12 @@ std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& netwo
                                                  std::int64_t micro_batch, std::int64_t seq_len) {
   if (micro_batch < 1)
     throw Error(Failure::usage, "micro-batch must be at least 1, not " + std::to_string(micro_batch));
-  return network.is_tokens() ? build_gpt2_blocks(network.gpt2(), precision, micro_batch, seq_len)
-                             : build_resnet_blocks(network.resnet(), precision, micro_batch);
+  const std::string name = network.shape->family();
+#define TW_FAMILY(listed) \
+  if (name == #listed) return family::listed::blocks(network, precision, micro_batch, seq_len);
+#include TW_FAMILY_LIST
+#undef TW_FAMILY
+  throw Error(Failure::usage, network.name + ": its family " + name + " is not in families.def");
 }
 
 }  // namespace tw

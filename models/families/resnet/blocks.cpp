@@ -7,12 +7,12 @@
 #include <cmath>
 
 #include "models/compute/error.hpp"
+#include "models/families/build_blocks.hpp"
+#include "models/families/resnet/description.hpp"
 #include "models/layers/blocks.hpp"
 
-namespace tw {
+namespace tw::family::resnet {
 namespace {
-
-constexpr float norm_epsilon = 1e-5f, norm_momentum = 0.1f;
 
 // A convolution and the batch norm behind it. Parameters: kernel, gamma, beta. Statistics: running mean and variance.
 // Saved: the convolution's output, mean, rstd.
@@ -189,12 +189,12 @@ class Bottleneck final : public Block {
                name + ".bn1"),
         second_({batch, size, size, channels, channels, 3, stride, 1, dtype_, math(precision)}, name + ".conv2",
                 name + ".bn2"),
-        third_(
-            {batch, second_.output()[1], second_.output()[2], channels, 4 * channels, 1, 1, 0, dtype_, math(precision)},
-            name + ".conv3", name + ".bn3") {
-    if (stride != 1 || in_channels != 4 * channels) {
+        third_({batch, second_.output()[1], second_.output()[2], channels, expansion * channels, 1, 1, 0, dtype_,
+                math(precision)},
+               name + ".conv3", name + ".bn3") {
+    if (stride != 1 || in_channels != expansion * channels) {
       shortcut_ = std::make_unique<ConvolutionNorm>(
-          ConvolutionShape{batch, size, size, in_channels, 4 * channels, 1, stride, 0, dtype_, math(precision)},
+          ConvolutionShape{batch, size, size, in_channels, expansion * channels, 1, stride, 0, dtype_, math(precision)},
           name + ".downsample.0", name + ".downsample.1");
     }
   }
@@ -293,91 +293,31 @@ class Bottleneck final : public Block {
   Device* device_ = nullptr;
 };
 
-// Global average pool and the classifier.
-class ResnetHead final : public Block {
- public:
-  ResnetHead(Dims input, std::int64_t classes, float label_smoothing, Precision precision)
-      : input_(input), shape_{input[0],        input[3],           classes,
-                              label_smoothing, storage(precision), math_beside_linear(precision)} {}
-  std::string name() const override { return "head"; }
-  std::vector<ParameterSpec> parameters() const override {
-    return {
-        {"fc.weight", {shape_.classes, shape_.in_features}, normal(0.01), true, false, ParameterSpec::Export::as_is},
-        {"fc.bias", {shape_.classes}, constant(0), false, false, ParameterSpec::Export::as_is}};
-  }
-  ActivationSpec output() const override { return {}; }
-  std::vector<ActivationSpec> saved() const override { return {{"pooled", pooled(), shape_.dtype}}; }
-  std::vector<ActivationSpec> scratch() const override { return {{"d_pooled", pooled(), shape_.dtype}}; }
-  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
-             const std::vector<Tensor>&) override {
-    device_ = &device;
-    weight_ = own[0];
-    bias_ = own[1];
-    classifier_ = device.plan(shape_);
-    classifier_->bind(weight_.weight);
-  }
-  std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }
-  void forward(BlockRun& run, Tensor x, Tensor) override {
-    device_->average_pool_forward(run.stream, {x, run.saved[0]});
-    if (!run.backward_follows) classify(run, false);
-  }
-  void backward(BlockRun& run, Tensor, Tensor, Tensor, Tensor dx) override {
-    classify(run, true);
-    announce(run, 1, 0);
-    device_->average_pool_backward(run.stream, {run.scratch[0], dx});
-  }
-
- private:
-  Dims pooled() const { return {input_[0], input_[3]}; }
-  void classify(BlockRun& run, bool backward_too) {
-    ClassifierForwardBackward args;
-    args.x = run.saved[0];
-    args.targets = run.targets;
-    args.bias = bias_.weight;
-    args.loss = run.loss;
-    args.correct = run.correct;
-    args.backward = backward_too;
-    args.scalars = run.scalars;
-    if (backward_too) {
-      args.dx = run.scratch[0];
-      args.d_weight = weight_.gradient;
-      args.d_bias = bias_.gradient;
-      args.accumulate = run.accumulate;
-    }
-    classifier_->forward_backward(run.stream, args);
-  }
-  Dims input_;
-  ClassifierShape shape_;
-  Device* device_ = nullptr;
-  Parameter weight_, bias_;
-  std::shared_ptr<ClassifierPlan> classifier_;
-};
-
 }  // namespace
 
-std::vector<std::unique_ptr<Block>> build_resnet_blocks(const ResnetDescription& shape, Precision precision,
-                                                        std::int64_t micro_batch) {
+std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Precision precision,
+                                           std::int64_t micro_batch, std::int64_t) {
+  const ResnetDescription& shape = network.as<ResnetDescription>();
   if (shape.blocks.empty() || shape.stem_width < 1 || shape.image_size < 1 || shape.classes < 2) {
     throw Error(Failure::usage, "this ResNet has no stages, no channels, no pixels or fewer than two classes");
   }
-  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<Block>> chain;
   const std::int64_t size = shape.image_size;
-  blocks.push_back(std::make_unique<Stem>(
+  chain.push_back(std::make_unique<Stem>(
       ConvolutionShape{micro_batch, size, size, shape.image_channels, shape.stem_width, shape.stem_kernel,
                        shape.stem_stride, shape.stem_kernel / 2, storage(precision), math(precision)},
       shape.stem_pool));
   std::int64_t channels = shape.stem_width;
   for (std::size_t stage = 0; stage < shape.blocks.size(); ++stage, channels *= 2) {
     for (int index = 0; index < shape.blocks[stage]; ++index) {
-      const Dims input = blocks.back()->output().dims;
+      const Dims input = chain.back()->output().dims;
       const int stride = stage > 0 && index == 0 ? 2 : 1;
-      blocks.push_back(std::make_unique<Bottleneck>("layer" + std::to_string(stage + 1) + "." + std::to_string(index),
-                                                    precision, micro_batch, input[1], input[3], channels, stride));
+      chain.push_back(std::make_unique<Bottleneck>("layer" + std::to_string(stage + 1) + "." + std::to_string(index),
+                                                   precision, micro_batch, input[1], input[3], channels, stride));
     }
   }
-  blocks.push_back(
-      std::make_unique<ResnetHead>(blocks.back()->output().dims, shape.classes, shape.label_smoothing, precision));
-  return blocks;
+  chain.push_back(pooled_head(chain.back()->output().dims, shape.classes, shape.label_smoothing, precision));
+  return chain;
 }
 
-}  // namespace tw
+}  // namespace tw::family::resnet

@@ -1,0 +1,33 @@
+// The list of families. Each defines tw::family::NAME::describe() in models/families/NAME/description.cpp.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/catalog/description.hpp"
+#include "models/catalog/tasks.hpp"
+
+// A program of tests may be compiled with a longer list.
+#ifndef TW_FAMILY_LIST
+#define TW_FAMILY_LIST "models/families/families.def"
+#endif
+
+namespace tw {
+
+struct Family {
+  std::vector<NetworkDescription> networks;  ///< in the order of `trainwatt models`
+  std::vector<TaskDescription> tasks;        ///< with a target, of these networks
+};
+
+/// Each line of families.def, by name.
+const std::vector<std::pair<std::string, Family>>& families();
+
+}  // namespace tw
+
+#define TW_FAMILY(name)        \
+  namespace tw::family::name { \
+  Family describe();           \
+  }
+#include TW_FAMILY_LIST
+#undef TW_FAMILY

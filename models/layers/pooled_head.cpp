@@ -1,0 +1,58 @@
+#include "models/layers/blocks.hpp"
+
+namespace tw {
+namespace {
+
+// Global average pool and the classifier.
+class PooledHead final : public Block {
+ public:
+  PooledHead(Dims input, std::int64_t classes, float label_smoothing, Precision precision)
+      : input_(input), shape_{input[0],        input[3],           classes,
+                              label_smoothing, storage(precision), math_beside_linear(precision)} {}
+  std::string name() const override { return "head"; }
+  std::vector<ParameterSpec> parameters() const override {
+    return {
+        {"fc.weight", {shape_.classes, shape_.in_features}, normal(0.01), true, false, ParameterSpec::Export::as_is},
+        {"fc.bias", {shape_.classes}, constant(0), false, false, ParameterSpec::Export::as_is}};
+  }
+  ActivationSpec output() const override { return {}; }
+  std::vector<ActivationSpec> saved() const override { return {{"pooled", pooled(), shape_.dtype}}; }
+  std::vector<ActivationSpec> scratch() const override { return {{"d_pooled", pooled(), shape_.dtype}}; }
+  void build(Device& device, const std::vector<Parameter>& own, const std::vector<Parameter>&,
+             const std::vector<Tensor>&) override {
+    device_ = &device;
+    weight_ = own[0];
+    bias_ = own[1];
+    classifier_ = device.plan(shape_);
+    classifier_->bind(weight_.weight);
+  }
+  std::vector<NamedPlan> plans() const override { return {{"classifier", classifier_}}; }
+  void forward(BlockRun& run, Tensor x, Tensor) override {
+    device_->average_pool_forward(run.stream, {x, run.saved[0]});
+    if (!run.backward_follows) classify(run);
+  }
+  void backward(BlockRun& run, Tensor, Tensor, Tensor, Tensor dx) override {
+    classify(run);
+    announce(run, 1, 0);
+    device_->average_pool_backward(run.stream, {run.scratch[0], dx});
+  }
+
+ private:
+  Dims pooled() const { return {input_[0], input_[3]}; }
+  void classify(BlockRun& run) {
+    tw::classify(run, *classifier_, run.saved[0], bias_.weight, {run.scratch[0], weight_.gradient, bias_.gradient});
+  }
+  Dims input_;
+  ClassifierShape shape_;
+  Device* device_ = nullptr;
+  Parameter weight_, bias_;
+  std::shared_ptr<ClassifierPlan> classifier_;
+};
+
+}  // namespace
+
+std::unique_ptr<Block> pooled_head(Dims input, std::int64_t classes, float label_smoothing, Precision precision) {
+  return std::make_unique<PooledHead>(input, classes, label_smoothing, precision);
+}
+
+}  // namespace tw
