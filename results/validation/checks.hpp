@@ -42,14 +42,14 @@ std::string place_of(std::size_t record);
 std::string place_of(std::size_t record, std::size_t trial);
 
 /// One launch of a run: where it ran, and what it measured.
-struct Launch {
+struct RecordedLaunch {
   const Context* context = nullptr;
   const Program* program = nullptr;
   std::string where;                 ///< of the context: "/context", "/parts/0/context"
   std::vector<std::size_t> records;  ///< their places in the report
 };
 /// Of a report that was not resumed, one.
-std::vector<Launch> launches_of(const Report& report);
+std::vector<RecordedLaunch> launches_of(const Report& report);
 
 // ---- of a whole report; each needs report.context ----
 /// checks_launch.cpp: times that exist, parts that follow each other, records of their launch and of its hosts, a

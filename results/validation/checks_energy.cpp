@@ -77,7 +77,7 @@ void check_idle(const Record& record, std::size_t place, const std::map<Sensor, 
 }
 
 /// Of a launch: a program that reads meters says how closely it has read them.
-void check_skew(const Report& report, const Launch& launch, Findings& found) {
+void check_skew(const Report& report, const RecordedLaunch& launch, Findings& found) {
   std::size_t without = 0;
   for (const std::size_t place : launch.records)
     for (const Trial& trial : report.records[place].trials)
@@ -111,7 +111,7 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
 }
 
 void check_energy(const Report& report, Findings& found) {
-  for (const Launch& launch : launches_of(report)) {
+  for (const RecordedLaunch& launch : launches_of(report)) {
     const std::map<Sensor, double> idle = idle_watts(*launch.context);
     for (const std::size_t place : launch.records) check_idle(report.records[place], place, idle, found);
     check_skew(report, launch, found);

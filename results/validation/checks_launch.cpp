@@ -84,7 +84,7 @@ void check_parts(const Report& report, Findings& found) {
 }
 
 /// Each record is of the launch that its part was, and names no host that this did not run on.
-void check_origin(const Report& report, const Launch& launch, Findings& found) {
+void check_origin(const Report& report, const RecordedLaunch& launch, Findings& found) {
   const Context& context = *launch.context;
   std::set<std::string> hosts;
   for (const HostInfo& host : context.hosts) hosts.insert(host.name);
@@ -110,7 +110,7 @@ void check_origin(const Report& report, const Launch& launch, Findings& found) {
 }
 
 /// Each rank has the row of its device; whether two have one GPU is a flag.
-void check_ranks(const Report& report, const Launch& launch, Findings& found) {
+void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& found) {
   const std::vector<DeviceEntry>& devices = launch.context->devices;
   std::set<std::pair<std::string, std::string>> gpus;
   bool shared = false;
@@ -143,7 +143,7 @@ constexpr double barrier_seconds = 0.5, barrier_share = 0.1;
 constexpr double gap_seconds = 10, gap_share = 0.1;
 
 /// Trials lie one after another between the start and the end of their launch.
-void check_times(const Report& report, const Launch& launch, Findings& found) {
+void check_times(const Report& report, const RecordedLaunch& launch, Findings& found) {
   const Context& context = *launch.context;
   const std::optional<Seconds> started = time_of(context.started_at);
   std::optional<double> lasted;
@@ -206,7 +206,7 @@ void check_times(const Report& report, const Launch& launch, Findings& found) {
 }
 
 /// A program has one rule for intervals: a summary by the older rule is of another program than it says.
-void check_interval_rule(const Report& report, const Launch& launch, Findings& found) {
+void check_interval_rule(const Report& report, const RecordedLaunch& launch, Findings& found) {
   if (!is_this_program(*launch.program)) return;
   for (const std::size_t place : launch.records)
     if (interval_rule(report.records[place].summary) != IntervalRule::student)
@@ -216,8 +216,8 @@ void check_interval_rule(const Report& report, const Launch& launch, Findings& f
 
 }  // namespace
 
-std::vector<Launch> launches_of(const Report& report) {
-  std::vector<Launch> launches;
+std::vector<RecordedLaunch> launches_of(const Report& report) {
+  std::vector<RecordedLaunch> launches;
   std::map<std::string, std::size_t> launch_of;
   if (report.parts)
     for (std::size_t i = 0; i < report.parts->size(); ++i) {
@@ -237,7 +237,7 @@ std::vector<Launch> launches_of(const Report& report) {
 void check_launches(const Report& report, Findings& found) {
   check_context(report.context, "/context", found);
   if (report.parts) check_parts(report, found);
-  for (const Launch& launch : launches_of(report)) {
+  for (const RecordedLaunch& launch : launches_of(report)) {
     check_origin(report, launch, found);
     check_ranks(report, launch, found);
     check_times(report, launch, found);

@@ -14,7 +14,7 @@ namespace {
 using Meters = std::map<Sensor, const MeterEntry*>;
 
 /// The meters of a launch by their sensors; of one that is there twice the first that is available.
-Meters meters_of(const Launch& launch, Findings& found) {
+Meters meters_of(const RecordedLaunch& launch, Findings& found) {
   Meters meters;
   for (std::size_t m = 0; m < launch.context->meters.size(); ++m) {
     const MeterEntry& meter = launch.context->meters[m];
@@ -96,7 +96,7 @@ std::string package_of(const std::string& domain) {
 }
 
 /// The driver shows a zone of each package or none; one that cannot be read is listed with its reason.
-void check_packages(const Launch& launch, Findings& found) {
+void check_packages(const RecordedLaunch& launch, Findings& found) {
   const Context& context = *launch.context;
   std::map<std::string, std::set<std::string>> packages;  // by host
   for (const MeterEntry& meter : context.meters)
@@ -111,7 +111,7 @@ void check_packages(const Launch& launch, Findings& found) {
 }
 
 /// The program that ends a launch has measured the idle power of each meter that counts, or says why it has not.
-void check_idle(const Launch& launch, const Meters& meters, Findings& found) {
+void check_idle(const RecordedLaunch& launch, const Meters& meters, Findings& found) {
   const Context& context = *launch.context;
   const bool is_said = std::ranges::any_of(
       context.warnings, [](const std::string& warning) { return warning.starts_with("no idle power before"); });
@@ -128,7 +128,7 @@ void check_idle(const Launch& launch, const Meters& meters, Findings& found) {
 }  // namespace
 
 void check_meters(const Report& report, Findings& found) {
-  for (const Launch& launch : launches_of(report)) {
+  for (const RecordedLaunch& launch : launches_of(report)) {
     const Context& context = *launch.context;
     const Meters meters = meters_of(launch, found);
     check_packages(launch, found);

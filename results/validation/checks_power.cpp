@@ -179,7 +179,7 @@ void check_trial(const Trial& trial, const std::set<Sensor>& with_series, const 
 }  // namespace
 
 void check_power(const Report& report, Findings& found) {
-  for (const Launch& launch : launches_of(report)) {
+  for (const RecordedLaunch& launch : launches_of(report)) {
     std::set<Sensor> with_series;
     for (const std::size_t place : launch.records)
       for (const Trial& trial : report.records[place].trials)

@@ -22,6 +22,18 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     return 0  # models/catalog, models/compute, power and results include no other room
   }
   function family(path) { return match(path, /^models\/families\/[^\/]*\//) ? substr(path, 1, RLENGTH) : "" }
+  # Folders of a room, the lowest first: each includes those before it. "." is the room itself, above its folders.
+  function floor_of(path, base, folders,   all, count, i) {
+    if (index(path, base "/") != 1) return 0
+    sub("^" base "/", "", path)
+    count = split(folders, all, " ")
+    for (i = 1; i <= count; ++i) if (index(path, all[i] "/") == 1 || (all[i] == "." && path !~ /\//)) return i
+    return 0
+  }
+  function is_upwards(from, to, base, folders,   low) {
+    low = floor_of(from, base, folders)
+    return low && low < floor_of(to, base, folders)
+  }
   function problem(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
   /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\""); target = part[2]
@@ -29,6 +41,11 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
       problem("\"" target "\" does not begin with a room; includes are relative to the root, libraries stand in <>")
     } else if (!allowed(room(FILENAME), room(target))) {
       problem(room(FILENAME) " must not include \"" target "\"")
+    } else if (is_upwards(FILENAME, target, "results", "record analysis selection validation cost compare terminal export html .") ||
+               is_upwards(FILENAME, target, "power", "meter telemetry knob sources .") ||
+               is_upwards(FILENAME, target, "bench/train", "job node point sweep .") ||
+               is_upwards(FILENAME, target, "bench/tool", "inputs meter .")) {
+      problem("\"" target "\" is of a folder above this one (CONTRIBUTING.md, rooms)")
     } else if (family(target) != "" && family(target) != family(FILENAME) && FILENAME !~ /^tests\//) {
       problem("\"" target "\" belongs to its family; ask the network, as models/catalog/description.hpp describes it")
     }

@@ -127,10 +127,12 @@ for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/rec
   'comm/wrong_relative.cpp:2: "communicator.hpp" does not begin with a room' \
   'models/families/one/description.hpp:2: models/catalog must not include "models/network.hpp"' \
   'models/wrong_family.cpp:2: "models/families/one/description.hpp" belongs to its family' \
+  'results/record/wrong_floor.hpp:2: "results/compare/comparison.hpp" is of a folder above this one' \
   'results/wrong_json.hpp:2: <nlohmann/json.hpp> costs'; do
   expect 1 "$wrong" $includes
 done
 if grep -q right.cpp "$work/output"; then echo "check_includes.sh blames right.cpp"; failures=$((failures + 1)); fi
+expect 1 'tw::Twice is defined in comm/one.hpp and power/two.hpp' python3 "$here/check_types.py" "$here/fixtures/types"
 mkdir -p "$work/tree/scripts/lib" "$work/tree/surprise" "$work/tree/power"
 cp "$root/scripts/lib/packages.sh" "$work/tree/scripts/lib/"
 touch "$work/tree/surprise/file"

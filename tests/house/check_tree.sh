@@ -27,6 +27,14 @@ while read -r file _; do
   grep -qxF "$file" <<<"$long" || problem "tests/house/long_files.txt: $file is not over 500 lines (any more)"
 done <"$here/long_files.txt"
 
+# ---- rooms stay small: 30 sources a folder, none at the top of results/ ----
+while read -r count folder; do
+  [ "$count" -le 30 ] || problem "$folder: has $count sources; a folder holds 30 at most, so divide it by what they are for"
+done < <(printf '%s\n' "$files" | grep -E '^(bench|models|comm|power|results|tests)/.*\.(cpp|hpp|cu|cuh)$' | sed 's|/[^/]*$||' | sort | uniq -c)
+while IFS= read -r file; do
+  problem "$file: stands at the top of results/; give it a folder (CONTRIBUTING.md, rooms)"
+done < <(printf '%s\n' "$files" | grep -E '^results/[^/]*\.(cpp|hpp|def|in)$')
+
 # ---- nothing of the writer's machine, no registry's host, no leftovers (patterns are split: this file is checked too) ----
 forbidden="/wo""rk/|/fa""rm/|deb\.deb""ian\.org|py""pi\.org|files\.python""hosted"
 while IFS= read -r line; do

@@ -8,6 +8,7 @@
 #include "power/meter/ledger.hpp"
 #include "power/meter/reader.hpp"
 #include "power/sources/nvml/library.hpp"
+#include "power/visible_gpus.hpp"
 #include "tests/power/sources/nvml_finders.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
