@@ -1,7 +1,7 @@
 // A plan as the JSON that its hash is taken of.
 #include <nlohmann/json.hpp>
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/run_options.hpp"
 #include "bench/plan/set_points.hpp"
 #include "models/catalog/floors.hpp"
 
@@ -13,19 +13,15 @@ std::string RunPlan::canonical_json() const {
   Json json;
   json["suite"] = suite;
   json["device"] = device;
-  json["seed"] = seed;
-  json["recompute"] = Json::parse(config_value(recompute));
-  if (eager) json["eager"] = true;
-  if (!comm.empty()) json["comm"] = comm;
-  // Plans keep the hash that they had before "yes" meant anything on the CPU: it is left out where the device does so
-  // anyway.
-  const bool is_usual = deterministic == true && is_deterministic_by_default(device);
-  if (deterministic && !is_usual) json["deterministic"] = *deterministic;
-  const bool to_target = !points.empty() && points.front().task;
-  json["window_s"] = to_target ? Json() : Json(measurement.window_seconds);
-  json["trials"] = measurement.trials;
-  json["warmup_steps"] = to_target ? 0 : measurement.warmup_steps;
-  json["steps"] = measurement.steps ? Json(*measurement.steps) : Json();
+  for (const RunOption& option : run_options()) {
+    if (option.in_plan != RunOption::InPlan::yes) continue;
+    if (option.in_hash == nullptr) {
+      if (const OptionValue value = option.value(*this); value != OptionValue())
+        json[option.key] = Json::parse(json_text(value));
+    } else if (const std::optional<OptionValue> value = option.in_hash(*this)) {
+      json[option.key] = Json::parse(json_text(*value));
+    }
+  }
   if (search)
     json["search"] = {{"merit", search->merit},
                       {"max_slowdown", search->max_slowdown},

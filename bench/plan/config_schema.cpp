@@ -80,11 +80,11 @@ void write_whole_numbers_as_such(Json& json) {
 }  // namespace
 
 ConfigFaults config_faults(const std::string& config) {
-  const Json document = Json::parse(config), root = Json::parse(config_schema_json);
+  const Json document = Json::parse(config), root = Json::parse(config_schema_json());
   Json numbers = document;
   write_whole_numbers_as_such(numbers);
   ConfigFaults faults;
-  std::vector<SchemaViolation> violations = schema_violations(numbers.dump(), config_schema_json);
+  std::vector<SchemaViolation> violations = schema_violations(numbers.dump(), config_schema_json());
   // A value of a list tells more than the list.
   std::ranges::stable_sort(violations, std::ranges::greater(),
                            [](const SchemaViolation& one) { return std::ranges::count(one.pointer, '/'); });

@@ -1,4 +1,5 @@
-// A config file held against its schema (bench/plan/config.schema.json, which is part of the program).
+// A config file held against its schema, which the programs make of their options (bench/plan/config.schema.json is
+// its text).
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 namespace tw {
 
 /// The text of the schema.
-extern const char* const config_schema_json;
+const std::string& config_schema_json();
 
 struct ConfigFaults {
   /// Keys that are not known, with the nearest that is, and values that do not fit: a JSON pointer, the value, what it

@@ -238,8 +238,8 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
         "measures it",
         time.empty() ? "" : "; and ", count(static_cast<std::size_t>(forecast.unknown()), "point"),
         steps_of_unknown(forecast));
-  if (plan.repeat > 1)
-    line("runs", fmt::format("{}, each launched anew: time and energy are those of one", plan.repeat));
+  if (plan.runs() > 1)
+    line("runs", fmt::format("{}, each launched anew: time and energy are those of one", plan.runs()));
   line("time", time.empty() ? "none: no point can run" : time);
   std::string energy;
   const auto joules_in = [&](double watts, double of) { return text::si(watts * of * forecast.nodes, "J"); };
@@ -265,7 +265,7 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
 
 std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
   nlohmann::ordered_json json = {{"suite", plan.suite}, {"device", plan.device}, {"nodes", forecast.nodes}};
-  json["runs"] = plan.repeat;
+  json["runs"] = plan.runs();
   json["points"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < forecast.points.size(); ++i) {
     const PointForecast& point = forecast.points[i];

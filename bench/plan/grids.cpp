@@ -12,21 +12,17 @@ namespace {
 
 /// How many combinations a grid has, however many these are.
 double combinations_of(const Axes& axes, bool with_found) {
-  double settings = 1;
-  for (const SettingAxis& axis : setting_axes()) {
-    const auto written = axes.setting.find(axis.kind);
-    if (written == axes.setting.end() || written->second.empty()) continue;
+  double settings = 1, others = 1;
+  for (const Axis& axis : axes_list()) {
+    const auto* kind = std::get_if<KnobKind>(&axis.values);
+    if (kind == nullptr) others *= static_cast<double>(std::max<std::size_t>(1, count_values(axis, axes)));
+    if (kind == nullptr || count_values(axis, axes) == 0) continue;
     double values = 0;
-    for (const std::string& text : written->second)
-      values += static_cast<double>(parse_set_points(axis.kind, axis.option, text).size());
+    for (const std::string& text : axes.setting.at(*kind))
+      values += static_cast<double>(parse_set_points(*kind, axis.key, text).size());
     settings *= values;
   }
-  double combinations = settings + (with_found ? 1 : 0);
-  for (const std::size_t values :
-       {axes.model.size(), axes.layers.size(), axes.precision.size(), axes.micro_batch.size(), axes.accumulate.size(),
-        axes.global_batch.size(), axes.seq_len.size(), axes.ranks.size()})
-    combinations *= static_cast<double>(std::max<std::size_t>(1, values));
-  return combinations;
+  return (settings + (with_found ? 1 : 0)) * others;
 }
 
 }  // namespace
@@ -38,30 +34,32 @@ void check_grids(const Request& request) {
     if (axes.clock.empty()) all += combinations_of(axes, request.search.has_value());
   if (all > most_points)
     throw UsageError(
+        "too-many-points", "",
         fmt::format("the axes make {} points: at most 100,000 are taken; use larger steps or shorter lists",
                     all < 1e9 ? fmt::format("{:.0f}", all) : fmt::format("about 10^{:.0f}", std::log10(all))));
 }
 
 std::string listed_twice(const Axes& axes) {
-  const auto twice = [](const char* name, auto values) {
+  std::string found;
+  const auto look = [&](const char* key, auto values) {
     std::ranges::sort(values);
-    const auto found = std::ranges::adjacent_find(values);
-    return found == values.end() ? std::string() : fmt::format("{} lists {} twice", name, *found);
+    const auto twice = std::ranges::adjacent_find(values);
+    if (found.empty() && twice != values.end()) found = fmt::format("{} lists {} twice", key_ref(key), *twice);
   };
-  std::vector<std::string> all = {twice("--model", axes.model),           twice("--layers", axes.layers),
-                                  twice("--precision", axes.precision),   twice("--micro-batch", axes.micro_batch),
-                                  twice("--accumulate", axes.accumulate), twice("--global-batch", axes.global_batch),
-                                  twice("--seq-len", axes.seq_len),       twice("--ranks", axes.ranks)};
-  for (const SettingAxis& axis : setting_axes()) {
+  for (const Axis& axis : axes_list()) {
+    const auto* kind = std::get_if<KnobKind>(&axis.values);
+    if (kind == nullptr) {
+      with_values(axis, axes, [&](const auto& values) { look(axis.key, values); });
+      continue;
+    }
     std::vector<std::string> values;
-    if (const auto written = axes.setting.find(axis.kind); written != axes.setting.end())
+    if (const auto written = axes.setting.find(*kind); written != axes.setting.end())
       for (const std::string& text : written->second)
-        for (const auto& value : parse_set_points(axis.kind, axis.option, text))
-          values.push_back(value ? set_point_text(axis.kind, *value) : "found");
-    all.push_back(twice(axis.option, values));
+        for (const auto& value : parse_set_points(*kind, axis.key, text))
+          values.push_back(value ? set_point_text(*kind, *value) : "found");
+    look(axis.key, values);
   }
-  const auto found = std::ranges::find_if(all, [](const std::string& one) { return !one.empty(); });
-  return found == all.end() ? "" : *found;
+  return found;
 }
 
 }  // namespace tw

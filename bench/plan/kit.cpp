@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bench/plan/set_points.hpp"
+#include "bench/plan/run_options.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
@@ -19,55 +19,21 @@ using OrderedJson = nlohmann::ordered_json;
   throw UsageError(fmt::format("{}: {}", path, what));
 }
 
-template <class T>
-void add_list(OrderedJson& json, const char* key, const std::vector<T>& values) {
-  if (!values.empty()) json[key] = values;
-}
-
 OrderedJson grid_json(const Axes& axes) {
   OrderedJson json = OrderedJson::object();
-  add_list(json, "model", axes.model), add_list(json, "layers", axes.layers),
-      add_list(json, "precision", axes.precision);
-  add_list(json, "micro_batch", axes.micro_batch), add_list(json, "accumulate", axes.accumulate);
-  add_list(json, "global_batch", axes.global_batch), add_list(json, "seq_len", axes.seq_len);
-  add_list(json, "ranks", axes.ranks), add_list(json, "clock", axes.clock);
-  for (const SettingAxis& axis : setting_axes())
-    if (const auto values = axes.setting.find(axis.kind); values != axes.setting.end())
-      add_list(json, axis.key, values->second);
+  for (const Axis& axis : axes_list())
+    with_values(axis, axes, [&](const auto& values) {
+      if (!values.empty()) json[axis.key] = values;
+    });
   return json;
 }
 
 OrderedJson request_json(const Request& request) {
   OrderedJson json = OrderedJson::object();
   for (const Axes& axes : request.axes) json["grids"].push_back(grid_json(axes));
-  const Measurement& m = request.measurement;
-  if (request.target) {
-    if (request.target->value)
-      json["target"] = *request.target->value;
-    else
-      json["target"] = "default";
-    if (request.target->seeds.empty())
-      json["seeds"] = request.target->seed_count;
-    else
-      json["seeds"] = request.target->seeds;
-  } else {
-    if (m.steps)
-      json["steps"] = *m.steps;
-    else
-      json["window_s"] = m.window_seconds;
-    json["trials"] = m.trials, json["warmup_steps"] = m.warmup_steps;
-  }
-  json["ceiling_s"] = m.ceiling_seconds;
-  json["seed"] = request.seed, json["recompute"] = OrderedJson::parse(config_value(request.recompute));
-  if (request.repeat) json["repeat"] = *request.repeat;
-  if (request.eager) json["eager"] = true;
-  if (!request.comm.empty()) json["comm"] = request.comm;
-  if (request.deterministic) json["deterministic"] = *request.deterministic;
-  if (request.search) {
-    json["search"] = request.search->merit, json["max_slowdown"] = request.search->max_slowdown;
-    if (request.search->hour_price > 0) json["hour_price"] = request.search->hour_price;
-    if (request.search->kwh_price > 0) json["kwh_price"] = request.search->kwh_price;
-  }
+  for (const RunOption& option : run_options())
+    if (const OptionValue value = option.value(request); value != OptionValue())
+      json[option.key] = OrderedJson::parse(json_text(value));
   return json;
 }
 

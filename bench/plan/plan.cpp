@@ -4,42 +4,24 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/plan/config_words.hpp"
 #include "bench/plan/grids.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/plan/set_points.hpp"
 #include "models/catalog/floors.hpp"
-#include "models/catalog/nearest.hpp"
 
 namespace tw {
 namespace {
-
-using Json = nlohmann::json;  // sorted keys: canonical
-
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-  const std::string close = nearest(word, known);
-  return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean '{}'?", close);
-}
-
-/// A precision by the name that other programs have for it; else the word as it is.
-std::string own_name_of(const std::string& precision) {
-  static const std::map<std::string, std::string> names = {
-      {"fp32", "float32"}, {"f32", "float32"}, {"single", "float32"}, {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}};
-  const auto known = names.find(precision);
-  return known == names.end() ? precision : known->second;
-}
 
 /// A batch that these ranks cannot share out so. Beside combinations that can it is left out; `advice` is for who has
 /// no other.
 class Indivisible : public UsageError {
  public:
-  Indivisible(const std::string& what, std::string its_advice) : UsageError(what), advice(std::move(its_advice)) {}
+  Indivisible(const std::string& key, const std::string& what, std::string its_advice)
+      : UsageError("batch-not-divisible", key, what), why(what), advice(std::move(its_advice)) {}
+  std::string why;  ///< with key_ref()
   std::string advice;
 };
 
@@ -52,14 +34,15 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
     return;
   }
   if (micro && accumulate)
-    throw UsageError(
-        "--micro-batch, --accumulate and --global-batch are over-determined for a given number of ranks: leave one "
-        "out");
+    throw UsageError("options-conflict", "global_batch",
+                     fmt::format("{}, {} and {} are over-determined for a given number of ranks: leave one out",
+                                 key_ref("micro_batch"), key_ref("accumulate"), key_ref("global_batch")));
   const std::int64_t per_micro = accumulate ? *accumulate : micro.value_or(point.network.default_micro_batch);
   const std::int64_t pass = per_micro * point.ranks;
   if (*global % pass != 0)
-    throw Indivisible(fmt::format("--global-batch {} is not divisible by {} {} × {} ranks = {}", *global,
-                                  accumulate ? "--accumulate" : "micro-batch", per_micro, point.ranks, pass),
+    throw Indivisible("global_batch",
+                      fmt::format("{} {} is not divisible by {} {} × {} ranks = {}", key_ref("global_batch"), *global,
+                                  accumulate ? key_ref("accumulate") : "micro-batch", per_micro, point.ranks, pass),
                       fmt::format("choose a multiple of {}", pass));
   const std::int64_t rest = *global / pass;
   point.micro_batch = accumulate ? rest : per_micro;
@@ -79,10 +62,11 @@ TaskDescription task_for(const std::string& model, const std::optional<int>& lay
   if (!task) {
     std::vector<std::string> known;
     for (const TaskDescription& one : tasks()) known.push_back(one.model);
-    throw UsageError(fmt::format(
-        "--target: {} has no task whose target is known to be reached; {} have one: choose of them, or leave "
-        "--target out",
-        layers ? model + " with --layers" : model, fmt::join(known, ", ")));
+    throw UsageError(
+        "no-task", "target",
+        fmt::format("{0}: {1} has no task whose target is known to be reached; {2} have one: choose of them, or leave "
+                    "{0} out",
+                    key_ref("target"), layers ? model + " with " + key_ref("layers") : model, fmt::join(known, ", ")));
   }
   if (target.value) task->target = *target.value;
   return *task;
@@ -92,7 +76,8 @@ TaskDescription task_for(const std::string& model, const std::optional<int>& lay
 void check_evaluation(const Point& point) {
   const std::int64_t pass = point.micro_batch * point.ranks;
   if (point.task->held_out_samples % pass != 0)
-    throw Indivisible(fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}",
+    throw Indivisible("micro_batch",
+                      fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}",
                                   point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name),
                       "choose a micro-batch that does");
 }
@@ -103,8 +88,9 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   if (!target.seeds.empty()) {
     const std::size_t points = plan.points.size();
     if (target.seeds.size() % points != 0)
-      throw UsageError(fmt::format("--seeds lists {} seeds for {} points: give as many for each, or a count",
-                                   target.seeds.size(), points));
+      throw UsageError("bad-value", "seeds",
+                       fmt::format("{} lists {} seeds for {} points: give as many for each, or a count",
+                                   key_ref("seeds"), target.seeds.size(), points));
     const auto each = static_cast<std::ptrdiff_t>(target.seeds.size() / points);
     for (std::size_t i = 0; i < points; ++i) {
       const auto first = target.seeds.begin() + static_cast<std::ptrdiff_t>(i) * each;
@@ -114,8 +100,9 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   }
   const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
   if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
-    throw UsageError(
-        fmt::format("--seed {}: {} runs count on from it, which passes the largest seed", plan.seed, runs));
+    throw UsageError("bad-value", "seed",
+                     fmt::format("{} {}: {} runs count on from it, which passes the largest seed", key_ref("seed"),
+                                 plan.seed, runs));
   std::uint64_t next = plan.seed;
   std::map<std::string, Point*> by_name;
   for (Point& point : plan.points) by_name[point.id] = &point;
@@ -145,7 +132,7 @@ std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes, bool with_
     std::vector<std::map<KnobKind, double>> longer;
     for (const auto& before : all)
       for (const std::string& text : written->second)
-        for (const std::optional<double>& value : parse_set_points(axis.kind, axis.option, text)) {
+        for (const std::optional<double>& value : parse_set_points(axis.kind, axis.key, text)) {
           longer.push_back(before);
           if (value) longer.back()[axis.kind] = *value;
         }
@@ -197,47 +184,46 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
 }
 
 NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
+  const char* key = "model";
   try {
     NetworkDescription network = find_network(model);
-    if (!layers) return network;
-    try {
-      return cut_layers(std::move(network), *layers);
-    } catch (const std::invalid_argument& error) {
-      throw UsageError(fmt::format("--layers {}: {}", *layers, error.what()));
-    }
+    key = "layers";
+    return layers ? cut_layers(std::move(network), *layers) : network;
   } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
+    if (layers && key == std::string_view("layers"))
+      throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), *layers, error.what()));
+    throw UsageError("unknown-name", key, error.what());
   }
 }
 
-void check_positive(std::int64_t value, const char* option) {
-  if (value < 1) throw UsageError(fmt::format("{} {}: must be at least 1", option, value));
-}
-
-// More than anybody trains with; products of sizes below these do not overflow.
-constexpr std::int64_t most_micro_batch = 1 << 24, most_accumulate = 1 << 16, most_global_batch = std::int64_t{1} << 31;
-
-void check_range(std::int64_t value, std::int64_t most, const char* option) {
-  check_positive(value, option);
-  if (value > most) throw UsageError(fmt::format("{} {}: must be at most {}", option, value, most));
+/// Of what was derived; axes were looked at before.
+void check_derived(std::int64_t value, const char* key, const char* what) {
+  const std::int64_t most = find_axis(key)->type.most;
+  if (value > most) throw UsageError("bad-value", key, fmt::format("{} {}: must be at most {}", what, value, most));
 }
 
 void check_search(const Request& request, const Axes& axes) {
-  if (request.target) throw UsageError("--search and --target exclude each other: give one");
+  const std::string search = key_ref("search");
+  if (request.target)
+    throw UsageError("options-conflict", "search",
+                     fmt::format("{} and {} exclude each other: leave one out", search, key_ref("target")));
   bool any = false;
   for (const SettingAxis& axis : setting_axes()) {
     const auto written = axes.setting.find(axis.kind);
     if (written == axes.setting.end() || written->second.empty()) continue;
     any = true;
     if (!names_of(axis.kind).empty())
-      throw UsageError(fmt::format("--search goes along numbers, which {} has none of: leave it out", axis.option));
-    for (const std::string& text : written->second)
-      if (text == "found")
-        throw UsageError(
-            fmt::format("{} found: --search measures the found settings in any case: leave it out", axis.option));
+      throw UsageError("options-conflict", axis.key,
+                       fmt::format("{} goes along numbers, and {} has names: leave it out", search, key_ref(axis.key)));
+    if (std::ranges::find(written->second, "found") != written->second.end())
+      throw UsageError(
+          "options-conflict", axis.key,
+          fmt::format("{} found: {} measures the found settings in any case: leave it out", key_ref(axis.key), search));
   }
   if (!any)
-    throw UsageError("--search has nothing to choose from: add --gpu-clock 600:1980:60, --cpu-power-limit or the like");
+    throw UsageError("option-needs", "search",
+                     fmt::format("{} has nothing to choose from: add {} 600:1980:60, {} or the like", search,
+                                 key_ref("gpu_clock"), key_ref("cpu_power_limit")));
 }
 
 /// One value of each axis.
@@ -249,85 +235,169 @@ struct Choice {
   std::optional<int> ranks;
 };
 
-Point make_point(const Choice& choice, const std::optional<TargetRequest>& target, int job_ranks) {
-  const auto& [setting, model, precision, layers, seq_len, micro, accumulate, global, ranks] = choice;
-  if (micro) check_range(*micro, most_micro_batch, "--micro-batch");
-  if (accumulate) check_range(*accumulate, most_accumulate, "--accumulate");
-  if (global) check_range(*global, most_global_batch, "--global-batch");
-  Point point;
-  point.network = network_of(model, layers);
-  point.layers = layers;
-  point.precision = precision;
-  point.ranks = ranks.value_or(job_ranks);
-  check_positive(point.ranks, "--ranks");
-  if (point.ranks > job_ranks)
-    throw UsageError(
-        fmt::format("--ranks {}: the job has {}: launch it with as many, or choose fewer", point.ranks, job_ranks));
-  point.setting = setting;
-  if (target) point.task = task_for(model, layers, *target);
-  if (point.network.has_sequence()) {
-    point.seq_len = seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
-    check_positive(point.seq_len, "--seq-len");
-    const std::int64_t longest = point.network.data().longest_sequence;
-    if (point.seq_len > longest)
-      throw UsageError(fmt::format("--seq-len {}: {} has {} learned positions: choose at most {}", point.seq_len, model,
-                                   longest, longest));
-  } else if (seq_len) {
-    throw UsageError(fmt::format("--seq-len does not apply to {}, which is trained on {}: leave it out", model,
-                                 to_string(point.network.data().kind)));
+void set_seq_len(Point& point, const Choice& choice) {
+  const std::string key = key_ref("seq_len");
+  if (!point.network.has_sequence()) {
+    if (choice.seq_len)
+      throw UsageError(
+          "option-does-not-apply", "seq_len",
+          fmt::format("{} does not apply to {}, which is trained on {}: leave it out", key, choice.model,
+                      to_string(point.network.data().kind)));
+    return;
   }
-  if (point.task && !(micro && accumulate) && !global) {
+  point.seq_len = choice.seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
+  const std::int64_t longest = point.network.data().longest_sequence;
+  if (point.seq_len > longest)
+    throw UsageError("bad-value", "seq_len",
+                     fmt::format("{} {}: {} has {} learned positions: choose at most {}", key, point.seq_len,
+                                 choice.model, longest, longest));
+}
+
+/// A task gives the batch that is not given.
+void set_batch(Point& point, const Choice& choice) {
+  const auto &micro = choice.micro_batch, &accumulate = choice.accumulate, &global = choice.global_batch;
+  if (!point.task || (micro && accumulate) || global) {
+    solve_batch(point, micro, accumulate, global);
+  } else {
     const std::int64_t batch = point.task->global_batch, each = micro ? *micro : accumulate.value_or(1);
     if (batch % (each * point.ranks) != 0)
       throw Indivisible(
-          fmt::format("{}: {} {} × {} ranks does not divide the {} samples of a step of the task {}", model,
+          micro ? "micro_batch" : "accumulate",
+          fmt::format("{}: {} {} × {} ranks does not divide the {} samples of a step of the task {}", choice.model,
                       micro ? "micro-batch" : "accumulate", each, point.ranks, batch, point.task->name),
-          "launch as many ranks as do, or choose --global-batch");
+          "launch as many ranks as do, or choose " + key_ref("global_batch"));
     solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
-  } else {
-    solve_batch(point, micro, accumulate, global);
   }
-  check_range(point.micro_batch, most_micro_batch, "micro-batch");
-  check_range(point.accumulate, most_accumulate, "accumulation");
-  check_range(point.global_batch(), most_global_batch, "global batch");
+  check_derived(point.micro_batch, "micro_batch", "micro-batch");
+  check_derived(point.accumulate, "accumulate", "accumulation");
+  check_derived(point.global_batch(), "global_batch", "global batch");
+}
+
+Point make_point(const Choice& choice, const std::optional<TargetRequest>& target, int job_ranks) {
+  Point point;
+  point.network = network_of(choice.model, choice.layers);
+  point.layers = choice.layers;
+  point.precision = choice.precision;
+  point.ranks = choice.ranks.value_or(job_ranks);
+  if (point.ranks > job_ranks)
+    throw UsageError("bad-value", "ranks",
+                     fmt::format("{} {}: the job has {}: launch it with as many, or choose fewer", key_ref("ranks"),
+                                 point.ranks, job_ranks));
+  point.setting = choice.setting;
+  if (target) point.task = task_for(choice.model, choice.layers, *target);
+  set_seq_len(point, choice);
+  set_batch(point, choice);
   if (point.task) check_evaluation(point);
   point.id = point_id(point);
   return point;
 }
 
+/// A plan while it is made of a request's grids.
+class PlanMaker {
+ public:
+  PlanMaker(const Request& request, int ranks, const std::string& device) : request_(request), ranks_(ranks) {
+    static_cast<RunSettings&>(plan_) = request;
+    plan_.suite = request.suite, plan_.device = device, plan_.kit = request.kit;
+    if (!request.adds_deterministic || is_deterministic_by_default(device)) return;
+    const bool has_others = plan_.suite.find(changed_suite) != std::string::npos;
+    if (has_others) plan_.suite.pop_back();  // the bracket
+    plan_.suite += fmt::format("{}deterministic)", has_others ? ", " : changed_suite);
+  }
+
+  RunPlan made() {
+    try {
+      check_grids(request_);
+      for (const Axes& axes : request_.axes) {
+        at_ = &axes;
+        add_grid(axes);
+      }
+      at_ = plan_.points.empty() ? first_left_out_ : nullptr;
+      if (at_ != nullptr) throw *nothing_left_;
+      if (plan_.points.empty())
+        throw UsageError("no-model", "model", "nothing to run: give --model, --suite or --config");
+      if (request_.target) {
+        deal_seeds(plan_, *request_.target);
+        plan_.measurement.trials = static_cast<int>(plan_.points.front().seeds.size());
+      }
+      order_points(plan_.points, plan_.seed);
+      if (plan_.search) search_spaces(plan_);  // throws where there is no grid
+    } catch (const UsageError& error) {
+      throw error.seen_in(request_, at_);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  /// `error` is thrown where nothing else is left.
+  void leave_out(const std::string& why, const UsageError& error) {
+    if (first_left_out_ == nullptr) first_left_out_ = at_, nothing_left_ = error;
+    if (left_out_.insert(why).second) plan_.left_out.push_back(seen_in(request_, at_, why));
+  }
+
+  void add_grid(const Axes& axes) {
+    check_axes(axes);
+    if (request_.search) check_search(request_, axes);
+    if (!axes.clock.empty()) {
+      const std::string why =
+          fmt::format("points at {} of the range of the {} clock: no device here tells it (`trainwatt probe` says why)",
+                      fmt::join(axes.clock, " and "), plan_.device == "cuda" ? "GPU" : "CPU");
+      leave_out(why, UsageError("range-unknown", "clock",
+                                fmt::format("{}: give values of {} or {} instead of --clock", why, key_ref("gpu_clock"),
+                                            key_ref("cpu_frequency"))));
+      return;
+    }
+    if (axes.model.empty())
+      throw UsageError("no-model", "model",
+                       "no --model given: choose one (`trainwatt models` lists them) or a --suite");
+    const std::vector<std::string> precisions =
+        axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
+    for (const auto& setting : settings_of(axes, request_.search.has_value()))
+      for (const std::string& model : axes.model)
+        for (const auto layers : values_or_none(axes.layers))
+          for (const auto seq_len : values_or_none(axes.seq_len))
+            for (const std::string& precision : precisions)
+              for (const auto micro : values_or_none(axes.micro_batch))
+                for (const auto accumulate : values_or_none(axes.accumulate))
+                  for (const auto global : values_or_none(axes.global_batch))
+                    for (const auto some : values_or_none(axes.ranks))
+                      add_point(axes, {.setting = setting,
+                                       .model = model,
+                                       .precision = precision,
+                                       .layers = layers,
+                                       .seq_len = seq_len,
+                                       .micro_batch = micro,
+                                       .accumulate = accumulate,
+                                       .global_batch = global,
+                                       .ranks = some});
+  }
+
+  void add_point(const Axes& axes, const Choice& choice) {
+    Point point;
+    try {
+      point = make_point(choice, request_.target, ranks_);
+    } catch (const Indivisible& error) {
+      return leave_out(error.why, UsageError(error.code(), error.key(), error.why + ": " + error.advice));
+    }
+    point.recomputed_layers = recomputed_layers(request_.recompute, point.network);
+    if (!ids_.insert(point.id).second) {
+      const std::string twice = listed_twice(axes);
+      throw UsageError("duplicate-value", "",
+                       fmt::format("{}the plan holds {} twice: remove one of them",
+                                   twice.empty() ? "" : twice + ", so that ", point.id));
+    }
+    plan_.points.push_back(std::move(point));
+  }
+
+  const Request& request_;
+  int ranks_;
+  RunPlan plan_;
+  const Axes* at_ = nullptr;  ///< the grid that is looked at
+  std::set<std::string> ids_, left_out_;
+  const Axes* first_left_out_ = nullptr;
+  std::optional<UsageError> nothing_left_;
+};
+
 }  // namespace
-
-std::int64_t check_range(const std::string& what, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least) throw UsageError(fmt::format("{} {}: must be at least {}", what, value, least));
-  if (value > most) throw UsageError(fmt::format("{} {}: must be at most {}", what, value, most));
-  return value;
-}
-
-std::optional<double> parse_target(const std::string& name, const std::string& text) {
-  if (text == "default") return std::nullopt;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || !std::isfinite(value))
-    throw UsageError(fmt::format("{} {}: must be a number above 0, or 'default' for the task's own", name, text));
-  return value;
-}
-
-void set_seeds(TargetRequest& target, const std::string& name, const std::vector<std::int64_t>& values, bool is_list) {
-  if (!is_list) {
-    target.seed_count = static_cast<int>(check_range(name, values.front(), 1, most_trials));
-    target.seeds.clear();
-    return;
-  }
-  target.seeds.clear();
-  std::set<std::int64_t> seen;
-  for (const std::int64_t value : values) {
-    check_range(name, value, 0, largest_seed);
-    if (!seen.insert(value).second)
-      throw UsageError(fmt::format("{}: {} stands there twice, and no seed is used again", name, value));
-    target.seeds.push_back(static_cast<std::uint64_t>(value));
-  }
-  if (target.seeds.empty()) throw UsageError(fmt::format("{}: the list is empty: give seeds, or a count", name));
-}
 
 const std::vector<std::string>& precision_names() {
   static const std::vector<std::string> names = {"float32", "tf32", "bf16", "fp16", "fp8"};
@@ -339,113 +409,10 @@ const std::vector<std::string>& communicator_names() {
   return names;
 }
 
-void check_communicator(const std::string& name, const std::string& text) {
-  std::vector<std::string> known = communicator_names();
-  known.insert(known.begin(), "auto");
-  if (std::ranges::find(known, text) == known.end())
-    throw UsageError(fmt::format("unknown {} '{}': {}", name, text, did_you_mean(text, known)));
-}
-
 bool is_deterministic_by_default(const std::string& device) { return device != "cpu"; }
 
-/// `at`: the grid that was looked at where it throws.
-static RunPlan made_plan(const Request& request, int ranks, const std::string& device, const Axes*& at) {
-  RunPlan plan;
-  plan.suite = request.suite;
-  plan.measurement = request.measurement;
-  plan.seed = request.seed;
-  plan.recompute = request.recompute;
-  plan.eager = request.eager;
-  plan.comm = request.comm;
-  plan.deterministic = request.deterministic;
-  plan.device = device;
-  if (request.adds_deterministic && !is_deterministic_by_default(device)) {
-    const bool has_others = plan.suite.find(changed_suite) != std::string::npos;
-    if (has_others) plan.suite.pop_back();  // the bracket
-    plan.suite += fmt::format("{}deterministic)", has_others ? ", " : changed_suite);
-  }
-  plan.search = request.search;
-  plan.prices = request.prices;
-  plan.kit = request.kit, plan.repeat = request.repeat.value_or(1);
-  check_range("trials", plan.measurement.trials, 1, most_trials);
-  check_range("warmup", plan.measurement.warmup_steps, 0, most_steps);
-  if (plan.measurement.steps) check_range("steps", *plan.measurement.steps, 1, most_steps);
-  if (!(plan.measurement.window_seconds > 0 && plan.measurement.window_seconds <= longest_window_seconds))
-    throw UsageError(fmt::format("window of {} s: must be above 0 and at most {} s (a week)",
-                                 plan.measurement.window_seconds, longest_window_seconds));
-  check_grids(request);
-  std::set<std::string> ids, left_out;
-  std::string nothing_left;  // said where it is so
-  const Axes* first_left_out = nullptr;
-  const auto leave_out = [&](const std::string& why, const std::string& advice) {
-    if (first_left_out == nullptr) first_left_out = at, nothing_left = why + ": " + advice;
-    if (left_out.insert(why).second) plan.left_out.push_back(in_words_of(request, at, why));
-  };
-  for (const Axes& axes : request.axes) {
-    at = &axes;
-    if (request.search) check_search(request, axes);
-    if (!axes.clock.empty()) {
-      leave_out(
-          fmt::format("points at {} of the range of the {} clock: no device here tells it (`trainwatt probe` says why)",
-                      fmt::join(axes.clock, " and "), device == "cuda" ? "GPU" : "CPU"),
-          "give values of --gpu-clock or --cpu-frequency instead of --clock");
-      continue;
-    }
-    if (axes.model.empty())
-      throw UsageError("no --model given: choose one (`trainwatt models` lists them) or a --suite");
-    for (const std::string& precision : axes.precision)
-      if (std::ranges::find(precision_names(), precision) == precision_names().end())
-        throw UsageError(fmt::format("unknown --precision '{}': {}", cut_word(precision),
-                                     did_you_mean(own_name_of(precision), precision_names())));
-    const std::vector<std::string> precisions =
-        axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
-    const auto add = [&](const Choice& choice) {
-      Point point;
-      try {
-        point = make_point(choice, request.target, ranks);
-      } catch (const Indivisible& error) {
-        leave_out(error.what(), error.advice);
-        return;
-      }
-      point.recomputed_layers = recomputed_layers(request.recompute, point.network);
-      if (!ids.insert(point.id).second) {
-        const std::string twice = listed_twice(axes);
-        throw UsageError(twice.empty()
-                             ? fmt::format("the plan holds {} twice: remove one of them", point.id)
-                             : fmt::format("{}, so that the plan holds {} twice: remove one of them", twice, point.id));
-      }
-      plan.points.push_back(std::move(point));
-    };
-    for (const auto& setting : settings_of(axes, request.search.has_value()))
-      for (const std::string& model : axes.model)
-        for (const auto layers : values_or_none(axes.layers))
-          for (const auto seq_len : values_or_none(axes.seq_len))
-            for (const std::string& precision : precisions)
-              for (const auto micro : values_or_none(axes.micro_batch))
-                for (const auto accumulate : values_or_none(axes.accumulate))
-                  for (const auto global : values_or_none(axes.global_batch))
-                    for (const auto some : values_or_none(axes.ranks))
-                      add({setting, model, precision, layers, seq_len, micro, accumulate, global, some});
-  }
-  at = plan.points.empty() ? first_left_out : nullptr;
-  if (at != nullptr) throw UsageError(nothing_left);
-  if (plan.points.empty()) throw UsageError("nothing to run: give --model, --suite or --config");
-  if (request.target) {
-    deal_seeds(plan, *request.target);
-    plan.measurement.trials = static_cast<int>(plan.points.front().seeds.size());
-  }
-  order_points(plan.points, plan.seed);
-  if (plan.search) search_spaces(plan);  // throws where there is no grid
-  return plan;
-}
-
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
-  const Axes* at = nullptr;
-  try {
-    return made_plan(request, ranks, device, at);
-  } catch (const UsageError& error) {
-    throw UsageError(in_words_of(request, at, error.what()));
-  }
+  return PlanMaker(request, ranks, device).made();
 }
 
 bool RunPlan::is_deterministic() const { return deterministic.value_or(is_deterministic_by_default(device)); }

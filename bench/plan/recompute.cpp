@@ -5,11 +5,12 @@
 #include <charconv>
 #include <cmath>
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/usage_error.hpp"
+#include "models/catalog/nearest.hpp"
 
 namespace tw {
 
-Recompute parse_recompute(const std::string& name, const std::string& text) {
+Recompute parse_recompute(const std::string& text) {
   if (text == "all" || text == "none") return {std::nullopt, text == "all" ? 1.0 : 0.0};
   const char *begin = text.data(), *end = begin + text.size();
   if (text.ends_with('%')) {
@@ -21,22 +22,18 @@ Recompute parse_recompute(const std::string& name, const std::string& text) {
     const auto [rest, error] = std::from_chars(begin, end, layers);
     if (error == std::errc() && rest == end && layers >= 0) return layers == 0 ? Recompute{} : Recompute{layers, 0};
   }
-  throw UsageError(
-      fmt::format("{} {}: must be 'all', 'none', a number of layers, or a share of them up to 100%", name, text));
-}
-
-std::string config_value(const Recompute& recompute) {
-  if (recompute.layers) return std::to_string(*recompute.layers);
-  if (recompute.share == 0 || recompute.share == 1) return recompute.share == 1 ? "true" : "false";
-  return fmt::format("\"{}%\"", recompute.share * 100);
+  throw UsageError("bad-value", "recompute",
+                   fmt::format("{} {}: must be 'all', 'none', a number of layers, or a share of them up to 100%",
+                               key_ref("recompute"), cut_word(text)));
 }
 
 int recomputed_layers(const Recompute& recompute, const NetworkDescription& network) {
   const int there = layer_count(network);
   if (!recompute.layers) return static_cast<int>(std::ceil(recompute.share * there - 1e-9));
   if (*recompute.layers > there)
-    throw UsageError(fmt::format("--recompute {}: {} has {} layers: choose fewer, a share of them as 50%, or 'all'",
-                                 *recompute.layers, network.name, there));
+    throw UsageError("bad-value", "recompute",
+                     fmt::format("{} {}: {} has {} layers: choose fewer, a share of them as 50%, or 'all'",
+                                 key_ref("recompute"), *recompute.layers, network.name, there));
   return *recompute.layers;
 }
 

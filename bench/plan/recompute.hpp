@@ -16,10 +16,8 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-/// "all", "none", "12" or "50%". Throws UsageError that names `name`, an option or key.
-Recompute parse_recompute(const std::string& name, const std::string& text);
-/// The value of a config's key as JSON: true, false, 12, "50%".
-std::string config_value(const Recompute& recompute);
+/// "all", "none", "12" or "50%". Throws UsageError.
+Recompute parse_recompute(const std::string& text);
 /// Of this network: shares are rounded up. Throws UsageError where it has fewer.
 int recomputed_layers(const Recompute& recompute, const NetworkDescription& network);
 

@@ -6,24 +6,24 @@
 #include <charconv>
 #include <cmath>
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
 namespace {
 
-constexpr double most_values = 1000, largest = 1e6;
+constexpr double most_values = 1000;
 
-[[noreturn]] void fail(const std::string& name, const std::string& text, const std::string& why) {
-  throw UsageError(fmt::format("{} {}: {}", name, cut_word(text), why));
+[[noreturn]] void fail(const std::string& key, const std::string& text, const std::string& why) {
+  throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), cut_word(text), why));
 }
 
-double number(const std::string& name, const std::string& text, const std::string& part) {
+double number(const std::string& key, const std::string& text, const std::string& part) {
   double value = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
   if (error != std::errc() || end != part.data() + part.size())
-    fail(name, text, "must be a number, minimum:maximum:step, or found");
-  if (!(value > 0 && value <= largest)) fail(name, text, "must be above 0 and at most 1000000");
+    fail(key, text, "must be a number, minimum:maximum:step, or found");
+  if (!(value > 0 && value <= largest_set_point)) fail(key, text, "must be above 0 and at most 1000000");
   return value;
 }
 
@@ -31,39 +31,39 @@ double number(const std::string& name, const std::string& text, const std::strin
 
 const std::vector<SettingAxis>& setting_axes() {
   static const std::vector<SettingAxis> axes = {
-      {"--gpu-clock", "gpu_clock", KnobKind::gpu_clock,
+      {"gpu_clock", KnobKind::gpu_clock,
        "graphics clock in MHz: values, min:max:step, shares of\nthe range (60%, 40%:100%:20%), or found"},
-      {"--gpu-memory-clock", "gpu_memory_clock", KnobKind::gpu_memory_clock, "memory clock in MHz"},
-      {"--gpu-power-limit", "gpu_power_limit", KnobKind::gpu_power_limit, "power limit of each GPU in W"},
-      {"--cpu-frequency", "cpu_frequency", KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
-      {"--cpu-governor", "cpu_governor", KnobKind::cpu_governor, "frequency governor of all CPUs, as performance"},
-      {"--cpu-power-limit", "cpu_power_limit", KnobKind::cpu_power_limit, "power cap of each CPU package in W"}};
+      {"gpu_memory_clock", KnobKind::gpu_memory_clock, "memory clock in MHz"},
+      {"gpu_power_limit", KnobKind::gpu_power_limit, "power limit of each GPU in W"},
+      {"cpu_frequency", KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
+      {"cpu_governor", KnobKind::cpu_governor, "frequency governor of all CPUs, as performance"},
+      {"cpu_power_limit", KnobKind::cpu_power_limit, "power cap of each CPU package in W"}};
   return axes;
 }
 
-std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& name, const std::string& text) {
+std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& key, const std::string& text) {
   if (text == "found") return {std::nullopt};
   if (const std::vector<std::string>& names = names_of(kind); !names.empty()) {
     if (const auto value = set_point_of_name(kind, text)) return {value};
     const std::string close = nearest(text, names);
-    fail(name, text,
+    fail(key, text,
          close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
                        : fmt::format("unknown: did you mean '{}'?", close));
   }
   if (text.find('%') != std::string::npos)
-    fail(name, text, "is a share of a range that is not known here: give a value");
+    fail(key, text, "is a share of a range that is not known here: give a value");
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin != std::string::npos;) {
     const std::size_t colon = text.find(':', begin);
     parts.push_back(text.substr(begin, colon == std::string::npos ? colon : colon - begin));
     begin = colon == std::string::npos ? colon : colon + 1;
   }
-  if (parts.size() == 1) return {number(name, text, parts[0])};
-  if (parts.size() != 3) fail(name, text, "must be a number, minimum:maximum:step, or found");
-  const double minimum = number(name, text, parts[0]), maximum = number(name, text, parts[1]),
-               step = number(name, text, parts[2]);
-  if (minimum > maximum) fail(name, text, "its minimum must not be above its maximum");
-  if ((maximum - minimum) / step > most_values) fail(name, text, "has over 1000 values: must be a larger step");
+  if (parts.size() == 1) return {number(key, text, parts[0])};
+  if (parts.size() != 3) fail(key, text, "must be a number, minimum:maximum:step, or found");
+  const double minimum = number(key, text, parts[0]), maximum = number(key, text, parts[1]),
+               step = number(key, text, parts[2]);
+  if (minimum > maximum) fail(key, text, "its minimum must not be above its maximum");
+  if ((maximum - minimum) / step > most_values) fail(key, text, "has over 1000 values: must be a larger step");
   std::vector<std::optional<double>> values;
   for (int i = 0; minimum + i * step <= maximum * (1 + 1e-12); ++i) values.emplace_back(minimum + i * step);
   return values;

@@ -9,14 +9,18 @@
 
 namespace tw {
 
-/// An option of the command line, and with underscores a key of a config (DESIGN §12).
+/// Under which --help lists what turns knobs.
+inline constexpr const char* settings_group = "Settings (restored at the end)";
+
+/// Of bench/plan/axes.hpp, which has the others, too.
 struct SettingAxis {
-  const char* option;  ///< "--gpu-clock"
-  const char* key;     ///< "gpu_clock"
+  const char* key;  ///< "gpu_clock"
   KnobKind kind;
   const char* help;
 };
 const std::vector<SettingAxis>& setting_axes();
+
+inline constexpr double largest_set_point = 1e6;
 
 /// Kinds by what a change costs: a memory clock has the driver train the memory anew, a clock or a limit of a GPU
 /// passes through the driver and settles over some of its own control steps, the CPU's are single writes.
@@ -26,7 +30,7 @@ inline constexpr KnobKind settings_by_cost[] = {KnobKind::gpu_memory_clock, Knob
 
 /// What the help of one axis says holds for all of numbers; shares are resolved before (bench/plan/shares.hpp).
 /// "found" (nullopt: leave it as it is), "1305", or "1000:1900:300" (minimum, maximum and step: 1000, 1300, 1600,
-/// 1900); of a kind with names one of these. `name` is for the message of UsageError.
-std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& name, const std::string& text);
+/// 1900); of a kind with names one of these. Throws UsageError of `key`.
+std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& key, const std::string& text);
 
 }  // namespace tw

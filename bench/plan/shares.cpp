@@ -8,8 +8,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "bench/plan/config_words.hpp"
 #include "bench/plan/set_points.hpp"
+#include "models/catalog/nearest.hpp"
 
 namespace tw {
 namespace {
@@ -51,9 +51,11 @@ std::vector<std::string> values_of(const std::vector<double>& shares, KnobKind k
 
 }  // namespace
 
-std::vector<double> parse_shares(const std::string& name, const std::string& text) {
+std::vector<double> parse_shares(const std::string& key, const std::string& text) {
   if (text.find('%') == std::string::npos) return {};
-  const auto fail = [&](const char* why) { throw UsageError(fmt::format("{} {}: {}", name, text, why)); };
+  const auto fail = [&](const char* why) {
+    throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), cut_word(text), why));
+  };
   std::vector<double> parts;
   std::istringstream words(text);
   for (std::string part; std::getline(words, part, ':');) {
@@ -89,17 +91,18 @@ void resolve_shares(Request& request, const std::string& device, const std::vect
       std::vector<std::string> values;
       for (const std::string& text : texts) {
         const std::vector<double> shares =
-            names_of(kind).empty() ? parse_shares(axis->option, text) : std::vector<double>{};
+            names_of(kind).empty() ? parse_shares(axis->key, text) : std::vector<double>{};
         if (shares.empty()) {
           values.push_back(text);
           continue;
         }
         const std::optional<KnobAbility> range = range_of(kind, knobs);
         if (!range)
-          throw UsageError(in_words_of(
-              request, &axes,
-              fmt::format("{} {}: no device here tells its range (`trainwatt probe` says why): give a value",
-                          axis->option, text)));
+          throw UsageError("range-unknown", axis->key,
+                           fmt::format("{} {}: no device here tells its range (`trainwatt probe` says why): give a "
+                                       "value",
+                                       key_ref(axis->key), text))
+              .seen_in(request, &axes);
         for (std::string& value : values_of(shares, kind, *range))
           if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
       }

@@ -1,9 +1,5 @@
 // The built-in suites.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "bench/plan/plan.hpp"
-#include "models/catalog/nearest.hpp"
 #include "results/analysis/run_rules.hpp"
 
 namespace tw {
@@ -80,10 +76,7 @@ Request suite_request(const std::string& name) {
   if (name == "standard") return standard();
   if (name == "procurement") return procurement();
   if (name == "convergence") return convergence();
-  const std::string close = nearest(name, suite_names());
-  throw UsageError(fmt::format("unknown --suite '{}': {}", cut_word(name),
-                               close.empty() ? fmt::format("known: {}", fmt::join(suite_names(), ", "))
-                                             : fmt::format("did you mean '{}'?", close)));
+  throw_unknown("suite", name, suite_names());
 }
 
 }  // namespace tw

@@ -41,7 +41,7 @@ int freeze(const FreezeCommand& command) {
     for (const int some : axes.ranks) ranks = std::max(ranks, some);
   const RunPlan plan = make_plan(again, ranks, "cpu");
   write_out(command.out, text);
-  const std::string runs = plan.repeat > 1 ? fmt::format(", {} runs", plan.repeat) : "";
+  const std::string runs = plan.runs() > 1 ? fmt::format(", {} runs", plan.runs()) : "";
   fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", text::printable(command.out),
              text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs, again.kit->sha256);
   if (grows_with_ranks(again))

@@ -13,7 +13,6 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/meter_options.hpp"
-#include "bench/plan/set_points.hpp"
 #include "bench/plan/shares.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/train/dry_run.hpp"
@@ -67,15 +66,9 @@ void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
 }
 
 /// Whether these arguments may lead to settings, for which a guardian must stand by before MPI starts.
-bool may_set(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word.starts_with("--config") || word.starts_with("--resume")) return true;
-    if (word.find("procurement") != word.npos) return true;  // the suite with clocks of its own
-    for (const SettingAxis& axis : setting_axes())
-      if (word.starts_with(axis.option)) return true;
-  }
-  return false;
+bool needs_guardian(int argc, char** argv) {
+  const std::optional<Options> options = parse_options(argc, argv).options;
+  return options && (!options->resume.empty() || may_set(*options));
 }
 
 bool sets(const RunPlan& plan, KnobKind kind) {
@@ -161,25 +154,25 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   if (const std::string why = why_no_communicator(plan.comm, job, *device); !why.empty())
     throw Stop(exit_environment, fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
-  if (plan.repeat > 1 && !options.run_index && !options.dry_run)
+  if (plan.runs() > 1 && !options.run_index && !options.dry_run)
     say(job, fmt::format("this plan asks for {} runs, and this launch is one: `scripts/repeat -- COMMAND` starts all",
-                         plan.repeat));
+                         plan.runs()));
   if (options.dry_run) {
     dry_run(job, *device, plan, options);
     return exit_good;
   }
   if (options.export_step.empty())
-    return run_sweep({job,
-                      *device,
-                      plan,
-                      options,
-                      requested_threads,
-                      choice.note,
-                      {argv, argv + argc},
-                      folder,
-                      command,
-                      config_text,
-                      changed},
+    return run_sweep({.job = job,
+                      .device = *device,
+                      .plan = plan,
+                      .options = options,
+                      .threads_requested = requested_threads,
+                      .note = choice.note,
+                      .argv = {argv, argv + argc},
+                      .folder = folder,
+                      .command = command,
+                      .config = config_text,
+                      .differences = changed},
                      guardian);
   if (plan.points.front().task)
     throw Stop(exit_usage, "--export-step takes a point that trains for a time: choose no target");
@@ -198,7 +191,7 @@ int main(int argc, char** argv) {
   std::optional<tw::Guardian> guardian;
   std::unique_ptr<tw::Job> job;
   try {
-    if (tw::may_set(argc, argv)) guardian.emplace();
+    if (tw::needs_guardian(argc, argv)) guardian.emplace();
     job = std::make_unique<tw::Job>(&argc, &argv);
   } catch (const tw::LauncherMismatch& error) {
     const std::string text = tw::with_code("launcher-mismatch", error.what());

@@ -48,7 +48,7 @@ TEST(Kit, EveryOptionIsWrittenOut) {
        R"({"model": "gpt2-tiny", "gpu_clock": "600:900:30", "search": "energy", "max_slowdown": 0})"})
     expect_same_plan(request(config));
   PlanOptions steps;
-  steps.suite = "quick", steps.steps = 5, steps.trials = 2;
+  steps.suite = "quick", steps.given = {{"steps", std::int64_t{5}}, {"trials", std::int64_t{2}}};
   const Request made = request_of(steps, "");
   const Request again = read_config("kit.json", kit_json({}, made, program));
   EXPECT_EQ(again.measurement.steps, 5);

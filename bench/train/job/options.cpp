@@ -9,13 +9,131 @@
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
-#include "models/catalog/nearest.hpp"
 #include "models/compute/registry.hpp"
 #include "results/record/version.hpp"
 
 namespace tw {
 
 std::int64_t most_threads() { return std::max<std::int64_t>(64, 4 * sysconf(_SC_NPROCESSORS_CONF)); }
+
+const std::vector<LaunchOption>& launch_options() {
+  constexpr const char *energy = "Energy", *where = "Where", *result = "Result";
+  static const std::vector<LaunchOption> list = {
+      {"--site", settings_group, "JSON of a site's own commands for knobs", &Options::site, true},
+      {"--force", settings_group, "set clocks also where somebody else seems to have locked them", &Options::force,
+       false, true},
+      {"--energy-csv", energy, "this node's power by the site's own meter: time,watts", &Options::energy_csv, true},
+      {"--estimate-watts", energy, "nominal power for an estimate, never counted", &Options::estimate_watts, true},
+      {"--device", where, "auto (default), cpu, cuda, reference", &Options::device},
+      {"--threads", where,
+       "compute threads of a rank (default: OMP_NUM_THREADS, else\n"
+       "the CPUs it may use)",
+       &Options::threads},
+      {"--bucket-mib", where, "gradient bucket (default 25)", &Options::bucket_mib, true},
+      {"--dry-run", result, "list the points, what cannot run here and why, time and energy\nof it all; then end",
+       &Options::dry_run},
+      {"--out", result, "folder for report.json; must not exist\n(default out/<what>-<time>)", &Options::out},
+      {"--resume", result,
+       "go on in the folder of a run that was cut short; alone,\nor with the options of that run. With these, and where\n"
+       "there is no such folder yet, the run starts in it: one\nline then serves a job and its repetition",
+       &Options::resume, false, true},
+      {"--force-resume", result, "go on also where plan, program or machine have changed,\nwhich the report then says",
+       &Options::force_resume, false, true},
+      {"--run-index", result,
+       "which of several runs of the plan this is, from 1: each has\n"
+       "its own order of points (scripts/repeat gives it)",
+       &Options::run_index, true, true},
+      {"--export-step", result,
+       "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
+       "folder, and end",
+       &Options::export_step}};
+  return list;
+}
+
+std::string text_of(const LaunchOption& option, const Options& options) {
+  return std::visit(
+      [&](const auto field) -> std::string {
+        using T = std::decay_t<decltype(options.*field)>;
+        if constexpr (std::is_same_v<T, std::optional<double>> || std::is_same_v<T, std::optional<std::int64_t>>)
+          return options.*field ? fmt::format("{}", *(options.*field)) : "";
+        else
+          return fmt::format("{}", options.*field);
+      },
+      option.field);
+}
+
+std::string fingerprint(const Options& options) {
+  std::vector<std::string> all;
+  for (const LaunchOption& option : launch_options())
+    if (std::string_view(option.name) != "--device") all.push_back(text_of(option, options));
+  return fmt::format("{}", fmt::join(all, "|"));
+}
+
+namespace {
+
+void add_launch_option(CLI::App& app, const LaunchOption& option, Options& options) {
+  std::visit(
+      [&](const auto field) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(options.*field)>, bool>)
+          app.add_flag(option.name, options.*field, option.help)->group(option.group);
+        else
+          app.add_option(option.name, options.*field, option.help)->group(option.group);
+      },
+      option.field);
+}
+
+void check_whole(const char* name, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most)
+    throw UsageError(
+        with_code("bad-value", fmt::format("{} {}: must be a whole number from 1 to {}", name, value, most)));
+}
+
+void check_values(const CLI::App& app, const Options& options) {
+  if (app.count("--threads") > 0) check_whole("--threads", options.threads, most_threads());
+  if (!(options.bucket_mib >= 4.0 / 1024 && options.bucket_mib <= 65536))
+    throw UsageError(with_code(
+        "bad-value", fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib)));
+  if (options.run_index) check_whole("--run-index", *options.run_index, most_runs);
+  std::vector<std::string> devices = {"auto"};
+  for (const Backend& backend : backends()) devices.emplace_back(backend.name);
+  if (std::ranges::find(devices, options.device) == devices.end()) throw_unknown("device", options.device, devices);
+  if (app.count("--out") > 0 && options.out.empty())
+    throw UsageError(with_code("bad-value", "--out: give a folder, or leave it out for one under out/"));
+  check_plan_options(options);
+  if (const auto repeat = options.given.find("repeat"); repeat != options.given.end())
+    throw UsageError(with_code(
+        "repeat-by-script",
+        fmt::format(
+            "--repeat {0}: a launch of trainwatt-train is one run; `scripts/repeat {0} -- COMMAND` starts all of "
+            "them, where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job give "
+            "--repeat {0} to sweep.sbatch or train.sbatch",
+            plain_text(repeat->second))));
+}
+
+[[noreturn]] void refuse_both(const char* one, const char* other) {
+  throw UsageError(
+      with_code("options-conflict", fmt::format("{} and {} exclude each other: leave one out", one, other)));
+}
+
+void check_resume(const CLI::App& app, Options& options) {
+  if (options.force_resume && app.count("--resume") == 0)
+    throw UsageError(with_code("option-needs", "--force-resume says how a run is resumed: add --resume DIR"));
+  if (app.count("--resume") == 0) return;
+  if (options.resume.empty()) throw UsageError(with_code("bad-value", "--resume: give the folder of a run"));
+  if (!options.out.empty()) refuse_both("--out", "--resume");
+  if (!options.export_step.empty()) refuse_both("--export-step", "--resume");
+  if (options.dry_run) refuse_both("--dry-run", "--resume");
+  options.resumes_alone = std::ranges::all_of(app.get_options(), [](const CLI::Option* option) {
+    return option->count() == 0 || std::ranges::any_of(launch_options(), [&](const LaunchOption& known) {
+             return known.may_resume_alone && option->check_name(known.name);
+           });
+  });
+  if (!options.resumes_alone && options.suite.empty() && options.config.empty() && options.axes.model.empty())
+    throw UsageError(with_code(
+        "option-needs", "--resume goes alone, or with all the options of the run: add --model, --suite or --config"));
+}
+
+}  // namespace
 
 ParseResult parse_options(int argc, char** argv) {
   Options options;
@@ -33,84 +151,16 @@ ParseResult parse_options(int argc, char** argv) {
       "usage,\n"
       "3 environment or permission, 4 no valid measurement, 5 interrupted with what was finished in the report.");
   add_plan_options(app, options);
-  app.add_option("--site", options.site, "JSON of a site's own commands for knobs")->group(settings_group);
-  app.add_flag("--force", options.force, "set clocks also where somebody else seems to have locked them")
-      ->group(settings_group);
-  app.add_option("--energy-csv", options.energy_csv, "this node's power by the site's own meter: time,watts")
-      ->group("Energy");
-  app.add_option("--estimate-watts", options.estimate_watts, "nominal power for an estimate, never counted")
-      ->group("Energy");
-  app.add_option("--device", options.device, "auto (default), cpu, cuda, reference")->group("Where");
-  app.add_option("--threads", options.threads, "compute threads of a rank (default: OMP_NUM_THREADS, else\n"
-                                               "the CPUs it may use)")
-      ->group("Where");
-  app.add_option("--bucket-mib", options.bucket_mib, "gradient bucket (default 25)")->group("Where");
-  app.add_flag("--dry-run", options.dry_run, "list the points, what cannot run here and why, time and energy\nof it all; then end")
-      ->group("Result");
-  app.add_option("--out", options.out, "folder for report.json; must not exist\n(default out/<what>-<time>)")
-      ->group("Result");
-  app.add_option("--resume", options.resume,
-                 "go on in the folder of a run that was cut short; alone,\nor with the options of that run. With these, and where\n"
-                 "there is no such folder yet, the run starts in it: one\nline then serves a job and its repetition")
-      ->group("Result");
-  app.add_flag("--force-resume", options.force_resume,
-               "go on also where plan, program or machine have changed,\nwhich the report then says")
-      ->group("Result");
-  app.add_option("--run-index", options.run_index,
-                 "which of several runs of the plan this is, from 1: each has\n"
-                 "its own order of points (scripts/repeat gives it)")
-      ->group("Result");
-  app.add_option("--export-step", options.export_step,
-                 "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
-                 "folder, and end")
-      ->group("Result");
+  for (const LaunchOption& option : launch_options()) add_launch_option(app, option, options);
   app.allow_extras(false);
 
   try {
     check_words(argc, argv);
     app.parse(argc, argv);
-    if (app.count("--threads") > 0) check_range("--threads", options.threads, 1, most_threads());
-    if (!(options.bucket_mib >= 4.0 / 1024 && options.bucket_mib <= 65536))
-      throw UsageError(fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib));
-    std::vector<std::string> devices = {"auto"};
-    for (const Backend& backend : backends()) devices.emplace_back(backend.name);
-    if (std::ranges::find(devices, options.device) == devices.end()) {
-      const std::string close = options.device == "gpu" ? "cuda" : nearest(options.device, devices);
-      throw UsageError(fmt::format("unknown --device '{}': {}", options.device,
-                                   close.empty() ? fmt::format("known: {}", fmt::join(devices, ", "))
-                                                 : fmt::format("did you mean '{}'?", close)));
-    }
-    if (app.count("--out") > 0 && options.out.empty())
-      throw UsageError("--out: give a folder, or leave it out for one under out/");
-    check_plan_options(options);
-    if (options.repeat)
-      throw UsageError(with_code(
-          "repeat-by-script",
-          fmt::format(
-              "--repeat {0}: a launch of trainwatt-train is one run; `scripts/repeat {0} -- COMMAND` starts all "
-              "of them, where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job "
-              "give --repeat {0} to sweep.sbatch or train.sbatch",
-              *options.repeat)));
-    if (options.run_index) check_range("--run-index", *options.run_index, 1, most_runs);
-    const bool planned = !options.suite.empty() || !options.config.empty();
-    if (!options.target.empty() && !options.export_step.empty())
-      throw UsageError("--export-step and --target exclude each other: give one");
-    if (options.dry_run && !options.export_step.empty())
-      throw UsageError("--export-step and --dry-run exclude each other: give one");
-    if (options.force_resume && app.count("--resume") == 0)
-      throw UsageError("--force-resume says how a run is resumed: add --resume DIR");
-    if (app.count("--resume") > 0) {
-      if (options.resume.empty()) throw UsageError("--resume: give the folder of a run");
-      if (!options.out.empty()) throw UsageError("--out and --resume exclude each other: give one");
-      if (!options.export_step.empty()) throw UsageError("--export-step has no run to resume: leave out --resume");
-      if (options.dry_run) throw UsageError("--dry-run writes and resumes nothing: leave out --resume");
-      options.resumes_alone = std::ranges::all_of(app.get_options(), [](const CLI::Option* option) {
-        return option->count() == 0 || option->check_lname("resume") || option->check_lname("force") ||
-               option->check_lname("force-resume") || option->check_lname("run-index");
-      });
-      if (!options.resumes_alone && !planned && options.axes.model.empty())
-        throw UsageError("--resume goes alone, or with all the options of the run: add --model, --suite or --config");
-    }
+    check_values(app, options);
+    if (options.given.contains("target") && !options.export_step.empty()) refuse_both("--export-step", "--target");
+    if (options.dry_run && !options.export_step.empty()) refuse_both("--export-step", "--dry-run");
+    check_resume(app, options);
   } catch (const CLI::CallForHelp&) {
     return {std::nullopt, 0, help_within_terminal(app.help())};
   } catch (const CLI::CallForVersion& call) {
@@ -121,14 +171,6 @@ ParseResult parse_options(int argc, char** argv) {
     return {std::nullopt, 2, error.what()};
   }
   return {std::move(options), 0, ""};
-}
-
-std::string fingerprint(const Options& o) {
-  return fmt::format("{}", fmt::join({o.site, std::to_string(o.force), std::to_string(o.force_resume), o.energy_csv,
-                                      fmt::format("{}", o.estimate_watts.value_or(-1)), o.out, o.resume, o.export_step,
-                                      std::to_string(o.dry_run), std::to_string(o.threads),
-                                      std::to_string(o.run_index.value_or(0)), fmt::format("{}", o.bucket_mib)},
-                                     "|"));
 }
 
 }  // namespace tw

@@ -2,8 +2,11 @@
 // arguments alone; request_of adds a config, which the root rank reads for all.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "bench/plan/plan_options.hpp"
 
@@ -28,6 +31,23 @@ struct Options : PlanOptions {
 
 /// The most threads that a rank may be given: far beyond what helps, and well below what brings a node down.
 std::int64_t most_threads();
+
+/// An option of a launch, which is no part of the plan: the command line, what ranks must have been given alike and what
+/// --resume compares walk this list.
+struct LaunchOption {
+  const char* name;  ///< "--bucket-mib"
+  const char* group;
+  const char* help;
+  std::variant<std::string Options::*, bool Options::*, int Options::*, double Options::*,
+               std::optional<double> Options::*, std::optional<std::int64_t> Options::*>
+      field;
+  bool is_resumed = false;      ///< --resume compares it with the earlier launch's
+  bool may_resume_alone = false;  ///< may stand beside a --resume that goes without a plan
+};
+/// In the order of --help.
+const std::vector<LaunchOption>& launch_options();
+/// Empty where nothing was given.
+std::string text_of(const LaunchOption& option, const Options& options);
 
 /// All that two ranks must have been given alike, as text: everything but what is in the plan.
 std::string fingerprint(const Options& options);

@@ -298,17 +298,8 @@ std::vector<LaunchDifference> differences(const RunStart& before, const Report& 
 
 std::vector<LaunchDifference> differences(const Options& before, const Options& now) {
   Comparison comparison(true);
-  const auto number = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : std::string();
-  };
-  comparison.same("--bucket-mib", number(before.bucket_mib), number(now.bucket_mib));
-  comparison.same("--energy-csv", before.energy_csv, now.energy_csv);
-  comparison.same("--estimate-watts", number(before.estimate_watts), number(now.estimate_watts));
-  comparison.same("--site", before.site, now.site);
-  const auto index = [](const Options& options) {
-    return options.run_index ? std::to_string(*options.run_index) : std::string();
-  };
-  comparison.same("--run-index", index(before), index(now));
+  for (const LaunchOption& option : launch_options())
+    if (option.is_resumed) comparison.same(option.name, text_of(option, before), text_of(option, now));
   return comparison.found();
 }
 

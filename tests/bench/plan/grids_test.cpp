@@ -132,11 +132,10 @@ TEST(LongWords, NumbersThatNoComputerNumberHoldsAreQuotedAsGiven) {
   for (const char* option :
        {"--accumulate", "--micro-batch", "--global-batch", "--seq-len", "--steps", "--trials", "--seed"}) {
     const std::string said = refusal({"--model", "gpt2-tiny", option, "99999999999999999999"});
-    says(said, std::string(option) + " 99999999999999999999: ");
-    EXPECT_EQ(said.find("9223372036854775807"), std::string::npos) << said;
+    says(said, "[bad-value] " + std::string(option) + " 99999999999999999999: value too large (maximum ");
   }
   says(refusal({"--model", "gpt2-tiny", "--accumulate", "1,99999999999999999999"}),
-       "--accumulate 99999999999999999999: ");
+       "--accumulate 99999999999999999999: value too large (maximum 65536)");
 }
 
 }  // namespace

@@ -63,8 +63,8 @@ TEST(RunOrder, TheNumberOfRunsIsNotInThePlansHash) {
   const std::string config = R"({"model": "gpt2-tiny", "steps": 3)";
   const RunPlan one = plan_of({"--config", "c.json"}, 2, config + "}");
   const RunPlan five = plan_of({"--config", "c.json"}, 2, config + R"(, "repeat": 5})");
-  EXPECT_EQ(one.repeat, 1);
-  EXPECT_EQ(five.repeat, 5);
+  EXPECT_EQ(one.runs(), 1);
+  EXPECT_EQ(five.runs(), 5);
   EXPECT_EQ(one.canonical_json(), five.canonical_json());
 }
 

@@ -148,8 +148,8 @@ TEST(Differences, OfOptionsBesideThePlan) {
   now.bucket_mib = 4, now.energy_csv = "a.csv", now.estimate_watts = 200, now.site = "s.json";
   Lines lines;
   for (const LaunchDifference& one : differences(before, now)) lines.push_back(one.text);
-  EXPECT_EQ(lines, (Lines{"--bucket-mib 25, now 4", "--energy-csv none, now a.csv", "--estimate-watts none, now 200",
-                          "--site none, now s.json"}));
+  EXPECT_EQ(lines, (Lines{"--site none, now s.json", "--energy-csv none, now a.csv", "--estimate-watts none, now 200",
+                          "--bucket-mib 25, now 4"}));
   now = before, now.threads = 2, now.out = "elsewhere", now.force = now.force_resume = true;
   EXPECT_TRUE(differences(before, now).empty()) << "seen in the machine, or of no matter";
 }

@@ -1,0 +1,105 @@
+#include "bench/plan/axes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "bench/plan/plan.hpp"
+#include "bench/plan/set_points.hpp"
+#include "bench/plan/shares.hpp"
+#include "models/catalog/nearest.hpp"
+
+namespace tw {
+namespace {
+
+using Json = nlohmann::json;
+
+// More than anybody trains with; products of sizes below these do not overflow.
+constexpr std::int64_t most_int = INT32_MAX, most_micro_batch = 1 << 24, most_accumulate = 1 << 16,
+                       most_global_batch = std::int64_t{1} << 31;
+
+// Of a regular expression.
+constexpr const char* number = R"(([0-9]+(\.[0-9]*)?|\.[0-9]+))";
+
+ValueType share_of_a_range() {
+  return value_like(R"(a share of the range of the clock of what trains, as "60%" or "40%:100%:20%")",
+                    Json({{"type", "string"}, {"pattern", fmt::format("^{0}%(:{0}%:{0}%)?$", number)}}).dump());
+}
+
+ValueType set_point(KnobKind kind) {
+  if (const std::vector<std::string>& names = names_of(kind); !names.empty()) {
+    std::vector<std::string> words = names;
+    words.insert(words.begin(), "found");
+    return value_like("the name of a governor, or \"found\"", Json({{"enum", words}}).dump());
+  }
+  const char* unit = std::string_view(to_string(kind)).ends_with("_w") ? "W" : "MHz";
+  const Json value = Json::parse(number_above_0(largest_set_point).schema);
+  const std::string pattern = fmt::format("^(found|{0}%?|{0}:{0}:{0}|{0}%:{0}%:{0}%)$", number);
+  return value_like(
+      fmt::format(R"(a number above 0 ({}), a share of the range as "60%", "min:max:step" or "found")", unit),
+      Json({value, {{"type", "string"}, {"pattern", pattern}}}).dump());
+}
+
+std::vector<Axis> made_list() {
+  constexpr const char* what = "What";
+  std::vector<Axis> list = {
+      {"model", what, "network(s); `trainwatt models` lists them",
+       value_like("the name of a network", R"({"type": "string", "minLength": 1})"), &Axes::model},
+      {"layers", what, "keep only the first N layers", whole_number(1, most_int), &Axes::layers},
+      {"precision", what,
+       "float32 (default), bf16, …; beside points that can run, what the\ndevice lacks is recorded as unsupported",
+       one_of(precision_names()), &Axes::precision},
+      {"micro_batch", what, "samples a rank computes at once", whole_number(1, most_micro_batch), &Axes::micro_batch},
+      {"accumulate", what, "micro-batches for each optimizer step (default 1)", whole_number(1, most_accumulate),
+       &Axes::accumulate},
+      {"global_batch", what, "samples of an optimizer step over all ranks, instead of\none of the two",
+       whole_number(1, most_global_batch), &Axes::global_batch},
+      {"seq_len", what, "tokens of a sample", whole_number(1), &Axes::seq_len},
+      {"ranks", what, "how many of the job's ranks train (default: all); the\nothers sleep meanwhile",
+       whole_number(1, most_int), &Axes::ranks},
+      {"clock", nullptr, "", share_of_a_range(), &Axes::clock}};
+  for (const SettingAxis& axis : setting_axes())
+    list.push_back({axis.key, settings_group, axis.help, set_point(axis.kind), axis.kind});
+  return list;
+}
+
+}  // namespace
+
+const std::vector<Axis>& axes_list() {
+  static const std::vector<Axis> list = made_list();
+  return list;
+}
+
+const Axis* find_axis(const std::string& key) {
+  const auto found = std::ranges::find(axes_list(), key, &Axis::key);
+  return found == axes_list().end() ? nullptr : &*found;
+}
+
+std::size_t count_values(const Axis& axis, const Axes& axes) {
+  return with_values(axis, axes, [](const auto& values) { return values.size(); });
+}
+
+bool has_settings(const Axes& axes) {
+  return std::ranges::any_of(axes.setting, [](const auto& axis) { return !axis.second.empty(); });
+}
+
+void check_axes(const Axes& axes) {
+  for (const Axis& axis : axes_list())
+    with_values(axis, axes, [&](const auto& values) {
+      for (const auto& value : values) {
+        if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>)
+          check_value(axis.key, axis.type, static_cast<std::int64_t>(value));
+        else if (const auto* kind = std::get_if<KnobKind>(&axis.values); kind == nullptr)
+          check_value(axis.key, axis.type, value);
+        else if (!names_of(*kind).empty() || parse_shares(axis.key, value).empty())
+          parse_set_points(*kind, axis.key, value);
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
+          if (std::string_view(axis.key) == "clock" && parse_shares(axis.key, value).empty())
+            throw UsageError("bad-value", axis.key,
+                             fmt::format("{} {}: must be {}", key_ref(axis.key), cut_word(value), axis.type.wanted));
+      }
+    });
+}
+
+}  // namespace tw

@@ -1,0 +1,72 @@
+// The axes of a grid: what is varied, each by one option or key. The list walks with the command line, a config, a kit,
+// the schema and the checks of a plan.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bench/plan/option_value.hpp"
+#include "power/knob/knob.hpp"
+
+namespace tw {
+
+/// Axes as a user gives them; a list of several values makes an axis. Empty lists take the network's defaults.
+struct Axes {
+  std::vector<std::string> model;
+  std::vector<int> layers;
+  std::vector<std::string> precision;
+  std::vector<std::int64_t> micro_batch, accumulate, global_batch, seq_len;
+  std::vector<int> ranks;                                ///< of the job's; the others sleep meanwhile
+  std::map<KnobKind, std::vector<std::string>> setting;  ///< set points as written (bench/plan/set_points.hpp)
+  /// Shares ("50%") of the range of the clock of what trains, GPU or CPU (bench/plan/shares.hpp); points that no device
+  /// has a range for are left out.
+  std::vector<std::string> clock;
+  std::string place;             ///< in a config file: "/grids/1"; empty: at its top
+  std::set<std::string> shared;  ///< keys of a config that stand beside its grids, for this one too
+};
+
+struct Axis {
+  using Values = std::variant<std::vector<std::string> Axes::*, std::vector<int> Axes::*,
+                              std::vector<std::int64_t> Axes::*, KnobKind>;
+  const char* key;    ///< "micro_batch"
+  const char* group;  ///< of --help; null: no option of the command line
+  std::string help;
+  ValueType type;  ///< of one value
+  Values values;
+};
+
+/// In the order of --help.
+const std::vector<Axis>& axes_list();
+/// Null: no axis has this key.
+const Axis* find_axis(const std::string& key);
+
+/// Calls `use` with the axis' values: a vector of strings, int or std::int64_t.
+template <class OfAxes, class Use>
+decltype(auto) with_values(const Axis& axis, OfAxes& axes, Use&& use) {
+  static const std::vector<std::string> none;
+  return std::visit(
+      [&](const auto& values) -> decltype(auto) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(values)>, KnobKind>)
+          return use(axes.*values);
+        else if constexpr (!std::is_const_v<OfAxes>)
+          return use(axes.setting[values]);
+        else if (const auto found = axes.setting.find(values); found != axes.setting.end())
+          return use(found->second);
+        else
+          return use(none);
+      },
+      axis.values);
+}
+
+/// How many values were given.
+std::size_t count_values(const Axis& axis, const Axes& axes);
+/// Any set point.
+bool has_settings(const Axes& axes);
+/// Throws UsageError for a value that the axis does not have.
+void check_axes(const Axes& axes);
+
+}  // namespace tw

@@ -1,0 +1,489 @@
+#include "bench/plan/run_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "bench/plan/axes.hpp"
+#include "results/selection/search.hpp"
+
+namespace tw {
+namespace {
+
+using Kind = ValueType::Kind;
+using Over = RunOption::Over;
+using Renames = RunOption::Renames;
+using InPlan = RunOption::InPlan;
+using MaybeValue = std::optional<OptionValue>;
+
+double number_of(const OptionValue& value) {
+  const auto* whole = std::get_if<std::int64_t>(&value);
+  return whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
+}
+
+template <class T>
+T taken_as(const OptionValue& value) {
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>)
+    return std::get<T>(value);
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(std::get<std::int64_t>(value));
+  else
+    return number_of(value);
+}
+template <class T>
+OptionValue said(const T& value) {
+  if constexpr (std::is_same_v<T, double>)
+    return value;
+  else if constexpr (std::is_same_v<T, bool>)
+    return value ? OptionValue(true) : OptionValue();
+  else if constexpr (std::is_same_v<T, std::string>)
+    return value.empty() ? OptionValue() : OptionValue(value);
+  else
+    return static_cast<std::int64_t>(value);
+}
+OptionValue said(const std::optional<bool>& value) { return value ? OptionValue(*value) : OptionValue(); }
+template <class T>
+OptionValue said(const std::optional<T>& value) {
+  return value ? said(*value) : OptionValue();
+}
+
+template <class T>
+struct Bare {
+  using type = T;
+};
+template <class T>
+struct Bare<std::optional<T>> {
+  using type = T;
+};
+
+/// `option` with a field of the settings as its value: said where it is neither absent, nor false, nor empty.
+template <class Field>
+RunOption of_field(Field field, RunOption option) {
+  using T = std::decay_t<decltype(field(std::declval<RunSettings&>()))>;
+  option.set = [field](RunSettings& to, const OptionValue& value) {
+    field(to) = taken_as<typename Bare<T>::type>(value);
+  };
+  option.value = [field](const RunSettings& of) { return said(field(of)); };
+  return option;
+}
+
+bool is_to_target(const RunSettings& settings) { return settings.target.has_value(); }
+bool is_to_target(const RunPlan& plan) { return !plan.points.empty() && plan.points.front().task; }
+
+/// Of a run that is measured for a time: not said of one to a target.
+RunOption of_time(RunOption option) {
+  option.value = [value = std::move(option.value)](const RunSettings& of) {
+    return is_to_target(of) ? OptionValue() : value(of);
+  };
+  return option;
+}
+
+/// "5%" or "0.05".
+double parse_share(const OptionValue& value) {
+  double share = 0;
+  bool is_share = true;
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    const bool is_percent = text->ends_with('%');
+    const char *begin = text->data(), *end = begin + text->size() - (is_percent ? 1 : 0);
+    const auto [rest, error] = std::from_chars(begin, end, share);
+    share /= is_percent ? 100 : 1;
+    is_share = error == std::errc() && rest == end;
+  } else {
+    share = number_of(value);
+  }
+  if (is_share && share >= 0 && share < 1) return share;
+  throw UsageError(
+      "bad-value", "max_slowdown",
+      fmt::format("{} {}: must be a share below 1, as 5% or 0.05", key_ref("max_slowdown"), plain_text(value)));
+}
+
+/// "default" (nullopt: the task's own) or a number above 0.
+std::optional<double> parse_target(const OptionValue& value) {
+  const std::string text = plain_text(value);
+  if (text == "default") return std::nullopt;
+  double target = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
+  if (error != std::errc() || end != text.data() + text.size() || !(target > 0) || !std::isfinite(target))
+    throw UsageError(
+        "bad-value", "target",
+        fmt::format("{} {}: must be a number above 0, or 'default' for the task's own", key_ref("target"), text));
+  return target;
+}
+
+/// A count, or a list of seeds that differ, in place of what was there.
+void set_seeds(TargetRequest& target, const OptionValue& value) {
+  target.seeds.clear();
+  if (const auto* count = std::get_if<std::int64_t>(&value)) {
+    check_value("seeds", whole_number(1, most_trials), value);
+    target.seed_count = static_cast<int>(*count);
+    return;
+  }
+  std::set<std::int64_t> seen;
+  for (const std::int64_t seed : std::get<std::vector<std::int64_t>>(value)) {
+    check_value("seeds", whole_number(0), seed);
+    if (!seen.insert(seed).second)
+      throw UsageError("duplicate-value", "seeds",
+                       fmt::format("{}: duplicate seed {}; seeds must be unique", key_ref("seeds"), seed));
+    target.seeds.push_back(static_cast<std::uint64_t>(seed));
+  }
+  if (target.seeds.empty())
+    throw UsageError("bad-value", "seeds", key_ref("seeds") + ": the list is empty: give seeds, or a count");
+}
+
+std::vector<std::string> with_auto(std::vector<std::string> names) {
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
+RunOption seed() {
+  return of_field([](auto& s) -> auto& { return s.seed; },
+                  {.key = "seed",
+                   .name = "--seed",
+                   .group = "What",
+                   .help = "of weights and data (default 1)",
+                   .type = whole_number(0, largest_seed),
+                   .renames = Renames::if_given});
+}
+
+RunOption recompute() {
+  return {.key = "recompute",
+          .name = "--recompute",
+          .group = "What",
+          .help = "of all layers, or the first N or P% of them, keep inputs only and\nrecompute the rest in backward",
+          .type = value_like("true, false, a number of layers, or a share of them as \"50%\"",
+                             R"([{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 2147483647},
+                                 {"type": "string", "pattern": "^[0-9.]+%$"}])"),
+          .implied = "all",
+          .shown = "[N|P%]",
+          .set =
+              [](RunSettings& to, const OptionValue& value) {
+                const auto* all = std::get_if<bool>(&value);
+                to.recompute = parse_recompute(all == nullptr ? plain_text(value) : *all ? "all" : "none");
+              },
+          .value = [](const RunSettings& of) -> OptionValue {
+            const Recompute& recompute = of.recompute;
+            if (recompute.layers) return std::int64_t{*recompute.layers};
+            if (recompute.share == 0 || recompute.share == 1) return recompute.share == 1;
+            return fmt::format("{}%", recompute.share * 100);
+          }};
+}
+
+RunOption communicator() {
+  RunOption option = of_field(
+      [](auto& s) -> auto& { return s.comm; },
+      {.key = "comm",
+       .name = "--comm",
+       .group = "Where",
+       .help = fmt::format("what sums gradients over ranks: auto (default), {}", fmt::join(communicator_names(), ", ")),
+       .type = one_of(with_auto(communicator_names()))});
+  option.set = [](RunSettings& to, const OptionValue& value) {
+    to.comm = value == OptionValue("auto") ? "" : std::get<std::string>(value);
+  };
+  return option;
+}
+
+RunOption eager() {
+  return of_field([](auto& s) -> auto& { return s.eager; },
+                  {.key = "eager",
+                   .name = "--eager",
+                   .group = "Where",
+                   .help = "call by call, also where the device records steps as graphs",
+                   .type = flag()});
+}
+
+RunOption deterministic() {
+  RunOption option = of_field([](auto& s) -> auto& { return s.deterministic; },
+                              {.key = "deterministic",
+                               .name = "--deterministic",
+                               .group = "Where",
+                               .help = "yes or no. On a GPU yes is the default; no: attention and\n"
+                                       "convolutions may add in any order, for speed and memory.\n"
+                                       "On the CPU no is the default: implementations are chosen by\n"
+                                       "timing; yes: fixed ones, two runs have the same bits",
+                               .type = yes_or_no(),
+                               .unsaid = true});
+  // Plans keep the hash that they had before "yes" meant anything on the CPU: it is left out where the device does so
+  // anyway.
+  option.in_hash = [](const RunPlan& plan) -> MaybeValue {
+    const bool is_usual = plan.deterministic == true && is_deterministic_by_default(plan.device);
+    if (!plan.deterministic || is_usual) return std::nullopt;
+    return *plan.deterministic;
+  };
+  return option;
+}
+
+RunOption search() {
+  return {.key = "search",
+          .name = "--search",
+          .group = "Search",
+          .help = fmt::format("look for the best setting with few of the grid's points: the least\n{} a sample",
+                              fmt::join(merit_names(), ", ")),
+          .type = one_of(merit_names()),
+          .over = Over::suite,
+          .renames = Renames::if_given,
+          .in_plan = InPlan::in_object,
+          .excludes = {"target"},
+          .set = [](RunSettings& to, const OptionValue& v) { to.search = {.merit = std::get<std::string>(v)}; },
+          .value = [](const RunSettings& of) { return of.search ? said(of.search->merit) : OptionValue(); }};
+}
+
+RunOption max_slowdown() {
+  return {.key = "max_slowdown",
+          .name = "--max-slowdown",
+          .group = "Search",
+          .help = "against the found settings (default 5%)",
+          .type = value_like("a share below 1, as 0.05 or \"5%\"",
+                             R"([{"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+                  {"type": "string", "pattern": "^(0+\\.?|0*\\.[0-9]+|0*[0-9]{1,2}(\\.[0-9]*)?%|\\.[0-9]+%)$"}])"),
+          .over = Over::suite,
+          .renames = Renames::never,
+          .in_plan = InPlan::in_object,
+          .needs = "search",
+          .set = [](RunSettings& to, const OptionValue& value) { to.search->max_slowdown = parse_share(value); },
+          .value = [](const RunSettings& of) { return of.search ? said(of.search->max_slowdown) : OptionValue(); }};
+}
+
+/// Both prices are taken over together, by take_over(); a kit has those that a search goes by.
+RunOption price(const char* key, const char* name, const char* help, double SearchRequest::*price) {
+  return {.key = key,
+          .name = name,
+          .group = "Search",
+          .help = help,
+          .type = number_from_0(),
+          .over = Over::kit,
+          .renames = Renames::never,
+          .in_plan = InPlan::in_object,
+          .set = [](RunSettings&, const OptionValue&) {},
+          .value =
+              [price](const RunSettings& of) {
+                return of.search && (*of.search).*price > 0 ? said((*of.search).*price) : OptionValue();
+              }};
+}
+
+RunOption window() {
+  RunOption option =
+      of_time(of_field([](auto& s) -> auto& { return s.measurement.window_seconds; },
+                       {.key = "window_s",
+                        .name = "--window",
+                        .group = "How long",
+                        .help = "seconds of a trial (default 60)",
+                        .type = number_above_0(longest_window_seconds, "a number of seconds above 0, a week at most"),
+                        .renames = Renames::if_given}));
+  option.value = [value = option.value](const RunSettings& of) {
+    return of.measurement.steps ? OptionValue() : value(of);
+  };
+  option.in_hash = [](const RunPlan& plan) -> MaybeValue {
+    return is_to_target(plan) ? OptionValue() : plan.measurement.window_seconds;
+  };
+  return option;
+}
+
+RunOption trials() {
+  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.trials; },
+                                      {.key = "trials",
+                                       .name = "--trials",
+                                       .group = "How long",
+                                       .help = "trials of a point (default 3; 1 with --steps)",
+                                       .type = whole_number(1, most_trials),
+                                       .renames = Renames::if_given}));
+  option.in_hash = [](const RunPlan& plan) -> MaybeValue { return std::int64_t{plan.measurement.trials}; };
+  return option;
+}
+
+RunOption steps() {
+  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.steps; },
+                                      {.key = "steps",
+                                       .name = "--steps",
+                                       .group = "How long",
+                                       .help = "steps of a trial instead of a window; energy is then marked\nshort",
+                                       .type = whole_number(1, most_steps),
+                                       .renames = Renames::if_given,
+                                       .excludes = {"window_s"}}));
+  option.in_hash = [](const RunPlan& plan) -> MaybeValue { return said(plan.measurement.steps); };
+  return option;
+}
+
+RunOption warmup() {
+  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.warmup_steps; },
+                                      {.key = "warmup_steps",
+                                       .name = "--warmup",
+                                       .group = "How long",
+                                       .help = "steps before the first trial, at least (default 3)",
+                                       .type = whole_number(0, most_steps),
+                                       .renames = Renames::if_given}));
+  option.in_hash = [](const RunPlan& plan) -> MaybeValue {
+    return std::int64_t{is_to_target(plan) ? 0 : plan.measurement.warmup_steps};
+  };
+  return option;
+}
+
+RunOption repeat() {
+  return of_field([](auto& s) -> auto& { return s.repeat; },
+                  {.key = "repeat",
+                   .name = "--repeat",
+                   .group = "How long",
+                   .help = "runs of the plan, each launched anew (scripts/repeat); a kit\nand a config keep the number "
+                           "(default 1)",
+                   .type = whole_number(1, most_runs),
+                   .renames = Renames::never,
+                   .in_plan = InPlan::no});
+}
+
+RunOption target() {
+  return {.key = "target",
+          .name = "--target",
+          .group = "How long",
+          .help =
+              "train until the network's task reaches its target:\n'default', or nats over the floor (tokens), or\n"
+              "held-out error (images)",
+          .type = value_like("a number above 0, or \"default\" for the task's own",
+                             R"([{"type": "number", "exclusiveMinimum": 0}, {"enum": ["default"]}, {"type": "string",
+                  "pattern": "^(?=[0-9.]*[1-9])([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(e[-+]?[0-9]{1,2})?$"}])"),
+          .renames = Renames::if_given,
+          .in_plan = InPlan::in_object,
+          .excludes = {"steps", "window_s", "trials", "warmup_steps"},
+          .set =
+              [](RunSettings& to, const OptionValue& value) {
+                if (!to.target) to.target.emplace();
+                to.target->value = parse_target(value);
+              },
+          .value = [](const RunSettings& of) -> OptionValue {
+            if (!of.target) return {};
+            return of.target->value ? OptionValue(*of.target->value) : OptionValue("default");
+          }};
+}
+
+RunOption seeds() {
+  return {.key = "seeds",
+          .name = "--seeds",
+          .group = "How long",
+          .help = "runs of each point to its target (default 5), or a list\nof seeds, one for each run",
+          .type = value_like("how many runs of each point, from 1 to 1000, or a list of different seeds",
+                             R"([{"type": "integer", "minimum": 1, "maximum": 1000},
+                                 {"type": "array", "minItems": 1, "uniqueItems": true, "items":
+                                  {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}}])",
+                             Kind::integers),
+          .renames = Renames::if_given,
+          .in_plan = InPlan::in_object,
+          .needs = "target",
+          .set = [](RunSettings& to, const OptionValue& value) { set_seeds(*to.target, value); },
+          .value = [](const RunSettings& of) -> OptionValue {
+            if (!of.target) return {};
+            const std::vector<std::uint64_t>& list = of.target->seeds;
+            if (list.empty()) return std::int64_t{of.target->seed_count};
+            return std::vector<std::int64_t>(list.begin(), list.end());
+          }};
+}
+
+RunOption ceiling() {
+  return of_field([](auto& s) -> auto& { return s.measurement.ceiling_seconds; },
+                  {.key = "ceiling_s",
+                   .type = number_above_0(longest_window_seconds, "a number of seconds above 0, a week at most"),
+                   .in_plan = InPlan::no});
+}
+
+bool is_given(const GivenOptions& given, const char* key) { return given.contains(key); }
+
+std::optional<JobPrices> prices_of(const GivenOptions& given) {
+  const auto of = [&](const char* key) { return is_given(given, key) ? number_of(given.at(key)) : 0; };
+  const JobPrices prices{of("hour_price"), of("kwh_price")};
+  return prices == JobPrices{} ? std::nullopt : std::optional(prices);
+}
+
+/// A search for costs needs prices, no other one goes by them.
+void check_prices(const GivenOptions& given) {
+  const std::string hour = key_ref("hour_price"), kwh = key_ref("kwh_price"), search = key_ref("search");
+  const auto merit = given.find("search");
+  if (merit == given.end()) return;
+  const bool is_cost = merit->second == OptionValue("cost");
+  if (is_cost && !prices_of(given))
+    throw UsageError(
+        "option-needs", "search",
+        fmt::format("{} cost: give {} of the job's nodes, {} of their energy, or both", search, hour, kwh));
+  if (!is_cost && (is_given(given, "hour_price") || is_given(given, "kwh_price")))
+    throw UsageError(
+        "options-conflict", is_given(given, "hour_price") ? "hour_price" : "kwh_price",
+        fmt::format("{} and {} are for {} cost: leave them out with {}", hour, kwh, search, plain_text(merit->second)));
+}
+
+}  // namespace
+
+const std::vector<RunOption>& run_options() {
+  static const std::vector<RunOption> list = {
+      seed(),
+      recompute(),
+      communicator(),
+      eager(),
+      deterministic(),
+      search(),
+      max_slowdown(),
+      price("hour_price", "--hour-price", "of an hour of the job's nodes, for what a run costs",
+            &SearchRequest::hour_price),
+      price("kwh_price", "--kwh-price", "of a kWh of their joules", &SearchRequest::kwh_price),
+      window(),
+      trials(),
+      steps(),
+      warmup(),
+      repeat(),
+      target(),
+      seeds(),
+      ceiling()};
+  return list;
+}
+
+const RunOption* find_run_option(const std::string& key) {
+  const auto found = std::ranges::find(run_options(), key, &RunOption::key);
+  return found == run_options().end() ? nullptr : &*found;
+}
+
+std::string option_name(const std::string& key) {
+  const RunOption* option = find_run_option(key);
+  if (option != nullptr && option->name != nullptr) return option->name;
+  std::string name = "--" + key;
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+void check_together(const GivenOptions& given, const RunSettings& settings) {
+  for (const RunOption& option : run_options()) {
+    if (!is_given(given, option.key)) continue;
+    for (const char* other : option.excludes)
+      if (is_given(given, other))
+        throw UsageError(
+            "options-conflict", option.key,
+            fmt::format("{} and {} exclude each other: leave one out", key_ref(option.key), key_ref(other)));
+    const RunOption* needed = option.needs == nullptr ? nullptr : find_run_option(option.needs);
+    if (needed != nullptr && !is_given(given, option.needs) && needed->value(settings) == OptionValue())
+      throw UsageError("option-needs", option.key,
+                       fmt::format("{} needs {}: add it, or leave {} out", key_ref(option.key), key_ref(option.needs),
+                                   key_ref(option.key)));
+  }
+  check_prices(given);
+}
+
+void take_over(const GivenOptions& given, RunSettings& settings) {
+  check_together(given, settings);
+  for (const RunOption& option : run_options())
+    if (const auto found = given.find(option.key); found != given.end()) {
+      check_value(option.key, option.type, found->second);
+      option.set(settings, found->second);
+    }
+  Measurement& measurement = settings.measurement;
+  if (is_given(given, "steps") && !is_given(given, "trials")) measurement.trials = 1;
+  if (is_given(given, "window_s")) measurement.steps.reset();
+  if (is_given(given, "window_s") && !is_given(given, "ceiling_s"))  // a short look is short
+    measurement.ceiling_seconds = std::min(std::max(measurement.window_seconds, 1.0), measurement.ceiling_seconds);
+  if (const std::optional<JobPrices> prices = prices_of(given)) {
+    settings.prices = prices;
+    if (is_given(given, "search")) {
+      settings.search->hour_price = prices->hour_price;
+      settings.search->kwh_price = prices->kwh_price;
+    }
+  }
+}
+
+}  // namespace tw

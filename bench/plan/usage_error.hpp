@@ -1,0 +1,42 @@
+// A fault of the user's, by the key of the option that is wrong. What the key is called depends on where it was
+// written: "--micro-batch" on a command line, "/grids/1/micro_batch" in a config.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace tw {
+
+struct Axes;
+struct Request;
+
+/// A reference to an option in the text of a UsageError: key_ref("window_s") is shown as "--window" or "/window_s".
+std::string key_ref(const std::string& key);
+
+/// Exit code 2. what() names options as on the command line until seen_in() chooses another view.
+class UsageError : public std::runtime_error {
+ public:
+  /// Of no option of a run.
+  explicit UsageError(const std::string& text) : std::runtime_error(text), text_(text) {}
+  /// `code` is stable: what() is "[code] …" (bench/terminal/error_line.hpp). `text` may hold key_ref().
+  UsageError(std::string code, std::string key, const std::string& text);
+
+  const std::string& code() const { return code_; }
+  const std::string& key() const { return key_; }      ///< of what is wrong; empty: no one option is
+  const std::string& place() const { return place_; }  ///< the key's JSON pointer, where it was read in a config
+
+  /// As whoever wrote the request calls its options. Of a config its file stands before the text, and a key is the JSON
+  /// pointer in the grid `at`, or beside the grids where it was written there; where the text names no key, the grid's
+  /// pointer stands before it. Options that go over the config keep their names. `at` null: it is of no one grid.
+  UsageError seen_in(const Request& request, const Axes* at = nullptr) const;
+
+ private:
+  UsageError(const UsageError& error, const std::string& what, std::string place);
+  std::string text_, code_, key_, place_;
+  bool is_seen_ = false;
+};
+
+/// A text with key_ref(), as a UsageError's.
+std::string seen_in(const Request& request, const Axes* at, const std::string& text);
+
+}  // namespace tw
