@@ -1,8 +1,8 @@
 // A plan as the JSON that its hash is taken of.
 #include <nlohmann/json.hpp>
 
-#include "bench/plan/run_options.hpp"
-#include "bench/plan/set_points.hpp"
+#include "bench/plan/options/run_options.hpp"
+#include "bench/plan/options/set_points.hpp"
 #include "models/catalog/floors.hpp"
 
 namespace tw {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/plan/set_points.hpp"
+#include "bench/plan/options/set_points.hpp"
 
 namespace tw {
 namespace {

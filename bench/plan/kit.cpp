@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bench/plan/run_options.hpp"
+#include "bench/plan/options/run_options.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "bench/plan/grids.hpp"
+#include "bench/plan/options/set_points.hpp"
 #include "bench/plan/search.hpp"
-#include "bench/plan/set_points.hpp"
 #include "models/catalog/floors.hpp"
 
 namespace tw {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/plan/axes.hpp"
-#include "bench/plan/run_settings.hpp"
-#include "bench/plan/usage_error.hpp"
+#include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/run_settings.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/description.hpp"
 #include "models/catalog/tasks.hpp"
 #include "power/knob/knob.hpp"

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "bench/plan/set_points.hpp"
+#include "bench/plan/options/set_points.hpp"
 
 namespace tw {
 namespace {

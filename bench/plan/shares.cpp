@@ -8,7 +8,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "bench/plan/set_points.hpp"
+#include "bench/plan/options/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {

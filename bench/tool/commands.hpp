@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/plan/plan_options.hpp"
+#include "bench/plan/options/plan_options.hpp"
 #include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/inputs/offer.hpp"
 #include "bench/tool/inputs/pricing.hpp"

@@ -23,7 +23,7 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
-#include "bench/plan/meter_options.hpp"
+#include "bench/plan/options/meter_options.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/report_file.hpp"

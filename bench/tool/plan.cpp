@@ -6,7 +6,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
-#include "bench/plan/meter_options.hpp"
+#include "bench/plan/options/meter_options.hpp"
 #include "bench/plan/shares.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/terminal.hpp"

@@ -10,7 +10,7 @@
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
-#include "bench/plan/meter_options.hpp"
+#include "bench/plan/options/meter_options.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "bench/train/point/point_config.hpp"

@@ -12,7 +12,7 @@
 #include "bench/inventory/choose_device.hpp"
 #include "bench/inventory/inventory.hpp"
 #include "bench/plan/abilities.hpp"
-#include "bench/plan/meter_options.hpp"
+#include "bench/plan/options/meter_options.hpp"
 #include "bench/plan/shares.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/train/dry_run.hpp"

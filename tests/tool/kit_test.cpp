@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/plan/plan_options.hpp"
+#include "bench/plan/options/plan_options.hpp"
 #include "bench/tool/inputs/archive.hpp"
 
 namespace tw {

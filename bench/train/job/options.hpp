@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "bench/plan/plan_options.hpp"
+#include "bench/plan/options/plan_options.hpp"
 
 namespace tw {
 

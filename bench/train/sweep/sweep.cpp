@@ -22,7 +22,7 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/preflight.hpp"
 #include "bench/plan/forecast.hpp"
-#include "bench/plan/meter_options.hpp"
+#include "bench/plan/options/meter_options.hpp"
 #include "bench/plan/run_order.hpp"
 #include "bench/plan/search.hpp"
 #include "bench/terminal/error_line.hpp"

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "bench/plan/config_schema.hpp"
+#include "bench/plan/options/config_schema.hpp"
 #include "bench/plan/plan.hpp"
 #include "comm/registry.hpp"
 

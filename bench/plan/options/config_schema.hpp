@@ -1,4 +1,4 @@
-// A config file held against its schema, which the programs make of their options (bench/plan/config.schema.json is
+// A config file held against its schema, which the programs make of their options (bench/plan/options/config.schema.json is
 // its text).
 #pragma once
 

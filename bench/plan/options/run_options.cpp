@@ -1,4 +1,4 @@
-#include "bench/plan/run_options.hpp"
+#include "bench/plan/options/run_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-#include "bench/plan/axes.hpp"
+#include "bench/plan/options/axes.hpp"
 #include "results/selection/search.hpp"
 
 namespace tw {

@@ -1,4 +1,4 @@
-#include "bench/plan/meter_options.hpp"
+#include "bench/plan/options/meter_options.hpp"
 
 #include <fmt/format.h>
 

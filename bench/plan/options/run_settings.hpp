@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/plan/recompute.hpp"
+#include "bench/plan/options/recompute.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/record/record.hpp"
 
@@ -38,7 +38,7 @@ struct SearchRequest {
   double hour_price = 0, kwh_price = 0;  ///< for "cost"
 };
 
-/// One field for each option of bench/plan/run_options.cpp, which says how it is written and where it counts.
+/// One field for each option of bench/plan/options/run_options.cpp, which says how it is written and where it counts.
 struct RunSettings {
   Measurement measurement;
   std::optional<TargetRequest> target;  ///< of the measurement nothing else counts then

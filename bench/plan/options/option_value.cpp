@@ -1,4 +1,4 @@
-#include "bench/plan/option_value.hpp"
+#include "bench/plan/options/option_value.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "bench/plan/usage_error.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {

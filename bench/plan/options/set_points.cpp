@@ -1,4 +1,4 @@
-#include "bench/plan/set_points.hpp"
+#include "bench/plan/options/set_points.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "bench/plan/usage_error.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {

@@ -1,4 +1,4 @@
-#include "bench/plan/config_schema.hpp"
+#include "bench/plan/options/config_schema.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

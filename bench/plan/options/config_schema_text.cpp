@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bench/plan/axes.hpp"
-#include "bench/plan/config_schema.hpp"
-#include "bench/plan/run_options.hpp"
+#include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/config_schema.hpp"
+#include "bench/plan/options/run_options.hpp"
 
 namespace tw {
 namespace {

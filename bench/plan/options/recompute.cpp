@@ -1,11 +1,11 @@
-#include "bench/plan/recompute.hpp"
+#include "bench/plan/options/recompute.hpp"
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
 
-#include "bench/plan/usage_error.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {

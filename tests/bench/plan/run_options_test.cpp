@@ -1,6 +1,6 @@
 // Each option of a run in all that walks the list of options: the command line, a config, a kit, the plan's hash,
 // --help.
-#include "bench/plan/run_options.hpp"
+#include "bench/plan/options/run_options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "bench/plan/option_value.hpp"
+#include "bench/plan/options/option_value.hpp"
+#include "bench/plan/options/set_points.hpp"
 #include "bench/plan/plan.hpp"
-#include "bench/plan/set_points.hpp"
 
 namespace CLI {
 class App;
@@ -17,7 +17,7 @@ namespace tw {
 struct PlanOptions {
   Axes axes;                  ///< from the options; empty with a suite or config, but for settings and ranks
   std::string suite, config;  ///< at most one is given
-  GivenOptions given;         ///< of bench/plan/run_options.cpp, by key: they go over a suite's or config's own
+  GivenOptions given;         ///< of bench/plan/options/run_options.cpp, by key: they go over a suite's or config's own
 };
 
 /// Adds the options to a program or one of its commands; `options` has to outlive its parsing.

@@ -1,12 +1,12 @@
-#include "bench/plan/axes.hpp"
+#include "bench/plan/options/axes.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/options/set_points.hpp"
 #include "bench/plan/plan.hpp"
-#include "bench/plan/set_points.hpp"
 #include "bench/plan/shares.hpp"
 #include "models/catalog/nearest.hpp"
 

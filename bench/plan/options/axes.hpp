@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "bench/plan/option_value.hpp"
+#include "bench/plan/options/option_value.hpp"
 #include "power/knob/knob.hpp"
 
 namespace tw {
@@ -21,7 +21,7 @@ struct Axes {
   std::vector<std::string> precision;
   std::vector<std::int64_t> micro_batch, accumulate, global_batch, seq_len;
   std::vector<int> ranks;                                ///< of the job's; the others sleep meanwhile
-  std::map<KnobKind, std::vector<std::string>> setting;  ///< set points as written (bench/plan/set_points.hpp)
+  std::map<KnobKind, std::vector<std::string>> setting;  ///< set points as written (bench/plan/options/set_points.hpp)
   /// Shares ("50%") of the range of the clock of what trains, GPU or CPU (bench/plan/shares.hpp); points that no device
   /// has a range for are left out.
   std::vector<std::string> clock;

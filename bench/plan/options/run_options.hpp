@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/plan/option_value.hpp"
+#include "bench/plan/options/option_value.hpp"
 #include "bench/plan/plan.hpp"
 
 namespace tw {

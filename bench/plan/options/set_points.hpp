@@ -12,7 +12,7 @@ namespace tw {
 /// Under which --help lists what turns knobs.
 inline constexpr const char* settings_group = "Settings (restored at the end)";
 
-/// Of bench/plan/axes.hpp, which has the others, too.
+/// Of bench/plan/options/axes.hpp, which has the others, too.
 struct SettingAxis {
   const char* key;  ///< "gpu_clock"
   KnobKind kind;

@@ -9,10 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "bench/plan/axes.hpp"
-#include "bench/plan/config_schema.hpp"
 #include "bench/plan/kit.hpp"
-#include "bench/plan/run_options.hpp"
+#include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/config_schema.hpp"
+#include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "models/catalog/nearest.hpp"
 

@@ -1,10 +1,10 @@
-#include "bench/plan/usage_error.hpp"
+#include "bench/plan/options/usage_error.hpp"
 
 #include <functional>
 
-#include "bench/plan/axes.hpp"
+#include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/run_options.hpp"
 #include "bench/plan/plan.hpp"
-#include "bench/plan/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
 
 namespace tw {

@@ -1,4 +1,4 @@
-#include "bench/plan/plan_options.hpp"
+#include "bench/plan/options/plan_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "bench/plan/axes.hpp"
-#include "bench/plan/run_options.hpp"
+#include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "models/catalog/nearest.hpp"
 
