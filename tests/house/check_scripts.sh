@@ -159,8 +159,7 @@ fi
 printf '#pragma once\nstd::string lost();\n' >"$work/tree/power/alone.hpp"
 echo '[]' >"$work/compile_commands.json"
 mkdir -p "$work/tree/results" "$work/tree/bench/inventory"
-for folder in "$root/results/"*/; do cp -r "$folder" "$work/tree/results/"; done
-cp "$root/bench/inventory/"*.cpp "$work/tree/bench/inventory/"
+(cd "$root" && cp --parents results/*/*.cpp bench/inventory/*.cpp "$work/tree/")
 cp "$root/results/README.md" "$work/tree/results/"
 printf '%s\n' 'void f() { flag("never_heard_of"); }' 'void g(Findings& found) {' '  found.broken(' '      "never_found", at, what);' '}' \
   >"$work/tree/results/new.cpp"
