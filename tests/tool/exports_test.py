@@ -193,6 +193,7 @@ print(json.dumps({s.title: {"frozen": s.freeze_panes, "filter": s.auto_filter.re
         sheet = book["Inputs"]["rows"]
         self.assertEqual([cell["value"] for cell in sheet[0]], ["What", "Which", "Value", "Unit", "Source"])
         prices = {row[1]["value"]: [cell["value"] for cell in row[2:5]] for row in sheet[1:] if row[0]["value"] == "price"}
+        self.assertIn("offer-1", prices.pop("machine")[0], "the row is held against the report's machine")
         row, every, none = f"{path}, row offer-1", f"{path}, for all systems", "default, since none is given"
         self.assertEqual(prices, {
             "row": ["offer-1", None, str(path)], "currency": ["EUR", None, str(path)], "note": ["three years", None, row],
