@@ -177,7 +177,7 @@ class UnlikeRanks(Refusals):
     def test_unknown_model_ends_all_ranks(self):
         process = run("--model", "nonsense", "--out", self.out, ranks=2)
         self.assertEqual(process.returncode, USAGE)
-        self.assertEqual(process.stderr.count("trainwatt-train: error:"), 1)
+        self.assertEqual(process.stderr.count("trainwatt-train: error[unknown-name]:"), 1)
 
     def test_ranks_started_with_different_plans_are_refused(self):
         program = [str(BIN / "trainwatt-train"), "--model", "gpt2-tiny", "--out", str(self.out), "--steps"]

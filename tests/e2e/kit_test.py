@@ -162,9 +162,9 @@ class Kit(Case):
         refused = tool("freeze", "--suite", "quick", "-o", self.kit)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("exists already", refused.stderr)
-        self.assert_one_line_error(run("--config", self.kit, "--steps", 2, "--seed", 3, "--out", self.out), 2, str(self.kit), "--steps, --seed")
+        self.assert_one_line_error(run("--config", self.kit, "--steps", 2, "--seed", 3, "--out", self.out), 2, str(self.kit), "error[frozen-plan]", "--steps", "--seed")
         self.assert_one_line_error(run("--config", self.kit, "--recompute", "--eager", "--comm", "mpi", "--deterministic", "no", "--out", self.out), 2,
-                                   "--recompute, --eager, --comm, --deterministic")
+                                   "error[frozen-plan]", "--recompute, --comm, --eager, --deterministic")
         self.assert_one_line_error(run("--config", self.kit, "--precision", "bf16", "--out", self.out), 2, "frozen")
         changed = json.loads(self.kit.read_text())
         changed["config"]["trials"] = 2

@@ -49,7 +49,7 @@ class Resume(Case):
 
     def assert_refused(self, process, code, *words):
         self.assert_ran(process, code)
-        ours = [line for line in process.stderr.splitlines() if line.startswith("trainwatt-train: error:")]
+        ours = [line for line in process.stderr.splitlines() if line.startswith(("trainwatt-train: error:", "trainwatt-train: error["))]
         self.assertEqual(len(ours), 1, process.stderr)
         for word in words:
             self.assertIn(word, ours[0])
