@@ -101,7 +101,7 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
   if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
     throw UsageError("bad-value", "seed",
-                     fmt::format("{} {}: {} runs count on from it, which passes the largest seed", key_ref("seed"),
+                     fmt::format("{} {}: {} runs need consecutive seeds, the last of which passes the largest seed", key_ref("seed"),
                                  plan.seed, runs));
   std::uint64_t next = plan.seed;
   std::map<std::string, Point*> by_name;
@@ -214,7 +214,7 @@ void check_search(const Request& request, const Axes& axes) {
     any = true;
     if (!names_of(axis.kind).empty())
       throw UsageError("options-conflict", axis.key,
-                       fmt::format("{} goes along numbers, and {} has names: leave it out", search, key_ref(axis.key)));
+                       fmt::format("{} varies numeric settings only: leave {} out", search, key_ref(axis.key)));
     if (std::ranges::find(written->second, "found") != written->second.end())
       throw UsageError(
           "options-conflict", axis.key,
@@ -249,7 +249,7 @@ void set_seq_len(Point& point, const Choice& choice) {
   const std::int64_t longest = point.network.data().longest_sequence;
   if (point.seq_len > longest)
     throw UsageError("bad-value", "seq_len",
-                     fmt::format("{} {}: {} has {} learned positions: choose at most {}", key, point.seq_len,
+                     fmt::format("{} {}: {} has {} positions: choose at most {}", key, point.seq_len,
                                  choice.model, longest, longest));
 }
 
@@ -342,8 +342,8 @@ class PlanMaker {
           fmt::format("points at {} of the range of the {} clock: no device here tells it (`trainwatt probe` says why)",
                       fmt::join(axes.clock, " and "), plan_.device == "cuda" ? "GPU" : "CPU");
       leave_out(why, UsageError("range-unknown", "clock",
-                                fmt::format("{}: give values of {} or {} instead of --clock", why, key_ref("gpu_clock"),
-                                            key_ref("cpu_frequency"))));
+                                fmt::format("{}: give values of {} or {} instead of {}", why, key_ref("gpu_clock"),
+                                            key_ref("cpu_frequency"), key_ref("clock"))));
       return;
     }
     if (axes.model.empty())

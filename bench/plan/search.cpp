@@ -236,8 +236,9 @@ std::vector<SearchSpace> search_spaces(const RunPlan& plan) {
     std::size_t combinations = 1;
     for (const auto& along : space.values) combinations *= along.size();
     if (space.kinds.empty() || space.points.size() != combinations)
-      throw UsageError(fmt::format("--search needs all combinations of set points for {}: write them as one grid",
-                                   plan.points[i].id));
+      throw UsageError("option-needs", "search",
+                       fmt::format("{} needs all combinations of set points for {}: write them as one grid",
+                                   key_ref("search"), plan.points[i].id));
     spaces.push_back(std::move(space));
   }
   return spaces;

@@ -110,7 +110,7 @@ class Decision(Case):
             self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
         script = self.folder / "check.py"
         script.write_text(check)
-        done = subprocess.run([TESTS / "results" / "schema_python.sh", script, TESTS.parent / "results" / "schema" / "report.schema.json", *paths],
+        done = subprocess.run([TESTS / "results" / "record" / "schema_python.sh", script, TESTS.parent / "results" / "schema" / "report.schema.json", *paths],
                               capture_output=True, text=True, timeout=50)
         if done.returncode == 77:
             page_test.skip("jsonschema is not installed (python3-jsonschema)")

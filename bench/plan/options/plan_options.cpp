@@ -53,7 +53,7 @@ void check_list(std::string_view word, std::string_view next) {
   const std::string_view value = name.size() < word.size() ? word.substr(name.size() + 1) : next;
   if (is_list && (value.starts_with(',') || value.ends_with(',') || value.find(",,") != value.npos))
     throw UsageError(with_code(
-        "bad-value", fmt::format("{} {}: an item of the list is empty: take the comma away, or write what is missing",
+        "bad-value", fmt::format("{} {}: an item of the list is empty: remove the extra comma",
                                  name, value)));
 }
 

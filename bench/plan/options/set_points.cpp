@@ -63,7 +63,7 @@ std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::st
   const double minimum = number(key, text, parts[0]), maximum = number(key, text, parts[1]),
                step = number(key, text, parts[2]);
   if (minimum > maximum) fail(key, text, "its minimum must not be above its maximum");
-  if ((maximum - minimum) / step > most_values) fail(key, text, "has over 1000 values: must be a larger step");
+  if ((maximum - minimum) / step > most_values) fail(key, text, "has over 1000 values: use a larger step");
   std::vector<std::optional<double>> values;
   for (int i = 0; minimum + i * step <= maximum * (1 + 1e-12); ++i) values.emplace_back(minimum + i * step);
   return values;

@@ -70,7 +70,7 @@ TEST(Grids, OfAConfigAreRefusedInItsWords) {
   says(refusal_of(R"({"model": "gpt2-tiny", "micro_batch": 16777216, "accumulate": 65536})"),
        "plan.json: global batch");
   says(refusal_of(R"({"grids": [{"model": "gpt2-tiny"}, {"model": "gpt2-124m", "seq_len": [64, 5000]}]})"),
-       "plan.json: /grids/1/seq_len 5000: gpt2-124m has 1024 learned positions");
+       "plan.json: /grids/1/seq_len 5000: gpt2-124m has 1024 positions");
   says(refusal_of(R"({"model": "resnet-tiny", "seq_len": 8})"), "plan.json: /seq_len does not apply to resnet-tiny");
   says(refusal_of(R"({"model": "gpt2-tiny", "layers": 99})"), "plan.json: /layers 99: cannot cut gpt2-tiny");
   says(refusal_of(R"({"model": "resnet-50", "layers": 1})"), "plan.json: /layers 1: cannot cut resnet-50");
