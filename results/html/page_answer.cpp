@@ -258,12 +258,13 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
               "{}trainwatt validate notes: {}{}.", systems.size() > 1 ? system.name + ": " : "", system.notes.front(),
               system.notes.size() > 1 ? fmt::format("; {} more under Provenance", system.notes.size() - 1) : ""),
           "note");
+  std::vector<std::string> several;
   for (const HtmlSystem& system : systems)
-    if (system.runs > 1)
-      page.caveats.emplace_back(
-          fmt::format("{} has {}: ratios rest on all of them, charts and tables of points show the first.", system.name,
-                      count(system.runs, "run")),
-          "note");
+    if (system.runs > 1) several.push_back(fmt::format("{} of {}", count(system.runs, "run"), system.name));
+  if (!several.empty())
+    page.caveats.emplace_back(fmt::format("Ratios rest on all runs ({}); charts and tables of points show the first run.",
+                                          fmt::join(several, ", ")),
+                              "note");
   for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
   page.sections.push_back(pareto_section(systems, comparison));
   page.sections.push_back(cost_section(systems, comparison));

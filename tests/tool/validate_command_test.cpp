@@ -60,8 +60,12 @@ TEST(Tool, ValidateAsJson) {
   for (const nlohmann::json& rule : good.at("rules")) {
     EXPECT_TRUE(rule.at("asks").is_string() && rule.at("why").is_string());
     EXPECT_EQ(rule.at("kept").is_null(), rule.at("state") == "not checkable" || rule.at("state") == "does not apply");
-    if (rule.at("id") == "window") EXPECT_EQ(rule.at("kept"), false);
-    if (rule.at("id") == "steady") EXPECT_EQ(rule.at("kept"), true);
+    if (rule.at("id") == "window") {
+      EXPECT_EQ(rule.at("kept"), false);
+    }
+    if (rule.at("id") == "steady") {
+      EXPECT_EQ(rule.at("kept"), true);
+    }
   }
   tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
   report.records[0].summary.samples_per_s->value *= 2;
