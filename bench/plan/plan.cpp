@@ -101,8 +101,8 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
   if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
     throw UsageError("bad-value", "seed",
-                     fmt::format("{} {}: {} runs need consecutive seeds, the last of which passes the largest seed", key_ref("seed"),
-                                 plan.seed, runs));
+                     fmt::format("{} {}: {} runs need consecutive seeds, the last of which passes the largest seed",
+                                 key_ref("seed"), plan.seed, runs));
   std::uint64_t next = plan.seed;
   std::map<std::string, Point*> by_name;
   for (Point& point : plan.points) by_name[point.id] = &point;

@@ -11,8 +11,8 @@ namespace tw {
 /// Of a point with a task; its reference, or the reason why there is none, is that of `workload`.
 Target target_of(const Point& point, const Workload& workload);
 
-/// Mean steps of the reference curves of the point's task to its target (results/analysis/convergence.hpp); nullopt where no
-/// curve is of its batch and target.
+/// Mean steps of the reference curves of the point's task to its target (results/analysis/convergence.hpp); nullopt
+/// where no curve is of its batch and target.
 std::optional<double> reference_steps(const Point& point);
 
 }  // namespace tw

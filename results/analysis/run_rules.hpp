@@ -1,8 +1,7 @@
 // The run rules of DESIGN §8 as one table: what each asks for, and whether a report keeps it. The page, the workbook,
 // comparisons and `trainwatt validate` of reports and of offers all take them from here. What the report says is taken
-// as it stands: verdicts and flags follow from the samples (results/analysis/verdict.hpp), and `trainwatt validate` holds them
-// against these. The rule of comparisons (§8.11) is kept by
-// results/compare/comparison.hpp.
+// as it stands: verdicts and flags follow from the samples (results/analysis/verdict.hpp), and `trainwatt validate`
+// holds them against these. The rule of comparisons (§8.11) is kept by results/compare/comparison.hpp.
 #pragma once
 
 #include <cstddef>

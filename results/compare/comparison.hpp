@@ -42,8 +42,8 @@ struct CompareOptions {
   std::vector<SystemInput> run_variance;
 };
 
-/// A figure that two systems can be held against each other by: those of results/selection/ranking.hpp that are of samples and
-/// joules, and costs.
+/// A figure that two systems can be held against each other by: those of results/selection/ranking.hpp that are of
+/// samples and joules, and costs.
 struct ComparedFigure {
   std::string name, unit;  ///< "samples-per-joule", "samples/J"
   bool more_is_better = true;
@@ -145,7 +145,8 @@ struct ComparedSystem {
   std::vector<std::string> started_at;  ///< of each run
   int records = 0, valid = 0;
   int busy_runs = 0;  ///< in which other programs, or other guests of the hypervisor, took CPU time
-  std::vector<std::string> broken_rules;  ///< names of the run rules that any of its runs breaks (results/analysis/run_rules.hpp)
+  std::vector<std::string>
+      broken_rules;  ///< names of the run rules that any of its runs breaks (results/analysis/run_rules.hpp)
   std::optional<CostReport> cost;  ///< of the first run; where prices are given
 };
 /// Of one workload: whose million samples, or whose trained model, is cheaper, and where that changes.

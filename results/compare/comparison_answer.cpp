@@ -137,7 +137,8 @@ class Sentences {
     return std::ranges::any_of(figure.overall, [](const Ratio& r) { return r.verdict == "single_run"; });
   }
   void add_line(std::string line) {
-    if (std::ranges::find(answer_.rests_on, line) == answer_.rests_on.end()) answer_.rests_on.push_back(std::move(line));
+    if (std::ranges::find(answer_.rests_on, line) == answer_.rests_on.end())
+      answer_.rests_on.push_back(std::move(line));
   }
   void add_order(const FigureComparison& figure) {
     if (figure.ranking.size() < 3) return;
@@ -183,7 +184,8 @@ class Sentences {
       return fmt::format("was {} {} {} ({} {})", faster(*r.value), is_much(*r.value) ? "as" : "than", reference_,
                          ends_of_faster(r), ends_over(r));
     }
-    const std::string change = change_in_words(r, "more", "less"), figures = absolute_words(figure, s, "instead of", words::unit(figure));
+    const std::string change = change_in_words(r, "more", "less"),
+                      figures = absolute_words(figure, s, "instead of", words::unit(figure));
     if (!figures.empty()) return fmt::format("{} {} ({})", verb, figures, change);
     const std::size_t comma = change.find(", ");
     return fmt::format("{} {}{} ({})", verb, change.substr(0, comma),
@@ -266,12 +268,14 @@ class Sentences {
       sentences.push_back(fmt::format("Not decided: {} looked {}{}, but {}.", name, joined(figures),
                                       c_.systems.size() > 2 ? " against " + reference_ : "", why));
     for (const auto& [why, figures] : absent)
-      sentences.push_back(text::sentence(fmt::format("{} and {} are not compared in {}: {}", name, reference_, joined(figures), why)));
+      sentences.push_back(
+          text::sentence(fmt::format("{} and {} are not compared in {}: {}", name, reference_, joined(figures), why)));
     if (sentences.empty()) return;
     answer_.sentences.push_back(sentences.front());
     for (std::size_t i = 1; i < sentences.size(); ++i) add_line(sentences[i]);
     for (std::string& line : more) add_line(std::move(line));
-    const bool can_repeat = std::ranges::any_of(open, [](const auto& one) { return one.first.find("--repeat") != one.first.npos; });
+    const bool can_repeat =
+        std::ranges::any_of(open, [](const auto& one) { return one.first.find("--repeat") != one.first.npos; });
     if (can_repeat) add_line("Several runs: scripts/repeat -- COMMAND --repeat 5.");
   }
   /// "In this one run of each"; "In one run of B" against several of the other.
@@ -289,7 +293,10 @@ class Sentences {
         if (is_single(figure)) without.push_back(phrase_of(figure).noun);
       add_line(fmt::format("How runs of {} differ is learned from {} earlier runs: {}.{}",
                            words::names(c_, one.systems), one.paths.size(), fmt::join(one.paths, ", "),
-                           without.empty() ? "" : fmt::format(" No verdict is given in {}: not every system has earlier runs with it.", joined(without))));
+                           without.empty()
+                               ? ""
+                               : fmt::format(" No verdict is given in {}: not every system has earlier runs with it.",
+                                             joined(without))));
     }
   }
   /// In how many workloads who is better, and which are in no mean.
@@ -300,7 +307,8 @@ class Sentences {
         if (!split.empty()) add_line(fmt::format("By {}, {}: {}.", figure.figure.name, c_.systems[s].name, split));
       }
     for (const FigureComparison& figure : c_.figures)
-      if (const std::string left = words::left_out(figure, c_); !left.empty()) add_line(text::sentence("means are " + left));
+      if (const std::string left = words::left_out(figure, c_); !left.empty())
+        add_line(text::sentence("means are " + left));
   }
 
   const Comparison& c_;

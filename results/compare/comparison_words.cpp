@@ -294,8 +294,9 @@ std::string hour_words(const ComparedSystem& system) {
   const std::string currency = text::printable(system.cost->currency);
   int nodes = 1;
   for (const RecordCost& record : system.cost->records) nodes = std::max(nodes, record.nodes);
-  const std::string electricity = price.electricity_included ? "electricity included"
-                                                             : fmt::format("{} {}/kWh", text::significant(price.electricity_per_kwh), currency);
+  const std::string electricity =
+      price.electricity_included ? "electricity included"
+                                 : fmt::format("{} {}/kWh", text::significant(price.electricity_per_kwh), currency);
   return fmt::format("{}{} {}/h ({}, {})", nodes > 1 ? count(static_cast<std::size_t>(nodes), "node") + ", " : "",
                      text::significant(hour_price(price, nodes)), currency, price.rent_per_month ? "rent" : "bought",
                      electricity);
@@ -314,17 +315,21 @@ std::vector<std::string> grounds(const Comparison& comparison) {
     if (const std::string price = hour_words(one); !price.empty()) prices.push_back(one.name + " " + price);
     if (one.busy_runs > 0) busy.push_back(fmt::format("{} of {} of {}", one.busy_runs, count(own, "run"), one.name));
   }
-  const std::string over = comparison.workloads.size() > 1
-                               ? fmt::format(", {} workloads; figures are their geometric means", comparison.workloads.size())
-                               : "";
-  lines.push_back(fmt::format("Runs: {}{}.", is_same ? fmt::format("{} of each", comparison.systems[0].started_at.size())
-                                                    : fmt::format("{}", fmt::join(runs, ", ")), over));
+  const std::string over =
+      comparison.workloads.size() > 1
+          ? fmt::format(", {} workloads; figures are their geometric means", comparison.workloads.size())
+          : "";
+  lines.push_back(fmt::format("Runs: {}{}.",
+                              is_same ? fmt::format("{} of each", comparison.systems[0].started_at.size())
+                                      : fmt::format("{}", fmt::join(runs, ", ")),
+                              over));
   if (!prices.empty()) lines.push_back(fmt::format("Prices: {}.", fmt::join(prices, "; ")));
   for (const ComparedSystem& one : comparison.systems)
     if (one.cost && !one.cost->price.machine_note.empty())
       lines.push_back(fmt::format("Price of {}: {}.", one.name, text::printable(one.cost->price.machine_note)));
-  lines.push_back(busy.empty() ? "Busy: no run is flagged for other programs on its machine."
-                               : fmt::format("Busy: other programs were using the machine in {}.", fmt::join(busy, ", ")));
+  lines.push_back(busy.empty()
+                      ? "Busy: no run is flagged for other programs on its machine."
+                      : fmt::format("Busy: other programs were using the machine in {}.", fmt::join(busy, ", ")));
   return lines;
 }
 
@@ -351,7 +356,8 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
       std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
   one.busy_runs = static_cast<int>(std::ranges::count_if(system.runs, [](const Report& run) {
     return std::ranges::any_of(run.records, [](const Record& r) {
-      return std::ranges::any_of(r.verdict.flags, [](const std::string& f) { return f == "busy_host" || f == "steal"; });
+      return std::ranges::any_of(r.verdict.flags,
+                                 [](const std::string& f) { return f == "busy_host" || f == "steal"; });
     });
   }));
   if (system.price) one.cost = cost_of(first, options.currency, *system.price, options.sensitivity_share);

@@ -14,8 +14,8 @@ namespace tw {
 struct RunSample {
   LogSample runs;    ///< the mean of each of its runs
   LogSample trials;  ///< of a system that was run once: its trials; else empty
-  /// What it ran on (results/compare/run_variance.hpp): the runs of one system say how those of another differ on the same
-  /// machine.
+  /// What it ran on (results/compare/run_variance.hpp): the runs of one system say how those of another differ on the
+  /// same machine.
   std::string machine;
 };
 /// The n-th run with these logarithms of its trials: they are put into `sample`. `of_several`: runs of the system.

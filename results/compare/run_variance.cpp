@@ -76,7 +76,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Report& report)
     std::map<std::string, int> counts;
     for (const auto& one : all) ++counts[of(one)];
     std::vector<std::string> parts;
-    for (const auto& [value, n] : counts) parts.push_back((n > 1 ? fmt::format("{} x ", n) : "") + text::printable(value));
+    for (const auto& [value, n] : counts)
+      parts.push_back((n > 1 ? fmt::format("{} x ", n) : "") + text::printable(value));
     return parts.empty() ? std::string("none") : fmt::format("{}", fmt::join(parts, ", "));
   };
   const Context& c = report.context;
@@ -93,7 +94,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Report& report)
 }
 
 /// "usable threads 4 in early.json, 2 in late.json": in what two reports of different machines differ.
-std::string machines_differ(const Report& a, const std::string& name_of_a, const Report& b, const std::string& name_of_b) {
+std::string machines_differ(const Report& a, const std::string& name_of_a, const Report& b,
+                            const std::string& name_of_b) {
   const auto of_a = fields_of(a), of_b = fields_of(b);
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < of_a.size(); ++i)

@@ -262,9 +262,10 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   for (const HtmlSystem& system : systems)
     if (system.runs > 1) several.push_back(fmt::format("{} of {}", count(system.runs, "run"), system.name));
   if (!several.empty())
-    page.caveats.emplace_back(fmt::format("Ratios rest on all runs ({}); charts and tables of points show the first run.",
-                                          fmt::join(several, ", ")),
-                              "note");
+    page.caveats.emplace_back(
+        fmt::format("Ratios rest on all runs ({}); charts and tables of points show the first run.",
+                    fmt::join(several, ", ")),
+        "note");
   for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
   page.sections.push_back(pareto_section(systems, comparison));
   page.sections.push_back(cost_section(systems, comparison));

@@ -281,9 +281,9 @@ void add_comparison(Page& page, const Comparison& comparison) {
   }
   const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
   const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
-  page.cards.push_back({"Differences",
-                        blocking == 0 ? fmt::format("{} noted", noted) : fmt::format("{} forbid a comparison", blocking),
-                        blocking == 0 ? "none of them forbids a comparison" : fmt::format("{} noted", noted)});
+  page.cards.push_back(
+      {"Differences", blocking == 0 ? fmt::format("{} noted", noted) : fmt::format("{} forbid a comparison", blocking),
+       blocking == 0 ? "none of them forbids a comparison" : fmt::format("{} noted", noted)});
   for (const Difference& d : comparison.differences)
     if (d.blocking)
       page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");

@@ -1,6 +1,7 @@
 // How old a report is, by its schema_version and by nothing else. The required fields of the schema are those of its
-// first version; one that came later has "since": "1.1" beside its description, is optional in results/record/record.hpp, and
-// "needed_by" lists the compared figures (compared_figures()) that mean something else without it.
+// first version; one that came later has "since": "1.1" beside its description, is optional in
+// results/record/record.hpp, and "needed_by" lists the compared figures (compared_figures()) that mean something else
+// without it.
 #pragma once
 
 #include <string>

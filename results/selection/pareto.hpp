@@ -56,7 +56,8 @@ Estimate inverse(const Estimate& e);
 TradeOff trade_off(const std::vector<TwoFigures>& points);
 
 /// One for each workload that has at least two such points with joules of a common scope that tells of all its points
-/// (results/analysis/scopes.hpp). `left_out`: places of points that are held against nothing; a front may then be empty.
+/// (results/analysis/scopes.hpp). `left_out`: places of points that are held against nothing; a front may then be
+/// empty.
 std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_t>& left_out = {});
 
 /// "of bf16 and float32, which may not train alike"; empty of one precision.

@@ -129,7 +129,8 @@ const Record& record_of(const Record* record) { return *record; }
 template <class Element>
 void sort(std::vector<Element>& records, const Order& order) {
   if (order.merit == nullptr) {
-    if (order.by_axes) std::ranges::stable_sort(records, {}, [](const Element& one) { return place_by_axes(record_of(one)); });
+    if (order.by_axes)
+      std::ranges::stable_sort(records, {}, [](const Element& one) { return place_by_axes(record_of(one)); });
     return;
   }
   std::map<std::string, std::size_t> workloads;  // in the order of the run

@@ -16,9 +16,9 @@ struct TableStyle {
   Order order = {};                 ///< of the table's rows
 };
 
-/// One row a record in style.order: figures with their intervals (results/terminal/columns.hpp), as many as find room, verdict and
-/// flags, the reasons of what does not count; then notes that explain each flag that occurs, once, and how far the machine
-/// moved along the run (run_drift).
+/// One row a record in style.order: figures with their intervals (results/terminal/columns.hpp), as many as find room,
+/// verdict and flags, the reasons of what does not count; then notes that explain each flag that occurs, once, and how
+/// far the machine moved along the run (run_drift).
 std::string summary_table(const Report& report, const TableStyle& style);
 /// The whole report, whatever is missing in it: context, meters with reasons, warnings, table, phases, loss.
 std::string show_report(const Report& report, const TableStyle& style);

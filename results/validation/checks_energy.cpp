@@ -87,7 +87,8 @@ void check_skew(const Report& report, const RecordedLaunch& launch, Findings& fo
   if (is_this_program(*launch.program))
     found.broken("clock_skew", launch.where, what + ", which the program that the report names always writes");
   else
-    found.note("clock_skew_unknown", launch.where, what + ": whether their meters had the same window is known roughly");
+    found.note("clock_skew_unknown", launch.where,
+               what + ": whether their meters had the same window is known roughly");
 }
 
 }  // namespace

@@ -178,8 +178,9 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
         found.broken("trials_overlap", place_of(place, t) + "/start_s", "is not after that of the trial before");
       if (const double gap = *trial.start_s - *before.start_s - before.window_s;
           !record.target && gap > gap_seconds + gap_share * before.window_s)
-        found.note("trials_gap", place_of(place, t) + "/start_s",
-                   "is " + text::duration(gap) + " after the trial before has ended, and nothing says what was done then");
+        found.note(
+            "trials_gap", place_of(place, t) + "/start_s",
+            "is " + text::duration(gap) + " after the trial before has ended, and nothing says what was done then");
     }
   }
   if (together > allowed)

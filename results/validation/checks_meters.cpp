@@ -34,8 +34,8 @@ Meters meters_of(const RecordedLaunch& launch, Findings& found) {
   return meters;
 }
 
-/// What a row says of its meter. A point on some of the ranks may open meters of its own, whose update period is measured
-/// anew.
+/// What a row says of its meter. A point on some of the ranks may open meters of its own, whose update period is
+/// measured anew.
 void check_row_of(const EnergyRow& row, const MeterEntry& meter, bool is_part, const std::string& at,
                   Findings& found) {
   if (row.scope != meter.scope)

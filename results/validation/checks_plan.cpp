@@ -68,8 +68,8 @@ double longest_window(double planned, const Trial& trial) {
   return factor * planned + looks_s + steps_more * step;
 }
 
-/// A warm-up of windows that are timed ends with the plan's steps, or where the step time is flat, after one window at the
-/// latest. Steps of a processor that has not warmed yet may be faster than any of the trials.
+/// A warm-up of windows that are timed ends with the plan's steps, or where the step time is flat, after one window at
+/// the latest. Steps of a processor that has not warmed yet may be faster than any of the trials.
 double longest_warm_up(const Json& steps, const Json& window, const Record& record) {
   constexpr double faster = 1.5, steps_more = 10;
   double fastest = HUGE_VAL;

@@ -1,8 +1,8 @@
 // Whether the joules of each meter are those of the power that the same window shows.
 //
-// An entry of a series sums up the samples from its time to the next entry's. Of a sensor whose power is read beside its
-// counter they are moments. Of all others the sampler makes the power from the joules themselves: each entry then holds
-// all joules up to the next, however late its samples came, and the last one goes on to the window's end.
+// An entry of a series sums up the samples from its time to the next entry's. Of a sensor whose power is read beside
+// its counter they are moments. Of all others the sampler makes the power from the joules themselves: each entry then
+// holds all joules up to the next, however late its samples came, and the last one goes on to the window's end.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -95,10 +95,10 @@ struct Bounds {
   double low = 0, high = 0;
 };
 
-/// Between which joules those of a window lie. Sampler and ledger read the sensor one after another: what the series has
-/// at each end, for two update periods, a quarter of a second and the clock skew, is in no lower bound, and once more in
-/// the upper one. Behind the last sample may be as much as a sample takes, of which nothing is known: nothing, or half
-/// more than the greatest power. Likewise what no entry covers.
+/// Between which joules those of a window lie. Sampler and ledger read the sensor one after another: what the series
+/// has at each end, for two update periods, a quarter of a second and the clock skew, is in no lower bound, and once
+/// more in the upper one. Behind the last sample may be as much as a sample takes, of which nothing is known: nothing,
+/// or half more than the greatest power. Likewise what no entry covers.
 Bounds bounds_of(const Cover& cover, const EnergyRow& row, double clock_skew_s, double factor) {
   constexpr double edge_seconds = 0.25, other_sensor_seconds = 1, beyond_seen = 1.5;
   const bool own = is_of_joules(row.domain);

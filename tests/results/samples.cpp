@@ -180,7 +180,8 @@ std::vector<IdleRow> sample_idle() {
   std::vector<IdleRow> rows;
   for (const MeterEntry& meter : sample_meters())
     if (meter.counted)
-      rows.push_back({"before", meter.host, meter.domain, meter.scope, meter.scope == "dram" ? 5.5 : 42.5, 0.085, 1.0, ""});
+      rows.push_back(
+          {"before", meter.host, meter.domain, meter.scope, meter.scope == "dram" ? 5.5 : 42.5, 0.085, 1.0, ""});
   return rows;
 }
 
@@ -225,7 +226,8 @@ Report sample_energy_report() {
     trial.sampler_cpu_share = 0.0004;
   }
   report.context.idle_power = sample_idle();
-  report.context.idle_power.push_back({"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"});
+  report.context.idle_power.push_back(
+      {"after", "node1", "rapl:package-0", "package", std::nullopt, std::nullopt, std::nullopt, "lost"});
   HostInfo& host = report.context.hosts[0];
   host.sockets = host.cores = host.numa_nodes = 2, host.hardware_threads = host.usable_threads = 4;
   summarise(report.records[0]);

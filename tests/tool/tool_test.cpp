@@ -101,10 +101,15 @@ TEST(Tool, AFolderOfRunsIsNamedAsOne) {
   const std::string prices = file_with(R"({"currency": "EUR", "systems": {"a": {"rent_per_month": 1}}})", "-prices");
   for (int run = 1; run <= 3; ++run) {
     const std::string of_run = folder + "/run-" + std::to_string(run);
-    ASSERT_EQ(std::system(("mkdir -p '" + of_run + "' && cp '" + fixtures + "/good.json' '" + of_run + "/report.json'").c_str()), 0);
+    ASSERT_EQ(
+        std::system(
+            ("mkdir -p '" + of_run + "' && cp '" + fixtures + "/good.json' '" + of_run + "/report.json'").c_str()),
+        0);
   }
-  const std::vector<std::vector<std::string>> commands = {
-      {"show", folder}, {"validate", folder}, {"cost", folder, "--prices", prices}, {"export", folder, "--to", "csv", "-o", folder + "/x"}};
+  const std::vector<std::vector<std::string>> commands = {{"show", folder},
+                                                          {"validate", folder},
+                                                          {"cost", folder, "--prices", prices},
+                                                          {"export", folder, "--to", "csv", "-o", folder + "/x"}};
   for (const std::vector<std::string>& command : commands) {
     const Outcome o = run(command);
     expect_refused(o, "error[folder-of-runs]: " + folder + ": is a folder of 3 runs");

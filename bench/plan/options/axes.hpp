@@ -26,7 +26,7 @@ struct Axes {
   /// has a range for are left out.
   std::vector<std::string> clock;
   std::string place;             ///< in a config file: "/grids/1"; empty: at its top
-  std::set<std::string> shared;  ///< keys of a config that stand beside its grids, for this one too
+  std::set<std::string> shared;  ///< top-level keys of a config, which apply to every grid
 };
 
 struct Axis {

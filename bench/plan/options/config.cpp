@@ -67,7 +67,7 @@ void read_values(const Axis& axis, const Json& value, std::vector<T>& into) {
   }
 }
 
-/// The axes among the keys of an object, which stands at `place`.
+/// Reads the axes among the keys of an object; `place` is its JSON pointer.
 Axes read_axes(const Request& request, const Json& object, const std::string& place) {
   Axes axes;
   axes.place = place;

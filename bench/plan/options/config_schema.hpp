@@ -1,5 +1,4 @@
-// A config file held against its schema, which the programs make of their options (bench/plan/options/config.schema.json is
-// its text).
+// Checks a config file against its schema, which the programs make of their options; config.schema.json is its text.
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@ namespace {
 
 using Kind = ValueType::Kind;
 
-/// Before what is to stand right behind the option's name: CLI11 puts a colon there.
+/// Marks text that follows the option's name directly; CLI11 inserts a colon otherwise.
 constexpr const char* out_of_range_mark = "\x01";
 
 /// CLI11's message for an unknown option, with the nearest known one.
@@ -42,7 +42,7 @@ std::string wanted_value(const CLI::App& app, const std::string& name) {
                      is_list ? ", or a list of them" : "");
 }
 
-/// A list of which an item is missing, as "1,,4": CLI11 would drop it without a word. `next` is its value where `word`
+/// Refuses a list with an empty item ("1,,4"), which CLI11 would drop silently. `next` is its value where `word`
 /// has none.
 void check_list(std::string_view word, std::string_view next) {
   const std::string name(word.substr(0, word.find('=')));

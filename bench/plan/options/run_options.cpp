@@ -459,8 +459,8 @@ void check_together(const GivenOptions& given, const RunSettings& settings) {
     const RunOption* needed = option.needs == nullptr ? nullptr : find_run_option(option.needs);
     if (needed != nullptr && !is_given(given, option.needs) && needed->value(settings) == OptionValue())
       throw UsageError("option-needs", option.key,
-                       fmt::format("{} needs {}: add it where the plan is your own, or leave {} out", key_ref(option.key), key_ref(option.needs),
-                                   key_ref(option.key)));
+                       fmt::format("{} needs {}: add it where the plan is your own, or leave {} out",
+                                   key_ref(option.key), key_ref(option.needs), key_ref(option.key)));
   }
   check_prices(given);
 }

@@ -25,7 +25,7 @@ struct RunOption {
   const char* group = nullptr;
   std::string help = {};
   ValueType type = {};
-  const char* implied = nullptr;  ///< the value where the option stands alone
+  const char* implied = nullptr;  ///< the value if the option is given without one
   const char* shown = nullptr;    ///< in --help for the value; null: its type
   Over over = Over::config;
   Renames renames = Renames::if_changed;

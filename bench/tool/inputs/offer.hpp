@@ -22,8 +22,8 @@ struct ValidateOptions {
 /// that many ranks on that device. Throws UsageError where the kit cannot be read.
 void check_kit(const Report& report, const std::string& kit_path, Validation& found);
 
-/// Holds a report against the run rules (results/analysis/run_rules.hpp). Of an offer those broken are faults, too, and those
-/// that cannot be checked notes; a report may be for a look only.
+/// Holds a report against the run rules (results/analysis/run_rules.hpp). Of an offer those broken are faults, too, and
+/// those that cannot be checked notes; a report may be for a look only.
 void check_rules(const Report& report, bool is_offer, FileFindings& found);
 
 /// Adds whose signature a bundle has, or what is wrong with it. `signers`: allowed signers as ssh-keygen reads them;

@@ -32,8 +32,8 @@ struct Options : PlanOptions {
 /// The most threads that a rank may be given: far beyond what helps, and well below what brings a node down.
 std::int64_t most_threads();
 
-/// An option of a launch, which is no part of the plan: the command line, what ranks must have been given alike and what
-/// --resume compares walk this list.
+/// An option of a launch, which is no part of the plan. The command line, the check that all ranks were given the same,
+/// and --resume walk this list.
 struct LaunchOption {
   const char* name;  ///< "--bucket-mib"
   const char* group;

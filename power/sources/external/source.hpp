@@ -1,6 +1,6 @@
-// A site's own meter by the file it writes (power/sources/external/series.hpp), aligned by the clocks: the file speaks of wall
-// time, windows of the steady clock. The meter's clock and this node's must agree (NTP); an error of a second costs a
-// second's power at each edge, which no one can see from here.
+// A site's own meter by the file it writes (power/sources/external/series.hpp), aligned by the clocks: the file speaks
+// of wall time, windows of the steady clock. The meter's clock and this node's must agree (NTP); an error of a second
+// costs a second's power at each edge, which no one can see from here.
 #pragma once
 
 #include <algorithm>

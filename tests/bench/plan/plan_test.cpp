@@ -448,7 +448,8 @@ TEST_F(Config, PricesStandInThePlanAndChangeNoSuite) {
   EXPECT_NE(priced.canonical_json().find(R"("prices":{"hour_price":2.5,"kwh_price":0.3})"), std::string::npos);
   EXPECT_EQ(plan_of({"--suite", "convergence"}).canonical_json().find("price"), std::string::npos);
   EXPECT_EQ(read_config(path_, R"({"model": "gpt2-tiny", "kwh_price": 0.3})").prices, (JobPrices{0, 0.3}));
-  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--hour-price", "-1"}).find("[bad-value] --hour-price -1: "), std::string::npos);
+  EXPECT_NE(refusal({"--model", "gpt2-tiny", "--hour-price", "-1"}).find("[bad-value] --hour-price -1: "),
+            std::string::npos);
 }
 
 TEST_F(Config, RunsToATarget) {
@@ -457,8 +458,10 @@ TEST_F(Config, RunsToATarget) {
   EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": 4})").points[0].task->target, 0.3);
   EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7]})").points[0].seeds, (std::vector<std::uint64_t>{7}));
   EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": "never"})").find("/target \"never\""), std::string::npos);
-  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 7]})").find("[duplicate-value]"), std::string::npos);
-  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})").find("the list is empty"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 7]})").find("[duplicate-value]"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})").find("the list is empty"),
+            std::string::npos);
   EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})").find("exclude each other"), std::string::npos);
   EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "seeds": 4})").find("/seeds needs /target"), std::string::npos);
 }

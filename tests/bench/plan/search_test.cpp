@@ -210,12 +210,15 @@ TEST(Search, EachWorkloadIsOneOfItsOwn) {
 
 TEST(Search, WhatCannotBeSearchedIsRefused) {
   const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-  EXPECT_TRUE(has(refusal({"--search", "enrgy", "--gpu-clock", "600,900"}), "[unknown-name] unknown --search 'enrgy': did you mean 'energy'?"));
+  EXPECT_TRUE(has(refusal({"--search", "enrgy", "--gpu-clock", "600,900"}),
+                  "[unknown-name] unknown --search 'enrgy': did you mean 'energy'?"));
   EXPECT_TRUE(has(refusal({"--search", "energy"}), "[option-needs] --search"));
   EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "found,900"}), "[options-conflict] --gpu-clock found"));
   EXPECT_TRUE(has(refusal({"--search", "energy", "--cpu-governor", "powersave"}), "[options-conflict] --search"));
-  EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--max-slowdown", "120%"}), "[bad-value] --max-slowdown 120%"));
-  EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--kwh-price", "0.3"}), "[options-conflict] --hour-price and --kwh-price"));
+  EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--max-slowdown", "120%"}),
+                  "[bad-value] --max-slowdown 120%"));
+  EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--kwh-price", "0.3"}),
+                  "[options-conflict] --hour-price and --kwh-price"));
   EXPECT_TRUE(has(refusal({"--search", "cost", "--gpu-clock", "600,900"}), "[option-needs] --search cost"));
   EXPECT_TRUE(has(refusal({"--max-slowdown", "5%"}), "[option-needs] --max-slowdown"));
 }

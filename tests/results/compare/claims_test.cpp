@@ -194,7 +194,8 @@ TEST(Claims, TheAnswersUncertaintyIsNotRoundedDown) {
   EXPECT_GT(looked_at, 5);
 }
 
-/// Two systems whose runs hardly differ, with prices: one sentence, absolute before relative, in one workload or several.
+/// Two systems whose runs hardly differ, with prices: one sentence, absolute before relative, in one workload or
+/// several.
 TEST(Claims, TheAnswerIsOneSentenceWithAbsoluteCosts) {
   const auto second = [](Record r) {
     r.id = "two", r.workload.precision = "float32";
@@ -214,8 +215,8 @@ TEST(Claims, TheAnswerIsOneSentenceWithAbsoluteCosts) {
     const Comparison c = compare(systems, options);
     ASSERT_EQ(c.answer.size(), 1u);
     const std::string number = "([0-9.]+)";
-    const std::regex manner("B trains 1\\.25[0-9]* ± [0-9.]+ times as fast as A and costs " + number + " instead of " + number +
-                            " EUR a million samples \\(" + number + " % less, [0-9.]+ to [0-9.]+\\)\\.");
+    const std::regex manner("B trains 1\\.25[0-9]* ± [0-9.]+ times as fast as A and costs " + number + " instead of " +
+                            number + " EUR a million samples \\(" + number + " % less, [0-9.]+ to [0-9.]+\\)\\.");
     std::smatch found;
     ASSERT_TRUE(std::regex_match(c.answer[0], found, manner)) << c.answer[0];
     EXPECT_NEAR(std::stod(found[1]) / std::stod(found[2]), 160 / 135.0 / 1.25, 2e-3) << "the figures have the ratio";

@@ -91,7 +91,8 @@ TEST(RunVariance, WhatCannotTeachIsRefused) {
   EXPECT_EQ(code_of_fault({mixed}, systems), "run-variance-machine");
   mixed.paths = {"e1.json", "e2.json", "e3.json"};
   const std::string of_group = fault_of({mixed}, systems, {})->text;
-  EXPECT_NE(of_group.find(mixed.runs[0].context.hosts[0].cpu + " in e1.json, Another CPU in e3.json"), std::string::npos)
+  EXPECT_NE(of_group.find(mixed.runs[0].context.hosts[0].cpu + " in e1.json, Another CPU in e3.json"),
+            std::string::npos)
       << of_group;
   SystemInput fewer = runs_at("earlier", spread);
   for (Report& run : fewer.runs) run.context.hosts[0].usable_threads = 3, run.context.hosts[0].hypervisor = "kvm";

@@ -104,7 +104,8 @@ TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
 
 /// Each system's own split of the batch is said, not the reference's for all.
 TEST(PageComparison, EachSystemsOwnPointIsNamed) {
-  Record a = made_record("gpt2-tiny/bf16/acc4/np2", around(100)), b = made_record("gpt2-tiny/bf16/acc2/np4", around(120));
+  Record a = made_record("gpt2-tiny/bf16/acc4/np2", around(100)),
+         b = made_record("gpt2-tiny/bf16/acc2/np4", around(120));
   b.workload.ranks *= 2, b.workload.accumulate = std::max<std::int64_t>(1, b.workload.accumulate / 2);
   const Comparison c = compare({several("A", {a}), several("B", {b})}, {});
   ASSERT_EQ(c.workloads.at(0).records.at(1), b.id);

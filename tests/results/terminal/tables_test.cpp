@@ -77,7 +77,8 @@ TEST(Tables, SummaryEnergy120) {
 /// The order of the run is shuffled: whoever reads a row of the table finds its details in the same place.
 TEST(Tables, DetailsAreInTheOrderOfTheTable) {
   Report report = sample_report();
-  report.records = {made_record("c", {100, 101, 99}), made_record("a", {100, 101, 99}), made_record("b", {100, 101, 99})};
+  report.records = {made_record("c", {100, 101, 99}), made_record("a", {100, 101, 99}),
+                    made_record("b", {100, 101, 99})};
   int accumulate[] = {3, 1, 2};
   for (std::size_t r = 0; r < 3; ++r) report.records[r].workload.accumulate = accumulate[r];
   TableStyle style;

@@ -182,8 +182,10 @@ TEST(Forgery, RowsThatAreNotCountedAreOfTheirMetersToo) {
     for (Trial& trial : report.records[0].trials) change(trial.energy[3]);
     return codes_of(validate_report(to_json(report)).violations);
   };
-  EXPECT_EQ(with_core([](EnergyRow& row) { row.method = "integrated_power"; }), std::vector<std::string>(3, "meter_method"));
-  EXPECT_EQ(with_core([](EnergyRow& row) { row.domain = "rapl:core-9"; }), std::vector<std::string>(3, "meter_unknown"));
+  EXPECT_EQ(with_core([](EnergyRow& row) { row.method = "integrated_power"; }),
+            std::vector<std::string>(3, "meter_method"));
+  EXPECT_EQ(with_core([](EnergyRow& row) { row.domain = "rapl:core-9"; }),
+            std::vector<std::string>(3, "meter_unknown"));
 }
 
 TEST(Forgery, APauseBetweenTrialsIsNoted) {
