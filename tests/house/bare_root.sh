@@ -24,9 +24,8 @@ done
 mkdir -p "$folder"
 root=$(cd "$folder" && pwd)/root
 if [ ! -e "$root/etc/debian_version" ]; then
-  sources=(/etc/apt/sources.list /etc/apt/sources.list.d/*)
-  mirror=$(sed -nE 's,^URIs: *([^ ]+/debian/?)( .*)?$,\1,p; s,^deb (\[[^]]*\] )?([^ ]+/debian/?) .*,\2,p' "${sources[@]}" 2>/dev/null |
-    head -n 1)
+  mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+    sed -nE 's,^URIs: *([^ ]+/debian/?)( .*)?$,\1,p; s,^deb (\[[^]]*\] )?([^ ]+/debian/?) .*,\2,p' | sed -n 1p || true)
   [ -n "$mirror" ] || die "no Debian mirror in /etc/apt/sources.list*"
   debootstrap --variant=minbase bookworm "$root" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
     die "debootstrap failed; the whole output is in $folder/debootstrap.log"
