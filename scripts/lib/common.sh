@@ -1,9 +1,9 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # variables cross files: they are set here and used by the caller
-# What quickstart and test share: messages, the build folder, the environment of a launch. Sourced, with $root set.
+# shellcheck shell=bash disable=SC2034,SC2154  # variables set here are used by the caller
+# Shared by quickstart and test: messages, the build folder, the environment of a launch. Sourced, with $root set.
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }
-# die CODE MESSAGE: one line that says what, where and what to do (exit codes as the programs': 2 usage, 3 environment).
+# die CODE MESSAGE: one line that says what happened, where, and what to do. Exit codes: 2 usage, 3 environment.
 die() {
   printf '%s: %s\n' "$(basename "$0")" "$2" >&2
   exit "$1"
@@ -20,7 +20,7 @@ usable_cores() {
   printf '%s\n' "$cores"
 }
 
-# parse_options ARGS…: --build DIR, --jobs N, --out DIR, --no-install, --help (prints the caller's head comment).
+# parse_options ARGS…: --build DIR, --jobs N, --out DIR, --no-install, --help (prints the caller's header comment).
 parse_options() {
   build=$root/build out='' jobs=$(nproc) install=yes
   while [ $# -gt 0 ]; do
@@ -43,13 +43,13 @@ parse_options() {
     esac
     shift
   done
-  case $jobs in '' | *[!0-9]* | 0) die 2 "--jobs takes a number from 1, not '$jobs'" ;; esac
-  mkdir -p "$build" 2>/dev/null || die 3 "cannot create the build folder $build; name another one with --build DIR"
-  [ -w "$build" ] || die 3 "cannot write to the build folder $build; name another one with --build DIR"
+  case $jobs in '' | *[!0-9]* | 0) die 2 "--jobs takes a number of at least 1, not '$jobs'" ;; esac
+  mkdir -p "$build" 2>/dev/null || die 3 "cannot create the build folder $build; choose another one with --build DIR"
+  [ -w "$build" ] || die 3 "cannot write to the build folder $build; choose another one with --build DIR"
   build=$(cd "$build" && pwd)
 }
 
-# The one CUDA architecture to build for: CUDAARCHS, else that of the first GPU seen, else 90 (H100, H200).
+# The CUDA architecture to build for: CUDAARCHS, else that of the first visible GPU, else 90 (H100, H200).
 cuda_architecture() {
   local found
   if [ -n "${CUDAARCHS:-}" ]; then
@@ -63,8 +63,7 @@ cuda_architecture() {
   esac
 }
 
-# need_programs NAME…: ends with 3 where one is not on PATH, and names all that are not. `c++` is any C++ compiler that cmake
-# would take.
+# need_programs NAME…: exits with 3 if some are not on PATH, and names them. `c++` is any compiler that cmake would use.
 need_programs() {
   local name compiler missing=()
   for name in "$@"; do
@@ -82,7 +81,7 @@ need_programs() {
 modules that provide them, or$([ "$install" = yes ] || printf ' call again without --no-install, or') install them"
 }
 
-# configure OPTIONS…: Release with Ninja in $build. A folder that is configured already keeps what it has but for OPTIONS.
+# configure OPTIONS…: Release with Ninja in $build. A configured folder keeps its settings, except OPTIONS.
 configure() {
   if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/build.ninja" ]; then
     [ $# = 0 ] || cmake "$@" "$build" >"$build/configure.log" 2>&1 || configure_failed
@@ -94,20 +93,20 @@ configure() {
 }
 configure_failed() {
   tail -n 30 "$build/configure.log" >&2
-  die 3 "cmake could not configure; the whole output is in $build/configure.log"
+  die 3 "cmake could not configure; the complete output is in $build/configure.log"
 }
 
-# Open MPI refuses root unless told, and more ranks than cores unless told. Sets the array mpi_options for N ranks.
+# By default Open MPI refuses root, and more ranks than cores. Sets the array mpi_options for N ranks.
 mpi_environment() {
   local ranks=$1 cores
   if is_root; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   cores=$(usable_cores)
   if [ "$cores" -lt "$ranks" ]; then
     mpi_options=(--oversubscribe --bind-to none)
-  else # each rank its share of the cores: unasked, Open MPI binds two ranks to one core each
+  else # each rank gets its share of the cores: by default, Open MPI binds two ranks to one core each
     mpi_options=(--map-by "slot:PE=$((cores / ranks))" --bind-to core)
   fi
 }
 
-# clock NAME: seconds since the last call, for the times printed at the end.
+# elapsed_since START: seconds since then, for the times printed at the end.
 elapsed_since() { printf '%s' "$(($(date +%s) - $1))"; }

@@ -44,7 +44,7 @@ expect 0 'Installing openmpi-bin libdnnl-dev' env -C "$root" bash -ec "$install"
 expect 0 'install -y --no-install-recommends openmpi-bin libdnnl-dev' cat "$work/apt"
 rm "$work/apt"
 stand_in dpkg-query 'printf installed'
-expect 0 'packages are there' env -C "$root" bash -ec "$install"
+expect 0 'packages are installed' env -C "$root" bash -ec "$install"
 [ ! -e "$work/apt" ] || { echo "apt-get was called although all is there"; failures=$((failures + 1)); }
 stand_in dpkg-query 'exit 1'
 stand_in apt-get 'echo "E: no network"; exit 100'
