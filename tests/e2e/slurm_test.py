@@ -145,7 +145,7 @@ class Sweep(Slurm):
         self.assertIn("points_missing", self.assert_valid())
         partial = self.report()
         self.assertEqual([json.loads(line) for line in before], partial["records"])
-        self.assertIn(f"interrupted after {len(before)} finished points in this launch: job {job} is queued again",
+        self.assertIn(f"interrupted after {len(before)} finished points in this launch: job {job} is requeued",
                       self.log())
         self.cluster.start_now(job)
         self.assertEqual(self.end(job, "COMPLETED")["Restarts"], "1")
@@ -192,7 +192,7 @@ class Sweep(Slurm):
         (self.work / "srun").chmod(0o755)
         job = self.submit(SCRIPTS / "sweep.sbatch", *SWEEP, "--out", "out/r1", PATH=f"{self.work}:{os.environ['PATH']}")
         self.assertEqual(self.end(job, "FAILED")["ExitCode"], "3:0")
-        self.assertIn("ended with 0, but", self.log())
+        self.assertIn("exited with 0, but", self.log())
 
 
 class EarlySignal(Slurm):

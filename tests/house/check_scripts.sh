@@ -88,22 +88,22 @@ in_job=(env SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n SLURM_NTASKS=1 SLURM_TASKS_PER_N
   TRAINWATT_BIN="$work/bin" TRAINWATT_LAUNCHER=mpirun "$root/scripts/slurm/launch")
 stand_in trainwatt 'exit 1'
 expect 0 'asked for --suite quick --dry-run' "${in_job[@]}" once --suite quick --out "$work/none" --dry-run
-# A run that is stopped after a point: queued again where it ends with 5, not where its settings could not be put back.
+# A run that is stopped after a point: requeued if it exits with 5, not if its settings could not be restored.
 for code in 3 5; do
   stand_in trainwatt-train "trap '' USR1; mkdir -p $work/run$code; echo {} >$work/run$code/records.jsonl
 kill -USR1 \$PPID; sleep 0.2; exit $code"
-  said='queued again'
+  said='is requeued'
   if [ $code = 3 ]; then said='launch 1 on n'; fi
   expect $code "$said" "${in_job[@]}" requeue --out "$work/run$code"
-  if [ $code = 3 ] && grep -q 'queued again' "$work/output"; then
-    echo "launch queues again what has ended with 3"
+  if [ $code = 3 ] && grep -q 'is requeued' "$work/output"; then
+    echo "launch requeues a job that exited with 3"
     failures=$((failures + 1))
   fi
 done
-# A launch that ends without a point, after others that finished some, is queued again once; the next such ends the job.
+# A launch without a point, after others with points, is requeued once; the next one without a point ends the job.
 stand_in trainwatt-train "trap '' USR1; kill -USR1 \$PPID; sleep 0.2; exit 5"
 stand_in scontrol "echo \"\$*\" >>$work/asked; exit 0"
-expect 5 'is queued again' "${in_job[@]}" requeue --resume "$work/run5"
+expect 5 'is requeued' "${in_job[@]}" requeue --resume "$work/run5"
 expect 0 'requeue 1' cat "$work/asked"
 expect 5 'this launch finished no point' "${in_job[@]}" requeue --resume "$work/run5"
 rm "$work/asked"
@@ -111,7 +111,7 @@ rm "$work/asked"
 mkdir -p "$work/single" && touch "$work/single/run.json"
 mkdir -p "$work/array/3" && echo '{}' >"$work/array/3/records.jsonl"
 in_array=(env SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=3 "${in_job[@]:1}")
-expect 5 'job 7_3 is queued again' "${in_array[@]}" requeue --resume "$work/array"
+expect 5 'job 7_3 is requeued' "${in_array[@]}" requeue --resume "$work/array"
 expect 0 'requeue 7_3' cat "$work/asked"
 expect 2 'single run' "${in_array[@]}" requeue --out "$work/single"
 stand_in trainwatt "echo \"\$*\" >$work/asked"
