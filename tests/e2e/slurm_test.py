@@ -113,7 +113,7 @@ class Train(Slurm):
         for code, words, script, args, env in (
                 (3, ["no scripts/slurm/launch", "TRAINWATT_ROOT"], copy, [], {}),
                 (3, ["no trainwatt-train in /nowhere", "TRAINWATT_BIN"], train, [], {"TRAINWATT_BIN": "/nowhere"}),
-                (3, ["no --mpi=pmi9 here", "pmix", "TRAINWATT_LAUNCHER=mpirun"], train, [], {"SLURM_MPI_TYPE": "pmi9"}),
+                (3, ["does not support --mpi=pmi9 here", "pmix", "TRAINWATT_LAUNCHER=mpirun"], train, [], {"SLURM_MPI_TYPE": "pmi9"}),
                 (2, ["TRAINWATT_LAUNCHER=slurm", "srun or mpirun"], train, [], {"TRAINWATT_LAUNCHER": "slurm"}),
                 (2, ["exclude each other"], train, ["--out", "a", "--resume=b"], {}),
                 (2, ["needs a folder"], train, ["--out"], {}),

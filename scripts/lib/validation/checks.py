@@ -1,4 +1,4 @@
-"""The pieces of gpu-validate that time nothing. Each returns a line for the summary, or raises Failed or LeftOut."""
+"""The pieces of gpu-validate that time nothing. Each returns a line for the summary, or raises Failed or LeftOut (skipped)."""
 import os
 import re
 import shutil
@@ -16,16 +16,16 @@ class Checks(Runner):
         programs = {name: self.program(name) for name in wanted}
         bad = [f"{name} (not in the build)" for name, program in programs.items() if program is None]
         there = [name for name, program in programs.items() if program]
-        # Side by side: one after the other they would take longer than anything else here.
+        # In parallel: one after the other they would take longer than any other piece.
         results = self.run_beside([[programs[name], f"--gtest_filter={wanted[name]}"] for name in there], "tests.log") if there else []
         passed = failed = skipped = 0
         for name, (code, output) in zip(there, results):
-            # Counted one by one, so that those of a program that was ended count, too.
+            # Counted individually, so that results of a program that was ended count too.
             done, wrong, left_out = (len(set(re.findall(rf"^\[{word}\] (\S+?)(?:,| \(|$)", output, re.M)))
                                      for word in ("       OK ", "  FAILED  ", "  SKIPPED "))
             passed, failed, skipped = passed + done, failed + wrong, skipped + left_out
             if code is None:
-                bad.append(f"{name} (took too long, {done} tests were done)")
+                bad.append(f"{name} (timeout, {done} tests were done)")
             elif done + wrong + left_out == 0:
                 bad.append(f"{name} (no test ran)")
             elif code != 0:
@@ -50,13 +50,13 @@ class Checks(Runner):
         if done == 0:
             raise Failed("no test ran; see memory.log")
         if code is None and "========= Invalid" not in output:
-            return f"no error in the {done} tests that {LIMITS['memory']} s were enough for"
+            return f"no error in the {done} tests that ran within {LIMITS['memory']} s"
         if code != 0:
             raise Failed(f"exit code {code}, {errors.group(0) if errors else 'no error summary'}; see memory.log")
         return f"{errors.group(0) if errors else 'no error'} in {done} tests"
 
     def nccl(self):
-        """Steps of one rank whose gradients go through NCCL: that it starts, reduces on our stream and ends."""
+        """Steps of one rank with gradients through NCCL: checks that it starts, reduces on our stream and ends."""
         if self.options.rehearse:
             raise LeftOut("a rehearsal")
         folder = os.path.join(self.work, "nccl")
@@ -64,12 +64,12 @@ class Checks(Runner):
                                  "--comm", "nccl", "--model", "gpt2-tiny", "--precision", "bf16", "--micro-batch", "8", "--seq-len", "64",
                                  "--window", "0.3", "--trials", "1", "--out", folder], "nccl.log")
         if code == 3 and "libnccl" in output:
-            raise LeftOut("NCCL is not here")
+            raise LeftOut("NCCL is not installed")
         for record in self.records(folder):
             execution, rate = record.get("execution") or {}, record["summary"].get("samples_per_s")
             if execution.get("communicator") == "nccl" and rate:
                 return execution["route"]
-        raise Failed(f"{'it took too long' if code is None else f'exit code {code}, no throughput by NCCL'}; see nccl.log")
+        raise Failed(f"{'timeout' if code is None else f'exit code {code}, no throughput with NCCL'}; see nccl.log")
 
     # ---- small checks ----
     def few_steps(self, name, ranks, *more):
@@ -82,11 +82,11 @@ class Checks(Runner):
         records = self.records(folder)
         if not records:
             last = (output.strip().splitlines() or [""])[-1]
-            raise Failed("it took too long" if code is None else f"exit code {code}: {last}")
+            raise Failed("timeout" if code is None else f"exit code {code}: {last}")
         return records
 
     def same_losses(self, record):
-        """Against one rank, one micro-batch, all kept: rounding aside, these are the same sums."""
+        """Compares with one rank, one micro-batch and no recomputation: apart from rounding, the sums are the same."""
         if self.plain is None:
             self.plain = self.few_steps("plain", 1, "--micro-batch", "8")[0]["trials"][0]["loss"]
         trials = record["trials"]
@@ -94,13 +94,13 @@ class Checks(Runner):
             raise Failed(f"{record['verdict']['status']}: " + "; ".join(record["verdict"]["reasons"]))
         loss = trials[0]["loss"]
         if len(loss) != len(self.plain) or any(not abs(a - b) <= 1e-4 * abs(b) for a, b in zip(loss, self.plain)):
-            raise Failed(f"losses {loss}, want {self.plain}")
+            raise Failed(f"losses {loss}, expected {self.plain}")
 
     def two_ranks(self):
         record = self.few_steps("two-ranks", 2, "--micro-batch", "4", "--comm", "mpi")[0]
         self.same_losses(record)
         if self.device == "cuda" and "shared_gpu" not in record["verdict"]["flags"]:
-            raise Failed("two ranks on one GPU have no flag shared_gpu")
+            raise Failed("two ranks on one GPU lack the flag shared_gpu")
 
     def recomputed(self):
         record = self.few_steps("recomputed", 1, "--micro-batch", "8", "--recompute")[0]
@@ -112,12 +112,12 @@ class Checks(Runner):
         self.same_losses(self.few_steps("accumulated", 1, "--micro-batch", "4", "--accumulate", "2")[0])
 
     def too_large(self):
-        """A point that fits no GPU, and one that does after it."""
+        """A point too large for any GPU, followed by one that fits."""
         too_many = "4000000" if self.options.rehearse else "300000"  # 5.6 TB, 0.4 TB; with this seed they run in this order
         records = self.few_steps("too-large", 1, "--micro-batch", f"{too_many},8", "--seed", "1")
         status = [record["verdict"]["status"] for record in records]
         if len(status) != 2 or status[0] != "failed" or not records[1]["trials"]:
-            raise Failed(f"want a point that failed and one that ran: {', '.join(status)}")
+            raise Failed(f"expected a failed point and one that ran, got: {', '.join(status)}")
         self.same_losses(records[1])
 
     def checks(self):
@@ -155,5 +155,5 @@ class Checks(Runner):
         if code == 77:
             raise LeftOut((output.strip().splitlines() or ["?"])[-1])
         if code != 0 or len(lines) != len(folders):
-            raise Failed("; ".join(line for line in lines if line.startswith("FAIL")) or "it did not end; see oracle.log")
+            raise Failed("; ".join(line for line in lines if line.startswith("FAIL")) or "it did not finish; see oracle.log")
         return f"{len(lines)} exported steps agree with PyTorch"

@@ -1,11 +1,11 @@
-"""Figures of the records that gpu-validate reads, and its table."""
+"""Computes gpu-validate's figures from records, and its table."""
 import statistics
 
 from validation.plan import CEILING_GOALS, FP8_GOALS, RATIO_GOALS
 
 
 def energy_of(record):
-    """Joules of a sample over all trials, of the narrowest scope that has them, and the meters' uncertainty; None without a meter."""
+    """Joules per sample over all trials, of the narrowest scope that has them, with the meters' uncertainty; None without a meter."""
     for scope in ("device", "package", "node"):
         joules = uncertainty = samples = 0
         methods = set()
@@ -25,7 +25,7 @@ def energy_of(record):
 
 
 def blocks_of(record, seconds):
-    """Samples a second by the median step of each block of about so many seconds, trial by trial."""
+    """Samples per second from the median step of each block of about `seconds`, for each trial."""
     rates = []
     for trial in record["trials"]:
         times = trial["step_time_s"]
@@ -38,13 +38,13 @@ def blocks_of(record, seconds):
 
 
 def block_ratios(first, last, peer):
-    """Ours ÷ PyTorch's, block by block: those before it against its first ones, those after it against its last ones."""
+    """trainwatt ÷ PyTorch by block: blocks before PyTorch with its first blocks, blocks after it with its last ones."""
     half = (len(peer) + 1) // 2 if last else len(peer)
     return [ours / theirs for a, b in ((first, peer[:half]), (last, peer[half:] or peer)) for ours, theirs in zip(a, b)]
 
 
 def table(points):
-    """The summary's, in Markdown. Works out the ratios to bf16, which go to the points."""
+    """The summary's table in Markdown. Also computes the ratios to bf16 and stores them in the points."""
     rows = ["| point | samples/s | tokens/s | ÷ bf16 | of ceiling | MFU | PyTorch samples/s | ratio | J/sample | goals and reasons |",
             "|---|---|---|---|---|---|---|---|---|---|"]
 
@@ -56,7 +56,7 @@ def table(points):
     for point in points:
         key, rate = (point["model"], point["precision"]), point.get("samples_per_s")
         if "options" in point:
-            key = (*key, point["options"])  # has no goal
+            key = (*key, point["options"])  # without a goal
         if rate and point["model"] in bf16:
             point["ratio_to_bf16"] = rate / bf16[point["model"]]
         notes = [] if rate else [point.get("reason", "")]
@@ -75,7 +75,7 @@ def table(points):
             ratio += " [{:.3f} … {:.3f}]".format(*point["ratio_to_torch_range"])
         energy = point.get("energy")
         joules = f"{energy['j_per_sample']:.4g} ± {energy['uncertainty_share']:.1%}{'' if point['window_s'] >= 60 else ' (short)'}" if energy else "–"
-        # A reason may hold anything, a row is one line of cells.
+        # A reason may contain any text; a table row must be one line.
         text = "; ".join(notes).replace("|", "/").replace("\n", " ")
         name = " ".join([point["model"], point["precision"], f"mb{point['micro_batch']}", point.get("options", "")]).strip()
         rows.append(f"| {name} | {shown(rate, '.4g')} | "

@@ -1,4 +1,4 @@
-"""PyTorch beside us: gpu-validate's pieces that run it."""
+"""gpu-validate's pieces that run PyTorch for comparison."""
 import json
 import os
 import sys
@@ -29,30 +29,30 @@ class Peer(Runner):
         return command + (["--no-compile"] if self.options.rehearse else [])
 
     def begin_compiling(self):
-        """Only beside pieces that time nothing."""
+        """Called only during pieces that time nothing."""
         if self.compiling or self.options.rehearse or not self.goals or self.why_no_torch():
             return
-        goals = sorted(self.goals, key=lambda goal: goal.torch)  # the largest last
+        goals = sorted(self.goals, key=lambda goal: goal.torch)  # largest last
         commands = [self.torch_command(goal._asdict(), "--compile-only", *(["--ways", goal.ways] if goal.ways else [])) for goal in goals]
         log = open(os.path.join(self.work, "compiling.log"), "ab")
         self.compiling = Compiling(commands, lambda command: self.begin(command, log, self.torch_environment))
 
     def end_compiling(self):
-        """Waits for it for as long as the share of what it runs beside allows."""
+        """Waits for compilation, within the time share of the pieces that run meanwhile."""
         if not self.compiling:
             return
         compiling, self.compiling = self.compiling, None
         compiling.end(max(0, min(self.left(), self.prepared_by - time.monotonic())), self.end)
 
     def peer(self, point, limit, seconds, ways=""):
-        """What PyTorch makes of the point, which gets it, or why not."""
+        """Runs PyTorch on the point and stores the result in it, or the reason why there is none."""
         code, output = self.run(self.torch_command(point, "--seconds", seconds, *(["--ways", ways] if ways else [])), "torch.log", limit,
                                 self.torch_environment)
         lines = [line for line in output.splitlines() if line.startswith('{"model"')]
         if not lines or code not in (0, None):
-            point["torch_reason"] = "it took too long" if code is None else f"exit code {code}; see torch.log"
+            point["torch_reason"] = "timeout" if code is None else f"exit code {code}; see torch.log"
             return None
-        point["torch"] = json.loads(lines[-1])  # of one that took too long, the ways that it had finished
+        point["torch"] = json.loads(lines[-1])  # after a timeout: the ways that it had finished
         return point["torch"]
 
     def torch_rest(self):
@@ -67,9 +67,9 @@ class Peer(Runner):
             if point.get("samples_per_s") is None:
                 continue
             if point["precision"] == "fp8":
-                point["torch_reason"] = "PyTorch by itself trains in no fp8"
+                point["torch_reason"] = "PyTorch alone does not train in fp8"
                 continue
-            peer = known.get((point["model"], point["precision"]))  # of --deterministic no, which PyTorch's are
+            peer = known.get((point["model"], point["precision"]))  # --deterministic no is compared with the same PyTorch steps
             if peer is None and self.left() < (0 if self.options.rehearse else 60):
                 point["torch_reason"] = "no time was left"
                 continue
@@ -78,4 +78,4 @@ class Peer(Runner):
                 point["torch"] = peer
                 compared += 1
                 point["ratio_to_torch"] = point["samples_per_s"] / peer["samples_per_s"]["median"]
-        return f"{compared} of {len(points)} points compared; why not the others is in summary.json"
+        return f"{compared} of {len(points)} points compared; summary.json has the reasons for the others"

@@ -1,4 +1,4 @@
-"""Starts what gpu-validate starts, ends it in time, and reads what it left."""
+"""Starts gpu-validate's processes, ends them in time, and reads their results."""
 import contextlib
 import json
 import os
@@ -17,7 +17,7 @@ class Failed(Exception):
 
 
 class LeftOut(Exception):
-    """What it needs is not here: no failure."""
+    """Skipped because something it needs is missing: not a failure."""
 
 
 def say(text):
@@ -30,8 +30,8 @@ def stop(text, code):
 
 
 def without_libraries(folders):
-    """Of a path of libraries, those folders that hold no library of CUDA's: PyTorch brings its own, and must not find others first.
-    The driver's stay."""
+    """Removes folders with CUDA libraries from a library path: PyTorch brings its own and must not find others first. Folders with the
+    driver stay."""
     def foreign(folder):
         try:
             names = os.listdir(folder)
@@ -42,8 +42,8 @@ def without_libraries(folders):
 
 
 class Compiling:
-    """PyTorch's compiling of all goals in the background, into a cache, since it takes longer than measuring. The largest network beside
-    the others, which follow each other: all at once would not fit into the GPU's memory."""
+    """Compiles all goals with PyTorch in the background, into a cache, because this takes longer than measuring. The largest network
+    compiles in parallel to the others, which run one after another: all at once would not fit into the GPU's memory."""
 
     def __init__(self, commands, start):
         self.stopped, self.running = threading.Event(), []
@@ -60,7 +60,7 @@ class Compiling:
             process.wait()
 
     def end(self, seconds, kill):
-        """Waits so long, and ends what is still at it."""
+        """Waits for at most `seconds`, then ends what is still running."""
         deadline = time.monotonic() + seconds
         for thread in self.threads:
             thread.join(max(0, deadline - time.monotonic()))
@@ -71,14 +71,14 @@ class Compiling:
 
 
 class Runner:
-    """Wants of who inherits it: options (build, budget), start, limit, shares, work, environment."""
+    """Requires these attributes of the derived class: options (build, budget), start, limit, shares, work, environment."""
 
     def left(self):
         now = time.monotonic()
         return min(self.options.budget - (now - self.start), self.limit - now if self.limit else float("inf"))
 
     def allowed(self, what):
-        """Seconds for what has a share: all that is left but the shares of what comes later, and its own at least."""
+        """Seconds for an item with a share: all time left except the shares of later items, at least its own share."""
         names = [name for name, _ in self.shares]
         at = names.index(what)
         return max(self.shares[at][1], self.left() - sum(seconds for _, seconds in self.shares[at + 1:]))
@@ -95,7 +95,7 @@ class Runner:
                                 stderr=subprocess.STDOUT, cwd=self.work, start_new_session=True)
 
     def run_beside(self, commands, log, limit=None, environment=None):
-        """Of each command, all at once, the exit code (None: it took too long and was ended) and the output, which goes to the log too."""
+        """Runs all commands in parallel; returns the exit code (None: timeout) and output of each. The output also goes to the log."""
         seconds = min(limit or self.left(), self.left())
         if seconds <= 0:
             raise Failed("no time was left")
@@ -117,7 +117,7 @@ class Runner:
                     text = output.read().decode(errors="replace")
                     results.append((code, text))
                     file.write(f"$ {' '.join(command)}\n{text}\n"
-                               f"[{'ended after %.0f s' % seconds if code is None else f'exit code {code}'}]\n\n")
+                               f"[{'timeout after %.0f s' % seconds if code is None else f'exit code {code}'}]\n\n")
         return results
 
     def run(self, command, log, limit=None, environment=None):
@@ -125,8 +125,7 @@ class Runner:
 
     @staticmethod
     def end(processes):
-        """Tells those that still run to end, with what they started, which leaves what is finished in their reports; and ends what
-        does not."""
+        """Ends running processes and their children with SIGTERM, so that they write reports of finished points, then with SIGKILL."""
         for which in (signal.SIGTERM, signal.SIGKILL):
             alive = [process for process in processes if process.poll() is None]
             for process in alive:
@@ -138,7 +137,7 @@ class Runner:
                     process.wait(max(0.01, deadline - time.monotonic()))
 
     def records(self, folder):
-        """Those of a run: of its report, or of as much as it had finished."""
+        """The records of a run: from its report, or the finished ones."""
         try:
             with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
                 return json.load(file)["records"]
