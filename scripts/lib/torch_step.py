@@ -1,21 +1,22 @@
-"""Training steps of PyTorch on the workloads of gpu-validate and bench-cpu: the peer that their ratios are against.
+"""Training steps of PyTorch on the workloads of gpu-validate and bench-cpu, for comparison.
 
     python3 torch_step.py --model gpt2-124m|gpt2-1558m|…|resnet-50 --precision float32|tf32|bf16|fp16 --micro-batch N
                           [--seq-len 1024] [--seconds 2] [--blocks 3] [--ways NAME,...] [--device cuda|cpu] [--threads N]
                           [--no-compile] [--compile-only]
 
-The same work as ours: same shapes, GPT-2's vocabulary padded to a multiple of 64, tied embedding, no dropout, AdamW and clipping
-at 1 (GPT-2), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch at its best: torch.compile, fused optimizers, scaled
-dot-product attention, autocast in 16 bits, channels-last for images. Written from the papers and PyTorch's documentation.
+The same work as in trainwatt: same shapes, GPT-2's vocabulary padded to a multiple of 64, tied embedding, no dropout, AdamW and
+clipping at 1 (GPT-2), SGD with momentum and label smoothing 0.1 (ResNet-50). PyTorch's fastest options: torch.compile, fused
+optimizers, scaled dot-product attention, autocast in 16 bits, channels-last for images. Written from the papers and PyTorch's
+documentation.
 
-GPT-2 in 16 bits is run in each of these ways, of which the fastest counts (--ways: of these alone):
-    16-bit         the sum along the layers in 16 bits, as ours; autocast alone leaves it in float32, as the embedding's is
-    16-bit-cudnn   that, with cuDNN's attention before FlashAttention-2, which PyTorch takes first by itself (on a GPU)
-    float32        what autocast alone makes of it
+GPT-2 in 16 bits is run in each of these ways, and the fastest counts (--ways selects some):
+    16-bit         residual stream in 16 bits, as in trainwatt; autocast alone keeps it in float32, like the embedding
+    16-bit-cudnn   the same, with cuDNN's attention preferred to FlashAttention-2, PyTorch's default (on a GPU)
+    float32        autocast alone
 
-Each way is timed in --blocks blocks of --seconds, after warm-up, the fastest in as many again. Of a block counts the median of
-its steps, timed without a wait between them. After each way all that is known so far is printed as one line of JSON: the last one
-counts. Exit code 1: no way ran with a loss that is finite.
+Each way is timed in --blocks blocks of --seconds, after warm-up, and the fastest in as many blocks again. A block's result is the
+median of its steps, timed without waiting between them. After each way, all results so far are printed as one line of JSON; the
+last line counts. Exit code 1: no way ran with a finite loss.
 """
 import argparse
 import contextlib
@@ -72,7 +73,7 @@ class Gpt2(nn.Module):
         nn.init.normal_(self.position.weight, std=0.01)
 
     def forward(self, tokens, targets, half=None, scale=None):
-        """half: the type of the sum along the layers, where that is not the embedding's. scale: of attention, None for its own."""
+        """half: type of the residual stream, if not the embedding's. scale: of attention, None for the default."""
         x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
         if half is not None:
             x = x.to(half)
@@ -118,8 +119,8 @@ class ResNet50(nn.Module):
 
 
 def build(options):
-    """The network, its optimizer, one fixed batch, and the norm at which gradients are clipped (None: not). Learning rates are small:
-    the loss on one batch is to stay finite over hundreds of steps."""
+    """The network, its optimizer, one fixed batch, and the norm at which gradients are clipped (None: no clipping). Learning rates are
+    small, so that the loss on one batch stays finite over hundreds of steps."""
     if options.model == "resnet-50":
         network = ResNet50().to(memory_format=torch.channels_last)
         images = torch.randn(options.micro_batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
@@ -135,15 +136,15 @@ def build(options):
 
 
 def ways_of(options, half):
-    """name → (further arguments of the network, what its step runs in)."""
+    """name → (further arguments of the network, context manager of its step)."""
     if options.model == "resnet-50" or half is None:
         return {"plain": ({}, contextlib.nullcontext)}
     ways = {"16-bit": ({"half": half}, contextlib.nullcontext)}
     if options.device == "cuda":
         width, heads = GPT2[options.model][1:]
         order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-        # The scale is attention's own. Said, it makes another graph of it: PyTorch's cache of what it has traced asks for the graph,
-        # but not for the order of kernels, and would give one way's code to the other.
+        # The explicit scale equals the default but makes the graph different: PyTorch's cache is keyed by the graph and not by the
+        # order of kernels, so without it one way would get the other's code.
         ways["16-bit-cudnn"] = ({"half": half, "scale": (width // heads) ** -0.5}, lambda: sdpa_kernel(order, set_priority=True))
     ways["float32"] = ({}, contextlib.nullcontext)
     if options.ways:
@@ -196,7 +197,7 @@ class Peer:
         return statistics.median(map(self.between, marks, marks[1:])), float(loss.detach())
 
     def warm(self, arguments):
-        """Compiles, and lets cuDNN choose; then 20 steps, or as many from 3 on as 3 s are enough for. A step's seconds."""
+        """Compiles and lets cuDNN choose; then runs 3 to 20 steps, within 3 s. Returns the seconds of a step."""
         self.block(arguments, 1)
         begin, seconds = time.perf_counter(), []
         while len(seconds) < 20 and (len(seconds) < 3 or time.perf_counter() - begin < 3):
@@ -214,13 +215,13 @@ def main():
     parser.add_argument("--precision", default="bf16", choices=["float32", "tf32", "bf16", "fp16"])
     parser.add_argument("--micro-batch", type=int, default=8)
     parser.add_argument("--seq-len", type=int, default=1024)
-    parser.add_argument("--seconds", type=float, default=2, help="of a block")
-    parser.add_argument("--blocks", type=int, default=3, help="of each way, and again of the fastest")
-    parser.add_argument("--ways", default="", help="of those above, these alone")
+    parser.add_argument("--seconds", type=float, default=2, help="seconds of a block")
+    parser.add_argument("--blocks", type=int, default=3, help="blocks of each way, and again of the fastest")
+    parser.add_argument("--ways", default="", help="run only these of the ways above")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--threads", type=int, help="of the CPU (PyTorch's choice)")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: PyTorch's)")
     parser.add_argument("--no-compile", action="store_true")
-    parser.add_argument("--compile-only", action="store_true", help="fill PyTorch's cache of compiled code, and end")
+    parser.add_argument("--compile-only", action="store_true", help="fill PyTorch's cache of compiled code, and exit")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("torch_step: PyTorch sees no GPU")
@@ -238,7 +239,7 @@ def main():
         "torch": torch.__version__, "way": None, "samples_per_s": None, "ways": {}}
 
     def time_way(name, rates):
-        """Adds blocks of it; False where it does not run, or its loss is not finite."""
+        """Adds blocks of this way; False if it does not run or its loss is not finite."""
         arguments, surroundings = ways[name]
         try:
             with surroundings():
@@ -251,7 +252,7 @@ def main():
             if not math.isfinite(loss):
                 raise ValueError(f"the loss is {loss}")
             result["ways"][name] = {"samples_per_s": spread(rates), "loss": loss}
-        except Exception as error:  # one way that does not run costs itself
+        except Exception as error:  # a way that does not run only loses its own result
             print(f"torch_step: {name}: {error}", file=sys.stderr)
             result["ways"][name] = {"error": str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__}
 

@@ -1,4 +1,4 @@
-"""In which arithmetic a network is evaluated: float64 (the truth) or a simulation of bf16 training (the yardstick)."""
+"""The arithmetic in which a network is evaluated: float64 (the truth) or simulated bf16 training (the yardstick)."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 class Exact:
-    """float64 throughout: no rounding worth naming next to float32's 6e-8."""
+    """float64 throughout; its rounding is negligible next to float32's 6e-8."""
 
     dtype = jnp.float64
 
@@ -19,13 +19,13 @@ class Exact:
 
 
 class Bf16(Exact):
-    """What bf16 training means: weights and every stored activation (and its gradient on the way back) have 8 bits,
-    sums are float32, parameter gradients are float32. Shows what any bf16 implementation must lose."""
+    """bf16 training: weights and every stored activation (and its gradient in the backward pass) have 8 bits, sums and parameter
+    gradients are float32. Shows the error that any bf16 implementation has."""
 
     dtype = jnp.float32
 
     def activation(self, x):
-        # Its derivative rounds the cotangent alike. (A pair of casts would be optimised away by XLA.)
+        # Its derivative rounds the cotangent too. (XLA would optimise a pair of casts away.)
         return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
 
     def weight(self, w):

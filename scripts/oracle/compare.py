@@ -1,4 +1,4 @@
-"""Compares what was exported with what the framework computes: tensor by tensor, by normalised error ‖a − b‖ / ‖b‖."""
+"""Compares an exported step with the framework's, tensor by tensor, by normalised error ‖a − b‖ / ‖b‖."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def norm(x):
 
 
 def split_packed(tensors):
-    """c_attn packs query, key and value: compared apart, because the key's bias is a case of its own (see vanishing)."""
+    """c_attn packs query, key and value. They are compared separately, because the key's bias is a special case (see vanishing)."""
     parts = {}
     for name, value in tensors.items():
         if ".c_attn." in name:
@@ -40,9 +40,9 @@ def split_packed(tensors):
 def vanishing(gradients):
     """Names of the tensors whose true gradient is zero.
 
-    A bias on the keys adds the same number to all scores of a row, and softmax does not see it: its gradient is exactly
-    zero, in floating point the sum of many roundings. A relative error against it would compare noise with noise, so it is
-    normalised by the whole gradient. Recognised by a float64 gradient 1e-9 under the others (root mean square)."""
+    A bias on the keys adds the same number to all scores of a row, which softmax ignores: its gradient is exactly zero, and in
+    floating point the sum of many rounding errors. A relative error would compare noise with noise, so its error is normalised by
+    the whole gradient. Such tensors are those whose float64 gradient is 1e-9 of the others (root mean square)."""
     count = sum(g.size for g in gradients.values())
     typical = stepping.global_norm(gradients) / math.sqrt(count)
     return {name for name, g in gradients.items() if norm(g) / math.sqrt(g.size) < 1e-9 * typical}
@@ -58,7 +58,7 @@ def gradient_errors(gradients, truth):
 
 
 def statistic_errors(updated, truth):
-    """Running means are normalised by the channels' deviation too, so that a mean near zero is no division by it."""
+    """Running means are also normalised by the channels' deviation, to avoid a division by a mean near zero."""
     errors = {}
     for name, reference in truth.items():
         scale = norm(reference)
@@ -71,8 +71,8 @@ def statistic_errors(updated, truth):
 class Float32Tolerance:
     """Loss 1e-5 relative, each gradient and each weight 1e-4, without exception.
 
-    A ReLU's input has deviation 1 (batch norm), and 1e-3 of that is what float32 may lose over 50 layers: a unit on the
-    other side of zero must be nearer to it than that."""
+    A ReLU's input has deviation 1 (batch norm), and float32 may lose 1e-3 of that over 50 layers. A unit on the other side of zero
+    must therefore be within 1e-3 of zero."""
 
     loss, gradient_norm, farthest_stray, stray_share = 1e-5, 1e-4, 1e-3, 1e-3
 
@@ -83,20 +83,20 @@ class Float32Tolerance:
 
 
 class Bf16Tolerance:
-    """What bf16 must lose, from two sides; the larger counts.
+    """The error that bf16 cannot avoid, as the larger of two estimates.
 
-    Rounding: unit roundoff u = 2^-8. On the way through a network a value is rounded at each product's weight, its result
-    and the norm or activation behind it, and as often on the way back: n = 6 · depth roundings of at most u, of random
-    sign, which add up to about u·√n at most (their root mean square is 0.4·u each, so this is 2.4 standard deviations).
+    Rounding: unit roundoff u = 2^-8. In the forward pass a value is rounded at each product's weight, at its result and at the
+    following norm or activation, and as often in the backward pass: n = 6 · depth roundings of at most u with random sign. Their sum
+    is at most about u·√n (each has a root mean square of 0.4·u, so this is 2.4 standard deviations).
 
-    Amplification: batch norm and residual sums enlarge errors from layer to layer (ResNet-50 at its initialisation by
-    about ten), which no formula gives for a tensor. So the framework runs the step in simulated bf16 too (`yardstick`), and
-    ours may have twice its error, tensor by tensor, and 1.5 times over all gradients.
+    Amplification: batch norm and residual sums amplify errors from layer to layer (ResNet-50 at its initialisation by about ten).
+    There is no formula for it per tensor. The framework therefore also runs the step in simulated bf16 (`yardstick`), and trainwatt
+    may have twice its error for each tensor, and 1.5 times its error over all gradients.
 
-    Loss: the yardstick's errors of single tokens or images, averaged: four standard deviations of that mean, and at least
-    u / 4. A norm differs by no more than the vectors do (triangle inequality)."""
+    Loss: four standard deviations of the mean of the yardstick's errors of single tokens or images, at least u / 4. Norms differ by
+    at most the difference of the vectors (triangle inequality)."""
 
-    # A ReLU that guesses its side would be off in half of its units.
+    # A ReLU with random sides would differ in half of its units.
     farthest_stray, stray_share = math.inf, 0.3
 
     def __init__(self, export, truth, yardstick):
@@ -121,7 +121,7 @@ class Bf16Tolerance:
         return max(self.rounding, 2 * self.statistic_errors[name])
 
 
-# What float32 may lose in the optimizer (master weights are float32 in every precision): each weight about half a
+# The error that float32 may have in the optimizer (master weights are float32 in every precision): each weight about half a
 # unit of its last place, its step a dozen operations.
 WEIGHT_ROUNDING, STEP_ROUNDING = 2.0**-23, 2e-6
 
@@ -131,12 +131,12 @@ def norm_ratio(a, b):
 
 
 def optimizer_findings(export):
-    """The optimizer alone: the exported weights against the step that the exported gradients ask for.
+    """The optimizer alone: the exported weights against the step computed from the exported gradients.
 
-    "optimizer": the worst element of updated − initial, in units of what rounding allows it. Weight decay can be less than
-    that (ResNet-50: 3e-8 of a weight), but it points along the weights and rounding does not: "decay" is the part of the
-    deviation along them, Σ d·w / Σ w·w, and five deviations of rounding are allowed (uniform within a unit of the last
-    place of each weight), for AdamW also the rounding of 1 − lr·λ, for both that of the step."""
+    "optimizer": the worst element of updated − initial, in units of its allowed rounding error. Weight decay can be smaller than
+    that (ResNet-50: 3e-8 of a weight), but it points along the weights, and rounding does not. "decay" is the part of the
+    deviation along the weights, Σ d·w / Σ w·w. Allowed are five standard deviations of rounding (uniform within a unit of the last
+    place of each weight), the rounding of the step, and for AdamW also the rounding of 1 − lr·λ."""
     optimizer = export.step["optimizer"]
     decayed = set(filter(export.rules.is_decayed, export.weights))
     wrong = decayed ^ set(optimizer["weight_decay_parameters"])
@@ -148,7 +148,7 @@ def optimizer_findings(export):
         w, after = initial[name].astype(np.float64), updated[name].astype(np.float64)
         deviation = after - w - reference
         allowed = STEP_ROUNDING * np.abs(reference) + WEIGHT_ROUNDING * np.maximum(np.abs(w), np.abs(after))
-        off = deviation != 0  # NaN too; where nothing is allowed and nothing is off: 0 / 0
+        off = deviation != 0  # NaN too; 0 / 0 if no error is allowed and there is none
         with np.errstate(divide="ignore"):
             yield "optimizer", name, np.max(np.abs(deviation[off]) / allowed[off], initial=0), 1, "of rounding"
         square = np.sum(w * w)
@@ -160,18 +160,18 @@ def optimizer_findings(export):
 
 
 def step_findings(export, truth, tolerance):
-    """End to end: "updated" weights, and the "step" that led to them, which weights a thousand times larger would hide.
+    """End to end: "updated" weights, and the "step" that led to them; in the weights, a thousand times larger, it would be invisible.
 
-    AdamW's first step is lr · sign(g), and where g is smaller than the error granted to it (four standard deviations), the
-    sign is anybody's: there only the size of the step is asked for. That it follows the exported gradient, sign and all, is
-    what optimizer_findings asks."""
+    AdamW's first step is lr · sign(g). If g is smaller than its allowed error (four standard deviations), the sign is not
+    determined, and only the size of the step is compared. optimizer_findings checks every step, including its sign, against the
+    exported gradient."""
     optimizer, exact, initial = export.step["optimizer"], split_packed(truth.gradients), split_packed(export.weights)
     updated, zero = split_packed({name: export.updated[name] for name in export.weights}), vanishing(exact)
     for name, reference in split_packed(stepping.weight_steps(export, truth.gradients)).items():
         w, note = initial[name].astype(np.float64), ""
         moved, asked = updated[name] - w, np.ones(reference.shape, bool)
         if optimizer["kind"] == "adamw":
-            # Errors are spread as gradients are: in an embedding the rows of frequent tokens have most of both.
+            # Errors are distributed as gradients are: in an embedding the rows of frequent tokens have most of both.
             g = exact[name]
             rows = np.sqrt(np.mean(g * g, axis=-1, keepdims=True))
             noise = tolerance.gradient(name) * np.maximum(rows, norm(g) / math.sqrt(g.size))

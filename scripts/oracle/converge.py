@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains the tasks to their targets in JAX, float32, over several seeds, and writes the curves that runs are held against.
+"""Trains the tasks to their targets in JAX, float32, over several seeds, and writes the curves that runs are compared with.
 
 FILE of --tasks is what `trainwatt models --json` prints: tasks, shapes and schedules come from there, the arithmetic and the
-rest of the recipe from the modules beside this one, which were written from the papers. Data are drawn anew (sources.py),
-from the same distributions and other random numbers. A run goes on a quarter beyond the first passage, so that a slightly
-stricter target can be read off its curve as well.
+rest of the recipe from the modules beside this one, which were written from the papers. Data come from the same distributions with
+other random numbers (sources.py). A run continues for another quarter of its steps after reaching the target, so that its curve
+also covers slightly stricter targets.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def learning_rate(recipe, step):
 
 
 class Unread(dict):
-    """Batch norm's running statistics: nothing here reads what becomes of them."""
+    """Batch norm's running statistics, which nothing here reads."""
 
     def __missing__(self, name):
         return jnp.float32(0)
@@ -187,7 +187,7 @@ class Training:
 
 
 def curve(training):
-    """The metric at each evaluation, to a quarter beyond the first passage."""
+    """The metric at each evaluation, up to a quarter of the steps after reaching the target."""
     task, values, end = training.task, [], training.task["most_steps"]
     for step in range(1, task["most_steps"] + 1):
         training.step()
@@ -239,7 +239,7 @@ def main():
             document["framework"] = f"JAX {jax.__version__}, float32, CPU"
             document["runs"] = runs
             text = json.dumps(document, indent=1)
-            (Path(arguments.out) / f"{task['name']}.json").write_text(text + "\n")  # after each size: it takes long
+            (Path(arguments.out) / f"{task['name']}.json").write_text(text + "\n")  # after each size, because a size takes long
 
 
 if __name__ == "__main__":

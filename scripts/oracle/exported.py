@@ -12,7 +12,7 @@ import rules
 
 BUFFER_SUFFIXES = (".running_mean", ".running_var")
 
-# Published constants that we state in step.json: another value there is another network.
+# Published constants in step.json: another value means another network.
 PUBLISHED = {"gpt2": {"layer_norm_epsilon": 1e-5, "activation": "gelu_tanh"},
              "resnet": {"batch_norm_epsilon": 1e-5, "batch_norm_momentum": 0.1}}
 
@@ -47,7 +47,7 @@ class Export:
 
     @property
     def shape(self):
-        """What a network function needs to know beside its weights: heads; stem_stride, stem_pool, label_smoothing."""
+        """Arguments of a network function besides its weights: heads; stem_stride, stem_pool, label_smoothing."""
         return self.step["model"]
 
     @property

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Writes golden values, computed by JAX in float64, for an exported step: make_golden.py EXPORT_FOLDER FILE.json
 
-Only the exported weights and batch are used (they come from counter-based generators, so a test can make them again), none
-of the exported results. Each record holds the norm and some samples of a tensor in the framework's layout: "gradient", "step"
+Of the export, only weights and batch are used (they come from counter-based generators, so a test can regenerate them). Each record holds the norm and some samples of a tensor in the framework's layout: "gradient", "step"
 (updated − initial weights; the weights themselves would hide most of it) or "updated" (running statistics):
 {"what", "name", "size", "rms", "norm", "index", "value", "bf16_tolerance"}; errors are relative to rms. Packed tensors are
 split (query, key and value of c_attn differ by orders of magnitude): "columns" [begin, end] of "width" of the last axis.
@@ -21,7 +20,7 @@ import steps as stepping
 from arithmetic import Bf16, Exact
 
 SAMPLES = 12
-# No ReLU may be this near to zero: float32 would then decide its side by rounding (see README.md).
+# No ReLU may be closer to zero than this: rounding in float32 would decide its side (see README.md).
 LEAST_MARGIN = 1e-5
 
 
@@ -34,7 +33,7 @@ def record(what, name, value, tolerance, allowed=None, rms=None, with_norm=True)
     candidates = np.arange(flat.size) if allowed is None else np.flatnonzero(allowed.ravel())
     if candidates.size == 0:
         return None
-    # Multiples of the golden ratio: no column or row of a matrix is favoured.
+    # Multiples of the golden ratio, so that no column or row of a matrix is favoured.
     picks = sorted({int(k * 0.6180339887498949 % 1 * candidates.size) for k in range(1, SAMPLES + 1)})
     index = candidates[picks]
     result = {"what": what, "name": name, "size": flat.size}
@@ -59,7 +58,7 @@ def main():
     export.relu = {}  # the sides of the ReLUs are the framework's own
     truth = step.run(export, Exact())
     if truth.margin < LEAST_MARGIN:
-        raise SystemExit(f"a ReLU is only {truth.margin:.1e} from its jump (at least {LEAST_MARGIN}): take another seed")
+        raise SystemExit(f"a ReLU is only {truth.margin:.1e} from its jump (minimum {LEAST_MARGIN}): use another seed")
     bf16 = compare.Bf16Tolerance(export, truth, step.run(export, Bf16()))
     adamw = export.step["optimizer"]["kind"] == "adamw"
     whole_rms = stepping.global_norm(truth.gradients) / np.sqrt(sum(g.size for g in truth.gradients.values()))
@@ -71,7 +70,7 @@ def main():
         rms = whole_rms if part in zero else None
         records.append(record("gradient", part, gradient, bf16.gradient(part), rms=rms))
     for part, moved in compare.split_packed(stepping.weight_steps(export, truth.gradients)).items():
-        # AdamW moves a weight by lr · sign(g): only where bf16 cannot err about the sign.
+        # AdamW moves a weight by lr · sign(g): only use elements whose sign is certain in bf16.
         g, decided = exact[part], None
         if adamw:
             decided = (np.abs(g) > 4 * bf16.gradient(part) * np.sqrt(np.mean(g**2))) & (part not in zero)
@@ -88,7 +87,7 @@ def main():
         "micro_batch": export.step["micro_batch"],
         "seq_len": export.shape.get("seq_len", 0),
         "seed": export.step["seed"],
-        # What decays is the network's own rule, in any order.
+        # The weights that decay, by the network's rule, in any order.
         "optimizer": {**export.step["optimizer"],
                       "weight_decay_parameters": sorted(filter(export.rules.is_decayed, export.weights))},
         "inputs": {"weights_norm": digits(stepping.global_norm({n: w.astype(np.float64) for n, w in export.weights.items()})),

@@ -10,7 +10,7 @@ BATCH_NORM_MOMENTUM = 0.1
 def convolve(x, weight, stride):
     """NHWC in and out, weight (out, in, k, k), padding k // 2: one matrix product for each position of the kernel.
 
-    Written so because XLA's float64 convolution on CPU is a plain loop, 50 times slower than its matrix product."""
+    XLA's float64 convolution on CPU is a plain loop, 50 times slower than its matrix product."""
     kernel = weight.shape[2]
     pad = kernel // 2
     x = jnp.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
@@ -31,7 +31,7 @@ def max_pool(x):
 
 
 def loss(weights, batch, shape, arithmetic):
-    """Mean label-smoothed cross-entropy, and what else a step leaves (training mode):
+    """Mean label-smoothed cross-entropy, and further results of a step (training mode):
 
     "losses", "logits": of each image. "statistics": running means and variances after the batch. "margin": least |x| that entered any ReLU. With
     batch["relu"] (name → whether the exported output is positive, NHWC) the derivative of each ReLU follows the exported

@@ -1,4 +1,4 @@
-"""What the papers say of training each kind of network, whichever framework computes it."""
+"""Training recipes from the papers for each kind of network, independent of the framework."""
 
 
 class Gpt2:

@@ -23,7 +23,7 @@ class Tokens:
         self.permutation = rng.permutation(v)
         self.group = rng.permutation(np.arange(v) % 4)
         self.offset = rng.permutation(v)[:4]
-        # Groups are equally large, within one: what one visible token leaves open.
+        # Groups are equally large, within one: this is what one visible token does not determine.
         mixture = sum(np.roll(SHARES, g) * (self.group == g).mean() for g in range(4))
         self.floor = ((self.seq_len - 1) * entropy(SHARES) + entropy(mixture)) / self.seq_len
         return self
@@ -39,8 +39,8 @@ class Tokens:
 
 
 class Gratings:
-    """cos(2π(fx·column + fy·row)/S + phase) in standard normal noise, equal in all channels; a tenth of the labels is drawn
-    anew, but for held-out images. One frequency pair a class, on the coarsest grid of the open half plane below Nyquist that has enough."""
+    """cos(2π(fx·column + fy·row)/S + phase) in standard normal noise, equal in all channels; a tenth of the labels is redrawn,
+    except for held-out images. One frequency pair per class, on the coarsest grid of the open half plane below Nyquist that has enough."""
 
     LABEL_NOISE = 0.1
 
@@ -58,7 +58,7 @@ class Gratings:
         self.floor = wrong
 
     def drawn(self, rng):
-        return self  # nothing of it is random
+        return self  # it contains nothing random
 
     def batch(self, rng, count, held_out=False):
         label = rng.integers(self.classes, size=count)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes golden values of results/statistics, computed by SciPy: statistics_golden.py FILE.json
+"""Writes golden values for results/analysis/statistics, computed by SciPy: statistics_golden.py FILE.json
 
-Each record is a series of numbers and what SciPy, or a few lines over it, says of it; a test reads the file without Python
-(tests/results/analysis/oracle_test.cpp). Nothing here comes from our code: the outlier test and the drift are written from their
+Each record is a series of numbers and the results of SciPy, or of a few lines using it; a test reads the file without Python
+(tests/results/analysis/oracle_test.cpp). Nothing here uses the C++ code: the outlier test and the drift are written from their
 sources with SciPy's distributions, medians, slopes and rank correlations.
 """
 
@@ -14,12 +14,12 @@ import scipy
 from scipy import stats
 
 SEED = 20260301
-FALSE_ALARM, NOTEWORTHY = 0.01, 0.02  # what results/analysis/statistics.hpp promises
+FALSE_ALARM, NOTEWORTHY = 0.01, 0.02  # as documented in results/analysis/statistics.hpp
 RESAMPLES = 20000
 
 
 def trimmed(values, axis=-1):
-    """Without the least and the greatest; a share that is one value however it is rounded."""
+    """Without minimum and maximum; the trimmed share is one value however it is rounded."""
     return stats.trim_mean(values, 1.5 / np.shape(values)[axis], axis=axis)
 
 
@@ -35,7 +35,7 @@ def estimate(values):
 
 
 def outliers(values):
-    """Rosner (1983): deviates R_i against critical values lambda_i; Grubbs (1969) where one value may be out."""
+    """Rosner (1983): deviates R_i against critical values lambda_i; Grubbs (1969) if at most one value is an outlier."""
     left, removed, found = list(range(len(values))), [], 0
     for _ in range(max(1, len(values) // 4)):
         n = len(left)
@@ -106,7 +106,7 @@ def records():
         series = [normal(n), disturbed(n, (n // 2, 0.8)), disturbed(n, (0, 3)), normal(n, 40, 0.01),
                   disturbed(n, (0, 0.5), (n - 1, 0.52)), np.repeat(40.0, n), rng.standard_cauchy(n) + 40]
         narrow = normal(n, 40, 0.01)
-        narrow[n - 1] *= 1.015  # sure, but not worth a word
+        narrow[n - 1] *= 1.015  # significant, but too small to be flagged
         for values in series + [narrow, np.append(normal(n - 1, 40, 0.001), 30)]:
             yield "outliers", values, {"index": outliers(values)}
     for n in (5, 6, 9, 10, 11, 60, 333):

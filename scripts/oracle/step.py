@@ -14,7 +14,7 @@ def run(export, arithmetic, follow_relu=True):
     batch["buffers"] = cast(export.buffers)
     batch["relu"] = {name: jnp.asarray(value) for name, value in export.relu.items()} if follow_relu else {}
 
-    def objective(weights, batch):  # the batch is an argument, or XLA would fold it into constants for minutes
+    def objective(weights, batch):  # the batch is an argument; as a constant, XLA would spend minutes on folding
         return export.network.loss(weights, batch, export.shape, arithmetic)
 
     (loss, extra), gradients = jax.jit(jax.value_and_grad(objective, has_aux=True))(cast(export.weights), batch)

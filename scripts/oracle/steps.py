@@ -1,4 +1,4 @@
-"""What a training step is, and the optimizer's part of it, in float64 NumPy: any framework gives the gradients."""
+"""A training step and its optimizer update in float64 NumPy, for gradients from any framework."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class Step:
     losses: np.ndarray  # of each token or image
     gradients: dict
     statistics: dict   # batch norm's running statistics after the step
-    margin: float      # least |x| that entered a ReLU: how far the gradient is from one of its jumps
+    margin: float      # least |x| that entered a ReLU: distance of the gradient to its nearest jump
     strays: dict       # ReLU → (units on the other side than exported, farthest of them)
 
 
@@ -25,7 +25,7 @@ def global_norm(tensors):
 
 def weight_steps(export, gradients):
     """Updated − initial weights of the first optimizer step, from zero state, in float64, in PyTorch's forms of AdamW
-    (arXiv 1711.05101) and SGD. Which weights decay is the network's own rule, not what the export says of it."""
+    (arXiv 1711.05101) and SGD. Which weights decay is the network's rule, not taken from the export."""
     o = export.step["optimizer"]
     lr = o["learning_rate"]
     norm = global_norm(gradients)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Shows that the comparison fails where it should: steps of made-up networks, right and with an optimizer that errs.
+"""Tests that the comparison fails when it should: steps of synthetic networks, correct and with wrong optimizers.
 
-Run by scripts/check-oracle before anything else. Only NumPy computes here; the network functions are not called."""
+scripts/check-oracle runs it first. Only NumPy computes here; the network functions are not called."""
 
 import unittest
 from pathlib import Path
@@ -24,7 +24,7 @@ SGD = {"kind": "sgd", "momentum": 0.9, "weight_decay": 1e-4, "clip_norm": 0, "le
 
 
 def float32_step(export, decayed, rate_factor=1.0, beta2=None, frozen=()):
-    """The optimizer as our devices run it, in float32; the arguments are its mutations."""
+    """The optimizer as the devices run it, in float32; the arguments are its mutations."""
     o, f = export.step["optimizer"], np.float32
     norm = stepping.global_norm(export.gradients)
     clip = f(min(1.0, o["clip_norm"] / norm) if o["clip_norm"] else 1.0)
@@ -42,7 +42,7 @@ def float32_step(export, decayed, rate_factor=1.0, beta2=None, frozen=()):
 
 
 def made_up(shapes, optimizer):
-    """An export whose gradients are the truth, and the truth."""
+    """An export with the true gradients, and the truth."""
     random = np.random.default_rng(7)
     weights, gradients = {}, {}
     for name, shape in shapes.items():

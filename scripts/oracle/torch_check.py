@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares exported training steps with PyTorch, as check.py does with JAX: torch_check.py FOLDER...
 
-For machines that have PyTorch: on their GPU, where there is one. The networks are written once more, by PyTorch's own operators
-(convolutions, norms, attention), in float64; bf16's yardstick rounds weights and activations as arithmetic.py does. A line "PASS …"
-or "FAIL …" for each folder. Exit code 0: all within tolerance, 1: not, 77: NumPy is not here."""
+For machines with PyTorch; uses a GPU if there is one. The networks are written again with PyTorch's operators (convolutions,
+norms, attention), in float64; bf16's yardstick rounds weights and activations as in arithmetic.py. Prints a line "PASS …" or
+"FAIL …" for each folder. Exit code 0: all within tolerance, 1: not, 77: NumPy is not installed."""
 
 import sys
 
@@ -34,7 +34,7 @@ class Bf16:
     dtype = torch.float32
 
     def activation(self, x):
-        return x.to(torch.bfloat16).to(self.dtype)  # and so its gradient on the way back
+        return x.to(torch.bfloat16).to(self.dtype)  # and, in the backward pass, its gradient
 
     def weight(self, w):
         return w + (self.activation(w) - w).detach()

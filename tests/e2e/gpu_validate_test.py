@@ -227,7 +227,7 @@ class GpuValidate(Script):
         self.assertEqual(bad, ["gpt2-tiny float32"])
         done, ended = validation.summary["points"]
         self.assertEqual(done["samples_per_s"], 5.0)
-        self.assertEqual(ended["reason"], "ended after 8 s")
+        self.assertEqual(ended["reason"], "timeout after 8 s")
 
     def test_the_tests_of_the_label_gpu_are_those_that_run(self):
         texts = [path.read_text() for path in (SCRIPT.parents[1] / "tests").rglob("CMakeLists.txt")]
