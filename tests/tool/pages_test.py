@@ -11,7 +11,7 @@ BIN = pathlib.Path(os.environ["TRAINWATT_TOOL"]).parent
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in (
     "bench", "power", "results", "models", "scripts/slurm", "scripts/monitoring", "scripts/oracle", "results/reference"))]
-README_LINES = 170  # what can be read in three minutes
+README_LINES = 145  # what can be read in three minutes
 SCRIPT = re.compile(r"(?:[\w.-]+/)*(scripts/(?:quickstart|test|repeat|gpu-validate|bench-cpu|check-oracle))\b(.*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]*")
 CALL = re.compile(r"(?<![\w/.-])(?:build-gpu/bin/)?(trainwatt(?:-train|-ops)?) (.*)")
