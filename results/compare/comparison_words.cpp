@@ -8,6 +8,7 @@
 #include <map>
 
 #include "results/analysis/run_rules.hpp"
+#include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
@@ -61,16 +62,22 @@ std::string disturbance(const std::string& flag) {
   if (flag == "busy_host") return "other programs were using the machine";
   if (flag == "steal") return "the hypervisor gave CPU time to others";
   if (flag == "steps_disagree") return "the step times do not add up to their windows";
+  if (flag == "above_ceiling")
+    return "a point trained faster than its own products run alone, so that one of the two was measured wrongly";
   return flag == "drift" ? "the speed was still changing over the trials" : "";
+}
+/// A ceiling within its tolerance takes nothing away.
+bool is_disturbed(const Record& run, std::string_view flag) {
+  if (flag == "above_ceiling") return run.summary.of_ceiling && !credible_of_ceiling(run.summary);
+  return std::ranges::count(run.verdict.flags, flag) > 0;
 }
 }  // namespace
 
 void Trials::add(const std::vector<const Record*>& runs) {
-  for (const std::string_view flag : {"busy_host", "steal", "drift", "steps_disagree"}) {
-    const auto count = std::ranges::count_if(
-        runs, [&](const Record* run) { return std::ranges::count(run->verdict.flags, flag) > 0; });
+  for (const std::string_view flag : {"busy_host", "steal", "drift", "steps_disagree", "above_ceiling"}) {
+    const auto count = std::ranges::count_if(runs, [&](const Record* run) { return is_disturbed(*run, flag); });
     // Several runs show what other programs do to them. What most of them have they do not, nor times that are wrong.
-    const bool of_most = flag == "drift" && 2 * count > std::ssize(runs);
+    const bool of_most = (flag == "drift" || flag == "above_ceiling") && 2 * count > std::ssize(runs);
     const bool of_several = flag == "steps_disagree" || of_most;
     if (count > 0 && (runs.size() == 1 || of_several)) disturbed.emplace(flag);
   }

@@ -201,7 +201,7 @@ class Case(unittest.TestCase):
     def assert_judged(self, cell, *reports):
         """A ratio of one run of each has an interval over trials and no verdict; where a machine was busy or trials drift, a range."""
         flags = {flag for report in reports for record in json.loads(report.read_text())["records"]
-                 for flag in record["verdict"]["flags"] if flag in ("busy_host", "steal", "drift", "steps_disagree")}
+                 for flag in record["verdict"]["flags"] if flag in ("busy_host", "steal", "drift", "steps_disagree", "above_ceiling")}
         if flags and cell["verdict"] == "no claim":
             self.assertIn(cell["code"], flags)
             self.assertFalse(cell["is_interval"])

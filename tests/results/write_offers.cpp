@@ -39,6 +39,7 @@ Record point(const Record& base, const std::string& domain, double clock, double
   record.id = "gpt2-tiny/bf16/acc4/np2/gpu_clock=" + std::to_string(static_cast<int>(clock));
   record.workload.device = "cuda";
   record.start.reset();
+  record.summary.ceiling_flops_per_s = 120e9;  // above what the fastest of them reaches
   record.setting = {{"gpu_clock_mhz", {clock, clock, clock - 1, {{"node1", domain, clock, clock - 1, ""}}}}};
   record.trials.clear();
   const int steps = static_cast<int>(std::ceil(62 * speed / 64));

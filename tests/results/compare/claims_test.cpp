@@ -245,6 +245,29 @@ TEST(Claims, AnUndecidedAnswerSaysHowItLookedAndWhy) {
   })) << ::testing::PrintToString(c.rests_on);
 }
 
+/// Beyond the tolerance the speed or its ceiling was measured wrongly. Of several runs most have to be above it.
+TEST(Claims, ASpeedAboveItsCeilingIsNoClaim) {
+  const auto answer_of = [](double of_ceiling, std::size_t runs, std::size_t above) {
+    SystemInput b = runs_at("B", times({spread.begin(), spread.begin() + static_cast<std::ptrdiff_t>(runs)}, 1.5));
+    for (std::size_t run = 0; run < above; ++run) {
+      Record& record = b.runs[run].records[0];
+      record.summary.of_ceiling = of_ceiling, record.verdict.flags.emplace_back("above_ceiling");
+    }
+    return compare({runs_at("A", spread), b}, {});
+  };
+  for (const std::size_t runs : {1, 5}) {
+    const Comparison above = answer_of(1.06, runs, runs), within = answer_of(1.04, runs, runs);
+    EXPECT_EQ(ratio(above).verdict, "no claim") << runs;
+    EXPECT_EQ(ratio(above).code, "above_ceiling") << runs;
+    ASSERT_EQ(above.answer.size(), 1u);
+    EXPECT_TRUE(above.answer[0].ends_with("faster, but a point trained faster than its own products run alone, so that one "
+                                          "of the two was measured wrongly; repeat when it is quiet, or with --repeat 5."))
+        << above.answer[0];
+    EXPECT_NE(ratio(within).verdict, "no claim") << runs;
+  }
+  EXPECT_EQ(ratio(answer_of(1.06, 5, 2)).verdict, "better") << "the other runs show what these are worth";
+}
+
 /// What is shown and what is not are one sentence.
 TEST(Claims, ADifferenceThatIsNotShownStandsBesideOneThatIs) {
   std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 300)};
