@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <stdexcept>
-#include <system_error>
 
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/report_file.hpp"
@@ -66,9 +64,6 @@ int html(const HtmlCommand& command) {
   }
   const std::string text =
       with_named_errors(files, [&] { return to_html(systems, comparison ? &*comparison : nullptr); });
-  const fs::path folder = page.parent_path();
-  if (std::error_code code; !folder.empty() && (fs::create_directories(folder, code), code))
-    throw EnvironmentError(why_not_written(folder, std::system_error(code), "-o"));
   write_out(page, text);
   fmt::print("{}\n", text::printable(page.string()));
   return code;

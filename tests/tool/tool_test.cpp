@@ -143,6 +143,19 @@ TEST(Tool, AKitWithAnOpenGlobalBatchIsWarnedOf) {
   EXPECT_EQ(freeze({"--target", "default"}), "") << "a task has its own";
 }
 
+TEST(Tool, AKitIsWrittenIntoAFolderThatIsNotThereYet) {
+  std::string folder = testing::TempDir() + "trainwatt-out-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string kit = folder + "/out/new/kit.json";
+  const Outcome made = run({"freeze", "--suite", "quick", "-o", kit});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(std::filesystem::exists(kit));
+  const Outcome refused = run({"freeze", "--suite", "quick", "-o", kit + "/under/a/file.json"});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.err.find("cannot be written"), std::string::npos) << refused.err;
+  std::filesystem::remove_all(folder);
+}
+
 class Export : public testing::Test {
  protected:
   void SetUp() override {

@@ -157,10 +157,11 @@ std::string why_not_written(const std::filesystem::path& folder, const std::syst
 }
 
 void write_out(const std::filesystem::path& file, const std::string& bytes) {
+  const std::filesystem::path folder = file.parent_path();
   try {
+    create_folders(folder);
     write_atomically(file, bytes);
   } catch (const std::system_error& error) {
-    const std::filesystem::path folder = file.parent_path();
     throw EnvironmentError(why_not_written(folder.empty() ? "." : folder, error, "-o"));
   }
 }

@@ -74,7 +74,7 @@ Order parse_order(const SortOptions& options, const std::vector<Record>& records
 
 /// "out: cannot be written: No space left on device: make room, or choose another folder with -o". `option` names the folder.
 std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option);
-/// Writes the file that -o names, whole or not at all. Throws EnvironmentError where its folder or disk does not take it.
+/// Writes the file that -o names, whole or not at all, into folders that it makes where there are none. Throws EnvironmentError where its folder or disk does not take it.
 void write_out(const std::filesystem::path& file, const std::string& bytes);
 
 }  // namespace tw::tool
