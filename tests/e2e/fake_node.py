@@ -10,6 +10,40 @@ from support import HANG, skip_program
 
 RANGE_UJ = 262_143_328_850
 WIDTH = 32
+CPUS = pathlib.Path("/sys/devices/system/cpu")
+
+
+def packages_of(cpus):
+    return {file.read_text() for file in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
+
+
+def in_packages(folder, count, cpus=CPUS):
+    """{place: folder} under which the cores of `cpus` lie in `count` packages of one die, by turns. What is not topology stays
+    the machine's own, by links to what is bound at `<folder>/real`."""
+    tree, real = folder / "cpu", folder / "real"
+    real.mkdir(parents=True)
+    cores, members = {}, [[] for _ in range(count)]
+    for path in sorted(cpus.glob("cpu[0-9]*/topology"), key=lambda path: int(path.parent.name[3:])):
+        siblings = (path / "thread_siblings_list").read_text()
+        members[cores.setdefault(siblings, len(cores)) % count].append(int(path.parent.name[3:]))
+    for entry in cpus.iterdir():
+        (tree / entry.name).parent.mkdir(exist_ok=True)
+        if not (entry / "topology").is_dir():
+            (tree / entry.name).symlink_to(real / entry.name)
+            continue
+        core = cores[(entry / "topology/thread_siblings_list").read_text()]
+        mask = f"{sum(1 << cpu for cpu in members[core % count]):x}"
+        words = ",".join(mask[max(0, end - 8):end] for end in range(len(mask) % 8 or 8, len(mask) + 1, 8))
+        told = {"physical_package_id": core % count, "die_id": 0, "core_id": core}
+        for group in ("package_cpus", "core_siblings", "die_cpus"):
+            told |= {group: words, f"{group}_list": ",".join(map(str, members[core % count]))}
+        (tree / entry.name / "topology").mkdir(parents=True)
+        for file in (entry / "topology").iterdir():
+            (tree / entry.name / "topology" / file.name).write_text(f"{told.get(file.name, file.read_text().strip())}\n")
+        for other in entry.iterdir():
+            if other.name != "topology":
+                (tree / entry.name / other.name).symlink_to(real / entry.name / other.name)
+    return {str(real): cpus, str(CPUS): tree}
 
 
 class Under:
@@ -71,15 +105,21 @@ class FakeAmdNode(Under):
 
 
 class FakeNode(Under):
-    """One package with dram and core inside it. `watts` by zone: a number, or what says the watts of now. `period`: seconds
+    """One package with dram and core inside it, also where the machine has several. `watts` by zone: a number, or what says the watts of now. `period`: seconds
     between two updates of the counters. They may be stopped, which loses joules, and set to another value."""
 
-    def __init__(self, folder, watts, cap_watts=None, period=0.005, start_uj=1e9):
-        """`cap_watts`: the package's long-term limit, which can then be set, up to 400 W. `start_uj`: where the counters
+    def __init__(self, folder, watts, cap_watts=None, period=0.005, start_uj=1e9, cpus=CPUS):
+        """`cpus`: the machine's, which are shown as of one package: a driver shows zones of all packages. `cap_watts`: the package's long-term limit, which can then be set, up to 400 W. `start_uj`: where the counters
         begin; far from their end, since a wrap widens the uncertainty, which would hide other errors."""
         self.tree = pathlib.Path(folder)
         self.period, self.stopped, self.set_by_uj = period, threading.Event(), 0
-        super().__init__({"powercap": self.tree})
+        files, beside = {}, pathlib.Path(f"{folder}-cpus")
+        if len(packages_of(cpus)) > 1:
+            files = in_packages(beside / "one", 1, cpus)
+            if (events := pathlib.Path("/sys/bus/event_source/devices")).is_dir():  # perf's counters are of the real packages
+                (beside / "none").mkdir()
+                files[str(events)] = beside / "none"
+        super().__init__({"powercap": self.tree}, files=files)
         self.zones = {}
         self.cap = self.tree / "intel-rapl" / "intel-rapl:0" / "constraint_0_power_limit_uw"
         top = self.tree / "intel-rapl" / "intel-rapl:0"

@@ -9,7 +9,7 @@ import unittest
 import unittest.mock
 import uuid
 
-from fake_node import FakeAmdNode, FakeNode
+from fake_node import CPUS, FakeAmdNode, FakeNode, Under, in_packages, packages_of
 from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, only_root, run, tool
 
 
@@ -142,6 +142,26 @@ class OneNode(Case):
             [package] = [row for row in trial["energy"] if row["domain"] == "rapl:package-0"]
             # Two readers' sum would be 200 W, four readers' 400 W; a counter may be late where the machine is busy.
             self.assertAlmostEqual(package["energy_j"] / package["window_s"], watts["package-0"], delta=50)
+
+
+class TwoSockets(Case):
+    def test_a_fake_node_has_one_package_on_a_machine_with_two(self):
+        two = Under(files=in_packages(self.folder / "two", 2))
+        two.or_skip()
+        if len(packages_of(self.folder / "two/cpu")) < 2:
+            self.skipTest("one core cannot be shown as two packages")
+        # A driver that hides a package is found, so that the packages that are seen are really two.
+        for name, cpus, sockets in (("one", self.folder / "two/cpu", 1), ("hidden", CPUS, 2)):
+            with self.subTest(name=name), FakeNode(self.folder / name, {"package-0": 100}, cpus=cpus) as node:
+                node.or_skip()
+                command = [*two.command(), *node.command(), str(BIN / "trainwatt"), "meter", "--out", str(self.folder / f"{name}-out"),
+                           "--", "sleep", "1"]
+                self.assert_ran(subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment()))
+            report = self.folder / f"{name}-out/report.json"
+            self.assertEqual(json.loads(report.read_text())["context"]["hosts"][0]["sockets"], sockets)
+            validated = tool("validate", report)
+            self.assert_ran(validated, 0 if sockets == 1 else 1)
+            self.assertEqual("fault[packages_missing]" in validated.stdout, sockets == 2)
 
 
 class TwoMachines(Case):
