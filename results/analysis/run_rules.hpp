@@ -49,6 +49,7 @@ struct RunRuleFlag {
 };
 struct RunRule {
   std::string id, asks;            ///< "window"; without capital and full stop
+  std::string broken;              ///< what is wrong where it is broken, in few words: "a window is short or …"
   std::vector<RunRuleFlag> flags;  ///< of a verdict, each of which breaks it
   /// Adds the places that no flag tells of, and sets what holds where there are none.
   void (*check)(const Report& report, RunRuleCheck& found);

@@ -174,6 +174,7 @@ struct Comparison {
   /// The first answer, a sentence for each system, or why nothing is decided.
   std::vector<std::string> answer;
   std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
+  std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs
   bool compared = false;  ///< some ratio was had
   bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
   bool names_one() const;  ///< some is better or worse

@@ -113,6 +113,7 @@ std::string looked(const Ratio& r, const Phrase& phrase) {
 
 struct Answer {
   std::vector<std::string> sentences, rests_on;
+  std::size_t first_detail = 0;
 };
 
 class Sentences {
@@ -127,6 +128,7 @@ class Sentences {
       if (s != c_.reference) add_system(s);
     for (std::string& line : words::grounds(c_)) add_line(std::move(line));
     for (std::string& line : would_show_) add_line(std::move(line));
+    answer_.first_detail = answer_.rests_on.size();
     add_learned();
     add_workloads();
     return std::move(answer_);
@@ -222,7 +224,7 @@ class Sentences {
   /// One sentence of what is shown, else of what was seen, else of why nothing is compared; the rest in lines below.
   void add_system(std::size_t s) {
     const std::string& name = c_.systems[s].name;
-    std::vector<std::string> shown, once, same, more, sentences;
+    std::vector<std::string> shown, won, lost, once, same, more, sentences;
     using Reasons = std::vector<std::pair<std::string, std::vector<std::string>>>;
     Reasons open, absent;  // by reason, figures
     const auto add_to = [](Reasons& reasons, const std::string& why, std::string what) {
@@ -238,6 +240,7 @@ class Sentences {
       if (r.names_one()) {
         names_reference = names_reference || is_speed;
         shown.push_back(clause(figure, s, true));
+        (r.verdict == "better" ? won : lost).push_back(phrase.noun);
       } else if (r.verdict == "single_run") {
         names_once = names_once || is_speed;
         once.push_back(clause(figure, s, false));
@@ -255,9 +258,11 @@ class Sentences {
     }
     const std::string against = names_reference || names_once ? "" : "against " + reference_ + ", ";
     const std::string none = same.empty() ? "" : "no difference is shown in " + joined(same);
-    if (!shown.empty())
-      sentences.push_back(text::sentence(fmt::format("{}{} {}{}", names_reference ? "" : against, name, joined(shown),
+    if (!shown.empty()) {
+      const std::string who = winner(s, won, lost, names_reference);
+      sentences.push_back(text::sentence(fmt::format("{}: {} {}{}", who, lost.empty() ? "it" : name, joined(shown),
                                                      none.empty() ? "" : ", but " + none)));
+    }
     if (!once.empty()) {
       sentences.push_back(fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, joined(once)));
       more.push_back("That decides nothing: " + words::single_run().substr(std::string("one run: ").size()) + ".");
@@ -277,6 +282,19 @@ class Sentences {
     const bool can_repeat =
         std::ranges::any_of(open, [](const auto& one) { return one.first.find("--repeat") != one.first.npos; });
     if (can_repeat) add_line("Several runs: scripts/repeat -- COMMAND --repeat 5.");
+  }
+  /// "B is better"; where not all figures show it "B is better in speed, A in the cost of a million samples". Who of
+  /// two is better than whom goes without saying where the clause names the other.
+  std::string winner(std::size_t s, const std::vector<std::string>& won, const std::vector<std::string>& lost,
+                     bool names_reference) const {
+    const std::string& name = c_.systems[s].name;
+    const std::string &first = won.empty() ? reference_ : name, &second = won.empty() ? name : reference_;
+    const bool is_all = won.size() == c_.figures.size() || lost.size() == c_.figures.size();
+    std::string text = first + " is better";
+    if (c_.systems.size() > 2 || !names_reference) text += " than " + second;
+    if (!is_all) text += " in " + joined(won.empty() ? lost : won);
+    if (!won.empty() && !lost.empty()) text += fmt::format(", {} in {}", second, joined(lost));
+    return text;
   }
   /// "In this one run of each"; "In one run of B" against several of the other.
   std::string runs_of(std::size_t s) const {
@@ -329,6 +347,7 @@ bool Comparison::names_one() const {
 void add_answer(Comparison& comparison) {
   Answer answer = Sentences(comparison).write();
   comparison.answer = std::move(answer.sentences), comparison.rests_on = std::move(answer.rests_on);
+  comparison.first_detail = answer.first_detail;
 }
 
 }  // namespace tw

@@ -158,9 +158,9 @@ std::string dates(const Comparison& comparison) {
   std::vector<std::string> parts;
   for (const ComparedSystem& one : comparison.systems) {
     const std::string first = one.started_at.empty() ? "" : one.started_at.front();
-    parts.push_back(
-        fmt::format("{} started {}{}", one.name, first.empty() ? "at a time that its report lacks" : first,
-                    more_times(one.started_at.size())));
+    parts.push_back(fmt::format("{} started {}{}", one.name,
+                                first.empty() ? "at a time that its report lacks" : text::date(first),
+                                more_times(one.started_at.size())));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
 }
@@ -180,7 +180,10 @@ std::vector<std::string> rules_broken_in(std::span<const Report> runs) {
 }
 
 std::string broken_rules(const std::vector<std::string>& broken) {
-  return fmt::format("Run rules broken: {}. Good for a look, not for publication", fmt::join(broken, ", "));
+  std::vector<std::string> said;
+  for (const RunRule& rule : tw::run_rules())
+    if (std::ranges::find(broken, rule.id) != broken.end()) said.push_back(rule.broken);
+  return fmt::format("Run rules broken: {}. Good for a look, not for publication", fmt::join(said, "; "));
 }
 
 std::vector<KeptRules> run_rules(const Comparison& comparison) {
@@ -319,7 +322,7 @@ std::vector<std::string> grounds(const Comparison& comparison) {
     const std::size_t own = one.started_at.size();
     all += own, is_same = is_same && own == comparison.systems[0].started_at.size();
     runs.push_back(fmt::format("{} of {}", count(own, "run"), one.name));
-    if (const std::string price = hour_words(one); !price.empty()) prices.push_back(one.name + " " + price);
+    if (const std::string price = hour_words(one); !price.empty()) prices.push_back(one.name + " at " + price);
     if (one.busy_runs > 0) busy.push_back(fmt::format("{} of {} of {}", one.busy_runs, count(own, "run"), one.name));
   }
   const std::string over =

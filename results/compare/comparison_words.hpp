@@ -56,17 +56,17 @@ std::vector<std::string> grounds(const Comparison& comparison);
 std::string workload(const ComparedWorkload& workload, const Comparison& comparison);
 /// "workloads: gpt2-tiny/bf16/np1, resnet-tiny/bf16/np1"; of many the first and how many more
 std::string workloads(const Comparison& comparison);
-/// When each system was measured: "A started 2026-11-22T12:07:30Z; B …"
+/// When each system was measured: "A started 22 Nov 2026, 12:07 UTC; B …"
 std::string dates(const Comparison& comparison);
 /// Behind the start of the first of so many runs: " and 1 more time", " and 3 more times"; empty of one
 std::string more_times(std::size_t runs);
 /// The names of the run rules that any of these breaks (results/analysis/run_rules.hpp).
 std::vector<std::string> rules_broken_in(std::span<const Report> runs);
-/// "Run rules broken: window, trials. Good for a look, not for publication"
+/// "Run rules broken: windows are short, …; Good for a look, not for publication"
 std::string broken_rules(const std::vector<std::string>& broken);
-/// The same of a system, or that none is shown to be broken: "A: Run rules broken: window. …"
+/// The same of a system, or that none is shown to be broken
 struct KeptRules {
-  std::string text;  ///< "A, B: Run rules broken: window. Good for a look, not for publication"
+  std::string text;  ///< "A, B: Run rules broken: … Good for a look, not for publication"
   bool kept = true;
 };
 std::vector<KeptRules> run_rules(const Comparison& comparison);

@@ -15,7 +15,7 @@
 namespace tw::page {
 
 /// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note", "quiet", or in the answer "rest" for a
-/// short line below it; shown by a sign as well as a colour.
+/// short line below it; shown by a sign as well as a colour. "small" of a caveat: build() folds all of them into one.
 struct Words {
   Words(std::string words = {}, std::string how = {}, std::string whole = {})
       : text(std::move(words)), look(std::move(how)), tip(std::move(whole)) {}

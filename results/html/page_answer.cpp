@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "results/analysis/run_rules.hpp"
@@ -182,6 +183,35 @@ void add_caveats(Page& page, const HtmlSystem& system) {
 
 namespace {
 
+/// The small ones become one, behind the others, which shows them when asked.
+void fold_small(std::vector<Words>& caveats) {
+  const auto is_small = [](const Words& one) { return one.look == "small"; };
+  std::vector<std::string> small;
+  for (const Words& one : caveats)
+    if (is_small(one)) small.push_back(one.text);
+  std::erase_if(caveats, is_small);
+  if (small.empty()) return;
+  Words folded(small.size() == 1 ? small.front() : fmt::format("{} notes on what these figures rest on", small.size()));
+  if (small.size() > 1) folded.more = std::move(small);
+  caveats.push_back(std::move(folded));
+}
+
+/// Of the first screen: "2.74 EUR/h" and "1.25 ± 0.02" are never broken in two lines.
+void keep_units_on_their_lines(Page& page) {
+  static const std::regex between_figure_and_unit(
+      "([0-9]) (?=(?:%|x|°C|[A-Z]{3}|(?:[kMGTPEmn]|µ)?(?:s|J|W|Wh|Hz|B|FLOP|samples|tokens)|[KMGT]iB|min|h)(?:[^A-Za-z0-9]|$))");
+  static const std::regex about_sign(" ± ");
+  const auto keep = [](std::string& text) {
+    text = std::regex_replace(text, between_figure_and_unit, "$1\u00a0");
+    text = std::regex_replace(text, about_sign, "\u00a0±\u00a0");
+  };
+  const auto keep_all = [&](std::vector<Words>& lines) {
+    for (Words& line : lines) keep(line.text), std::ranges::for_each(line.more, keep);
+  };
+  keep_all(page.answer), keep_all(page.caveats), keep(page.subtitle);
+  for (Card& card : page.cards) keep(card.label), keep(card.value), keep(card.detail);
+}
+
 /// A page that names no winner has no green tick: it would look like one.
 void take_ticks_off(Page& page) {
   const auto plain = [](Words& words) {
@@ -214,7 +244,7 @@ void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
   page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;
   if (!hosts.empty()) page.title += " on " + hosts;
   std::vector<std::string> facts;
-  if (!report.context.started_at.empty()) facts.push_back("started " + report.context.started_at);
+  if (!report.context.started_at.empty()) facts.push_back("started " + text::date(report.context.started_at));
   if (!report.plan.canonical_json.empty())
     facts.push_back("plan " + sha256_hex(report.plan.canonical_json).substr(0, 12));
   std::erase(facts, "");
@@ -265,8 +295,9 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
     page.caveats.emplace_back(
         fmt::format("Ratios rest on all runs ({}); charts and tables of points show the first run.",
                     fmt::join(several, ", ")),
-        "note");
+        "small");
   for (Words& words : missing_energy(systems)) page.caveats.push_back(std::move(words));
+  fold_small(page.caveats);
   page.sections.push_back(pareto_section(systems, comparison));
   page.sections.push_back(cost_section(systems, comparison));
   page.sections.push_back(speed_section(systems));
@@ -281,6 +312,7 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   page.sections.push_back(rules_section(systems));
   page.sections.push_back(provenance_section(systems));
   if (comparison != nullptr && !comparison->names_one()) take_ticks_off(page);
+  keep_units_on_their_lines(page);
   const auto take = [&](const std::string& id) {
     const auto found = std::ranges::find(page.sections, id, &Section::id);
     for (const Block& block : found->blocks)

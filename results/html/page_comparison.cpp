@@ -29,6 +29,11 @@ std::string ratio_words(const Ratio& ratio) {
   if (!ratio.value) return ratio.verdict.empty() ? "absent" : ratio.verdict;
   return ratio.verdict == "reference" ? "" : words::change(ratio);
 }
+/// "+20.1 to +26.2, better"
+std::string tile_words(const Ratio& ratio) {
+  const std::string ends = words::interval(ratio);
+  return (ends.empty() ? "" : ends.substr(1, ends.size() - 2) + ", ") + words::verdict(ratio);
+}
 Words verdict_words(const Ratio& ratio) {
   const std::string look = ratio.verdict == "better"                             ? "good"
                            : ratio.verdict == "worse"                            ? "bad"
@@ -261,7 +266,11 @@ void add_comparison(Page& page, const Comparison& comparison) {
   page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
   for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
-  for (const std::string& line : comparison.rests_on) page.answer.emplace_back(line, "rest");
+  for (std::size_t i = 0; i < comparison.rests_on.size(); ++i)
+    if (i < comparison.first_detail)
+      page.answer.emplace_back(comparison.rests_on[i], "rest");
+    else
+      page.caveats.emplace_back(comparison.rests_on[i], "small");
   constexpr std::size_t most_cards = 3;  // of a figure
   for (const FigureComparison& figure : comparison.figures) {
     std::size_t shown = 0, more = 0;
@@ -273,8 +282,8 @@ void add_comparison(Page& page, const Comparison& comparison) {
         continue;
       }
       ++shown;
-      page.cards.push_back({title_of(figure) + ", " + names[one.system], words::change(*ratio.value),
-                            words::interval(ratio) + " " + words::verdict(ratio)});
+      page.cards.push_back(
+          {title_of(figure) + ", " + names[one.system], words::change(*ratio.value), tile_words(ratio)});
     }
     if (more > 0)
       page.cards.push_back({title_of(figure), fmt::format("{} more", more), "behind these: see the answer and the ranking"});
@@ -296,8 +305,7 @@ void add_comparison(Page& page, const Comparison& comparison) {
     }
   for (const words::KeptRules& rules : words::run_rules(comparison))
     page.caveats.emplace_back(rules.text + ".", rules.kept ? "" : "bad");
-  if (!comparison.replicates_note.empty())
-    page.caveats.emplace_back(sentence(comparison.replicates_note), "note");
+  if (!comparison.replicates_note.empty()) page.caveats.emplace_back(sentence(comparison.replicates_note), "small");
   for (const ComparedSystem& system : comparison.systems)
     if (system.valid < system.records)
       page.caveats.emplace_back(fmt::format("{} of {} points of {} do not count.", system.records - system.valid,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 
 namespace tw::text {
@@ -45,6 +46,15 @@ std::string duration(double seconds) {
   if (size >= 0.9995e-3) return significant(seconds * 1e3) + " ms";
   if (size >= 0.9995e-6) return significant(seconds * 1e6) + " µs";
   return significant(seconds * 1e9) + " ns";
+}
+
+std::string date(const std::string& rfc3339) {
+  static constexpr const char* months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                           "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, end = 0;
+  const int found = std::sscanf(rfc3339.c_str(), "%4d-%2d-%2dT%2d:%2d:%n", &year, &month, &day, &hour, &minute, &end);
+  if (found < 5 || end == 0 || !rfc3339.ends_with('Z') || month < 1 || month > 12) return rfc3339;
+  return fmt::format("{} {} {}, {:02}:{:02} UTC", day, months[month - 1], year, hour, minute);
 }
 
 std::string bytes(double count) {

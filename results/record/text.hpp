@@ -13,6 +13,8 @@ namespace tw::text {
 std::string si(double value, const std::string& unit = "");
 /// "19.5 ms", "1.50 s", "4 min 10 s"
 std::string duration(double seconds);
+/// "23 Nov 2026, 12:50 UTC" of "2026-11-23T12:50:31Z"; what is no such time as it stands.
+std::string date(const std::string& rfc3339);
 /// "412 MiB"
 std::string bytes(double count);
 /// Digits by significance: "0.683", "12.8"

@@ -215,7 +215,7 @@ TEST(Claims, TheAnswerIsOneSentenceWithAbsoluteCosts) {
     const Comparison c = compare(systems, options);
     ASSERT_EQ(c.answer.size(), 1u);
     const std::string number = "([0-9.]+)";
-    const std::regex manner("B trains 1\\.25[0-9]* ± [0-9.]+ times as fast as A and costs " + number + " instead of " +
+    const std::regex manner("B is better: it trains 1\\.25[0-9]* ± [0-9.]+ times as fast as A and costs " + number + " instead of " +
                             number + " EUR a million samples \\(" + number + " % less, [0-9.]+ to [0-9.]+\\)\\.");
     std::smatch found;
     ASSERT_TRUE(std::regex_match(c.answer[0], found, manner)) << c.answer[0];
@@ -223,7 +223,7 @@ TEST(Claims, TheAnswerIsOneSentenceWithAbsoluteCosts) {
     EXPECT_NEAR(std::stod(found[3]), 100 * (1 - 160 / 135.0 / 1.25), 0.1);
     const double of_a = 135 / 730.0 / 3600 / (has_two ? std::sqrt(100.0 * 110) : 100) * 1e6;
     EXPECT_NEAR(std::stod(found[2]), of_a, 5e-3 * of_a);
-    for (const char* line : {"Runs: 5 of each", "Prices: A 0.185 EUR/h (rent, electricity included); B 0.219 EUR/h",
+    for (const char* line : {"Runs: 5 of each", "Prices: A at 0.185 EUR/h (rent, electricity included); B at 0.219 EUR/h",
                              "Busy: no run is flagged"})
       EXPECT_TRUE(std::ranges::any_of(c.rests_on, [&](const std::string& one) { return one.starts_with(line); }))
           << line << " in " << ::testing::PrintToString(c.rests_on);
@@ -243,6 +243,23 @@ TEST(Claims, AnUndecidedAnswerSaysHowItLookedAndWhy) {
   EXPECT_TRUE(std::ranges::any_of(c.rests_on, [](const std::string& one) {
     return one == "Busy: other programs were using the machine in 1 of 1 run of B.";
   })) << ::testing::PrintToString(c.rests_on);
+}
+
+/// Who is better, and in what where it is not in all; the one that is, not the one that the sentence is of.
+TEST(Claims, TheAnswerNamesWhoIsBetter) {
+  const auto answer_of = [](double speed, double watts, bool has_third) {
+    std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, speed), watts)};
+    if (has_third) systems.push_back(runs_at("C", times(spread, 1.3), 200));
+    const std::vector<std::string> answer = compare(systems, {}).answer;
+    return answer.at(has_third ? answer.size() - 2 : 0);
+  };
+  const auto begins = [](const std::string& answer, const char* with) {
+    EXPECT_TRUE(answer.starts_with(with)) << answer;
+  };
+  begins(answer_of(1.5, 200, false), "B is better: it trains 1.50 ± ");
+  begins(answer_of(0.5, 200, false), "A is better: B trains 0.50");
+  begins(answer_of(1.5, 600, false), "B is better in speed, A in samples per joule: B trains 1.50 ± ");
+  begins(answer_of(1.5, 200, true), "B is better than A: it trains 1.50 ± ");
 }
 
 /// Beyond the tolerance the speed or its ceiling was measured wrongly. Of several runs most have to be above it.
@@ -273,7 +290,7 @@ TEST(Claims, ADifferenceThatIsNotShownStandsBesideOneThatIs) {
   std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 300)};
   const Comparison c = compare(systems, {});
   ASSERT_EQ(c.answer.size(), 1u);
-  EXPECT_TRUE(c.answer[0].starts_with("B trains 1.50 ± ")) << c.answer[0];
+  EXPECT_TRUE(c.answer[0].starts_with("B is better in speed: it trains 1.50 ± ")) << c.answer[0];
   EXPECT_NE(c.answer[0].find(", but no difference is shown in samples per joule ("), std::string::npos) << c.answer[0];
   EXPECT_TRUE(std::ranges::any_of(c.rests_on, [](const std::string& one) {
     return one.starts_with("Samples per joule: ") && one.find("would") != one.npos;

@@ -52,6 +52,13 @@ TEST(Text, Figures) {
   EXPECT_EQ(bytes(16.0 * 1024 * 1024 * 1024), "16.0 GiB");
 }
 
+TEST(Text, DatesAreToBeRead) {
+  EXPECT_EQ(text::date("2026-11-23T12:50:31Z"), "23 Nov 2026, 12:50 UTC");
+  EXPECT_EQ(text::date("2026-03-01T09:05:00.25Z"), "1 Mar 2026, 09:05 UTC");
+  for (const char* other : {"", "yesterday", "2026-13-01T09:05:00Z", "2026-03-01T09:05:00+01:00", "2026-03-01"})
+    EXPECT_EQ(text::date(other), other);
+}
+
 TEST(Text, WrapAndPad) {
   EXPECT_EQ(wrap("one two three four", 9, 2), "one two\n  three\n  four");
   EXPECT_EQ(pad_left("µs", 4), "  µs");
