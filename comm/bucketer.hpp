@@ -2,19 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <string>
 
-#include "comm/communicator.hpp"
+#include "comm/collective.hpp"
 
 namespace tw {
-
-/// What the ranks exchanged since the last call of take_statistics().
-struct BucketStatistics {
-  double seconds = 0;  ///< of the collectives, waiting for peers included; beside the computation where they run there
-  std::int64_t bytes = 0;  ///< of gradients, once each
-  std::int64_t collectives = 0;
-};
 
 /// Sums one flat float32 gradient buffer over the ranks of a communicator, in buckets.
 ///
@@ -33,9 +26,11 @@ class Bucketer {
   /// backward, so that at_finish is their faster choice; those beside the computation start when_full.
   enum class Start : std::uint8_t { by_communicator, at_finish, when_full };
 
-  /// Throws Error{usage} for a bucket size below one element. The communicator must outlive the bucketer.
-  explicit Bucketer(Communicator& communicator, std::int64_t bucket_bytes = default_bucket_bytes,
-                    Start start = Start::by_communicator);
+  /// Sums by the named one of collectives(), or for "" by the default. Throws Error{usage} for a bucket size below one
+  /// element and for an unknown name. The communicator and the device, whose memory the buffer is, must outlive the
+  /// bucketer.
+  Bucketer(Communicator& communicator, Device& device, std::int64_t bucket_bytes = default_bucket_bytes,
+           Start start = Start::by_communicator, const std::string& collective = {});
 
   /// Elements [begin, end) of the buffer are final on this rank. Throws Error{internal} where ranges skip, overlap,
   /// leave the buffer, or the buffer is another one than before.
@@ -43,33 +38,20 @@ class Bucketer {
   /// Backward is over: reduces everything that has not been, announced or not; the next step may then begin.
   void finish(Stream& stream, Tensor flat_gradients);
 
-  std::int64_t bucket_bytes() const { return bucket_bytes_; }
   /// Ranges of this many bytes or more start the same collectives as their parts would.
   std::int64_t piece_bytes() const;
-  /// Waits for the collectives beside the computation.
-  BucketStatistics take_statistics();
 
  private:
   void check_buffer(const Tensor& flat_gradients);
   void reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t end);
-  void reduce_beside(Stream& stream, const Tensor& bucket);
 
-  /// Of one bucket on the side stream.
-  struct Marks {
-    std::unique_ptr<Event> ready, begun, done;
-  };
-  /// Buckets whose times may wait to be read, so that the host waits for none that is new.
-  static constexpr std::size_t most_pending = 1024;
-  void take_oldest_time();
-
-  Communicator& communicator_;
+  std::unique_ptr<Collective> collective_;
+  Stream* side_;                         ///< null where collectives are done when a call returns
+  std::unique_ptr<Event> ready_, done_;  ///< of the last bucket on the side stream
   std::int64_t bucket_bytes_;
   Start start_;
   void* buffer_ = nullptr;
   std::int64_t announced_ = 0, reduced_ = 0;  ///< elements, from the buffer's begin
-  std::deque<Marks> pending_, free_;          // pending: recorded, and not yet in the statistics; oldest first
-  std::size_t bucket_ = 0;                    // of the step
-  BucketStatistics statistics_;
 };
 
 }  // namespace tw

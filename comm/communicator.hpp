@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "models/compute/device.hpp"
@@ -26,8 +25,6 @@ class Communicator {
   virtual std::string route() const = 0;
   /// A stream of its own, where collectives run beside the computation; null where they are done when a call returns.
   virtual Stream* side_stream() { return nullptr; }
-  /// For side_stream() and whoever waits for it; null where there is none.
-  virtual std::unique_ptr<Event> create_event() { return nullptr; }
 
   virtual void all_reduce(Stream&, Tensor values, Reduction) = 0;                    // in place, (count)
   virtual void reduce_scatter(Stream&, Tensor input, Tensor output, Reduction) = 0;  // (size × n) → (n)

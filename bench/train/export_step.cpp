@@ -56,7 +56,7 @@ std::string export_one_step(Job& job, Device& device, const RunPlan& plan, const
   const Partial partial(job, folder);
   Trainer trainer(device, trainer_config(point, plan, job.rank()));
   const std::unique_ptr<Communicator> communicator = create_communicator(comm, job, device);
-  Bucketer bucketer(*communicator);
+  Bucketer bucketer(*communicator, device);
   GradientSync sync;
   sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) {
     bucketer.ready(stream, gradients, range.begin, range.end);

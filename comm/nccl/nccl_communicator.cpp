@@ -52,7 +52,7 @@ std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(ten
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<const Library> library, Job& job, Device& device)
-      : library_(std::move(library)), job_(job), device_(device) {
+      : library_(std::move(library)), job_(job) {
     nccl::UniqueId id{};
     std::string failure;
     try {
@@ -92,7 +92,6 @@ class NcclCommunicator : public Communicator {
   std::string name() const override { return "nccl"; }
   std::string route() const override { return "NCCL " + library_->version(); }
   Stream* side_stream() override { return side_stream_.get(); }
-  std::unique_ptr<Event> create_event() override { return device_.create_event(); }
 
   void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
     check_values(values, "all_reduce");
@@ -223,7 +222,6 @@ class NcclCommunicator : public Communicator {
 
   std::shared_ptr<const Library> library_;
   Job& job_;
-  Device& device_;
   std::unique_ptr<Stream> side_stream_;
   nccl::Handle comm_ = nullptr;
   int exceptions_ = std::uncaught_exceptions();  // in flight when this was made

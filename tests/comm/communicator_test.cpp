@@ -19,19 +19,6 @@ namespace {
 /// A small integer that bf16 holds exactly, also summed over 4 ranks (< 256).
 float fill(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 31); }
 
-std::string own_uuid() { return "GPU-" + std::to_string(test_job().rank()); }
-
-/// The one that TW_TEST_COMM names, or the one that the job would choose, over the memory that TW_TEST_MEMORY says:
-/// the host's, a GPU's that only copies may touch (vault), or one that the stand-in NCCL reads (gpu).
-std::unique_ptr<Communicator> tested_communicator() {
-  const char *name = std::getenv("TW_TEST_COMM"), *memory = std::getenv("TW_TEST_MEMORY");
-  static const std::unique_ptr<FakeGpu> gpu =
-      memory ? std::make_unique<FakeGpu>(
-                   own_uuid(), std::string(memory) == "vault" ? FakeGpu::Memory::vault : FakeGpu::Memory::open)
-             : nullptr;
-  return create_communicator(name ? name : "", test_job(), gpu ? static_cast<Device&>(*gpu) : host_device());
-}
-
 template <class T>
 class Collectives : public testing::Test {
  protected:

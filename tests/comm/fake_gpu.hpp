@@ -39,6 +39,8 @@ class FakeGpu : public reference::ReferenceDevice {
     ++locked;
     return ReferenceDevice::allocate_host(bytes);
   }
+  void* allocate(std::size_t bytes) override { return closed(ReferenceDevice::allocate(bytes)); }
+  void free(void* data) noexcept override { ReferenceDevice::free(opened(data)); }
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
 
  private:
@@ -47,6 +49,10 @@ class FakeGpu : public reference::ReferenceDevice {
   template <class T>
   T* opened(T* data) const {
     return is_vault_ ? reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(data) - vault_offset) : data;
+  }
+
+  void* closed(void* data) const {
+    return is_vault_ ? reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) + vault_offset) : data;
   }
 
   std::string uuid_, pci_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <thread>
@@ -108,6 +109,19 @@ Job& test_job() { return *the_job; }
 Device& host_device() {
   static const std::unique_ptr<Device> device = make_reference_device({});
   return *device;
+}
+std::string own_uuid() { return "GPU-" + std::to_string(test_job().rank()); }
+Device& tested_device() {
+  const char* memory = std::getenv("TW_TEST_MEMORY");
+  static const std::unique_ptr<FakeGpu> gpu =
+      memory ? std::make_unique<FakeGpu>(
+                   own_uuid(), std::string(memory) == "vault" ? FakeGpu::Memory::vault : FakeGpu::Memory::open)
+             : nullptr;
+  return gpu ? static_cast<Device&>(*gpu) : host_device();
+}
+std::unique_ptr<Communicator> tested_communicator() {
+  const char* name = std::getenv("TW_TEST_COMM");
+  return create_communicator(name ? name : "", test_job(), tested_device());
 }
 
 }  // namespace tw

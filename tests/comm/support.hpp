@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "comm/job.hpp"
@@ -13,6 +15,13 @@ namespace tw {
 Job& test_job();
 /// The reference device: its memory is the host's.
 Device& host_device();
+/// "GPU-" and the rank.
+std::string own_uuid();
+/// The memory that TW_TEST_MEMORY says: the host's, a GPU's that only copies may touch (vault), or one that the
+/// stand-in NCCL reads (gpu).
+Device& tested_device();
+/// The one that TW_TEST_COMM names, or the one that the job would choose, over the memory of tested_device().
+std::unique_ptr<Communicator> tested_communicator();
 
 /// A stream whose work is done before a call returns, and that counts how often it was waited for.
 struct HostStream : Stream {

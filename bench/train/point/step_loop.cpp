@@ -93,7 +93,8 @@ void PointRun::connect() {
   } catch (const Error& error) {  // thrown on all ranks alike
     throw Stop(exit_environment, error.what());
   }
-  bucketer_ = std::make_unique<Bucketer>(*communicator_, static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
+  bucketer_ = std::make_unique<Bucketer>(*communicator_, context_.device,
+                                         static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
   sync_.ready = [this](Stream& stream, Tensor gradients, GradientRange range) {
     bucketer_->ready(stream, gradients, range.begin, range.end);
   };

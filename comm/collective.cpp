@@ -1,0 +1,29 @@
+#include "comm/collective.hpp"
+
+#include "models/compute/error.hpp"
+
+namespace tw {
+
+#define TW_COLLECTIVE(name, description) std::unique_ptr<Collective> name##_create(Communicator&, Device&);
+#include "comm/collectives.def"
+#undef TW_COLLECTIVE
+
+const std::vector<CollectiveKind>& collectives() {
+  static const std::vector<CollectiveKind> kinds = {
+#define TW_COLLECTIVE(name, description) {#name, description, name##_create},
+#include "comm/collectives.def"
+#undef TW_COLLECTIVE
+  };
+  return kinds;
+}
+
+std::unique_ptr<Collective> create_collective(const std::string& name, Communicator& communicator, Device& device) {
+  std::string known;
+  for (const CollectiveKind& kind : collectives()) {
+    if (name.empty() || name == kind.name) return kind.create(communicator, device);
+    known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  }
+  throw Error(Failure::usage, "the collective algorithm " + name + " is not known; known are " + known);
+}
+
+}  // namespace tw

@@ -1,0 +1,22 @@
+// The all-reduce of the communicator's library, which chooses the algorithm by itself.
+#include "comm/collective.hpp"
+
+namespace tw {
+namespace {
+
+class Allreduce : public Collective {
+ public:
+  explicit Allreduce(Communicator& communicator) : communicator_(communicator) {}
+  void sum(Stream& stream, const Tensor& values) override { communicator_.all_reduce(stream, values, Reduction::sum); }
+
+ private:
+  Communicator& communicator_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> allreduce_create(Communicator& communicator, Device&) {
+  return std::make_unique<Allreduce>(communicator);
+}
+
+}  // namespace tw
