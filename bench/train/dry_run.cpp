@@ -52,7 +52,12 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
   Progress progress(false, 0, 0);
   RunPlan few_steps = plan;
   few_steps.measurement.steps = 1;
-  RunContext context{job, device, few_steps, energy, progress, options.bucket_mib, {}, {}};
+  RunContext context{.job = job,
+                     .device = device,
+                     .plan = few_steps,
+                     .energy = energy,
+                     .progress = progress,
+                     .bucket_mib = options.bucket_mib};
 
   Abilities node;
   together(job, [&] {

@@ -142,22 +142,46 @@ RestoredSetting Settings::release(std::size_t index) {
 
 std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wanted) {
   std::vector<AppliedSetting> results;
-  std::vector<std::pair<Knob*, std::size_t>> plan;  // which result is whose
+  std::vector<Turn> turns = turns_of(wanted, results);
+  if (turns.empty() && held_.empty()) return results;
+  acquire();
+  note_before(turns, results);
+  put_back_all_but(wanted, results);
+  for (Turn& one : turns) turn(one, results[one.result]);
+  note_after(turns, results);
+  keep_journal();
+  return results;
+}
+
+/// A result for each device of each kind, and a turn for each of them that has a knob.
+std::vector<Settings::Turn> Settings::turns_of(const std::map<KnobKind, double>& wanted,
+                                               std::vector<AppliedSetting>& results) const {
+  std::vector<Turn> turns;
   for (const auto& [kind, value] : wanted) {
     const std::size_t before = results.size();
     for (const KnobFinding& finding : found_) {
       if (finding.kind != kind) continue;
-      results.push_back({kind, finding.domain, value, std::nullopt, finding.reason, finding.detail});
-      if (finding.knob && finding.reason.empty()) plan.emplace_back(finding.knob.get(), results.size() - 1);
+      results.push_back({.kind = kind,
+                         .domain = finding.domain,
+                         .requested = value,
+                         .reason = finding.reason,
+                         .detail = finding.detail});
+      if (finding.knob && finding.reason.empty())
+        turns.push_back({.knob = finding.knob.get(), .result = results.size() - 1});
     }
     if (results.size() == before)
-      results.push_back({kind, "", value, std::nullopt, "unsupported", "this build knows no such knob"});
+      results.push_back(
+          {.kind = kind, .requested = value, .reason = "unsupported", .detail = "this build knows no such knob"});
   }
-  if (plan.empty() && held_.empty()) return results;
-  acquire();
+  return turns;
+}
+
+/// The journal first: what was found, and what is about to be written. A knob whose state cannot be read loses its
+/// turn.
+void Settings::note_before(std::vector<Turn>& turns, std::vector<AppliedSetting>& results) {
   std::vector<Knob*> fresh;
-  for (const auto& [knob, index] : plan)
-    if (!held(knob)) fresh.push_back(knob);
+  for (const Turn& one : turns)
+    if (!held(one.knob)) fresh.push_back(one.knob);
   std::optional<JournalFolder> door;
   try {
     if (!fresh.empty()) door.emplace(claim(fresh));
@@ -165,83 +189,88 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
     if (held_.empty()) folder_.reset();
     throw;
   }
-
-  // The journal first: what was found, and what is about to be written.
-  std::map<const Knob*, KnobState> before;
-  for (auto step = plan.begin(); step != plan.end();) {
-    AppliedSetting& result = results[step->second];
+  std::erase_if(turns, [&](Turn& one) {
+    AppliedSetting& result = results[one.result];
     try {
-      Held* one = held(step->first);
-      const KnobState& now = before[step->first] = step->first->save();
-      if (!one) {
-        held_.push_back({step->first, {result.kind, result.domain, now, {}}});
-        one = &held_.back();
-      } else if (one->ours) {
-        result.foreign = step->first->adopt(one->entry.found, *one->ours, now);
+      one.before = one.knob->save();
+      Held* its = held(one.knob);
+      if (!its) {
+        held_.push_back({one.knob, {result.kind, result.domain, one.before, {}}});
+        its = &held_.back();
+      } else if (its->ours) {
+        result.foreign = one.knob->adopt(its->entry.found, *its->ours, one.before);
       }
-      one->entry.attempts.push_back({result.requested, std::nullopt});
-      ++step;
+      its->entry.attempts.push_back({result.requested, std::nullopt});
+      return false;
     } catch (const std::exception& error) {
       result.reason = "unsupported";
       result.detail = error.what();
-      step = plan.erase(step);
+      return true;
     }
-  }
+  });
   try {
     write_journal();
   } catch (...) {
-    std::erase_if(held_,
-                  [&](const Held& one) { return std::find(fresh.begin(), fresh.end(), one.knob) != fresh.end(); });
+    std::erase_if(held_, [&](const Held& one) { return std::ranges::find(fresh, one.knob) != fresh.end(); });
     for (Held& one : held_)
       if (!one.entry.attempts.empty() && !one.entry.attempts.back().accepted) one.entry.attempts.pop_back();
     if (held_.empty()) folder_.reset();
     throw;
   }
-  door.reset();
+}
 
-  for (std::size_t i = held_.size(); i-- > 0;)
-    if (wanted.count(held_[i].entry.kind) == 0) {
-      const RestoredSetting back = release(i);
-      if (back.outcome == RestoredSetting::Outcome::failed)
-        results.push_back({back.kind, back.domain, 0, std::nullopt, "not_restored", back.detail});
-      else if (!back.detail.empty())
-        results.push_back({back.kind, back.domain, 0, std::nullopt, "left", back.detail});
-    }
-  for (const auto& [knob, index] : plan) {
-    AppliedSetting& result = results[index];
-    Held& one = *held(knob);
-    Attempt& attempt = one.entry.attempts.back();
-    // A guardian is to know whose turn it is, and each value that is in force by now.
-    attempt.before = std::move(before[knob]);
-    one.ours.reset();
-    write_journal();
-    const bool set_before = std::any_of(one.entry.attempts.begin(), one.entry.attempts.end(),
-                                        [](const Attempt& earlier) { return earlier.accepted.has_value(); });
-    try {
-      result.accepted = knob->set(result.requested);
-      one.entry.attempts = {{result.requested, result.accepted}};
-      one.ours = state_of(*knob);
-      continue;
-    } catch (const NotApplied& error) {
-      result.reason = error.reason;
-      result.detail = error.what();
-    } catch (const std::exception& error) {
-      result.reason = "unsupported";
-      result.detail = error.what();
-    }
-    close_refused(*knob, attempt);
-    write_journal();
-    const std::ptrdiff_t index_held = &one - held_.data();
-    const RestoredSetting back = release(static_cast<std::size_t>(index_held));
-    if (back.outcome == RestoredSetting::Outcome::failed && result.reason == "permission" && !set_before)
-      held_.erase(held_.begin() + index_held);  // who may not set has changed nothing, and need not be able to reset
-    else if (back.outcome == RestoredSetting::Outcome::failed) result.detail += "; and putting back: " + back.detail;
-    else if (back.outcome == RestoredSetting::Outcome::left) result.detail += "; somebody else has set " + back.detail;
+void Settings::put_back_all_but(const std::map<KnobKind, double>& wanted, std::vector<AppliedSetting>& results) {
+  for (std::size_t i = held_.size(); i-- > 0;) {
+    if (wanted.contains(held_[i].entry.kind)) continue;
+    const RestoredSetting back = release(i);
+    const bool failed = back.outcome == RestoredSetting::Outcome::failed;
+    if (failed || !back.detail.empty())
+      results.push_back({.kind = back.kind,
+                         .domain = back.domain,
+                         .reason = failed ? "not_restored" : "left",
+                         .detail = back.detail});
   }
-  // What was set later may have moved a value that is not itself a set point. A set point that moved is not ours.
-  for (std::size_t i = 0; i + 1 < plan.size(); ++i) {
-    Knob* const knob = plan[i].first;
-    const AppliedSetting& result = results[plan[i].second];
+}
+
+/// Sets one knob; what it refuses is put back.
+void Settings::turn(Turn& one, AppliedSetting& result) {
+  Held& its = *held(one.knob);
+  Attempt& attempt = its.entry.attempts.back();
+  // A guardian is to know whose turn it is, and each value that is in force by now.
+  attempt.before = std::move(one.before);
+  its.ours.reset();
+  write_journal();
+  const bool set_before =
+      std::ranges::any_of(its.entry.attempts, [](const Attempt& earlier) { return earlier.accepted.has_value(); });
+  try {
+    result.accepted = one.knob->set(result.requested);
+    its.entry.attempts = {{result.requested, result.accepted}};
+    its.ours = state_of(*one.knob);
+    return;
+  } catch (const NotApplied& error) {
+    result.reason = error.reason;
+    result.detail = error.what();
+  } catch (const std::exception& error) {
+    result.reason = "unsupported";
+    result.detail = error.what();
+  }
+  close_refused(*one.knob, attempt);
+  write_journal();
+  const std::ptrdiff_t index = &its - held_.data();
+  const RestoredSetting back = release(static_cast<std::size_t>(index));
+  if (back.outcome == RestoredSetting::Outcome::failed && result.reason == "permission" && !set_before)
+    held_.erase(held_.begin() + index);  // who may not set has changed nothing, and need not be able to reset
+  else if (back.outcome == RestoredSetting::Outcome::failed)
+    result.detail += "; and putting back: " + back.detail;
+  else if (back.outcome == RestoredSetting::Outcome::left)
+    result.detail += "; somebody else has set " + back.detail;
+}
+
+/// What was set later may have moved a value that is not itself a set point. A set point that moved is not ours.
+void Settings::note_after(const std::vector<Turn>& turns, const std::vector<AppliedSetting>& results) {
+  for (std::size_t i = 0; i + 1 < turns.size(); ++i) {
+    Knob* const knob = turns[i].knob;
+    const AppliedSetting& result = results[turns[i].result];
     if (!result.accepted) continue;
     try {
       KnobState now = knob->save();
@@ -249,13 +278,13 @@ std::vector<AppliedSetting> Settings::apply(const std::map<KnobKind, double>& wa
     } catch (const std::exception&) {  // unreadable now: what was read after the call counts
     }
   }
-  if (held_.empty()) {
-    folder_->remove();
-    folder_.reset();
-  } else {
-    write_journal();
-  }
-  return results;
+}
+
+/// Writes the journal, or removes it where nothing is held any more.
+void Settings::keep_journal() {
+  if (!held_.empty()) return write_journal();
+  folder_->remove();
+  folder_.reset();
 }
 
 std::vector<ObservedSetting> Settings::observe() {
@@ -288,12 +317,7 @@ std::vector<RestoredSetting> Settings::restore_all() {
   std::vector<RestoredSetting> settings;
   if (!folder_) return settings;
   for (std::size_t i = held_.size(); i-- > 0;) settings.push_back(release(i));
-  if (!held_.empty()) {
-    write_journal();
-    return settings;
-  }
-  folder_->remove();
-  folder_.reset();
+  keep_journal();
   return settings;
 }
 

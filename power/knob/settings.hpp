@@ -32,12 +32,12 @@ namespace tw {
 /// What became of one wanted value on one device.
 struct AppliedSetting {
   KnobKind kind = KnobKind::gpu_clock;
-  std::string domain;
+  std::string domain = {};
   double requested = 0;
-  std::optional<double> accepted;  ///< as it read back; absent: not applied, and put back as found
-  std::string reason, detail;      ///< then why: NotApplied's and KnobFinding's reasons, and a line for people
-  std::string foreign =
-      {};  ///< what somebody else had set since the point before, for people: it is what will be put back
+  std::optional<double> accepted = {};   ///< as it read back; absent: not applied, and put back as found
+  std::string reason = {}, detail = {};  ///< then why: NotApplied's and KnobFinding's reasons, and a line for people
+  /// What somebody else had set since the point before, for people: it is what will be put back.
+  std::string foreign = {};
 };
 
 struct ObservedSetting {
@@ -94,6 +94,18 @@ class Settings {
     JournalEntry entry;
     std::optional<KnobState> ours = {};  ///< as the last set point left it
   };
+  /// A knob that apply() sets.
+  struct Turn {
+    Knob* knob = nullptr;
+    std::size_t result = 0;  ///< the place of its result
+    KnobState before = {};   ///< as it was found by this apply()
+  };
+  std::vector<Turn> turns_of(const std::map<KnobKind, double>& wanted, std::vector<AppliedSetting>& results) const;
+  void note_before(std::vector<Turn>& turns, std::vector<AppliedSetting>& results);
+  void put_back_all_but(const std::map<KnobKind, double>& wanted, std::vector<AppliedSetting>& results);
+  void turn(Turn& one, AppliedSetting& result);
+  void note_after(const std::vector<Turn>& turns, const std::vector<AppliedSetting>& results);
+  void keep_journal();
   void acquire();
   std::vector<std::filesystem::path> folders() const;
   JournalFolder claim(const std::vector<Knob*>& knobs);

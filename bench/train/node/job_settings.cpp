@@ -63,6 +63,9 @@ struct JobSettings::Impl {
   std::set<std::string> seen_beside;
   KnobWatch watch;
   bool has_lost_guardian = false;
+
+  /// What this rank's knobs made of the wanted values; notes what somebody else has changed.
+  std::map<std::string, Setting> apply_here(const std::map<KnobKind, double>& wanted);
 };
 
 namespace {
@@ -96,6 +99,20 @@ std::vector<KnobFinding> choose(std::vector<KnobFinding> found, const Machines& 
 
 SetPoint to_record(KnobKind kind, double value) {
   return names_of(kind).empty() ? SetPoint(value) : SetPoint(set_point_text(kind, value));
+}
+
+SettingRow row_of(const std::string& host, const std::string& domain) {
+  SettingRow row;
+  row.host = host, row.domain = domain;
+  return row;
+}
+
+/// The settings of all ranks that have some.
+std::vector<std::map<std::string, Setting>> gather_settings(Job& job, const Record& mine) {
+  std::vector<std::map<std::string, Setting>> all;
+  for (const std::string& text : job.gather(mine.setting.empty() ? std::string() : to_json_line(mine)))
+    if (!text.empty()) all.push_back(record_from_json(text).setting);
+  return all;
 }
 
 }  // namespace
@@ -207,44 +224,47 @@ std::vector<std::string> JobSettings::news() {
   return all;
 }
 
+std::map<std::string, Setting> JobSettings::Impl::apply_here(const std::map<KnobKind, double>& wanted) {
+  std::map<std::string, Setting> mine;
+  // Of a kind that this rank has nothing of another rank speaks.
+  std::map<KnobKind, double> here = wanted;
+  std::erase_if(here, [&](const auto& one) {
+    return std::ranges::none_of(settings->findings(),
+                                [&](const KnobFinding& finding) { return finding.kind == one.first; });
+  });
+  for (const AppliedSetting& applied : settings->apply(here)) {
+    const std::string which = fmt::format("{} of {}", to_string(applied.kind), applied.domain);
+    if (!wanted.contains(applied.kind)) {  // of an earlier point
+      if (applied.reason != "left")        // the next would be measured under it
+        throw Stop(exit_environment, fmt::format("{} could not be put back: {}", which, applied.detail));
+      lines.push_back(fmt::format("left: {}: {}: somebody else has set {} since, which is in force now", host, which,
+                                  applied.detail));
+      continue;
+    }
+    if (!applied.foreign.empty())
+      lines.push_back(
+          fmt::format("found: {}: {}: somebody else has set {} since the last point, which is what will be put back",
+                      host, which, applied.foreign));
+    SettingRow row = row_of(host, applied.domain);
+    if (applied.accepted)
+      row.accepted = to_record(applied.kind, *applied.accepted);
+    else
+      row.reason = applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail);
+    mine[to_string(applied.kind)].devices.push_back(std::move(row));
+  }
+  return mine;
+}
+
 std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, double>& wanted) {
   Record mine;
   together(impl_->job, [&] {
-    if (!impl_->settings) return;
-    // Of a kind that this rank has nothing of another rank speaks.
-    std::map<KnobKind, double> here = wanted;
-    std::erase_if(here, [&](const auto& one) {
-      return std::ranges::none_of(impl_->settings->findings(),
-                                  [&](const KnobFinding& finding) { return finding.kind == one.first; });
-    });
-    for (AppliedSetting& applied : impl_->settings->apply(here)) {
-      if (wanted.count(applied.kind) == 0) {  // of an earlier point
-        if (applied.reason != "left")         // the next would be measured under it
-          throw Stop(exit_environment, fmt::format("{} of {} could not be put back: {}", to_string(applied.kind),
-                                                   applied.domain, applied.detail));
-        impl_->lines.push_back(fmt::format("left: {}: {} of {}: somebody else has set {} since, which is in force now",
-                                           impl_->host, to_string(applied.kind), applied.domain, applied.detail));
-        continue;
-      }
-      if (!applied.foreign.empty())
-        impl_->lines.push_back(
-            fmt::format("found: {}: {} of {}: somebody else has set {} since the last point, which is "
-                        "what will be put back",
-                        impl_->host, to_string(applied.kind), applied.domain, applied.foreign));
-      std::optional<SetPoint> accepted;
-      if (applied.accepted) accepted = to_record(applied.kind, *applied.accepted);
-      mine.setting[to_string(applied.kind)].devices.push_back(
-          {impl_->host, applied.domain, accepted, std::nullopt,
-           accepted ? "" : applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail)});
-    }
+    if (impl_->settings) mine.setting = impl_->apply_here(wanted);
   });
   std::map<std::string, Setting> all;
   for (const auto& [kind, value] : wanted) all[to_string(kind)].requested = to_record(kind, value);
-  for (const std::string& text : impl_->job.gather(mine.setting.empty() ? std::string() : to_json_line(mine))) {
-    if (text.empty()) continue;
-    for (auto& [name, setting] : record_from_json(text).setting)
+  for (auto& part : gather_settings(impl_->job, mine))
+    for (auto& [name, setting] : part)
       for (SettingRow& row : setting.devices) all[name].devices.push_back(std::move(row));
-  }
   for (auto& [name, setting] : all) {
     const auto same = [&](const SettingRow& row) { return row.accepted && row.accepted == setting.devices.front().accepted; };
     if (!setting.devices.empty() && std::ranges::all_of(setting.devices, same))
@@ -258,15 +278,13 @@ void JobSettings::observe(std::map<std::string, Setting>& settings) {
   if (impl_->settings)
     for (const ObservedSetting& one : impl_->settings->observe())
       if (one.kind == KnobKind::cpu_governor && one.value)
-        mine.setting[to_string(one.kind)].devices.push_back(
-            {impl_->host, one.domain, std::nullopt, to_record(one.kind, *one.value), ""});
-  for (const std::string& text : impl_->job.gather(mine.setting.empty() ? std::string() : to_json_line(mine))) {
-    if (text.empty()) continue;
-    for (const auto& [name, seen] : record_from_json(text).setting)
+        mine.setting[to_string(one.kind)].devices.emplace_back(row_of(impl_->host, one.domain)).observed =
+            to_record(one.kind, *one.value);
+  for (const auto& part : gather_settings(impl_->job, mine))
+    for (const auto& [name, seen] : part)
       for (const SettingRow& from : seen.devices)
         for (SettingRow& row : settings[name].devices)
           if (row.host == from.host && row.domain == from.domain) row.observed = from.observed;
-  }
 }
 
 bool JobSettings::restore() {
@@ -332,7 +350,7 @@ std::vector<SettingRow> devices_of(const std::vector<Trial>& trials, const std::
     for (const SeriesRow& row : trial.series) {
       if (row.quantity != quantity || (row.domain.starts_with("nvml:") && gpus.count(row.domain) == 0)) continue;
       const auto same = [&](const SettingRow& one) { return one.host == row.host && one.domain == row.domain; };
-      if (std::ranges::none_of(devices, same)) devices.push_back({row.host, row.domain, {}, {}, ""});
+      if (std::ranges::none_of(devices, same)) devices.push_back(row_of(row.host, row.domain));
     }
   return devices;
 }
@@ -356,7 +374,7 @@ std::vector<SettingRow> devices_behind(const SettingRow& row, KnobKind kind, con
     return !domain.starts_with("nvml:") || gpus.count(domain) == 0;
   });
   std::vector<SettingRow> devices;
-  for (const std::string& domain : domains) devices.push_back({row.host, domain, {}, {}, ""});
+  for (const std::string& domain : domains) devices.push_back(row_of(row.host, domain));
   return devices;
 }
 

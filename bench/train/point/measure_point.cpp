@@ -296,21 +296,21 @@ std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& c
 }
 
 RunContext RunContext::of(Team& team) const {
-  return {*team.job,
-          device,
-          plan,
-          team.energy,
-          progress,
-          bucket_mib,
-          energy_reason,
-          flags,
-          settings,
-          found,
-          team.machines.visible_anywhere(),
-          steps,
-          nullptr,
-          looks_after,
-          started};
+  return {.job = *team.job,
+          .device = device,
+          .plan = plan,
+          .energy = team.energy,
+          .progress = progress,
+          .bucket_mib = bucket_mib,
+          .energy_reason = energy_reason,
+          .flags = flags,
+          .settings = settings,
+          .found = found,
+          .gpus = team.machines.visible_anywhere(),
+          .steps = steps,
+          .teams = nullptr,
+          .looks_after = looks_after,
+          .started = started};
 }
 
 Record run_point(RunContext& whole, const Point& point) {

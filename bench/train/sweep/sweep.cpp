@@ -131,18 +131,18 @@ class Run {
                          static_cast<int>(finished_.size()));
     say_what_runs();
     if (plan_.search) progress_.line(fmt::format("search: by {} joules", searched));
-    RunContext context{job_,
-                       sweep_.device,
-                       plan_,
-                       energy_,
-                       progress_,
-                       sweep_.options.bucket_mib,
-                       why_no_energy(report_.context.meters),
-                       flags_};
-    context.found = found_settings(report_.context.hosts);
-    context.gpus = machines_.visible_anywhere();
-    context.teams = &teams_;
-    context.started = started_;
+    RunContext context{.job = job_,
+                       .device = sweep_.device,
+                       .plan = plan_,
+                       .energy = energy_,
+                       .progress = progress_,
+                       .bucket_mib = sweep_.options.bucket_mib,
+                       .energy_reason = why_no_energy(report_.context.meters),
+                       .flags = flags_,
+                       .found = found_settings(report_.context.hosts),
+                       .gpus = machines_.visible_anywhere(),
+                       .teams = &teams_,
+                       .started = started_};
     if (const std::string& unclear = machines_.unclear_anywhere(); !unclear.empty()) {
       for (const KnobKind kind : kinds_of(plan_))
         if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, unclear);
