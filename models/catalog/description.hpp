@@ -97,7 +97,7 @@ NetworkDescription find_network(const std::string& name);
 /// `--layers N`. Throws std::invalid_argument where the network has fewer, or cannot have so few.
 NetworkDescription cut_layers(NetworkDescription network, int layers);
 
-/// What `--layers` counts: transformer layers, bottlenecks.
+/// How many of what `--layers` counts (LayerCount) the network has.
 int layer_count(const NetworkDescription& network);
 
 std::int64_t count_parameters(const NetworkDescription& network);

@@ -78,7 +78,7 @@ bool has_products(const NetworkDescription& network, Product::Kind kind) {
 
 std::string why_no_fp8(const NetworkDescription& network) {
   if (has_products(network, Product::Kind::linear)) return {};
-  return "fp8 is of linear layers, which a network of convolutions has next to none of";
+  return "fp8 is for linear layers, and this network has none but its output head";
 }
 
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len) {

@@ -9,7 +9,7 @@
 
 namespace tw {
 
-/// A number of layers, or a share of each network's. Layers are those of --layers: of a transformer, or bottlenecks.
+/// A number of layers, or a share of each network's. Layers are those that --layers counts.
 struct Recompute {
   std::optional<int> layers;  ///< above 0
   double share = 0;           ///< from 0 (none) to 1 (all), where there is no number

@@ -79,8 +79,10 @@ TEST(Comparison, OneRunOfEachGivesNoVerdictHoweverManyTrialsItHas) {
     EXPECT_EQ(r.code, "single_run");
     EXPECT_EQ(r.replicates, static_cast<int>(count));
     EXPECT_EQ(r.is_range, count < 3) << "from three trials on an interval over them";
-    if (count < 3) EXPECT_NEAR(*r.low, *std::ranges::min_element(few) / 101, 1e-12);
-    if (count < 3) EXPECT_NEAR(*r.high, *std::ranges::max_element(few) / 99, 1e-12);
+    if (count < 3) {
+      EXPECT_NEAR(*r.low, *std::ranges::min_element(few) / 101, 1e-12);
+      EXPECT_NEAR(*r.high, *std::ranges::max_element(few) / 99, 1e-12);
+    }
     EXPECT_FALSE(r.detectable || r.needed);
     EXPECT_TRUE(c.answer.at(0).starts_with("In this one run of each, ")) << c.answer[0];
     EXPECT_EQ(figure(c).ranking[0].rank, figure(c).ranking[1].rank) << "no claim, no order";

@@ -136,7 +136,9 @@ TEST(RunVariance, ADisturbedRunClaimsNothing) {
       EXPECT_EQ(ratio(c).verdict, "no claim") << flag;
       EXPECT_EQ(ratio(c).code, flag);
       EXPECT_EQ(ratio(c).is_range, !learned) << "one run each has no range of runs";
-      if (learned) EXPECT_LT(ratio(c).low.value(), ratio(c).high.value());
+      if (learned) {
+        EXPECT_LT(ratio(c).low.value(), ratio(c).high.value());
+      }
     }
     // Of several runs the runs themselves show it; where most of them drift nothing was ever steady.
     SystemInput many = runs_at("B", times(spread, 1.5));

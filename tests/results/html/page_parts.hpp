@@ -18,9 +18,9 @@ inline const page::Section& section(const page::Page& page, const std::string& i
   return *std::ranges::find(page.sections, id, &page::Section::id);
 }
 template <class Kind>
-std::vector<Kind> blocks(const page::Section& section) {
+std::vector<Kind> blocks(const page::Section& of) {
   std::vector<Kind> all;
-  for (const page::Block& block : section.blocks)
+  for (const page::Block& block : of.blocks)
     if (const auto* one = std::get_if<Kind>(&block)) all.push_back(*one);
   return all;
 }
