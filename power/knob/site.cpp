@@ -17,7 +17,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "power/knob/site_command.hpp"
+#include "power/meter/program.hpp"
 
 namespace tw::site {
 namespace {
@@ -204,9 +204,9 @@ class SiteKnob : public Knob {
         word.replace(at, 7, value);
     const std::string what = "\"" + joined(words) + "\"";
     if (const std::string why = why_not_trusted(words.front()); !why.empty()) throw NotApplied("permission", why);
-    CommandResult result;
+    ProgramResult result;
     try {
-      result = run_command(words, command_limit);
+      result = run_program(words, command_limit);
     } catch (const std::system_error& error) {
       throw NotApplied("unsupported", what + " cannot be started: " + error.code().message());
     }

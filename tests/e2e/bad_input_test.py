@@ -161,7 +161,7 @@ class Configs(Refusals):
     def test_doubled_and_unused_keys_in_a_config(self):
         config = self.folder / "plan.json"
         config.write_text('{"model": "gpt2-tiny", "model": "resnet-tiny"}')
-        self.refused(USAGE, [str(config), "'model' twice"], "--config", config)
+        self.refused(USAGE, [str(config), 'key "model" occurs twice'], "--config", config)
         config.write_text('{"precision": "fp8", "grids": [{"model": "gpt2-tiny", "precision": "float32"}]}')
         self.refused(USAGE, [str(config), "/precision"], "--config", config)
 

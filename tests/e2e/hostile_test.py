@@ -236,7 +236,7 @@ class Hostile(Case):
         self.assertNotRegex((self.folder / "t" / "report.md").read_text(), r"(?<!\\)<img")
 
     def test_plans_and_kits(self):
-        for text, words in (('{"model":' + "[" * 400_000, b"more than 32 levels"), ("[" * 1000, b"more than 32 levels"), ('{"kit_version": "9.0"}', b"newer"),
+        for text, words in (('{"model":' + "[" * 400_000, b"more than 64 levels"), ("[" * 1000, b"more than 64 levels"), ('{"kit_version": "9.0"}', b"newer"),
                             ('{"kit_version": 1}', b"/kit_version"), ('{"kit_version": "1.0"}', b"damaged"), ('{"model": 1e999}', b"error[bad-config]"),
                             (" " * (2 << 20), b"1 MiB"), ('{"kit_version": "1.0", "sha256": "x"}', b"was changed")):
             self.file.write_text(text)

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "bench/plan/kit.hpp"
@@ -15,6 +14,7 @@
 #include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "models/catalog/nearest.hpp"
+#include "results/record/report_io.hpp"
 
 namespace tw {
 namespace {
@@ -23,30 +23,6 @@ using Json = nlohmann::json;
 
 [[noreturn]] void fail(const std::string& path, const std::string& what, const char* code = "bad-config") {
   throw UsageError(with_code(code, fmt::format("{}: {}", path, what)));
-}
-
-/// The library would silently take the last of two equal keys; what it writes and copies recurses.
-Json parse_watched(const std::string& path, const std::string& text) {
-  constexpr int deepest = 32;
-  std::vector<std::set<std::string>> open;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > deepest) fail(path, fmt::format("has more than {} levels", deepest));
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
-      fail(path, fmt::format("holds the key '{}' twice in one object", cut_word(parsed.get<std::string>())));
-    return true;
-  };
-  try {
-    return Json::parse(text, watch, true, true);
-  } catch (const Json::parse_error& error) {
-    const std::string_view before = std::string_view(text).substr(0, std::min(error.byte, text.size()));
-    const auto lines = std::count(before.begin(), before.end(), '\n');
-    const std::size_t column = before.size() - (before.rfind('\n') == before.npos ? 0 : before.rfind('\n') + 1);
-    fail(path, fmt::format("is not JSON: look at line {}, column {}", lines + 1, column));
-  } catch (const Json::exception&) {
-    fail(path, "holds a number out of range");
-  }
 }
 
 /// Item by item, as text where it is a set point that was written as a number.
@@ -165,7 +141,9 @@ std::string read_config_text(const std::string& path, const std::string& option)
 }
 
 Request read_config(const std::string& path, const std::string& text) {
-  const Json json = parse_watched(path, text);
+  if (const std::string fault = json_fault(text, true); !fault.empty())
+    fail(path, "is not JSON that trainwatt reads: " + fault);
+  const Json json = Json::parse(text, nullptr, true, true);
   if (json.is_object() && json.contains(kit_key)) {
     const Kit kit = open_kit(path, text);
     Request request = read_config(path, kit.config_json);

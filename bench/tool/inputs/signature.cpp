@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,11 +14,10 @@
 #include <vector>
 
 #include "bench/tool/inputs/errors.hpp"
+#include "power/meter/program.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
-
-extern char** environ;
 
 namespace tw::tool {
 namespace {
@@ -48,6 +46,16 @@ class TemporaryFolder {
   fs::path path_;
 };
 
+struct Opened {
+  Opened(const std::string& path, int flags) : descriptor(open(path.c_str(), flags | O_CLOEXEC, 0600)) {
+    if (descriptor < 0) throw std::system_error(errno, std::generic_category(), path);
+  }
+  ~Opened() { close(descriptor); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  int descriptor;
+};
+
 std::string text_of(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
@@ -68,26 +76,20 @@ struct Answer {
 /// Runs ssh-keygen with a file as its standard input.
 Answer ssh_keygen(std::vector<std::string> words, const std::string& input, const TemporaryFolder& folder) {
   words.insert(words.begin(), "ssh-keygen");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
   const std::string out = folder.file("out"), err = folder.file("err");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input.c_str(), O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const Opened from(input, O_RDONLY), to(out, O_WRONLY | O_CREAT | O_TRUNC), errors(err, O_WRONLY | O_CREAT | O_TRUNC);
   pid_t child = 0;
-  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error == ENOENT)
+  try {
+    child = start_program(words, {.input = from.descriptor, .output = to.descriptor, .error = errors.descriptor});
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::no_such_file_or_directory) throw;
     throw EnvironmentError(
         "ssh-keygen is not here: signatures are OpenSSH's; install its client, or leave out --sign and --signers");
-  if (error != 0) throw std::system_error(error, std::generic_category(), "ssh-keygen");
+  }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
+  return {exit_code_of(status), text_of(out), text_of(err)};
 }
 
 }  // namespace

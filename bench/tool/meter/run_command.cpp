@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,8 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+
+#include "power/meter/program.hpp"
 
 namespace tw::tool {
 namespace {
@@ -54,21 +55,12 @@ class EndOf {
 
 /// Leaves a process behind that goes on copying to standard output.
 void leave_copier(int from) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
   sigset_t defaults;
   sigemptyset(&defaults), sigaddset(&defaults, SIGPIPE);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-  std::string name = "cat";
-  std::array<char*, 2> argv{name.data(), nullptr};
-  pid_t ignored = 0;
-  posix_spawnp(&ignored, "cat", &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
+  try {
+    start_program({"cat"}, {.input = from, .default_signals = defaults});
+  } catch (const std::system_error&) {  // then what the command has left in the background loses its reader
+  }
 }
 
 /// Copies a command's output through, and looks at it, until nobody holds the pipe any more, or the command has ended
@@ -109,16 +101,8 @@ void copy_through(int pipe, const EndOf& command, OutputParser& parser) {
 bool told_to_end() { return told != 0; }
 
 int run_command(const std::vector<std::string>& command, OutputParser* parser) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
   std::array<int, 2> pipes{-1, -1};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (parser) {
-    if (pipe2(pipes.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
-  }
+  if (parser && pipe2(pipes.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   // What was ignored when this program started (nohup, a job in the background) stays so, for the command as well. A
   // terminal's signals reach the command itself; others are passed on. SIGPIPE is this program's to see as an error.
   sigset_t defaults, blocked, before;
@@ -135,19 +119,16 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) set_handler(signal, pass_on);
   for (const int signal : {SIGINT, SIGQUIT, SIGPIPE}) set_handler(signal, SIG_IGN);
   sigprocmask(SIG_BLOCK, &blocked, &before);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setsigmask(&attributes, &before);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  std::optional<std::system_error> fault;
   pid_t pid = 0;
-  const int error = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
-  if (error == 0) child = pid;
+  try {
+    child = pid = start_program(command, {.output = pipes[1], .default_signals = defaults, .blocked_signals = before});
+  } catch (const std::system_error& error) {
+    fault = error;
+  }
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
   if (pipes[1] >= 0) close(pipes[1]);
-  if (error != 0) throw std::system_error(error, std::generic_category(), command.front());
+  if (fault) throw *fault;
   if (parser) {
     const EndOf end(pid);
     copy_through(pipes[0], end, *parser);
@@ -158,7 +139,7 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   child = 0;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return exit_code_of(status);
 }
 
 }  // namespace tw::tool

@@ -1,25 +1,20 @@
 #include "power/sources/ipmi/source.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
+#include <chrono>
 #include <memory>
 #include <system_error>
 
+#include "power/meter/program.hpp"
 #include "power/meter/sensor_meter.hpp"
 #include "power/meter/sysfs.hpp"
 #include "power/sources/hwmon/source.hpp"
-
-extern char** environ;
 
 namespace tw {
 namespace {
@@ -33,75 +28,23 @@ constexpr const char* command_line = "ipmitool dcmi power reading";
   throw std::system_error(error, std::generic_category(), std::string(command_line) + what);
 }
 
-/// Reads until the end, the limit or `most_bytes`; false where the limit came first.
-bool read_all(int descriptor, Clock::time_point limit, std::string& text) {
-  constexpr std::size_t most_bytes = 65536;
-  char buffer[4096];
-  while (text.size() < most_bytes) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count();
-    pollfd waiting{descriptor, POLLIN, 0};
-    const int ready = left > 0 ? poll(&waiting, 1, static_cast<int>(left)) : 0;
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
-    const ssize_t bytes = ::read(descriptor, buffer, sizeof buffer);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return true;
-    text.append(buffer, static_cast<std::size_t>(bytes));
-  }
-  return false;
-}
-
-/// Runs the tool without a shell, and adds up the CPU time that it takes. Throws std::system_error where it is missing,
-/// fails or takes too long.
+/// What the tool says, and adds up the CPU time that it takes. Throws std::system_error where it is missing, fails or
+/// takes too long.
 std::string run_tool(double timeout_seconds, std::atomic<double>& cpu_seconds) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(errno, ": pipe");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-  // Signals that a launcher or we have blocked or ignored must not make the tool unstoppable.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, usual;
-  sigemptyset(&none);
-  sigemptyset(&usual);
-  sigaddset(&usual, SIGPIPE);
-  sigaddset(&usual, SIGTERM);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &usual);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string words[] = {"ipmitool", "dcmi", "power", "reading"};
-  char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, "ipmitool", &actions, &attributes, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  close(ends[1]);
-  if (error != 0) {
-    close(ends[0]);
-    fail(error, "");
-  }
-  std::string text;
   const auto limit =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_seconds));
-  const bool ended = read_all(ends[0], limit, text);
-  close(ends[0]);
-  if (!ended) kill(child, SIGKILL);
-  int status = 0;
-  rusage used{};
-  while (wait4(child, &status, 0, &used) < 0)
-    if (errno != EINTR) fail(errno, ": wait4");
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  cpu_seconds += seconds(used.ru_utime) + seconds(used.ru_stime);
-  if (!ended) fail(ETIMEDOUT, "");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    fail(EIO, " ended with " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)) +
-                  ", saying \"" + text.substr(0, text.find('\n')).substr(0, 120) + "\"");
-  return text;
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(timeout_seconds));
+  ProgramResult result;
+  try {
+    result = run_program({"ipmitool", "dcmi", "power", "reading"}, limit);
+  } catch (const std::system_error& error) {
+    fail(error.code().value(), "");
+  }
+  cpu_seconds += result.cpu_seconds;
+  if (result.timed_out) fail(ETIMEDOUT, "");
+  if (result.exit_code != 0)
+    fail(EIO, " ended with " + std::to_string(result.exit_code) + ", saying \"" +
+                  result.output.substr(0, result.output.find('\n')).substr(0, 120) + "\"");
+  return result.output;
 }
 
 constexpr const char* dcmi_domain = "ipmi:dcmi";

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "power/knob/settings.hpp"
-#include "power/knob/site_command.hpp"
+#include "power/meter/program.hpp"
 #include "tests/power/knob/file_knob.hpp"
 
 namespace tw::site {
@@ -336,14 +336,14 @@ TEST_F(SiteTest, TakesThePlaceOfAFoundKnob) {
 }
 
 TEST(Command, EndsWhatTakesTooLong) {
-  const CommandResult result = run_command({"sleep", "1000"}, std::chrono::milliseconds(50));
+  const ProgramResult result = run_program({"sleep", "1000"}, std::chrono::milliseconds(50));
   EXPECT_TRUE(result.timed_out);
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
 }
 
 TEST(Command, KeepsBothStreamsAndInheritsNoFile) {
-  const CommandResult result =
-      run_command({"sh", "-c", "echo out; echo err >&2; ls /proc/$$/fd; cat"}, std::chrono::seconds(30));
+  const ProgramResult result =
+      run_program({"sh", "-c", "echo out; echo err >&2; ls /proc/$$/fd; cat"}, std::chrono::seconds(30));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.output, "out\nerr\n0\n1\n2\n");
 }

@@ -1,0 +1,135 @@
+#include "power/meter/program.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+extern char** environ;
+
+namespace tw {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kept_bytes = 32 << 10;  // of the begin, and of the end
+
+struct Actions {
+  posix_spawn_file_actions_t value;
+  Actions() { posix_spawn_file_actions_init(&value); }
+  ~Actions() { posix_spawn_file_actions_destroy(&value); }
+};
+struct Attributes {
+  posix_spawnattr_t value;
+  Attributes() { posix_spawnattr_init(&value); }
+  ~Attributes() { posix_spawnattr_destroy(&value); }
+};
+struct Descriptor {
+  int value = -1;
+  void close() {
+    if (value >= 0) ::close(value);
+    value = -1;
+  }
+  ~Descriptor() { close(); }
+};
+
+}  // namespace
+
+pid_t start_program(const std::vector<std::string>& words, const ProgramStart& start) {
+  Actions actions;
+  for (const auto& [from, to] : {std::pair(start.input, STDIN_FILENO), std::pair(start.output, STDOUT_FILENO),
+                                 std::pair(start.error, STDERR_FILENO)})
+    if (from >= 0) posix_spawn_file_actions_adddup2(&actions.value, from, to);
+  if (start.closes_others) posix_spawn_file_actions_addclosefrom_np(&actions.value, STDERR_FILENO + 1);
+  Attributes attributes;
+  short flags = 0;
+  if (start.default_signals) {
+    posix_spawnattr_setsigdefault(&attributes.value, &*start.default_signals);
+    flags |= POSIX_SPAWN_SETSIGDEF;
+  }
+  if (start.blocked_signals) {
+    posix_spawnattr_setsigmask(&attributes.value, &*start.blocked_signals);
+    flags |= POSIX_SPAWN_SETSIGMASK;
+  }
+  if (start.leads_group) {
+    posix_spawnattr_setpgroup(&attributes.value, 0);
+    flags |= POSIX_SPAWN_SETPGROUP;
+  }
+  posix_spawnattr_setflags(&attributes.value, flags);
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t child = -1;
+  if (const int error = posix_spawnp(&child, argv[0], &actions.value, &attributes.value, argv.data(), environ))
+    throw std::system_error(error, std::generic_category(), words.front());
+  return child;
+}
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+ProgramResult run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  Descriptor from{ends[0]}, to{ends[1]}, nothing{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  const pid_t child = start_program(words, {.input = nothing.value,
+                                            .output = to.value,
+                                            .error = to.value,
+                                            .closes_others = true,
+                                            .leads_group = true,
+                                            .default_signals = all,  // the guardian ignores some
+                                            .blocked_signals = none});
+  to.close();
+
+  // Until the program has ended, not until its output has: something it started may keep that open.
+  ProgramResult result;
+  const Clock::time_point deadline = Clock::now() + limit;
+  bool is_open = true, ended = false, was_cut = false;
+  int status = 0;
+  rusage used{};
+  const auto drain = [&](int wait_ms) {
+    pollfd ready{from.value, POLLIN, 0};
+    if (!is_open || poll(&ready, 1, wait_ms) <= 0) return false;
+    char text[4096];
+    const ssize_t count = read(from.value, text, sizeof text);
+    if (count <= 0) return is_open = false;
+    result.output.append(text, static_cast<std::size_t>(count));
+    if (result.output.size() > 4 * kept_bytes) {
+      result.output.erase(kept_bytes, result.output.size() - 2 * kept_bytes);
+      was_cut = true;
+    }
+    return true;
+  };
+  while (!ended) {
+    drain(20);
+    if (!is_open) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ended = wait4(child, &status, WNOHANG, &used) == child;
+    if (!ended && Clock::now() > deadline) {
+      result.timed_out = true;
+      kill(-child, SIGKILL);
+      ended = wait4(child, &status, 0, &used) == child;
+    }
+  }
+  while (drain(0)) {
+  }
+  if (result.output.size() > 2 * kept_bytes) {
+    result.output.erase(kept_bytes, result.output.size() - 2 * kept_bytes);
+    was_cut = true;
+  }
+  if (was_cut) result.output.insert(kept_bytes, "\n");
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  result.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
+  result.exit_code = exit_code_of(status);
+  return result;
+}
+
+}  // namespace tw

@@ -1,0 +1,41 @@
+// Starts programs without a shell, and runs one for what it says.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tw {
+
+/// What a started program has of this one. A descriptor of −1 is as here.
+struct ProgramStart {
+  int input = -1, output = -1, error = -1;  ///< that become its standard ones
+  bool closes_others = false;               ///< those above the standard ones that are not O_CLOEXEC
+  bool leads_group = false;                 ///< a process group of its own, which its pid names
+  std::optional<sigset_t> default_signals = {}, blocked_signals = {};  ///< absent: as here, but for handlers
+};
+
+/// Its pid. The first word is looked up in PATH. Throws std::system_error, which names that word, where it cannot be
+/// started.
+pid_t start_program(const std::vector<std::string>& words, const ProgramStart& start);
+
+/// Of a status of waitpid: 128 + signal where a signal ended it.
+int exit_code_of(int status);
+
+struct ProgramResult {
+  int exit_code = -1;      ///< 128 + signal where a signal ended it
+  bool timed_out = false;  ///< then it was killed, with everything in its process group
+  double cpu_seconds = 0;  ///< of it and of what it waited for
+  /// stdout and stderr together; of a long one the first and last 32 KiB, with a line's end between.
+  std::string output;
+};
+
+/// Runs it to its end. stdin is empty; no other file of ours stays open in it; no signal is blocked or ignored. Throws
+/// std::system_error where it cannot be started.
+ProgramResult run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit);
+
+}  // namespace tw
