@@ -1,4 +1,4 @@
-// Operands for measurements: speed and power depend on values, and zeros are the cheapest (DESIGN §8.8).
+// Operands for measurements: speed and power depend on values, and zeros are the cheapest (models/README.md).
 #pragma once
 
 #include "models/compute/device.hpp"

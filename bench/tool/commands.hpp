@@ -1,4 +1,4 @@
-// The subcommands of `trainwatt`. Each prints to stdout and returns the exit code (DESIGN §9).
+// The subcommands of `trainwatt`. Each prints to stdout and returns the exit code (README.md).
 #pragma once
 
 #include <optional>

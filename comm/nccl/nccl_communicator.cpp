@@ -28,7 +28,7 @@ namespace {
 
 using nccl::Library;
 
-constexpr int lost_peer_exit = 3;  // environment (DESIGN §9)
+constexpr int lost_peer_exit = 3;  // environment
 
 /// What a collective may take is this, or so many times the longest that one has taken, whichever is more.
 constexpr const char* patience_variable = "TRAINWATT_NCCL_TIMEOUT";

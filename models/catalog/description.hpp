@@ -112,8 +112,8 @@ bool has_products(const NetworkDescription& network, Product::Kind kind);
 /// Why this network is not trained in fp8, which is of linear layers; empty where it has some.
 std::string why_no_fp8(const NetworkDescription& network);
 
-/// Model FLOPs of a training step for one sample (anchors: 6·N_mat + 6·L·C·T a token, causal; convolutions 3× forward less the
-/// first layer's input gradient). Equals the sum over products(…, 1, seq_len).
+/// Model FLOPs of a training step for one sample (flops_rule(): 6·N_mat + 6·L·C·T a token, causal; convolutions 3×
+/// forward less the first layer's input gradient). Equals the sum over products(…, 1, seq_len).
 double model_flops_per_sample(const NetworkDescription& network, std::int64_t seq_len);
 /// FLOPs of a sample that recomputing the activations of the first `layers` layers in backward adds: forward once more
 /// of their products, and of the stem's in front of them. No model FLOPs.

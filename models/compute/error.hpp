@@ -6,7 +6,7 @@
 
 namespace tw {
 
-/// What a failure means to the caller; bench maps it to an exit code (DESIGN §9).
+/// What a failure means to the caller; bench maps it to an exit code.
 enum class Failure {
   usage,        ///< bad option, model, shape or configuration: exit 2
   environment,  ///< permission, missing library, too little memory or disk: exit 3

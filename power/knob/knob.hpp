@@ -88,7 +88,7 @@ class Knob {
   /// restored, since otherwise somebody else has changed it since. Without a getter: true.
   virtual bool is_ours(double requested, double accepted) = 0;
   /// Why somebody else's setting seems to be in force that save() cannot keep, so that restore() would undo it; empty
-  /// where none is evident. For knobs without a getter (DESIGN §8.6); says most under load.
+  /// where none is evident. For knobs without a getter; says most under load.
   virtual std::string lock_evident() { return {}; }
   /// Puts a saved state back, in an order that the hardware takes (min below max at each moment), and checks it.
   /// Refuses values outside the hardware's range with NotApplied.

@@ -7,7 +7,7 @@
 
 namespace tw {
 
-/// Sets `counted` and `reason` so that no joule stands twice in a scope (DESIGN §8.3), whatever sources there are.
+/// Sets `counted` and `reason` so that no joule stands twice in a scope (power/README.md), whatever sources there are.
 /// Sources have told their own sensors apart already; what they left with a reason stays as it is.
 ///
 /// Of each scope one source is counted, as a whole: two sources name the same silicon differently, so that a mixture

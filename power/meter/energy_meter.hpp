@@ -29,7 +29,7 @@ struct EnergySample {
 enum class EnergyMethod { counter, integrated_power, estimate };
 const char* to_string(EnergyMethod method);
 
-/// What the joules cover (DESIGN §7); scopes are never mixed in one column.
+/// What the joules cover; scopes are never mixed in one column.
 enum class EnergyScope { device, package, dram, node };
 const char* to_string(EnergyScope scope);
 /// Assumed upper bound of one sensor's power where the hardware states none; well above any part on sale in 2025 (CPU
@@ -71,7 +71,7 @@ class EnergyMeter {
   /// Time between changes of the counter, in seconds: the longest that was seen when the meter was opened.
   virtual double update_period_seconds() const = 0;
   /// The longest time between changes, or samples, that touch the window between two of its readings: its uncertainty's
-  /// period (DESIGN §8.9), at least update_period_seconds(). May run while another thread reads.
+  /// period, at least update_period_seconds(). May run while another thread reads.
   virtual double longest_period_seconds(const EnergySample&, const EnergySample&) { return update_period_seconds(); }
   /// Seconds after which a counter that is not read may wrap unseen at maximum power, or is not known to have gone on;
   /// infinity where neither can be.
@@ -82,7 +82,7 @@ class EnergyMeter {
   virtual double reading_interval_seconds() const { return wrap_seconds() / 4; }
   /// CPU time that its own threads and the programs that it starts have used since the opening.
   virtual double cpu_seconds() { return 0; }
-  /// Upper bound of plausible power, for the check of DESIGN §8.7; `maximum_power_is_default` tells that the hardware
+  /// Upper bound of plausible power, for the check in the ledger; `maximum_power_is_default` tells that the hardware
   /// gave none.
   virtual double maximum_power_watts() const = 0;
   virtual bool maximum_power_is_default() const = 0;
@@ -102,7 +102,7 @@ struct MeterFinding {
   std::string reason;
   std::string detail;  ///< one line for people: path, errno text, and what to do
   std::string grant;  ///< the smallest grant that would make it available: a udev rule, setcap, …; empty if none would
-  bool counted = false;  ///< whether the ledger adds it to its scope (DESIGN §8.3)
+  bool counted = false;  ///< whether the ledger adds it to its scope
   bool shared = false;   ///< other jobs' joules may be in it: a GPU that is cut into instances
 };
 
@@ -114,7 +114,7 @@ struct MeterOptions {
 
 /// Asks every source in sources.def; at least one finding each, so that what is missing has a reason (external and
 /// estimate, which options ask for: none without). `choose` may then take findings away, or leave them out as
-/// "not_visible", before power/meter/arbitration.hpp decides what is counted (DESIGN §8.3).
+/// "not_visible", before power/meter/arbitration.hpp decides what is counted.
 /// Takes up to two seconds a source, in which update periods are measured. Call on one rank per node only (the caller
 /// chooses the reader).
 using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;

@@ -16,7 +16,7 @@
 
 namespace tw {
 
-/// Power above this multiple of a sensor's maximum is not believed (DESIGN §8.7).
+/// Power above this multiple of a sensor's maximum is not believed.
 inline constexpr double implausible_power_factor = 1.5;
 /// Where the hardware states no maximum, power is not believed either unless it is below this multiple of the median
 /// of the window's intervals: parts go from idle to full load by a factor of up to 14 (50 to 700 W).

@@ -9,7 +9,7 @@
 
 namespace tw {
 
-/// One sensor over one window. Without joules it has a reason; never 0 for "unknown" (DESIGN §8.4).
+/// One sensor over one window. Without joules it has a reason; never 0 for "unknown".
 struct LedgerRow {
   std::string domain;
   std::string scope;   ///< to_string(EnergyScope); empty for a source that has no sensor
@@ -22,7 +22,7 @@ struct LedgerRow {
   bool counted = false;  ///< added to its scope
   /// Why absent or left out: a finding's or a reading's reason; or "too_short": than the sensor's update period, in
   /// which what it shows may be of the time before; "not_updated": it has not moved, and nothing that is switched on
-  /// draws 0 W; "implausible": more than 1.5 × the sensor's maximum power (DESIGN §8.7), which invalidates the window;
+  /// draws 0 W; "implausible": more than 1.5 × the sensor's maximum power, which invalidates the window;
   /// the joules stay in the row but are not counted; "reset", "stalled": as WindowFinding says of a counter, whose
   /// joules are then not known. What was not to be counted anyway (a cross-check) keeps the
   /// finding's reason: nothing is missing from its scope's total; the detail says what else is wrong.

@@ -1,4 +1,4 @@
-// How wrong one window's joules may be (DESIGN §8.9), but for the sensor's own calibration: no driver states it, and it
+// How wrong one window's joules may be, but for the sensor's own calibration: no driver states it, and it
 // is common to all windows of one machine. Spread between trials is statistics' business and comes on top.
 #pragma once
 
@@ -16,7 +16,7 @@ struct UncertaintyTerms {
 /// Half width in joules around `joules` used in a window of `window_seconds`.
 ///
 /// Edge quantisation: a counter shows the last update, so that each edge may miss up to one period; with mean power P
-/// over the window the bound is 2·P·T (DESIGN §8.9): one edge's joules are too few where the other's are too many, so
+/// over the window the bound is 2·P·T: one edge's joules are too few where the other's are too many, so
 /// that power at an edge may be twice the mean. Where an interval of the window had more than that, its power H bounds
 /// one edge: max(2·P, H)·T. Clock skew adds P·s. Times in which joules may be missing add max(P, H) each second. All
 /// are bounds and are added, which covers at least 95 %.

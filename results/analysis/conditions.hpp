@@ -8,7 +8,7 @@ namespace tw {
 /// How far from its set point a clock may be observed, as a share.
 inline constexpr double clock_tolerance = 0.03;
 
-/// Adds to record.verdict (DESIGN §8.5):
+/// Adds to record.verdict:
 ///   throttled     heat or a power brake held a device back for more than 1 % of a window: a reason, so that the
 ///                 record is invalid; or a CPU's count of such events moved, whose length nobody knows: the flag alone
 ///   power_capped  a power limit held a clock back for more than 1 % of a window: expected where caps are swept

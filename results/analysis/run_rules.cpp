@@ -192,7 +192,7 @@ void absence(const Report& report, RunRuleCheck& found) {
   found.reason = without.empty() ? "nothing is absent" : "joules are absent with their reason: " + without;
 }
 
-/// Whether a set point was refused, so that nothing was measured: what a machine cannot do breaks no rule (DESIGN §9).
+/// Whether a set point was refused, so that nothing was measured: what a machine cannot do breaks no rule.
 bool is_refused(const Record& record) {
   return record.verdict.status == "unsupported" && !has_run(record) && has_refused_setting(record);
 }

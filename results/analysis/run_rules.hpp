@@ -1,7 +1,7 @@
-// The run rules of DESIGN §8 as one table: what each asks for, and whether a report keeps it. The page, the workbook,
-// comparisons and `trainwatt validate` of reports and of offers all take them from here. What the report says is taken
-// as it stands: verdicts and flags follow from the samples (results/analysis/verdict.hpp), and `trainwatt validate`
-// holds them against these. The rule of comparisons (§8.11) is kept by results/compare/comparison.hpp.
+// The run rules (results/README.md) as one table: what each asks for, and whether a report keeps it. The page, the
+// workbook, comparisons and `trainwatt validate` of reports and of offers all take them from here. What the report says
+// is taken as it stands: verdicts and flags follow from the samples (results/analysis/verdict.hpp), and `trainwatt
+// validate` holds them against these. The rule of comparisons is kept by results/compare/comparison.hpp.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 namespace tw {
 
 /// The thresholds of the rules. Whoever flags, waits or plans by one takes it from here.
-inline constexpr double published_window_s = 60, published_window_periods = 100;  ///< §8.1; periods of the meter
-inline constexpr int least_trials = 3;                                            ///< §8.2
+inline constexpr double published_window_s = 60, published_window_periods = 100;  ///< periods of the meter
+inline constexpr int least_trials = 3;
 inline constexpr int least_replicates =
     5;  ///< trials that the suites measure, and runs that a claim is recommended to rest on
-/// How much warmer than the first one another point may begin, by the hottest sensor of all nodes (§8.2).
+/// How much warmer than the first one another point may begin, by the hottest sensor of all nodes.
 inline constexpr double start_band_c = 5;
-/// How far apart a power series' entries may be: a second, or so many times their median distance (§8.9).
+/// How far apart a power series' entries may be: a second, or so many times their median distance.
 inline constexpr double coarsest_sampling_s = 1, widest_sampling_gap = 3;
 
 enum class RunRuleState {
@@ -55,7 +55,7 @@ struct RunRule {
   void (*check)(const Report& report, RunRuleCheck& found);
 };
 
-/// `complete` first, then in the order of DESIGN §8.
+/// `complete` first, then in the order of results/README.md.
 const std::vector<RunRule>& run_rules();
 /// One for each rule, in that order. They point into the report.
 std::vector<RunRuleCheck> check_run_rules(const Report& report);

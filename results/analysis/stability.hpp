@@ -1,5 +1,5 @@
 // Whether what was measured belongs together: trials that stand out, figures that move along a point or along a run.
-// Nothing is left out for it: rows are flagged, never dropped (DESIGN §8.5).
+// Nothing is left out for it: rows are flagged, never dropped.
 #pragma once
 
 #include <string>

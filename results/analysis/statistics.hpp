@@ -1,4 +1,4 @@
-// Statistics of DESIGN §8.2, and what tells whether figures belong together.
+// Statistics over trials, and what tells whether figures belong together.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct Paid {
 /// costs do. `common`: half width, as a share, that all trials have in common.
 Estimate estimate_of_paid(std::span<const Paid> paid, double common);
 /// The interval over trials sees their spread only; a half width that is common to all of them (a share of the value)
-/// joins in quadrature (DESIGN §8.9). Nothing happens where there is no interval.
+/// joins in quadrature. Nothing happens where there is no interval.
 void widen(Estimate& e, double relative_half_width);
 /// Of what cannot be negative, whatever Student's t makes of a few values that differ: the interval ends at 0.
 Estimate of_positive(Estimate e);

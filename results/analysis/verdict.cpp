@@ -49,8 +49,8 @@ bool is_own_reason(std::string_view reason) {
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 bool is_finite(double v) { return std::isfinite(v); }
 
-/// Left out because another row already covers its joules (DESIGN §8.3), or because they are not the job's: nothing is missing. Any other row that is not
-/// counted leaves a hole in its scope, whether joules stand in it (implausible) or not.
+/// Left out because another row already covers its joules, or because they are not the job's: nothing is missing. Any
+/// other row that is not counted leaves a hole in its scope, whether joules stand in it (implausible) or not.
 bool is_covered_elsewhere(const EnergyRow& row) {
   return !row.counted && (row.reason == "contained" || row.reason == "duplicate" || row.reason == "not_visible");
 }
@@ -107,7 +107,7 @@ ScopeTotal scope_total(const Trial& trial, const std::string& scope, const std::
   for (const EnergyRow& row : trial.energy) {
     if (row.scope == scope && (row.counted || row.reason == "not_visible")) without.erase(row.host);
     if (row.scope != scope || is_covered_elsewhere(row)) continue;
-    const bool is_estimate = row.counted && row.method == "estimate";  // which enters no total (DESIGN §8.4)
+    const bool is_estimate = row.counted && row.method == "estimate";  // which enters no total
     if (!row.energy_j || !is_finite(*row.energy_j) || !row.counted || is_implausible(row) || is_estimate) {
       const char* fallback = is_estimate ? "an estimate" : row.energy_j ? "not counted" : "not read";
       if (readers.size() > 1) total.reason = row.host + ": ";

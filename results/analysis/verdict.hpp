@@ -20,15 +20,15 @@ inline constexpr double ceiling_tolerance = 0.05;
 /// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record
 /// invalid), flags such as "narrow_affinity", "oversubscribed", "steps_given", "not_steady", summary.energy_reason
 /// where no meter exists, of_ceiling_reason, mfu and mfu_reason. Decided here: the flags
-///   short            a window under max(60 s, 100 × the slowest counted meter's update period) (DESIGN §8.1)
-///   few_trials       fewer than 3 (§8.2)
+///   short            a window under max(60 s, 100 × the slowest counted meter's update period)
+///   few_trials       fewer than 3
 ///   no_energy_meter  no scope has joules
-///   implausible      the ledger refused a row (§8.7): an energy cannot be, so that every energy figure of its scope is
+///   implausible      the ledger refused a row: an energy cannot be, so that every energy figure of its scope is
 ///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which
 ///                    no meter enters, stays valid
 ///   reset, stalled   a counter was set to another value within a window, or stopped for too long: it has no joules
 ///   wrapped          a counter started again at zero in some trial (its joules allow for it), or was left unread for
-///                    so long that it may have done so unseen (its joules are absent) (§8.7)
+///                    so long that it may have done so unseen (its joules are absent)
 ///   steal            the hypervisor took more than 2 % of the CPU time in some trial
 ///   busy_host        other programs used more than 5 % of the node's CPU time in some trial
 ///   loss_not_falling slope ≥ 0 over 20 or more steps, or in a run to a target over its own
@@ -56,7 +56,7 @@ std::optional<double> credible_of_ceiling(const Summary& summary);
 /// Why that is absent; empty where it is not.
 std::string why_no_of_ceiling(const Summary& summary);
 
-/// Exit code of a whole run (DESIGN §9): 0 good, 1 where a target was missed, a reference left or a run to a target
+/// Exit code of a whole run: 0 good, 1 where a target was missed, a reference left or a run to a target
 /// failed, 4 where no record is valid although one was tried.
 int exit_code(const Report& report);
 

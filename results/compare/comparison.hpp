@@ -1,5 +1,5 @@
-// Two or more reports in, a decision out, with what it rests on (DESIGN §8.11). `compare` is a pure function; text,
-// JSON, Markdown, CSV and HTML are views on what it returns.
+// Two or more reports in, a decision out, with what it rests on (results/README.md). `compare` is a pure function;
+// text, JSON, Markdown, CSV and HTML are views on what it returns.
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,7 @@ struct LogSample {
   std::vector<double> logs;
   /// Half width, 95 %, that all of them have in common, as a share (the sensor's own, when a target was reached).
   double common = 0;
-  bool drop_extremes =
-      false;  ///< from 10 replicates on best and worst are left out (DESIGN §8.2); not of runs to a target
+  bool drop_extremes = false;  ///< from 10 replicates on best and worst are left out; not of runs to a target
   /// Of runs: groups of earlier runs of the same machine, whose spread stands for what is not seen in these. A group
   /// that lacks the figure is empty, so that each has the same place in all workloads.
   std::vector<std::vector<double>> earlier{};

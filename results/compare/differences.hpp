@@ -1,4 +1,4 @@
-// Whether what two reports say may be held against each other (DESIGN §8.11). Internal to the comparison.
+// Whether what two reports say may be held against each other. Internal to the comparison.
 #pragma once
 
 #include <cstddef>

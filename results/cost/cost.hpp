@@ -1,5 +1,5 @@
-// What training costs: prices of a machine × what a report measured (DESIGN §7). Every input is echoed, what is not
-// known is absent with a reason, and a cost that rests on part of the joules says that it is a lower bound.
+// What training costs: prices of a machine × what a report measured (results/README.md). Every input is echoed, what is
+// not known is absent with a reason, and a cost that rests on part of the joules says that it is a lower bound.
 #pragma once
 
 #include <optional>

@@ -145,7 +145,7 @@ struct Trial {
   std::optional<TargetRun> target_run;      ///< present where the record has a target: the window is the whole run
 };
 
-/// A figure with its interval (DESIGN §8.2). No interval below 3 trials: low and high are absent.
+/// A figure with its interval. No interval below 3 trials: low and high are absent.
 struct Estimate {
   double value = 0;
   std::optional<double> low, high;

@@ -15,7 +15,7 @@
 
 namespace tw {
 
-/// Exit codes of DESIGN §9.
+/// Exit codes (README.md).
 enum ExitCode : int { exit_good = 0, exit_missed = 1, exit_usage = 2, exit_environment = 3, exit_no_measurement = 4, exit_interrupted = 5 };
 
 /// Thrown on all ranks alike, so that all leave by the same way.

@@ -8,7 +8,7 @@
 
 namespace tw {
 
-/// What the points of a finished run come to (DESIGN §9).
+/// What the points of a finished run come to.
 int exit_code_of(const Report& report);
 /// The exit code of a run whose points are all measured and reported, and says so; nullopt where there is something to
 /// do (collective).

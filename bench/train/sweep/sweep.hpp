@@ -32,7 +32,7 @@ struct Sweep {
 
 /// Measures the points that the folder's earlier launches have not, and writes each finished one to DIR/records.jsonl,
 /// and in the end DIR/report.json and a table (collective). Settings are put back, whatever ends the run. Lets the
-/// guardian go where it would hold nothing. Returns the exit code (DESIGN §9); throws Stop where nothing can be
+/// guardian go where it would hold nothing. Returns the exit code; throws Stop where nothing can be
 /// measured at all, or where the earlier launch was not the same run.
 int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian);
 
