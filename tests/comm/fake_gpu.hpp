@@ -41,6 +41,14 @@ class FakeGpu : public reference::ReferenceDevice {
   }
   void* allocate(std::size_t bytes) override { return closed(ReferenceDevice::allocate(bytes)); }
   void free(void* data) noexcept override { ReferenceDevice::free(opened(data)); }
+  /// As its kernels do, which a collective algorithm may use.
+  void do_add(Stream& stream, const Add& args) override {
+    const auto seen = [this](Tensor tensor) {
+      tensor.data = opened(tensor.data);
+      return tensor;
+    };
+    ReferenceDevice::do_add(stream, {seen(args.a), seen(args.b), seen(args.y)});
+  }
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
 
  private:
