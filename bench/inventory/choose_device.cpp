@@ -74,13 +74,13 @@ DeviceChoice choose_device(const std::string& wanted, const std::vector<Backend>
       throw Error(Failure::environment,
                   "--device auto: " + gpu + ", but it cannot be used: " +
                       (cuda == backends.end() ? "not compiled into this program" : cuda->why_none()) +
-                      "; mend that, or run on the CPU on purpose with --device cpu");
+                      "; repair it, or run on the CPU with --device cpu");
     return {"cpu", ""};
   }
   const auto mine = named(wanted);
   if (mine == backends.end()) return {wanted, ""};
   const bool is_beside = wanted == "cpu" && gpus > 0;
-  return {wanted, is_beside ? "device cpu: as asked for; a GPU is visible and is not used" : "",
+  return {wanted, is_beside ? "device cpu: a GPU is visible but not used, as requested" : "",
           std::max(1, mine->count())};
 }
 

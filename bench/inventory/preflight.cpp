@@ -124,10 +124,10 @@ std::vector<Warning> warn_shared_gpus(std::span<const DeviceEntry> devices) {
   std::vector<Warning> warnings;
   for (const auto& [gpu, ranks] : ranks_of)
     if (ranks.size() > 1)
-      warnings.push_back({"shared_gpu", plural(ranks.size(), "rank") + " (" + join(ranks) + ") share " + gpu.second + " on " +
-                                            gpu.first +
-                                            ": they wait for each other, and gradients go by way of the host: not for "
-                                            "publication; start one rank for each GPU"});
+      warnings.push_back({"shared_gpu", plural(ranks.size(), "rank") + " (" + join(ranks) + ") share " + gpu.second +
+                                            " on " + gpu.first +
+                                            ": they wait for each other, and gradients pass through the host; do not "
+                                            "publish these figures; start one rank per GPU"});
   return warnings;
 }
 
@@ -180,8 +180,9 @@ std::vector<Warning> warn_governor(std::span<const HostInfo> hosts) {
 std::vector<Warning> warn_disk_space(std::optional<std::uint64_t> available_bytes, std::uint64_t needed_bytes,
                                      const std::string& folder) {
   if (!available_bytes || *available_bytes >= needed_bytes) return {};
-  return {{"low_disk", "only " + amount(*available_bytes) + " free for " + folder + ", " + amount(needed_bytes) +
-                           " wanted: free some, or choose another folder with --out"}};
+  return {{"low_disk", "little disk space for " + folder + ": " +
+                           (*available_bytes < (1u << 20) ? "less than 1 MiB" : amount(*available_bytes)) + " free, " +
+                           amount(needed_bytes) + " recommended: free some, or choose another folder with --out"}};
 }
 
 std::vector<Warning> warn_debug_build() {
@@ -189,7 +190,7 @@ std::vector<Warning> warn_debug_build() {
   return {};
 #else
   return {{"debug_build",
-           "this program was built without optimisation: its timings mean nothing; configure with "
+           "this program was built without optimisation: do not use its timings; configure with "
            "-DCMAKE_BUILD_TYPE=Release"}};
 #endif
 }

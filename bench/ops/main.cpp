@@ -11,6 +11,7 @@
 
 #include "bench/inventory/choose_device.hpp"
 #include "bench/ops/case.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
@@ -74,7 +75,7 @@ class Stage {
 
 Precision parse(const std::string& name) {
   if (const std::optional<Precision> precision = parse_precision(name)) return *precision;
-  throw Error(Failure::usage, "unknown precision \"" + name + "\"; known: float32, tf32, bf16, fp16, fp8");
+  throw Error(Failure::usage, "unknown --precision '" + name + "': known: float32, tf32, bf16, fp16, fp8");
 }
 
 std::string why_unsupported(const Device& device, const NetworkDescription& network, Precision precision) {
@@ -164,7 +165,10 @@ int run(int argc, char** argv) {
     std::fputs(help_within_terminal(app.help()).c_str(), stdout);
     return 0;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    const std::string text = with_code("bad-value", std::string(error.what()) + "; see trainwatt-ops --help");
+    std::fprintf(stderr, "%s\n", error_line("trainwatt-ops", text).c_str());
+    return 2;
   }
   std::vector<std::string> rest = {argv[0]};
   for (const std::string& argument : app.remaining()) rest.push_back(argument);
@@ -192,11 +196,10 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return tw::ops::run(argc, argv);
-  } catch (const tw::Error& error) {
-    std::fprintf(stderr, "trainwatt-ops: %s\n", error.what());
-    return error.failure() == tw::Failure::usage ? 2 : 3;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "trainwatt-ops: %s\n", error.what());
-    return 3;
+    const std::string text = tw::coded(error);
+    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-ops", text).c_str());
+    const auto* known = dynamic_cast<const tw::Error*>(&error);
+    return known != nullptr && known->failure() == tw::Failure::usage ? 2 : 3;
   }
 }

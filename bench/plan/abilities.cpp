@@ -30,7 +30,7 @@ std::optional<T> optional_of(const Json& json, const char* key) {
 KnobAbility knob_of(const Json& json) {
   const std::string kind = json.at("kind");
   const std::optional<KnobKind> known = knob_kind_from_string(kind);
-  if (!known) throw UsageError(fmt::format("knows a knob '{}' that this version does not", kind));
+  if (!known) throw std::invalid_argument(fmt::format("unknown setting '{}': this version does not know it", kind));
   KnobAbility knob;
   knob.kind = *known;
   knob.domain = json.at("domain");
@@ -62,18 +62,18 @@ std::string why_no_setting(KnobKind kind, double value, const Abilities& node) {
     const bool is_name = !names_of(kind).empty();
     if (is_name ? std::ranges::find(knob.values, value) == knob.values.end()
                 : value < knob.minimum || value > knob.maximum)
-      return is_name ? fmt::format("{}: {} has none of that name", asked, knob.domain)
+      return is_name ? fmt::format("{}: {} does not have this value", asked, knob.domain)
                      : fmt::format("{}: {} takes {} to {}", asked, knob.domain, knob.minimum, knob.maximum);
     const bool is_clock =
         kind == KnobKind::gpu_clock || kind == KnobKind::gpu_memory_clock;  // of the driver's list alone
     if (is_clock && !knob.values.empty() && std::ranges::find(knob.values, value) == knob.values.end()) {
       const auto farther = [&](double a, double b) { return std::abs(a - value) < std::abs(b - value); };
-      return fmt::format("{}: {} has none of that value; the nearest is {}", asked, knob.domain,
+      return fmt::format("{}: {} does not have this value; the nearest is {}", asked, knob.domain,
                          *std::ranges::min_element(knob.values, farther));
     }
   }
   if (any) return {};
-  return missing.empty() ? fmt::format("{}: no device has this knob", asked) : missing;
+  return missing.empty() ? fmt::format("{}: no device has this setting", asked) : missing;
 }
 
 std::string why_no_precision(const Point& point, const std::string& device, const Abilities& node) {
@@ -148,11 +148,13 @@ Abilities abilities_from_json(const std::string& path, const std::string& text) 
         if (!watts) node.power_unknown.emplace(scope, meter.at("domain"));
       }
     return node;
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: {}", path, error.what()));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError("bad-probe-file", fmt::format("{}: {}", path, error.what()));
   } catch (const Json::exception&) {
-    throw UsageError(fmt::format(
-        "{}: is not what `trainwatt probe --json` of this version writes: make it anew on that node", path));
+    throw UsageError("bad-probe-file",
+                     path +
+                         ": not the output of trainwatt probe --json of this version: run it again on "
+                         "that node");
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "bench/plan/options/run_options.hpp"
 #include "bench/plan/options/set_points.hpp"
+#include "bench/plan/plan.hpp"
 #include "models/catalog/floors.hpp"
 
 namespace tw {
@@ -18,7 +19,7 @@ std::string RunPlan::canonical_json() const {
     if (option.in_hash == nullptr) {
       if (const OptionValue value = option.value(*this); value != OptionValue())
         json[option.key] = Json::parse(json_text(value));
-    } else if (const std::optional<OptionValue> value = option.in_hash(*this)) {
+    } else if (const std::optional<OptionValue> value = option.in_hash(*this, device)) {
       json[option.key] = Json::parse(json_text(*value));
     }
   }

@@ -77,7 +77,7 @@ std::string refusals(const Forecast& forecast, std::size_t width) {
     for (std::size_t i = 0; i < shown; ++i) out += fmt::format("  {}  -\n", points[i]->id);
     if (shown < points.size()) out += fmt::format("  ... and {} more\n", points.size() - shown);
     const bool is_one = points.size() == 1;
-    const std::string why = fmt::format("not here{}: {}", is_one ? "" : fmt::format(", {} points", points.size()),
+    const std::string why = fmt::format("cannot run{}: {}", is_one ? "" : fmt::format(" ({} points)", points.size()),
                                         text::printable(is_one ? points.front()->obstacle : kind));
     out += std::string(6, ' ') + text::wrap(why, width, 6) + "\n";
   }
@@ -177,21 +177,18 @@ std::string search_obstacle(const RunPlan& plan, const Forecast& forecast) {
     for (const auto& [kind, value] : plan.points[i].setting) settings.insert(to_string(kind));
     any = any || (!plan.points[i].setting.empty() && forecast.points[i].obstacle.empty());
   }
-  if (!any) return "none of its settings can be set";
+  if (!any) return "none of its settings can be changed";
   const std::vector<std::string> telling = telling_scopes(plan.device, {settings.begin(), settings.end()});
   if (std::ranges::none_of(telling, [&](const std::string& scope) { return forecast.maximum_power_w.contains(scope); }))
-    return fmt::format("it needs {} joules, and no meter of these answers", fmt::join(telling, " or "));
+    return fmt::format("it needs {} energy, and no meter measures it", fmt::join(telling, " or "));
   return {};
 }
 
-std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
-  const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
-  std::string out = text::wrap(fmt::format("{}: {}, {} on {}, device {}", text::printable(plan.suite),
-                                           count(plan.points.size(), "point"),
-                                           count(static_cast<std::size_t>(ranks), "rank"),
-                                           count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device),
-                               width, 2) +
-                    "\n\n";
+namespace {
+
+/// The points that can run with their times, then those that cannot.
+std::string point_lines(const Forecast& forecast, std::size_t width) {
+  std::string out;
   std::size_t id_width = 5, time_width = 4;
   for (const PointForecast& point : forecast.points) {
     if (!point.obstacle.empty()) continue;
@@ -207,19 +204,10 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   row("point", "time");
   for (const PointForecast& point : forecast.points)
     if (point.obstacle.empty()) row(point.id, time_of(point));
-  out += refusals(forecast, width);
-  out += "\n";
-  const auto line = [&](const char* label, const std::string& value) {
-    out += fmt::format("  {:<8}{}\n", label, text::wrap(value, width, 10));
-  };
-  const int not_here = static_cast<int>(forecast.points.size()) - forecast.runs();
-  if (not_here > 0)
-    line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
-                               forecast.runs(), forecast.points.size()));
-  for (const std::string& why : plan.left_out) line("without", text::printable(why));
-  if (!forecast.search_obstacle.empty()) line("search", "not here: " + forecast.search_obstacle);
-  if (forecast.likely_looks)
-    line("search", fmt::format("is likely to measure {} of them, two once more included", *forecast.likely_looks));
+  return out + refusals(forecast, width) + "\n";
+}
+
+std::string time_line(const Forecast& forecast) {
   const double seconds = forecast.seconds();
   const std::optional<double> likely = forecast.likely_seconds();
   const std::string nodes = count(static_cast<std::size_t>(forecast.nodes), "node");
@@ -228,38 +216,64 @@ std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::si
   std::string time;
   if (forecast.runs() > forecast.unknown())
     time = likely
-               ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, where runs miss their targets",
+               ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, if runs miss their targets",
                              text::duration(*likely), node_hours(*likely), nodes, text::duration(seconds),
                              node_hours(seconds))
                : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
   if (forecast.unknown() > 0)
     time += fmt::format(
-        "{}{} until a step or a target ({}), at a pace that only the machine itself tells: trainwatt-train --dry-run "
-        "measures it",
+        "{}{} until a step or a target ({}), whose speed is not known: trainwatt-train --dry-run measures it",
         time.empty() ? "" : "; and ", count(static_cast<std::size_t>(forecast.unknown()), "point"),
         steps_of_unknown(forecast));
-  if (plan.runs() > 1)
-    line("runs", fmt::format("{}, each launched anew: time and energy are those of one", plan.runs()));
-  line("time", time.empty() ? "none: no point can run" : time);
-  std::string energy;
+  return time.empty() ? "none: no point can run" : time;
+}
+
+std::string energy_line(const Forecast& forecast) {
+  if (forecast.maximum_power_w.empty()) return "not known: " + forecast.power_reason;
+  if (forecast.unknown() > 0) return "not known, because the time is not known";
+  const double seconds = forecast.seconds();
+  const std::optional<double> likely = forecast.likely_seconds();
   const auto joules_in = [&](double watts, double of) { return text::si(watts * of * forecast.nodes, "J"); };
-  for (const auto& [scope, watts] : forecast.maximum_power_w)
+  std::string energy;
+  for (const auto& [scope, watts] : forecast.maximum_power_w) {
+    if (!energy.empty()) energy += "; ";
     if (const auto unknown = forecast.power_unknown.find(scope); unknown != forecast.power_unknown.end())
-      energy += fmt::format("{}{}: not known: {} states no greatest power", energy.empty() ? "" : "; ", scope,
-                            unknown->second);
+      energy += fmt::format("{}: not known: {} does not report its maximum power", scope, unknown->second);
     else
       energy +=
-          fmt::format("{}{}: at most {} ({} W a node)", energy.empty() ? "" : "; ", scope,
+          fmt::format("{}: at most {} ({} W a node)", scope,
                       likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
                                            text::duration(*likely), joules_in(watts, seconds), text::duration(seconds))
                              : joules_in(watts, seconds) + " in that time",
                       text::significant(watts));
-  if (forecast.maximum_power_w.empty())
-    line("energy", "not known: " + forecast.power_reason);
-  else if (forecast.unknown() > 0)
-    line("energy", "not known, as the time is not");
-  else
-    line("energy", energy);
+  }
+  return energy;
+}
+
+}  // namespace
+
+std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
+  const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
+  std::string out =
+      text::wrap(fmt::format("{}: {}, {} on {}, device {}", text::printable(plan.suite),
+                             count(plan.points.size(), "point"), count(static_cast<std::size_t>(ranks), "rank"),
+                             count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device),
+                 width, 2) +
+      "\n\n" + point_lines(forecast, width);
+  const auto line = [&](const char* label, const std::string& value) {
+    out += fmt::format("  {:<8}{}\n", label, text::wrap(value, width, 10));
+  };
+  if (forecast.runs() < static_cast<int>(forecast.points.size()))
+    line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
+                               forecast.runs(), forecast.points.size()));
+  for (const std::string& why : plan.left_out) line("without", text::printable(why));
+  if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
+  if (forecast.likely_looks)
+    line("search",
+         fmt::format("is likely to measure {} points, including two that are measured twice", *forecast.likely_looks));
+  if (plan.runs() > 1) line("runs", fmt::format("{} launches; time and energy are those of one", plan.runs()));
+  line("time", time_line(forecast));
+  line("energy", energy_line(forecast));
   return out;
 }
 
@@ -312,7 +326,7 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
                        : is_known                       ? ""
                                                         : "the time is not known";
   for (const auto& [scope, meter] : forecast.power_unknown)
-    reason += fmt::format("{}{}: {} states no greatest power", reason.empty() ? "" : "; ", scope, meter);
+    reason += fmt::format("{}{}: {} does not report its maximum power", reason.empty() ? "" : "; ", scope, meter);
   json["energy_reason"] = reason;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -35,7 +35,7 @@ void check_grids(const Request& request) {
   if (all > most_points)
     throw UsageError(
         "too-many-points", "",
-        fmt::format("the axes make {} points: at most 100,000 are taken; use larger steps or shorter lists",
+        fmt::format("too many points: the axes make {} (maximum 100,000): use larger steps or shorter lists",
                     all < 1e9 ? fmt::format("{:.0f}", all) : fmt::format("about 10^{:.0f}", std::log10(all))));
 }
 

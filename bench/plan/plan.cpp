@@ -35,8 +35,8 @@ void solve_batch(Point& point, std::optional<std::int64_t> micro, std::optional<
   }
   if (micro && accumulate)
     throw UsageError("options-conflict", "global_batch",
-                     fmt::format("{}, {} and {} are over-determined for a given number of ranks: leave one out",
-                                 key_ref("micro_batch"), key_ref("accumulate"), key_ref("global_batch")));
+                     fmt::format("{}, {} and {} over-determine the batch: leave one out", key_ref("micro_batch"),
+                                 key_ref("accumulate"), key_ref("global_batch")));
   const std::int64_t per_micro = accumulate ? *accumulate : micro.value_or(point.network.default_micro_batch);
   const std::int64_t pass = per_micro * point.ranks;
   if (*global % pass != 0)
@@ -64,9 +64,8 @@ TaskDescription task_for(const std::string& model, const std::optional<int>& lay
     for (const TaskDescription& one : tasks()) known.push_back(one.model);
     throw UsageError(
         "no-task", "target",
-        fmt::format("{0}: {1} has no task whose target is known to be reached; {2} have one: choose of them, or leave "
-                    "{0} out",
-                    key_ref("target"), layers ? model + " with " + key_ref("layers") : model, fmt::join(known, ", ")));
+        fmt::format("{0}: {1} has no task to train to a target: choose one of {2}, or leave out {0}", key_ref("target"),
+                    layers ? model + " with " + key_ref("layers") : model, fmt::join(known, ", ")));
   }
   if (target.value) task->target = *target.value;
   return *task;
@@ -79,7 +78,7 @@ void check_evaluation(const Point& point) {
     throw Indivisible("micro_batch",
                       fmt::format("micro-batch {} × {} ranks do not divide the {} held-out samples of the task {}",
                                   point.micro_batch, point.ranks, point.task->held_out_samples, point.task->name),
-                      "choose a micro-batch that does");
+                      "choose a micro-batch that divides them");
 }
 
 /// A list of seeds is dealt out in the order in which the axes were written, counted ones by the points' names: no two
@@ -89,8 +88,8 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
     const std::size_t points = plan.points.size();
     if (target.seeds.size() % points != 0)
       throw UsageError("bad-value", "seeds",
-                       fmt::format("{} lists {} seeds for {} points: give as many for each, or a count",
-                                   key_ref("seeds"), target.seeds.size(), points));
+                       fmt::format("{}: {} seeds for {} points: give a multiple of {}, or a count", key_ref("seeds"),
+                                   target.seeds.size(), points, points));
     const auto each = static_cast<std::ptrdiff_t>(target.seeds.size() / points);
     for (std::size_t i = 0; i < points; ++i) {
       const auto first = target.seeds.begin() + static_cast<std::ptrdiff_t>(i) * each;
@@ -101,8 +100,8 @@ void deal_seeds(RunPlan& plan, const TargetRequest& target) {
   const auto runs = plan.points.size() * static_cast<std::size_t>(target.seed_count);
   if (plan.seed > static_cast<std::uint64_t>(largest_seed) - runs)
     throw UsageError("bad-value", "seed",
-                     fmt::format("{} {}: {} runs need consecutive seeds, the last of which passes the largest seed",
-                                 key_ref("seed"), plan.seed, runs));
+                     fmt::format("{} {}: value too large (maximum {} for {} runs)", key_ref("seed"), plan.seed,
+                                 static_cast<std::uint64_t>(largest_seed) - runs, runs));
   std::uint64_t next = plan.seed;
   std::map<std::string, Point*> by_name;
   for (Point& point : plan.points) by_name[point.id] = &point;
@@ -199,7 +198,8 @@ NetworkDescription network_of(const std::string& model, std::optional<int> layer
 /// Of what was derived; axes were looked at before.
 void check_derived(std::int64_t value, const char* key, const char* what) {
   const std::int64_t most = find_axis(key)->type.most;
-  if (value > most) throw UsageError("bad-value", key, fmt::format("{} {}: must be at most {}", what, value, most));
+  if (value > most)
+    throw UsageError("bad-value", key, fmt::format("{} {}: value too large (maximum {})", what, value, most));
 }
 
 void check_search(const Request& request, const Axes& axes) {
@@ -214,15 +214,15 @@ void check_search(const Request& request, const Axes& axes) {
     any = true;
     if (!names_of(axis.kind).empty())
       throw UsageError("options-conflict", axis.key,
-                       fmt::format("{} varies numeric settings only: leave {} out", search, key_ref(axis.key)));
+                       fmt::format("{} varies only numeric settings: leave out {}", search, key_ref(axis.key)));
     if (std::ranges::find(written->second, "found") != written->second.end())
       throw UsageError(
           "options-conflict", axis.key,
-          fmt::format("{} found: {} measures the found settings in any case: leave it out", key_ref(axis.key), search));
+          fmt::format("{} found: {} always measures the found settings: leave it out", key_ref(axis.key), search));
   }
   if (!any)
     throw UsageError("option-needs", "search",
-                     fmt::format("{} has nothing to choose from: add {} 600:1980:60, {} or the like", search,
+                     fmt::format("{} needs a setting to vary: add {} 600:1980:60, {} 100:300:50 or another one", search,
                                  key_ref("gpu_clock"), key_ref("cpu_power_limit")));
 }
 
@@ -239,18 +239,17 @@ void set_seq_len(Point& point, const Choice& choice) {
   const std::string key = key_ref("seq_len");
   if (!point.network.has_sequence()) {
     if (choice.seq_len)
-      throw UsageError(
-          "option-does-not-apply", "seq_len",
-          fmt::format("{} does not apply to {}, which is trained on {}: leave it out", key, choice.model,
-                      to_string(point.network.data().kind)));
+      throw UsageError("option-does-not-apply", "seq_len",
+                       fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key, choice.model,
+                                   to_string(point.network.data().kind)));
     return;
   }
   point.seq_len = choice.seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
   const std::int64_t longest = point.network.data().longest_sequence;
   if (point.seq_len > longest)
-    throw UsageError("bad-value", "seq_len",
-                     fmt::format("{} {}: {} has {} positions: choose at most {}", key, point.seq_len,
-                                 choice.model, longest, longest));
+    throw UsageError(
+        "bad-value", "seq_len",
+        fmt::format("{} {}: value too large for {} (maximum {})", key, point.seq_len, choice.model, longest));
 }
 
 /// A task gives the batch that is not given.
@@ -265,7 +264,7 @@ void set_batch(Point& point, const Choice& choice) {
           micro ? "micro_batch" : "accumulate",
           fmt::format("{}: {} {} × {} ranks does not divide the {} samples of a step of the task {}", choice.model,
                       micro ? "micro-batch" : "accumulate", each, point.ranks, batch, point.task->name),
-          "launch as many ranks as do, or choose " + key_ref("global_batch"));
+          "choose a number of ranks that divides them, or set " + key_ref("global_batch"));
     solve_batch(point, micro, micro || accumulate ? accumulate : 1, batch);
   }
   check_derived(point.micro_batch, "micro_batch", "micro-batch");
@@ -281,8 +280,8 @@ Point make_point(const Choice& choice, const std::optional<TargetRequest>& targe
   point.ranks = choice.ranks.value_or(job_ranks);
   if (point.ranks > job_ranks)
     throw UsageError("bad-value", "ranks",
-                     fmt::format("{} {}: the job has {}: launch it with as many, or choose fewer", key_ref("ranks"),
-                                 point.ranks, job_ranks));
+                     fmt::format("{} {}: value too large: the job has {}", key_ref("ranks"), point.ranks,
+                                 job_ranks == 1 ? "1 rank" : fmt::format("{} ranks", job_ranks)));
   point.setting = choice.setting;
   if (target) point.task = task_for(choice.model, choice.layers, *target);
   set_seq_len(point, choice);
@@ -339,7 +338,7 @@ class PlanMaker {
     if (request_.search) check_search(request_, axes);
     if (!axes.clock.empty()) {
       const std::string why =
-          fmt::format("points at {} of the range of the {} clock: no device here tells it (`trainwatt probe` says why)",
+          fmt::format("points at {} of the {} clock range: this node does not report the range (see trainwatt probe)",
                       fmt::join(axes.clock, " and "), plan_.device == "cuda" ? "GPU" : "CPU");
       leave_out(why, UsageError("range-unknown", "clock",
                                 fmt::format("{}: give values of {} or {} instead of {}", why, key_ref("gpu_clock"),
@@ -347,8 +346,7 @@ class PlanMaker {
       return;
     }
     if (axes.model.empty())
-      throw UsageError("no-model", "model",
-                       "no --model given: choose one (`trainwatt models` lists them) or a --suite");
+      throw UsageError("no-model", "model", "no model given: choose one (trainwatt models lists them), or a --suite");
     const std::vector<std::string> precisions =
         axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
     for (const auto& setting : settings_of(axes, request_.search.has_value()))
@@ -382,8 +380,7 @@ class PlanMaker {
     if (!ids_.insert(point.id).second) {
       const std::string twice = listed_twice(axes);
       throw UsageError("duplicate-value", "",
-                       fmt::format("{}the plan holds {} twice: remove one of them",
-                                   twice.empty() ? "" : twice + ", so that ", point.id));
+                       fmt::format("{}the plan has {} twice: remove one", twice.empty() ? "" : twice + ": ", point.id));
     }
     plan_.points.push_back(std::move(point));
   }
@@ -398,18 +395,6 @@ class PlanMaker {
 };
 
 }  // namespace
-
-const std::vector<std::string>& precision_names() {
-  static const std::vector<std::string> names = {"float32", "tf32", "bf16", "fp16", "fp8"};
-  return names;
-}
-
-const std::vector<std::string>& communicator_names() {
-  static const std::vector<std::string> names = {"self", "nccl", "mpi"};
-  return names;
-}
-
-bool is_deterministic_by_default(const std::string& device) { return device != "cpu"; }
 
 RunPlan make_plan(const Request& request, int ranks, const std::string& device) {
   return PlanMaker(request, ranks, device).made();

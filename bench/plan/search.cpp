@@ -237,7 +237,7 @@ std::vector<SearchSpace> search_spaces(const RunPlan& plan) {
     for (const auto& along : space.values) combinations *= along.size();
     if (space.kinds.empty() || space.points.size() != combinations)
       throw UsageError("option-needs", "search",
-                       fmt::format("{} needs all combinations of set points for {}: write them as one grid",
+                       fmt::format("{}: set points are missing for {}: write all combinations as one grid",
                                    key_ref("search"), plan.points[i].id));
     spaces.push_back(std::move(space));
   }

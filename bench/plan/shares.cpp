@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -51,30 +50,6 @@ std::vector<std::string> values_of(const std::vector<double>& shares, KnobKind k
 
 }  // namespace
 
-std::vector<double> parse_shares(const std::string& key, const std::string& text) {
-  if (text.find('%') == std::string::npos) return {};
-  const auto fail = [&](const char* why) {
-    throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), cut_word(text), why));
-  };
-  std::vector<double> parts;
-  std::istringstream words(text);
-  for (std::string part; std::getline(words, part, ':');) {
-    double percent = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), percent);
-    if (error != std::errc() || end + 1 != part.data() + part.size() || *end != '%')
-      fail("must be a share of the range as 60%, or 40%:100%:20%");
-    if (!(percent >= 0 && percent <= 100)) fail("a share of the range must be from 0% to 100%");
-    parts.push_back(percent / 100);
-  }
-  if (parts.size() == 1) return parts;
-  if (parts.size() != 3) fail("must be a share of the range as 60%, or 40%:100%:20%");
-  if (parts[0] > parts[1]) fail("its minimum must not be above its maximum");
-  if (!(parts[2] >= 0.001)) fail("its step must be 0.1% at least");
-  std::vector<double> shares;
-  for (int i = 0; parts[0] + i * parts[2] <= parts[1] + 1e-9; ++i) shares.push_back(parts[0] + i * parts[2]);
-  return shares;
-}
-
 bool has_shares(const Request& request) {
   return std::ranges::any_of(request.axes, [](const Axes& axes) {
     return !axes.clock.empty() || std::ranges::any_of(axes.setting, [](const auto& axis) {
@@ -99,9 +74,8 @@ void resolve_shares(Request& request, const std::string& device, const std::vect
         const std::optional<KnobAbility> range = range_of(kind, knobs);
         if (!range)
           throw UsageError("range-unknown", axis->key,
-                           fmt::format("{} {}: no device here tells its range (`trainwatt probe` says why): give a "
-                                       "value",
-                                       key_ref(axis->key), text))
+                           fmt::format("{} {}: this node does not report the range (see trainwatt probe): give a value",
+                                       key_ref(axis->key), cut_word(text)))
               .seen_in(request, &axes);
         for (std::string& value : values_of(shares, kind, *range))
           if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));

@@ -9,10 +9,6 @@
 
 namespace tw {
 
-/// "60%", or "40%:100%:20%" (minimum, maximum and step): 0 % is the least value of the range, 100 % the greatest. Empty
-/// where the text is none. Throws UsageError of `key` where it is a wrong one.
-std::vector<double> parse_shares(const std::string& key, const std::string& text);
-
 /// Whether the request has set points that only a range makes into values.
 bool has_shares(const Request& request);
 

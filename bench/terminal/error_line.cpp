@@ -3,8 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
+#include <system_error>
+
+#include "models/compute/error.hpp"
+#include "power/knob/journal.hpp"
+#include "power/knob/site.hpp"
+#include "power/meter/energy_meter.hpp"
 
 namespace tw {
+namespace {
+
+template <class... Types>
+bool is_any_of(const std::exception& error) {
+  return ((dynamic_cast<const Types*>(&error) != nullptr) || ...);
+}
+
+std::string line(std::string_view program, std::string_view kind, std::string_view text) {
+  const std::string_view code = code_of(text);
+  return code.empty() ? fmt::format("{}: {}: {}", program, kind, text)
+                      : fmt::format("{}: {}[{}]: {}", program, kind, code, without_code(text));
+}
+
+}  // namespace
 
 std::string with_code(std::string_view code, std::string_view text) { return fmt::format("[{}] {}", code, text); }
 
@@ -22,14 +43,25 @@ std::string_view without_code(std::string_view text) {
   return code.empty() ? text : text.substr(code.size() + 3);
 }
 
-std::string line_of(std::string_view program, std::string_view text) {
-  return code_of(text).empty() ? fmt::format("{}: {}", program, text) : error_line(program, text);
+std::string coded(const std::exception& error) {
+  const std::string text = error.what();
+  if (!code_of(text).empty()) return text;
+  if (is_any_of<site::SiteError>(error)) return with_code("bad-site-file", text);
+  if (is_any_of<SettingsHeld>(error)) return with_code("settings-held", text);
+  if (is_any_of<JournalError>(error)) return with_code("bad-journal", text);
+  if (is_any_of<WindowUnknown>(error)) return with_code("no-power-data", text);
+  if (is_any_of<std::bad_alloc>(error)) return with_code("out-of-memory", "not enough memory");
+  if (is_any_of<std::system_error>(error)) return with_code("system-error", text);
+  if (const auto* known = dynamic_cast<const Error*>(&error)) {
+    if (known->failure() == Failure::usage) return with_code("bad-value", text);
+    if (known->failure() == Failure::environment) return with_code("device-unusable", text);
+    if (known->failure() == Failure::unsupported) return with_code("unsupported", text);
+  }
+  return with_code("internal", text);
 }
 
-std::string error_line(std::string_view program, std::string_view text) {
-  const std::string_view code = code_of(text);
-  if (code.empty()) return fmt::format("{}: error: {}", program, text);
-  return fmt::format("{}: error[{}]: {}", program, code, without_code(text));
-}
+std::string error_line(std::string_view program, std::string_view text) { return line(program, "error", text); }
+
+std::string warning_line(std::string_view program, std::string_view text) { return line(program, "warning", text); }
 
 }  // namespace tw

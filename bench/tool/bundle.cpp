@@ -1,7 +1,9 @@
 // `trainwatt bundle`: a run's folder, or that of several runs, as one file to hand in.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/archive.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "bench/tool/inputs/signature.hpp"
@@ -20,24 +23,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct BundleOptions {
+  std::string folder, out;
+  std::string sign;    ///< key for ssh-keygen; empty: no signature
+  bool force = false;  ///< also of a report that is not good, which the bundle then says
+};
+
 /// The files of a run that are there; those of a folder are plain ones.
 BundleFiles files_of(const fs::path& folder) {
   std::error_code code;
   if (!fs::is_directory(folder, code))
-    throw UsageError(folder.string() + ": is no folder: give the one that a run wrote (trainwatt-train --out)");
+    throw UsageError("bad-folder",
+                     folder.string() + ": not a folder: give the folder of a run (trainwatt-train --out)");
   BundleFiles files;
   for (const char* name : {report_file, records_file, run_file}) {
     const fs::path file = folder / name;
     const fs::file_status status = fs::status(file, code);
     if (!fs::exists(status)) continue;
-    if (!fs::is_regular_file(status)) throw UsageError(file.string() + ": is no plain file");
+    if (!fs::is_regular_file(status)) throw UsageError("bad-file", file.string() + ": not a regular file");
     files[name] = read_report_file(file.string());
   }
   if (!files.contains(report_file))
-    throw UsageError(fmt::format("{}: holds no {}: {}", folder.string(), report_file,
-                                 files.contains(run_file)
-                                     ? "its run was cut short; `trainwatt-train --resume` goes on with it"
-                                     : "give the folder that a run wrote"));
+    throw UsageError("no-report", fmt::format("{}: no {} in this folder: {}", folder.string(), report_file,
+                                              files.contains(run_file)
+                                                  ? "its run is unfinished; finish it with trainwatt-train --resume"
+                                                  : "give the folder of a run (trainwatt-train --out)"));
   return files;
 }
 
@@ -47,9 +57,10 @@ bool may_force(const fs::path& folder, const std::vector<Fault>& faults, bool fo
   for (const Fault& fault : faults)
     fmt::print(stderr, "{}: fault[{}]: {}\n", name, fault.code, text::printable(fault_line(fault)));
   if (!force)
-    fmt::print(stderr,
-               "trainwatt: {}: not bundled, since it is not good as above; --force bundles it, and says so in it\n",
-               name);
+    fmt::print(
+        stderr, "{}\n",
+        error_line("trainwatt", with_code("report-faulty", name + ": not bundled because of the faults above; with "
+                                                                  "--force it is bundled, and the bundle says so")));
   return force;
 }
 
@@ -79,8 +90,8 @@ std::optional<BundleFiles> bundle_of(const fs::path& folder, bool force) {
 /// The bundle of several runs; nullopt as above, also where they are not runs of one plan.
 std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vector<fs::path>& runs, bool force) {
   if (runs.size() > most_offered_runs)
-    throw UsageError(
-        fmt::format("{}: holds {} runs: a bundle takes {} at most", folder.string(), runs.size(), most_offered_runs));
+    throw UsageError("too-many-runs", fmt::format("{}: {} runs; a bundle holds at most {}", folder.string(),
+                                                  runs.size(), most_offered_runs));
   std::vector<std::pair<std::string, std::string>> packed;
   std::vector<Report> reports;
   for (const fs::path& run : runs) {
@@ -97,9 +108,8 @@ std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vec
   return make_series(packed, lines_of(faults));
 }
 
-}  // namespace
-
-int bundle(const BundleCommand& command) {
+/// Packs a run's folder into one archive. 1: its report is not good.
+int bundle(const BundleOptions& command) {
   refuse_existing(command.out);
   const std::vector<fs::path> runs = run_folders(command.folder);
   std::optional<BundleFiles> made =
@@ -113,6 +123,18 @@ int bundle(const BundleCommand& command) {
   fmt::print("{}: {}{} files, {}{}\nSHA-256 {}\n", text::printable(command.out), what, files.size(),
              text::bytes(static_cast<double>(bytes.size())), command.sign.empty() ? "" : ", signed", sha256_hex(bytes));
   return 0;
+}
+
+}  // namespace
+
+Action add_bundle(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<BundleOptions>();
+  command.add_option("DIR", options->folder, "folder of a run (trainwatt-train --out), or of a series of runs")
+      ->required();
+  add_out(command, options->out);
+  command.add_option("--sign", options->sign, "private key with which ssh-keygen signs the checksums");
+  command.add_flag("--force", options->force, "bundle a report that has faults; the bundle then says so");
+  return [options] { return bundle(*options); };
 }
 
 }  // namespace tw::tool

@@ -2,14 +2,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 
+#include "bench/plan/options/option_value.hpp"
 #include "bench/tool/commands.hpp"
-#include "bench/tool/inputs/pricing.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/systems.hpp"
 #include "bench/tool/terminal.hpp"
-#include "models/catalog/nearest.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/compare/comparison.hpp"
 #include "results/export/comparison_export.hpp"
@@ -19,16 +21,18 @@
 namespace tw::tool {
 namespace {
 
+struct CompareCommand : SystemsOptions {
+  std::vector<std::string> figures;
+  std::string baseline;
+  bool as_json = false, as_markdown = false, as_csv = false;
+  LookOptions look;
+};
+
 void check_figures(const std::vector<std::string>& figures) {
   std::vector<std::string> known;
   for (const ComparedFigure& figure : compared_figures()) known.push_back(figure.name);
-  for (const std::string& name : figures) {
-    if (std::ranges::find(known, name) != known.end()) continue;
-    const std::string close = nearest(name, known);
-    throw UsageError(
-        fmt::format("--figure {}: unknown; {}", name,
-                    close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : "did you mean " + close + "?"));
-  }
+  for (const std::string& name : figures)
+    if (std::ranges::find(known, name) == known.end()) throw_unknown("figure", name, known);
 }
 
 /// What the rules ask for besides.
@@ -41,61 +45,77 @@ std::vector<std::string> figures_of(const BaselineRules& rules) {
 }
 
 /// 1: a rule is violated; 4: none is, and one is undecided or could not be checked on some point.
-int code_of(const std::vector<RuleCheck>& checks, const Comparison& comparison) {
+int code_of_rules(const std::vector<RuleCheck>& checks, const Comparison& comparison) {
   bool violated = false, open = false;
   for (const RuleCheck& check : checks) {
     if (check.status == "kept") continue;
-    const bool is_violated = check.status == "violated";
+    const bool is_violated = check.status == "violated", is_undecided = check.status == "undecided";
     (is_violated ? violated : open) = true;
-    fmt::print(stderr, "trainwatt: rule \"{}\" {} {}{}: {}\n", check.rule,
-               is_violated                   ? "is violated by"
-               : check.status == "undecided" ? "is undecided on"
-                                             : "could not be checked on",
-               comparison.systems[check.system].name,
-               check.point.empty() ? "" : " in " + check.point, check.text);
+    const std::string text =
+        fmt::format("rule \"{}\" {} {}{}: {}", check.rule,
+                    is_violated    ? "is violated by"
+                    : is_undecided ? "is undecided for"
+                                   : "could not be checked for",
+                    comparison.systems[check.system].name, check.point.empty() ? "" : " in " + check.point, check.text);
+    fmt::print(stderr, "{}\n",
+               error_line("trainwatt", is_violated    ? with_code("rule-violated", text)
+                                       : is_undecided ? with_code("rule-undecided", text)
+                                                      : with_code("rule-not-checked", text)));
   }
   return violated ? 1 : open ? 4 : 0;
 }
 
-}  // namespace
-
+/// 0; 1: a rule of the baseline is violated; 4: nothing could be compared, a tender has no verdict, or a rule is
+/// undecided or not checked on some point.
 int compare_reports(const CompareCommand& command) {
   check_figures(command.figures);
-  check_scope(command.scope);
   CompareOptions options;
-  options.figures = command.figures, options.scope = command.scope, options.only = command.only;
-  if (!command.weights.empty()) options.weights = read_weights(command.weights);
+  options.figures = command.figures;
   std::optional<BaselineRules> rules;
   if (!command.baseline.empty()) {
-    rules = with_text_of(command.baseline, [](const std::string& text) { return baseline_from_json(text); });
+    rules = with_text_of(
+        command.baseline, [](const std::string& text) { return baseline_from_json(text); }, "bad-baseline");
     options.also = figures_of(*rules);
   }
-  const std::optional<Prices> prices = read_prices(command.prices);
-  if (!prices && std::ranges::any_of(command.figures, [](const std::string& name) { return name.starts_with("cost"); }))
-    throw UsageError("--figure cost needs --prices FILE");
+  if (command.prices.prices.empty() &&
+      std::ranges::any_of(command.figures, [](const std::string& name) { return name.starts_with("cost"); }))
+    throw UsageError("option-needs", "--figure cost: add --prices FILE");
   std::vector<SystemInput> systems = read_systems(command.systems);
-  if (systems.size() < 2) throw UsageError("compare takes two reports or more: trainwatt compare A.json B.json");
-  options.reference = reference_of(systems, command.reference);
-  if (prices) add_prices(systems, options, *prices, command.prices);
-  options.run_variance = read_run_variance(command.run_variance, systems, options);
-  const Comparison comparison = with_named_errors(files_of(systems), [&] { return compare(systems, options); });
+  if (systems.size() < 2)
+    throw UsageError("option-needs", "give at least two reports: trainwatt compare A.json B.json");
+  compare_as(command, systems, options);
+  const Comparison comparison = with_named_errors(
+      files_of(systems), [&] { return compare(systems, options); }, "not-comparable");
   const std::vector<RuleCheck> checks = rules ? check_baseline(*rules, systems, comparison) : std::vector<RuleCheck>();
-  switch (command.form) {
-    case OutputForm::text:
-      fmt::print("{}", comparison_text(comparison, checks, terminal_style(command.width, command.ascii)));
-      break;
-    case OutputForm::json:
-      fmt::print("{}", comparison_json(comparison, checks));
-      break;
-    case OutputForm::markdown:
-      fmt::print("{}", comparison_markdown(comparison));
-      break;
-    case OutputForm::csv:
-      fmt::print("{}", comparison_csv(comparison));
-      break;
-  }
-  if (rules) return code_of(checks, comparison);
+  fmt::print("{}", command.as_json       ? comparison_json(comparison, checks)
+                   : command.as_markdown ? comparison_markdown(comparison)
+                   : command.as_csv
+                       ? comparison_csv(comparison)
+                       : comparison_text(comparison, checks, terminal_style(command.look.width, command.look.ascii)));
+  if (rules) return code_of_rules(checks, comparison);
   return code_of(comparison, systems);
+}
+
+}  // namespace
+
+Action add_compare(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<CompareCommand>();
+  add_systems(command, *options);
+  std::vector<std::string> names;
+  for (const ComparedFigure& figure : compared_figures()) names.push_back(figure.name);
+  command
+      .add_option("--figure", options->figures, fmt::format("figures to compare, a list of {}", fmt::join(names, ", ")))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option(
+      "--baseline", options->baseline,
+      "JSON file of rules (results/schema/baseline.schema.json). Exit code 1: a rule\nis violated; 4: one "
+      "is undecided");
+  CLI::Option* json = command.add_flag("--json", options->as_json, "print JSON");
+  CLI::Option* markdown = command.add_flag("--markdown", options->as_markdown, "print Markdown")->excludes(json);
+  command.add_flag("--csv", options->as_csv, "print CSV")->excludes(json)->excludes(markdown);
+  add_look(command, options->look);
+  return [options] { return compare_reports(*options); };
 }
 
 }  // namespace tw::tool

@@ -1,10 +1,12 @@
 // `trainwatt cost`: what the points of a report cost.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 
 #include "bench/tool/commands.hpp"
-#include "bench/tool/inputs/pricing.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "results/cost/cost.hpp"
@@ -12,18 +14,41 @@
 #include "results/terminal/cost_text.hpp"
 
 namespace tw::tool {
+namespace {
 
-int cost(const CostCommand& command) {
+struct CostOptions {
+  std::string path;
+  PriceOptions prices;
+  bool json = false;
+  LookOptions look;
+};
+
+/// 0; 4: no point has a cost.
+int cost(const CostOptions& command) {
   if (command.prices.prices.empty())
-    throw UsageError("cost needs --prices FILE; results/schema/prices.schema.json explains its fields");
+    throw UsageError("option-needs", "give a prices file: --prices FILE (fields: results/schema/prices.schema.json)");
   const LoadedReport loaded = load_report(command.path);
   say_findings(command.path, loaded.validation);
   const CostReport report = *cost_of_one(command.prices, command.path, loaded.report);
-  fmt::print("{}", command.json ? cost_json(report) : cost_text(report, terminal_style(command.width, command.ascii)));
+  fmt::print("{}", command.json ? cost_json(report)
+                                : cost_text(report, terminal_style(command.look.width, command.look.ascii)));
   const bool any = std::ranges::any_of(report.records, [](const RecordCost& r) {
     return std::ranges::any_of(r.figures, [](const CostFigure& f) { return f.total.has_value(); });
   });
-  return any ? 0 : 4;
+  if (any) return 0;
+  fmt::print(stderr, "{}\n", error_line("trainwatt", with_code("no-cost", command.path + ": no point has a cost")));
+  return 4;
+}
+
+}  // namespace
+
+Action add_cost(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<CostOptions>();
+  command.add_option("FILE", options->path, "report.json")->required();
+  add_prices(command, options->prices, false);
+  command.add_flag("--json", options->json, "print JSON");
+  add_look(command, options->look);
+  return [options] { return cost(*options); };
 }
 
 }  // namespace tw::tool

@@ -2,13 +2,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
+#include "bench/plan/options/option_value.hpp"
 #include "bench/tool/commands.hpp"
-#include "bench/tool/inputs/pricing.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
-#include "models/catalog/nearest.hpp"
 #include "results/export/export.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -18,18 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct ExportCommand {
+  std::string path, out;             ///< out: folder, made where it is not there
+  std::vector<std::string> formats;  ///< names of results/export/exports.def
+  SortOptions sort;
+  PriceOptions prices;  ///< for the formats that take costs
+};
+
 const ExportFormat& format_of(const std::string& name) {
   if (const ExportFormat* format = find_export_format(name)) return *format;
   std::vector<std::string> known;
   for (const ExportFormat& format : export_formats()) known.emplace_back(format.name);
-  const std::string close = nearest(name, known);
-  throw UsageError(fmt::format(
-      "--to {}: unknown; {}", name,
-      close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean {}?", close)));
+  throw_unknown("to", name, known);
 }
 
-}  // namespace
-
+/// Each file whole or not at all.
 int export_report(const ExportCommand& options) {
   std::vector<const ExportFormat*> formats;
   for (const std::string& name : options.formats)
@@ -42,14 +47,14 @@ int export_report(const ExportCommand& options) {
   wanted.order = parse_order(options.sort, report.records);
   wanted.cost = cost_of_one(options.prices, options.path, report);
   if (wanted.cost && std::ranges::none_of(formats, &ExportFormat::takes_cost))
-    throw UsageError("--prices: costs go into xlsx alone: add it to --to, or see trainwatt cost and trainwatt html");
+    throw UsageError("options-conflict",
+                     "--prices: only xlsx contains costs: add xlsx to --to, or use trainwatt cost or html");
 
   std::error_code code;
   const fs::path folder = options.out;
   for (const ExportFormat* format : formats)
     if (const fs::path file = folder / format->file; fs::exists(fs::symlink_status(file, code)))
-      throw UsageError(file.string() +
-                       ": exists already: choose another folder with -o, results are never overwritten");
+      throw UsageError("file-exists", file.string() + ": already exists: choose another folder with -o");
   const bool was_there = fs::exists(folder, code);
   try {
     for (const ExportFormat* format : formats) {
@@ -62,6 +67,23 @@ int export_report(const ExportCommand& options) {
     throw;
   }
   return 0;
+}
+
+}  // namespace
+
+Action add_export(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<ExportCommand>();
+  std::vector<std::string> names;
+  for (const ExportFormat& format : export_formats()) names.emplace_back(format.name);
+  command.add_option("FILE", options->path, report_help)->required();
+  command.add_option("--to", options->formats, fmt::format("a list of {}", fmt::join(names, ", ")))
+      ->required()
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("-o,--out", options->out, "folder to write to; an existing file is never overwritten")->required();
+  add_sort(command, options->sort, run_order);
+  add_prices(command, options->prices, false);
+  return [options] { return export_report(*options); };
 }
 
 }  // namespace tw::tool

@@ -1,19 +1,29 @@
 // `trainwatt freeze`: a plan as a kit.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
+#include "bench/plan/options/plan_options.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
 
 namespace tw::tool {
-
 namespace {
+
+struct FreezeCommand {
+  PlanOptions options;
+  std::string out;
+  KitText text;
+};
 
 /// Whether some point's global batch is micro-batch × accumulation × as many ranks as an offer happens to have. A task
 /// has a global batch of its own, unless both its parts are given.
@@ -24,16 +34,13 @@ bool grows_with_ranks(const Request& request) {
   });
 }
 
-}  // namespace
-
 int freeze(const FreezeCommand& command) {
   check_plan_options(command.options);
   const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
   const Request request = request_of(command.options, config);
-  if (request.kit) throw UsageError(command.options.config + ": is a kit already: hand it out as it is");
+  if (request.kit) throw UsageError("frozen-plan", command.options.config + ": already a kit: hand it out as it is");
   refuse_existing(command.out);
-  const std::string text =
-      kit_json({command.title, command.contact, command.notes}, request, program_info("trainwatt"));
+  const std::string text = kit_json(command.text, request, program_info("trainwatt"));
   // What no run could read back is no kit; as many ranks as it names are the least that it takes.
   const Request again = read_config(command.out, text);
   int ranks = 1;
@@ -45,10 +52,27 @@ int freeze(const FreezeCommand& command) {
   fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", text::printable(command.out),
              text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs, again.kit->sha256);
   if (grows_with_ranks(again))
-    fmt::print(stderr, "trainwatt: warning[open-global-batch]: {}: does not fix the global batch, which grows with the "
-               "number of ranks: offers on different numbers of ranks train differently and cannot be compared; "
-               "freeze it with --global-batch N, or fix the number with --ranks N\n", text::printable(command.out));
+    fmt::print(
+        stderr, "{}\n",
+        warning_line("trainwatt",
+                     with_code("open-global-batch",
+                               text::printable(command.out) +
+                                   ": the kit does not fix the global batch, which grows with the number of ranks: "
+                                   "offers on different numbers of ranks cannot be compared; freeze it with "
+                                   "--global-batch N or --ranks N")));
   return 0;
+}
+
+}  // namespace
+
+Action add_freeze(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<FreezeCommand>();
+  add_plan_options(command, options->options);
+  add_out(command, options->out);
+  command.add_option("--title", options->text.title, "title of the kit; reports contain it")->group("Result");
+  command.add_option("--contact", options->text.contact, "who answers questions")->group("Result");
+  command.add_option("--notes", options->text.notes, "notes for those who run the kit")->group("Result");
+  return [options] { return freeze(*options); };
 }
 
 }  // namespace tw::tool

@@ -1,9 +1,12 @@
 // `trainwatt html`: one page of a report or of a comparison.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
+#include <memory>
 
 #include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/systems.hpp"
 #include "results/html/html.hpp"
@@ -15,21 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Comparison comparison_of(std::vector<SystemInput>& systems, const HtmlCommand& command) {
-  CompareOptions options;
-  options.scope = command.scope, options.only = command.only;
-  if (!command.weights.empty()) options.weights = read_weights(command.weights);
-  options.reference = reference_of(systems, command.reference);
-  if (const std::optional<Prices> prices = read_prices(command.prices))
-    add_prices(systems, options, *prices, command.prices);
-  options.run_variance = read_run_variance(command.run_variance, systems, options);
-  return compare(systems, options);
-}
+struct HtmlCommand : SystemsOptions {
+  std::string out;
+};
 
-}  // namespace
-
+/// 0; 4: the page says that nothing could be compared.
 int html(const HtmlCommand& command) {
-  check_scope(command.scope);
   const fs::path page = command.out;
   refuse_existing(command.out);
   if (command.systems.size() == 1)
@@ -37,22 +31,28 @@ int html(const HtmlCommand& command) {
          {std::pair{"--reference", !command.reference.empty()}, std::pair{"--scope", !command.scope.empty()},
           std::pair{"--only", !command.only.empty()}, std::pair{"--weights", !command.weights.empty()},
           std::pair{"--run-variance", !command.run_variance.empty()}})
-      if (given) throw UsageError(std::string(name) + ": is of comparisons; give two reports or more");
+      if (given)
+        throw UsageError("options-conflict", std::string(name) + ": only for comparisons; give at least two reports");
 
   std::vector<SystemInput> inputs = read_systems(command.systems);
   if (inputs.size() == 1 && inputs[0].runs.size() > 1)
-    throw UsageError(command.systems[0] +
-                     ": several runs of one system have no page; give one of them, or another system to compare with");
+    throw UsageError("option-needs", command.systems[0] +
+                                         ": several runs of one system: give one of them, or another "
+                                         "system to compare with");
   for (const SystemInput& input : inputs)
-    if (!input.faults.empty())
-      fmt::print(stderr, "trainwatt: {}: warning: {}{}: `trainwatt validate` says all\n",
-                 text::printable(input.paths.front()), text::printable(input.faults.front()),
-                 input.faults.size() > 1 ? fmt::format(", and {} more", input.faults.size() - 1) : "");
+    if (!input.faults.empty()) say_faults(input.paths.front(), input.faults);
   std::optional<Comparison> comparison;
   std::optional<CostReport> cost;
   const std::string files = files_of(inputs);
   if (inputs.size() > 1)
-    comparison = with_named_errors(files, [&] { return comparison_of(inputs, command); });
+    comparison = with_named_errors(
+        files,
+        [&] {
+          CompareOptions options;
+          compare_as(command, inputs, options);
+          return compare(inputs, options);
+        },
+        "not-comparable");
   else
     cost = cost_of_one(command.prices, inputs.front().paths.front(), inputs.front().runs.front(), inputs.front().name);
   const int code = comparison ? code_of(*comparison, inputs) : 0;
@@ -67,6 +67,15 @@ int html(const HtmlCommand& command) {
   write_out(page, text);
   fmt::print("{}\n", text::printable(page.string()));
   return code;
+}
+
+}  // namespace
+
+Action add_html(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<HtmlCommand>();
+  add_systems(command, *options);
+  add_out(command, options->out);
+  return [options] { return html(*options); };
 }
 
 }  // namespace tw::tool

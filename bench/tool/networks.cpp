@@ -1,14 +1,17 @@
 // `trainwatt models`: what the catalog knows, by arithmetic alone.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/options/option_value.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/terminal.hpp"
 #include "models/catalog/description.hpp"
-#include "models/catalog/nearest.hpp"
 #include "models/catalog/tasks.hpp"
 #include "results/record/text.hpp"
 
@@ -19,6 +22,15 @@ using Json = nlohmann::ordered_json;
 using text::pad_left, text::pad_right, text::si;
 
 std::size_t text_width() { return static_cast<std::size_t>(terminal_style({}, false).width); }
+
+struct ModelsOptions {
+  std::string model;  ///< empty: all networks of the catalog
+  std::string precision = "float32";
+  std::optional<int> layers;
+  std::optional<long long> micro_batch, seq_len;
+  long long accumulate = 1, ranks = 1;
+  bool json = false;
+};
 
 struct Precision {
   const char* name;
@@ -81,7 +93,7 @@ void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
   }
 }
 
-int all_models(bool json) {
+void print_models(bool json) {
   Json all = Json::array();
   std::vector<Row> rows = {{{"model", "shape", "parameters", "FLOP/sample", "at"}}};
   for (const NetworkDescription& network : catalog()) {
@@ -112,42 +124,59 @@ int all_models(bool json) {
                                                     t.target, t.name, t.global_batch,
                                                     t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""), text_width(), 2));
   }
-  return 0;
 }
 
-int one_model(const ModelsOptions& options) {
+struct Step {
+  NetworkDescription network;
+  const Precision* precision;
+  std::int64_t micro_batch, seq_len;
+  double samples;  ///< of the global batch
+};
+
+/// Throws UsageError.
+Step step_of(const ModelsOptions& options) {
   std::vector<std::string> names;
   const Precision* precision = nullptr;
   for (const Precision& p : precisions) {
     names.push_back(p.name);
     if (options.precision == p.name) precision = &p;
   }
-  if (precision == nullptr) {
-    const std::string close = nearest(options.precision, names);
-    throw UsageError(fmt::format("--precision {}: unknown; {}one of {}", options.precision,
-                                 close.empty() ? "" : "did you mean " + close + "? It is ", fmt::join(names, ", ")));
-  }
+  if (precision == nullptr) throw_unknown("precision", options.precision, names);
   NetworkDescription network;
+  const char* code = "unknown-name";
   try {
     network = find_network(options.model);
+    code = "bad-value";
     if (options.layers) network = cut_layers(network, *options.layers);
   } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
+    throw UsageError(code, error.what());
   }
   const long long micro_batch = options.micro_batch.value_or(network.default_micro_batch);
   const long long seq_len = options.seq_len.value_or(network.default_seq_len);
   const DataDescription data = network.data();
   if (network.has_sequence() && seq_len > data.longest_sequence)
-    throw UsageError(fmt::format("--seq-len {}: {} has {} positions; give at most that", seq_len, network.name,
-                                 data.longest_sequence));
+    throw UsageError("bad-value", "seq_len",
+                     fmt::format("{} {}: value too large for {} (maximum {})", key_ref("seq_len"), seq_len,
+                                 network.name, data.longest_sequence));
   if (!network.has_sequence() && options.seq_len)
-    throw UsageError(fmt::format("--seq-len {}: {} trains on {}, which have no sequence; leave it out", seq_len,
+    throw UsageError("option-does-not-apply", "seq_len",
+                     fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key_ref("seq_len"),
                                  network.name, to_string(data.kind)));
-  if (micro_batch > (1 << 24) || options.accumulate > (1 << 24) || options.ranks > (1 << 24))
-    throw UsageError("--micro-batch, --accumulate and --ranks may be at most 16777216");
+  constexpr long long most = 1 << 24;
+  for (const auto& [key, value] : {std::pair("micro_batch", micro_batch), std::pair("accumulate", options.accumulate),
+                                   std::pair("ranks", options.ranks)})
+    if (value > most)
+      throw UsageError("bad-value", key, fmt::format("{} {}: value too large (maximum {})", key_ref(key), value, most));
+  return {.network = network,
+          .precision = precision,
+          .micro_batch = micro_batch,
+          .seq_len = seq_len,
+          .samples = static_cast<double>(micro_batch) * static_cast<double>(options.accumulate) *
+                     static_cast<double>(options.ranks)};
+}
 
-  const double samples =
-      static_cast<double>(micro_batch) * static_cast<double>(options.accumulate) * static_cast<double>(options.ranks);
+void print_step(const ModelsOptions& options, const Step& step) {
+  const auto& [network, precision, micro_batch, seq_len, samples] = step;
   const double flops = model_flops_per_sample(network, seq_len);
   const std::int64_t parameters = count_parameters(network);
   const std::vector<Product> list = products(network, micro_batch, seq_len);
@@ -169,7 +198,7 @@ int one_model(const ModelsOptions& options) {
       products_json.push_back(
           {{"kind", to_string(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
     fmt::print("{}\n", json.dump(2));
-    return 0;
+    return;
   }
   const auto line = [](const char* label, const std::string& value) { fmt::print("  {:<14}{}\n", label, value); };
   fmt::print("{}{}\n", network.name, options.layers ? fmt::format(" cut to {} layers", *options.layers) : "");
@@ -189,11 +218,29 @@ int one_model(const ModelsOptions& options) {
     rows.push_back({{to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
                      text::significant(100 * p.flops() / total) + " %"}});
   print_table(rows, 2);
-  return 0;
 }
 
 }  // namespace
 
-int models(const ModelsOptions& options) { return options.model.empty() ? all_models(options.json) : one_model(options); }
+Action add_models(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<ModelsOptions>();
+  command.add_option("MODEL", options->model, "network (default: list all)");
+  command.add_option("--layers", options->layers, "keep only the first N layers");
+  command.add_option("--precision", options->precision, "float32, tf32, bf16, fp16 or fp8")->capture_default_str();
+  command.add_option("--micro-batch", options->micro_batch, "samples per rank and pass")->check(CLI::PositiveNumber);
+  command.add_option("--accumulate", options->accumulate, "micro-batches per optimizer step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--seq-len", options->seq_len, "tokens per sample")->check(CLI::PositiveNumber);
+  command.add_option("--ranks", options->ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_flag("--json", options->json, "print JSON");
+  return [options] {
+    if (options->model.empty())
+      print_models(options->json);
+    else
+      print_step(*options, step_of(*options));
+    return 0;
+  };
+}
 
 }  // namespace tw::tool

@@ -1,17 +1,33 @@
 // `trainwatt plan`: what a run would do, before anything runs.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/meter_options.hpp"
+#include "bench/plan/options/plan_options.hpp"
 #include "bench/plan/shares.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/terminal.hpp"
 
 namespace tw::tool {
+namespace {
+
+struct PlanCommand {
+  PlanOptions options;
+  std::string device = "auto";
+  int nodes = 1;
+  bool runs_only = false;  ///< print how many runs the plan asks for, and nothing else
+  std::string on;          ///< what `trainwatt probe --json` wrote on the node that the plan is for; empty: this one
+  std::string site;        ///< a site's own commands for knobs; empty: none
+  std::string energy_csv;  ///< this node's power by the site's own meter; empty: none
+  bool json = false;
+};
 
 int plan(const PlanCommand& command) {
   check_plan_options(command.options);
@@ -26,7 +42,8 @@ int plan(const PlanCommand& command) {
     for (const int some : axes.ranks) ranks = std::max(ranks, some);
   const std::string device = command.device == "auto" ? "cpu" : command.device;
   if (!command.on.empty() && !(command.site.empty() && command.energy_csv.empty()))
-    throw UsageError("--on has that node's knobs and meters: give --site and --energy-csv to trainwatt probe there");
+    throw UsageError("options-conflict",
+                     "--on: leave out --site and --energy-csv: give them to trainwatt probe on that node");
   const auto here = [&] {
     const MeterOptions meters = meter_options(command.energy_csv, {}, host_name(), true);
     check_meters(meters);
@@ -42,11 +59,33 @@ int plan(const PlanCommand& command) {
   Forecast made = forecast(plan, command.nodes, why_not, [](const Point&) { return std::nullopt; });
   made.maximum_power_w = node.maximum_power_w;
   made.power_unknown = node.power_unknown;
-  made.power_reason = fmt::format("no energy meter answers on {}: `trainwatt probe` says why", node.host);
+  made.power_reason = fmt::format("{} has no readable energy meter; trainwatt probe shows why", node.host);
   made.search_obstacle = search_obstacle(plan, made);
   const auto width = static_cast<std::size_t>(terminal_style({}, false).width);
   fmt::print("{}", command.json ? forecast_json(plan, made) + "\n" : forecast_text(plan, made, width));
   return 0;
+}
+
+}  // namespace
+
+Action add_plan(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<PlanCommand>();
+  add_plan_options(command, options->options);
+  command.add_option("--device", options->device, "auto (default), cpu, cuda, reference")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "reference"}))
+      ->group("Where");
+  command.add_option("--nodes", options->nodes, "nodes that the ranks run on (default 1)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group("Where");
+  command
+      .add_option("--on", options->on,
+                  "output of trainwatt probe --json on the node that the plan is\nfor (default: this node)")
+      ->group("Where");
+  command.add_option("--site", options->site, site_help)->group(settings_group);
+  command.add_option("--energy-csv", options->energy_csv, energy_csv_help)->group("Where");
+  command.add_flag("--json", options->json, "print JSON");
+  command.add_flag("--runs", options->runs_only, "print only the number of runs that the plan asks for (--repeat)");
+  return [options] { return plan(*options); };
 }
 
 }  // namespace tw::tool

@@ -1,14 +1,17 @@
 // `trainwatt probe`: what this node can be measured and set by, and the smallest grant for what is missing.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/node_power/node_power.hpp"
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/options/meter_options.hpp"
 #include "bench/tool/commands.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/terminal.hpp"
 #include "power/knob/in_force.hpp"
 #include "power/knob/knob.hpp"
@@ -20,6 +23,13 @@ namespace tw::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct ProbeOptions {
+  std::string site;        ///< a site's own commands for knobs; empty: none
+  std::string energy_csv;  ///< this node's power by the site's own meter; empty: none
+  bool json = false;
+};
+
 constexpr std::size_t name_width = 22, state_width = 13;
 
 std::size_t width() { return static_cast<std::size_t>(terminal_style({}, false).width); }
@@ -34,7 +44,7 @@ class Grants {
   }
   void print() const {
     if (grants_.empty()) return;
-    fmt::print("\nWhat would make more available\n");
+    fmt::print("\nHow to make more available\n");
     for (const auto& [grant, names] : grants_) {
       std::string list;
       for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
@@ -148,18 +158,9 @@ std::string json_of(const Findings& findings) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace
-
-int probe(const ProbeOptions& options) {
-  const Findings findings = look(options);
-  if (options.json) {
-    fmt::print("{}\n", json_of(findings));
-    return 0;
-  }
-  const auto& [meters, telemetry, knobs, in_force] = findings;
-  Grants grants;
+/// Whether reports will have energy.
+bool print_meters(const std::vector<MeterFinding>& meters, Grants& grants) {
   bool any = false;
-  fmt::print("Energy meters of {}\n", abilities_here(meters, knobs).host);
   for (const MeterFinding& m : meters) {
     grants.add(m.grant, m.domain);
     if (!m.meter) {
@@ -175,6 +176,35 @@ int probe(const ProbeOptions& options) {
     if (m.meter->update_period_seconds() > 0) text += ", each " + text::duration(m.meter->update_period_seconds());
     line(m.domain, m.counted ? "counted" : "cross-check", text + (m.counted ? "" : "; " + why(m.reason, m.detail)));
   }
+  return any;
+}
+
+void print_knob(const KnobFinding& k) {
+  std::string text = k.domain;
+  if (k.knob) {
+    const KnobRange range = k.knob->range();
+    if (names_of(k.kind).empty()) {
+      text += fmt::format(", {} to {}", text::significant(range.minimum, 4), text::significant(range.maximum, 4));
+      if (!range.values.empty()) text += fmt::format(" in {} values", range.values.size());
+    } else {
+      for (const double value : range.values) text += ", " + set_point_text(k.kind, value);
+    }
+    text += now_of(*k.knob);
+  }
+  if (!k.reason.empty()) text += "; " + why(k.reason, k.detail);
+  line(to_string(k.kind), k.knob && k.reason.empty() ? "writable" : k.knob ? "readable" : "absent", text);
+}
+
+int probe(const ProbeOptions& options) {
+  const Findings findings = look(options);
+  if (options.json) {
+    fmt::print("{}\n", json_of(findings));
+    return 0;
+  }
+  const auto& [meters, telemetry, knobs, in_force] = findings;
+  Grants grants;
+  fmt::print("Energy meters of {}\n", abilities_here(meters, knobs).host);
+  const bool any = print_meters(meters, grants);
   fmt::print("\nTelemetry\n");
   for (const TelemetryFinding& t : telemetry) {
     std::string channels;
@@ -183,33 +213,30 @@ int probe(const ProbeOptions& options) {
         channels += (channels.empty() ? "" : ", ") + channel.quantity;
     line(t.domain, t.telemetry ? "readable" : "absent", t.telemetry ? channels : why(t.reason, t.detail));
   }
-  fmt::print("\nKnobs of the node, whoever may use its GPUs\n");
+  fmt::print("\nSettings (all of this node, including GPUs that this job may not use)\n");
   for (const KnobFinding& k : knobs) {
     grants.add(k.grant, std::string(to_string(k.kind)) + " of " + k.domain);
-    std::string text = k.domain;
-    if (k.knob) {
-      const KnobRange range = k.knob->range();
-      if (names_of(k.kind).empty()) {
-        text += fmt::format(", {} to {}", text::significant(range.minimum, 4), text::significant(range.maximum, 4));
-        if (!range.values.empty()) text += fmt::format(" in {} values", range.values.size());
-      } else {
-        for (const double value : range.values) text += ", " + set_point_text(k.kind, value);
-      }
-      text += now_of(*k.knob);
-    }
-    if (!k.reason.empty()) text += "; " + why(k.reason, k.detail);
-    line(to_string(k.kind), k.knob && k.reason.empty() ? "writable" : k.knob ? "readable" : "absent", text);
+    print_knob(k);
   }
   grants.print();
-  if (!in_force.empty()) fmt::print("\nSettings in force by a run's journal\n");
+  if (!in_force.empty()) fmt::print("\nSettings changed by a run\n");
   for (const SettingsInForce& one : in_force)
     fmt::print("  {}\n", text::wrap(text::printable(describe(one) + remedy(one)), width(), 4));
-  fmt::print(
-      "\n{}\n",
-      text::wrap(any ? "Reports from this node will have joules."
-                     : "No meter answers here: reports will have speed, and joules that are null with these reasons.",
-                 width(), 0));
+  fmt::print("\n{}\n",
+             text::wrap(any ? "Reports from this node contain energy."
+                            : "No energy meter is readable here: in reports, energy is null with these reasons.",
+                        width(), 0));
   return 0;
+}
+
+}  // namespace
+
+Action add_probe(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<ProbeOptions>();
+  command.add_flag("--json", options->json, "print JSON");
+  command.add_option("--site", options->site, site_help);
+  command.add_option("--energy-csv", options->energy_csv, energy_csv_help);
+  return [options] { return probe(*options); };
 }
 
 }  // namespace tw::tool

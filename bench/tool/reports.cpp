@@ -1,18 +1,21 @@
 // `trainwatt validate` and `trainwatt show`: of a report, or of the records.jsonl that a run leaves before it has one.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/check.hpp"
 #include "bench/tool/inputs/findings.hpp"
 #include "bench/tool/inputs/offer.hpp"
+#include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "bench/tool/terminal.hpp"
@@ -31,7 +34,8 @@ void check_more(const CheckedReport& checked, const ValidateOptions& options, Fi
   if (checked.report && is_good && !options.kit.empty()) {
     Validation more;
     if (checked.is_unfinished)
-      more.violations.push_back({"kit_differs", "/plan", "an unfinished run has none to hold against --kit"});
+      more.violations.push_back(
+          {"kit_differs", "/plan", "the run is unfinished and has no plan to compare with --kit"});
     else
       check_kit(*checked.report, options.kit, more);
     for (Fault& fault : more.violations) found.faults.push_back(in_file(file, std::move(fault)));
@@ -42,7 +46,7 @@ void check_more(const CheckedReport& checked, const ValidateOptions& options, Fi
     check_offer(checked, options, found);
   } else if (checked.report && is_offer) {
     found.notes.push_back({"offer_not_bundled", "",
-                           "is a report alone: its records.jsonl, series and environment were not held against it"});
+                           "a report alone: it was not checked against its records.jsonl, series and environment"});
     check_rules(*checked.report, true, found);
   } else if (checked.report && found.faults.empty() && !checked.is_unfinished) {
     check_rules(*checked.report, false, found);
@@ -120,7 +124,7 @@ std::vector<FileFindings> findings_of(const std::string& path, const ValidateOpt
       const bool has_no_signature = checked.report && !checked.bundle;
       all.push_back(findings_of_run(path, std::move(checked), options, true));
       if (has_no_signature && !options.signers.empty())
-        throw UsageError(path + ": is no bundle, and --signers is for bundles: leave it out");
+        throw UsageError("option-does-not-apply", path + ": not a bundle: leave out --signers");
     });
   } catch (const UsageError& error) {  // the other files are still worth a look
     FileFindings found;
@@ -131,8 +135,13 @@ std::vector<FileFindings> findings_of(const std::string& path, const ValidateOpt
   return all;
 }
 
-}  // namespace
+struct ShowOptions {
+  std::string path;
+  SortOptions sort;  ///< of the table
+  LookOptions look;
+};
 
+/// The worst of the files' codes. What is found goes to stdout; only files that cannot be read go to stderr.
 int validate(const ValidateOptions& options) {
   int code = 0;
   if (!options.kit.empty()) open_kit(options.kit, read_config_text(options.kit, "--kit"));  // what is wrong with it is of no file
@@ -141,7 +150,7 @@ int validate(const ValidateOptions& options) {
     for (FileFindings& found : findings_of(path, options)) {
       code = std::max(code, found.exit_code);
       if (found.kind == FileKind::unreadable)
-        fmt::print(stderr, "{}\n", line_of("trainwatt", text::printable(found.why_unreadable)));
+        fmt::print(stderr, "{}\n", error_line("trainwatt", text::printable(found.why_unreadable)));
       else if (!options.json)
         fmt::print("{}", findings_text(found, options.verbose,
                                        options.paths.size() > 1 || found.path != options.paths.front() ||
@@ -153,7 +162,7 @@ int validate(const ValidateOptions& options) {
 }
 
 int show(const ShowOptions& options) {
-  TableStyle style = terminal_style(options.width, options.ascii);
+  TableStyle style = terminal_style(options.look.width, options.look.ascii);
   const LoadedReport loaded = load_report(options.path);
   say_findings(options.path, loaded.validation);
   const std::vector<Record>& records = loaded.report.records;
@@ -165,6 +174,29 @@ int show(const ShowOptions& options) {
   else
     fmt::print("{}", with_named_errors(options.path, [&] { return show_report(loaded.report, style); }));
   return 0;
+}
+
+}  // namespace
+
+Action add_validate(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<ValidateOptions>();
+  command
+      .add_option("FILE", options->paths,
+                  "report.json, records.jsonl of an unfinished run, or a bundle (trainwatt bundle)")
+      ->required();
+  command.add_option("--kit", options->kit, "kit (trainwatt freeze) that the runs must be of");
+  command.add_option("--signers", options->signers, "file of allowed signers of a bundle, as ssh-keygen reads it");
+  CLI::Option* verbose = command.add_flag("--verbose", options->verbose, "print every run rule with what was found");
+  command.add_flag("--json", options->json, "print JSON: faults, notes and rules with their codes")->excludes(verbose);
+  return [options] { return validate(*options); };
+}
+
+Action add_show(CLI::App& command, const Words&) {
+  const auto options = std::make_shared<ShowOptions>();
+  command.add_option("FILE", options->path, report_help)->required();
+  add_look(command, options->look);
+  add_sort(command, options->sort, plan_order);
+  return [options] { return show(*options); };
 }
 
 }  // namespace tw::tool

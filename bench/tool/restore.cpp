@@ -2,19 +2,22 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
 #include "power/knob/in_force.hpp"
 #include "power/knob/restore.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::tool {
-
 namespace {
-constexpr const char* root_folder = "/run/trainwatt";
-}
 
+constexpr const char* root_folder = "/run/trainwatt";
+
+/// 0: nothing is left of dead runs; 3: something is, or a journal is not trusted.
 int restore(bool all) {
   RestoreOptions options;
   options.even_if_held = all;
@@ -22,32 +25,36 @@ int restore(bool all) {
   for (const RestoreReport& report : summary.reports) {
     const std::string whose = text::printable(describe(report.owner));
     if (report.discarded) {
-      fmt::print("{}: the journal of {} is from before a reboot, which no setting survives: discarded\n",
+      fmt::print("{}: the journal of {} is from before a reboot, which reset all settings: discarded\n",
                  text::printable(report.folder.string()), whose);
       continue;
     }
     fmt::print("{}: settings of {}{}\n", text::printable(report.folder.string()), whose,
-               report.overruled ? ", which still runs: its point is not_applied from now on" : "");
+               report.overruled ? ", which is still running: its point becomes not_applied" : "");
     for (const RestoredSetting& setting : report.settings) {
       using Outcome = RestoredSetting::Outcome;
       std::string text = to_string(setting.outcome);
       if (setting.outcome == Outcome::reset)
-        text += ": nothing tells what was found, so this is the hardware's default";
-      if (setting.outcome == Outcome::left) text += ", since somebody else has changed it: " + setting.detail;
+        text += ": the earlier value is not known, so the hardware's default was set";
+      if (setting.outcome == Outcome::left) text += ", because someone else has changed it: " + setting.detail;
       if (setting.outcome == Outcome::put_back && !setting.detail.empty())
-        text += "; left, since somebody else has changed it: " + setting.detail;
+        text += "; left, because someone else has changed it: " + setting.detail;
       if (setting.outcome == Outcome::failed || setting.outcome == Outcome::absent) text += ": " + setting.detail;
       if (!setting.unread.empty())
         text += "; " + setting.unread +
-                " stood there, and the run was killed while it set it: what the hardware had "
-                "made of it, or somebody else since";
+                " was set there: the run was killed while it changed the setting, or someone else changed it "
+                "afterwards";
       fmt::print("  {:20} {:24} {}\n", to_string(setting.kind), text::printable(setting.domain), text::printable(text));
     }
   }
   for (const std::string& problem : summary.problems) {
     const bool held = std::ranges::find(summary.held, problem) != summary.held.end();
-    fmt::print(stderr, "trainwatt: {}{}\n", text::printable(problem),
-               held ? ": it puts them back at its end. To end it now: Ctrl-C, or kill -INT of that process" : "");
+    fmt::print(stderr, "{}\n",
+               error_line("trainwatt",
+                          held ? with_code("settings-held", text::printable(problem) +
+                                                                ": that run restores them when it ends; to end it "
+                                                                "now, press Ctrl-C there or use kill -INT")
+                               : with_code("not-restored", text::printable(problem))));
   }
   if (summary.reports.empty() && summary.problems.empty()) {
     std::string looked_at;
@@ -55,12 +62,21 @@ int restore(bool all) {
       looked_at += (looked_at.empty() ? "" : ", ") + folder.string();
     fmt::print("nothing to restore in {}\n", text::printable(looked_at));
     if (std::ranges::find(options.folders, std::filesystem::path(root_folder)) == options.folders.end())
-      fmt::print("not looked at: {}{}\n", root_folder,
-                 geteuid() == 0 ? ": TRAINWATT_RUN_DIR names another" : ", where root's runs journal: that is root's");
+      fmt::print("not checked: {}{}\n", root_folder,
+                 geteuid() == 0 ? ": TRAINWATT_RUN_DIR names another folder"
+                                : ": only root can read the journals of root's runs");
   }
   for (const SettingsInForce& one : settings_in_force())
     if (!one.ours) fmt::print("not touched: {}\n", text::printable(describe(one) + remedy(one)));
   return summary.complete() ? 0 : 3;
+}
+
+}  // namespace
+
+Action add_restore(CLI::App& command, const Words&) {
+  const auto all = std::make_shared<bool>(false);
+  command.add_flag("--all", *all, "also restore the settings of a run that is still alive (for a job's epilog)");
+  return [all] { return restore(*all); };
 }
 
 }  // namespace tw::tool

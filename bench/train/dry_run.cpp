@@ -86,7 +86,7 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
   if (!job.is_root()) return;
   made.maximum_power_w = node.maximum_power_w;
   made.power_unknown = node.power_unknown;
-  made.power_reason = "no energy meter answers on " + node.host + ": `trainwatt probe` says why";
+  made.power_reason = node.host + " has no readable energy meter; trainwatt probe shows why";
   made.search_obstacle = search_obstacle(plan, made);
   const auto width = static_cast<std::size_t>(terminal_width(STDOUT_FILENO).value_or(100));
   std::printf("%s", forecast_text(plan, made, width).c_str());

@@ -1,6 +1,7 @@
 // What a run would do, said before it does anything.
 #pragma once
 
+#include "bench/plan/plan.hpp"
 #include "bench/train/job/options.hpp"
 #include "comm/job.hpp"
 #include "models/compute/device.hpp"

@@ -43,14 +43,16 @@ class Partial {
 std::string export_one_step(Job& job, Device& device, const RunPlan& plan, const std::string& comm,
                             const fs::path& folder) {
   if (plan.points.size() != 1)
-    throw Stop(exit_usage, "--export-step takes one point: give one model, precision and batch");
+    throw Stop(exit_usage, "options-conflict",
+               "--export-step: needs exactly one point: give one model, precision and batch");
   const Point& point = plan.points.front();
   if (!point.setting.empty())
-    throw Stop(exit_usage, "--export-step leaves clocks and power limits as found: leave out --gpu-clock and the like");
+    throw Stop(exit_usage, "options-conflict",
+               "--export-step: leave out the options that change clocks and power limits");
   if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty())
-    throw Stop(exit_environment, why);
+    throw Stop(exit_environment, "unsupported", why);
   if (const std::string why = job.agree(why_too_large(point, plan, job, device)); !why.empty())
-    throw Stop(exit_environment, why);
+    throw Stop(exit_environment, "out-of-memory", why);
   make_folder(job, folder, option);
   const RemovedIfEmpty made(job, folder);
   const Partial partial(job, folder);

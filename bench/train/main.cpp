@@ -60,9 +60,10 @@ void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
                   fingerprint(options))));
   for (std::size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests[0])
-      throw Stop(exit_usage, fmt::format("rank {} was started with other options, another config or another version of the "
-                                         "program than rank 0: start all ranks alike",
-                                         rank));
+      throw Stop(exit_usage, "ranks-differ",
+                 fmt::format("rank {} has other options, another config or another program version "
+                             "than rank 0: start all ranks with the same command",
+                             rank));
 }
 
 /// Whether these arguments may lead to settings, for which a guardian must stand by before MPI starts.
@@ -82,68 +83,76 @@ std::optional<Options> parse_again(std::vector<std::string> command) {
   return parse_options(static_cast<int>(argv.size()), argv.data()).options;
 }
 
-int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
-  const std::optional<Options> given = agree_on_options(job, argc, argv);
-  if (!given) return exit_good;
-  Options options = *given;
-  std::vector<std::string> command(argv, argv + argc);
-  std::string config_text;
-  RunFolder folder(job, options.resume);
-  std::vector<LaunchDifference> changed;
+/// What a launch was asked for, by its options and those of the run that it resumes.
+struct Asked {
+  Options options;
+  std::vector<std::string> command;       ///< of the run's first launch
+  std::string config;                     ///< the text of the file --config names
+  std::vector<LaunchDifference> changed;  ///< to the launch before
+};
+
+/// The run that --resume names, if it is there (collective).
+Asked take_up(Job& job, const RunFolder& folder, const Options& given, int argc, char** argv) {
+  Asked asked{given, {argv, argv + argc}, "", {}};
   together(job, [&] {
     if (!folder.earlier()) {
-      if (options.resumes_alone)
-        throw UsageError(fmt::format("--resume {}: there is no run to go on with: check the path, or add the options of a "
-                                     "run to start one there",
-                                     options.resume));
+      if (given.resumes_alone)
+        throw UsageError("no-run",
+                         fmt::format("--resume {}: no run in this folder: check the path, or add the options of a run "
+                                     "to start one there",
+                                     given.resume));
       return;
     }
     const RunStart& start = folder.earlier()->start;
     const std::optional<Options> before = parse_again(start.command);
-    if (!options.resumes_alone) {
-      if (before) changed = differences(*before, options);
+    if (!given.resumes_alone) {
+      if (before) asked.changed = differences(*before, given);
       return;
     }
-    if (!before) throw UsageError(fmt::format("--resume {}: this version does not know its options: give them anew", options.resume));
+    if (!before)
+      throw UsageError(
+          "bad-run",
+          fmt::format("--resume {}: this version does not know the options of the run: give them again", given.resume));
+    Options& options = asked.options;
     options = *before;
-    if (given->run_index) options.run_index = given->run_index;
-    changed = differences(*before, options);
+    if (given.run_index) options.run_index = given.run_index;
+    asked.changed = differences(*before, options);
     options.out.clear();
-    options.resume = given->resume;
-    options.force = options.force || given->force;
-    options.force_resume = given->force_resume;
-    command = start.command;
-    config_text = start.config;
+    options.resume = given.resume;
+    options.force = options.force || given.force;
+    options.force_resume = given.force_resume;
+    asked.command = start.command;
+    asked.config = start.config;
   });
   // Read once, for all: a file on one node's disk or standard input is enough.
   together(job, [&] {
-    if (job.is_root() && !options.config.empty() && !given->resumes_alone) config_text = read_config_text(options.config);
+    if (job.is_root() && !asked.options.config.empty() && !given.resumes_alone)
+      asked.config = read_config_text(asked.options.config);
   });
-  config_text = job.broadcast(config_text);
-  DeviceChoice choice;
+  asked.config = job.broadcast(asked.config);
+  return asked;
+}
+
+/// The plan for the job's ranks on a device; shares of ranges are of the first rank's devices (collective).
+RunPlan plan_for(Job& job, const Asked& asked, const std::string& device) {
   Request request;
+  together(job, [&] { request = request_of(asked.options, asked.config); });
+  std::string ranges;
   together(job, [&] {
-    choice = choose_device(options.device);
-    request = request_of(options, config_text);
-  });
-  std::string ranges;  // of the first rank's devices: the plan is one for all
-  together(job, [&] {
-    if (job.is_root() && has_shares(request)) ranges = pack_ranges(abilities_here({}, find_knobs({options.site})).knobs);
+    if (job.is_root() && has_shares(request))
+      ranges = pack_ranges(abilities_here({}, find_knobs({asked.options.site})).knobs);
   });
   ranges = job.broadcast(ranges);
   RunPlan plan;
-  int requested_threads = 0;
   together(job, [&] {
-    resolve_shares(request, choice.name, unpack_ranges(ranges));
-    plan = make_plan(request, job.size(), choice.name);
-    requested_threads = threads_requested(options);
+    resolve_shares(request, device, unpack_ranges(ranges));
+    plan = make_plan(request, job.size(), device);
   });
-  agree_on_plan(job, plan, options);
-  const int threads = choose_threads(requested_threads, job);
-  const int index = gpu_index(job, choice.visible);
-  std::unique_ptr<Device> device;
-  together(job, [&] { device = create_device(choice.name, device_options(plan, index, threads)); });
-  // What is wrong with them no point should have to find out.
+  return plan;
+}
+
+/// What no point should have to find out (collective).
+void check_site(Job& job, const RunPlan& plan, const Options& options) {
   together(job, [&] {
     if (!options.site.empty())
       for (const KnobFinding& knob : site::find_knobs(options.site))
@@ -151,36 +160,63 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
     const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
     if (job.is_node_leader()) check_meters(meters);
   });
+}
+
+int export_step(Job& job, Device& device, const RunPlan& plan, const Options& options) {
+  if (plan.points.front().task)
+    throw Stop(exit_usage, "options-conflict",
+               "--export-step: the point trains to a target: choose a plan without one");
+  const std::string left_out = export_one_step(job, device, plan, plan.comm, options.export_step);
+  if (!job.is_root()) return exit_good;
+  std::printf("trainwatt-train: one step of %s is in %s\n", plan.points.front().id.c_str(),
+              options.export_step.c_str());
+  if (!left_out.empty())
+    std::fprintf(stderr, "%s\n", warning_line("trainwatt-train", with_code("export-incomplete", left_out)).c_str());
+  return exit_good;
+}
+
+int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
+  const std::optional<Options> given = agree_on_options(job, argc, argv);
+  if (!given) return exit_good;
+  RunFolder folder(job, given->resume);
+  const Asked asked = take_up(job, folder, *given, argc, argv);
+  const Options& options = asked.options;
+  DeviceChoice choice;
+  together(job, [&] { choice = choose_device(options.device); });
+  const RunPlan plan = plan_for(job, asked, choice.name);
+  int requested_threads = 0;
+  together(job, [&] { requested_threads = threads_requested(options); });
+  agree_on_plan(job, plan, options);
+  const int threads = choose_threads(requested_threads, job);
+  const int index = gpu_index(job, choice.visible);
+  std::unique_ptr<Device> device;
+  together(job, [&] { device = create_device(choice.name, device_options(plan, index, threads)); });
+  check_site(job, plan, options);
   if (const std::string why = why_no_communicator(plan.comm, job, *device); !why.empty())
-    throw Stop(exit_environment, fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
+    throw Stop(exit_environment, "communicator-unusable",
+               fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
   if (plan.runs() > 1 && !options.run_index && !options.dry_run)
-    say(job, fmt::format("this plan asks for {} runs, and this launch is one: `scripts/repeat -- COMMAND` starts all",
-                         plan.runs()));
+    say(job, fmt::format(
+                 "the plan asks for {} runs; this launch is one of them: scripts/repeat -- COMMAND starts all of them",
+                 plan.runs()));
   if (options.dry_run) {
     dry_run(job, *device, plan, options);
     return exit_good;
   }
-  if (options.export_step.empty())
-    return run_sweep({.job = job,
-                      .device = *device,
-                      .plan = plan,
-                      .options = options,
-                      .threads_requested = requested_threads,
-                      .note = choice.note,
-                      .argv = {argv, argv + argc},
-                      .folder = folder,
-                      .command = command,
-                      .config = config_text,
-                      .differences = changed},
-                     guardian);
-  if (plan.points.front().task)
-    throw Stop(exit_usage, "--export-step takes a point that trains for a time: choose no target");
-  const std::string left_out = export_one_step(job, *device, plan, plan.comm, options.export_step);
-  if (job.is_root())
-    std::printf("trainwatt-train: one step of %s is in %s\n", plan.points.front().id.c_str(), options.export_step.c_str());
-  if (!left_out.empty()) say(job, left_out + "; step.json says so, too");
-  return exit_good;
+  if (!options.export_step.empty()) return export_step(job, *device, plan, options);
+  return run_sweep({.job = job,
+                    .device = *device,
+                    .plan = plan,
+                    .options = options,
+                    .threads_requested = requested_threads,
+                    .note = choice.note,
+                    .argv = {argv, argv + argc},
+                    .folder = folder,
+                    .command = asked.command,
+                    .config = asked.config,
+                    .differences = asked.changed},
+                   guardian);
 }
 
 }  // namespace
@@ -190,26 +226,28 @@ int main(int argc, char** argv) {
   tw::install_signal_handlers();
   std::optional<tw::Guardian> guardian;
   std::unique_ptr<tw::Job> job;
+  const auto say = [](const std::string& text) {
+    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", text).c_str());
+  };
   try {
     if (tw::needs_guardian(argc, argv)) guardian.emplace();
     job = std::make_unique<tw::Job>(&argc, &argv);
   } catch (const tw::LauncherMismatch& error) {
-    const std::string text = tw::with_code("launcher-mismatch", error.what());
-    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", text).c_str());
+    say(tw::with_code("launcher-mismatch", error.what()));
     return tw::exit_environment;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "trainwatt-train: error: cannot start: %s\n", error.what());
+    say(tw::with_code("cannot-start", error.what()));
     return tw::exit_environment;
   }
   try {
     return tw::run(*job, guardian, argc, argv);
   } catch (const tw::Stop& stop) {  // agreed upon: every rank is here
-    if (job->is_root()) std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", stop.what()).c_str());
+    if (job->is_root()) say(tw::coded(stop));
     return stop.code();
   } catch (const std::exception& error) {  // this rank alone: the others may wait in a collective
-    std::string text = fmt::format("rank {} on {}: {}", job->rank(), job->host(), tw::without_code(error.what()));
-    if (const auto code = tw::code_of(error.what()); !code.empty()) text = tw::with_code(code, text);
-    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", text).c_str());
+    const std::string text = tw::coded(error);
+    say(tw::with_code(tw::code_of(text),
+                      fmt::format("rank {} on {}: {}", job->rank(), job->host(), tw::without_code(text))));
     if (job->size() == 1) return tw::exit_code_of(error);
     job->abort(tw::exit_code_of(error));
   }

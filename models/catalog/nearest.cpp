@@ -52,10 +52,12 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
 }
 
 std::string cut_word(const std::string& word) {
-  std::size_t most = 64;
-  if (word.size() <= most) return word;
-  while (most > 0 && (static_cast<unsigned char>(word[most]) & 0xc0) == 0x80) --most;  // not inside a character
-  return word.substr(0, most) + "…";
+  std::size_t most = std::min<std::size_t>(word.size(), 64);
+  if (most < word.size())
+    while (most > 0 && (static_cast<unsigned char>(word[most]) & 0xc0) == 0x80) --most;  // not inside a character
+  std::string shown;
+  for (const char c : word.substr(0, most)) shown += c == '\x1e' ? std::string("\\x1e") : std::string(1, c);
+  return most < word.size() ? shown + "…" : shown;
 }
 
 }  // namespace tw

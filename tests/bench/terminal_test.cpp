@@ -3,10 +3,15 @@
 #include <pty.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <new>
 #include <sstream>
+#include <system_error>
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
+#include "power/knob/journal.hpp"
+#include "power/knob/site.hpp"
 #include "results/record/text.hpp"
 
 namespace tw {
@@ -20,6 +25,16 @@ TEST(ErrorLine, CarriesTheCodeOfItsText) {
     EXPECT_EQ(code_of(plain), "") << plain;
     EXPECT_EQ(error_line("p", plain), std::string("p: error: ") + plain);
   }
+}
+
+TEST(ErrorLine, EveryExceptionHasACode) {
+  EXPECT_EQ(coded(std::runtime_error(with_code("bad-run", "text"))), "[bad-run] text");
+  EXPECT_EQ(code_of(coded(std::runtime_error("text"))), "internal");
+  EXPECT_EQ(code_of(coded(std::system_error(ENOSPC, std::generic_category(), "x"))), "system-error");
+  EXPECT_EQ(code_of(coded(std::bad_alloc())), "out-of-memory");
+  EXPECT_EQ(code_of(coded(site::SiteError("x"))), "bad-site-file");
+  EXPECT_EQ(code_of(coded(SettingsHeld("x"))), "settings-held");
+  EXPECT_EQ(warning_line("p", with_code("steal", "text")), "p: warning[steal]: text");
 }
 
 TEST(TerminalWidth, IsThatOfTheDescriptorsOwnTerminal) {

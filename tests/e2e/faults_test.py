@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, only_root, ranks_of, run,
+from support import (BIN, HANG, Case, FakeGpus, SiteTool, children_of, environment, eventually, mpirun, only_root, ranks_of, run, said_codes,
                      tool)
 
 # Points of about a second; only the first is to be finished.
@@ -95,7 +95,7 @@ class Faults(Case):
                                          env=environment(**self.env))
                 self.assertNotEqual(process.returncode, 0)
                 # What the program says before it calls MPI_Abort; mpirun's own words on that do not always arrive whole.
-                self.assertIn(f"error: rank {rank} on ", process.stderr)
+                self.assertRegex(process.stderr, rf"error\[[a-z-]+\]: rank {rank} on ")
                 self.assert_put_back()
                 self.assertGreater(self.gpus.all("resets")[0], resets, "it was set")
 
@@ -157,7 +157,7 @@ class Faults(Case):
                 out = self.folder / name
                 following = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, *option, "--steps", 2, "--out", out, **self.env)
                 self.assert_ran(following)
-                self.assertIn("put back", following.stderr)
+                self.assertIn("settings", said_codes(following.stderr, "warning"))
                 self.assert_one_warning(out, "put back: ", "gpu_clock_mhz", f"process {dead.pid} of user")
                 self.assert_put_back()
 
@@ -174,7 +174,7 @@ class Faults(Case):
         self.assertEqual(self.gpus.all("lock_mhz"), [990])
         metered = tool("meter", "--out", self.folder / "metered", "--", "true", **self.env)
         self.assert_ran(metered)
-        self.assertIn("put back: ", metered.stderr)
+        self.assertIn("settings", said_codes(metered.stderr, "warning"))
         self.assert_one_warning(self.folder / "metered", "put back: ", "gpu_clock_mhz", f"process {dead.pid} of user")
         self.assert_put_back()
 
@@ -281,7 +281,7 @@ class Faults(Case):
         self.gpus.set("deny_set", 1)
         out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 3, out + err)
-        self.assertIn("not put back: ", err)
+        self.assertIn("settings", said_codes(err, "warning"))
         report = self.report()
         self.assertEqual([record["verdict"]["status"] for record in report["records"]], ["valid", "valid"])
         self.assertTrue(any(line.startswith("not put back: ") for line in report["context"]["warnings"]), report["context"])
@@ -313,7 +313,7 @@ class Faults(Case):
         os.kill(process.pid, signal.SIGUSR1)
         out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 3, out + err)
-        self.assertIn("settings could not be put back", err)
+        self.assertIn("not-restored", said_codes(err))
         self.assertTrue(self.journal_is_there())
         self.gpus.set("deny_set", 0)
         self.assert_ran(tool("restore", **self.env))
@@ -332,8 +332,8 @@ class Faults(Case):
 
     def assert_said_by_the_second(self, second, first):
         """Who holds the settings comes first, then what to do."""
-        [error] = [line for line in second.stderr.splitlines() if line.startswith("trainwatt-train: error:")]
-        self.assertRegex(error, f"^trainwatt-train: error: {self.journals}: settings are held by trainwatt-train, process "
+        [error] = [line for line in second.stderr.splitlines() if line.startswith("trainwatt-train: error[settings-held]: ")]
+        self.assertRegex(error, f"^trainwatt-train: error\\[settings-held\\]: {self.journals}: settings are held by trainwatt-train, process "
                          f"{first.pid} of user {os.geteuid()}, which still runs \\(gpu_clock_mhz [0-9]+ of nvml:[^ ]*\\); "
                          "wait for its end, or leave all settings as found$")
 
@@ -345,11 +345,10 @@ class Faults(Case):
             refused = tool("restore", **self.env)
             self.assertEqual(refused.returncode, 3)
             self.assertIn(f"process {process.pid} of user", refused.stderr)
-            self.assertIn("it puts them back at its end", refused.stderr)
+            self.assertEqual(said_codes(refused.stderr), ["settings-held"])
             self.assertEqual(self.gpus.all("lock_mhz"), [990])
             overruled = tool("restore", "--all", **self.env)
             self.assert_ran(overruled)
-            self.assertIn("which still runs", overruled.stdout)
             self.assertEqual(self.gpus.all("lock_mhz"), [0])
         out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, 4, out + err)
@@ -363,7 +362,7 @@ class Faults(Case):
         args = ["--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 1305, "--steps", 2, "--out", self.out]
         refused = run(*args, **self.env)
         self.assertEqual(refused.returncode, 3, refused.stderr)
-        self.assertIn("990 of 1980 MHz by somebody's clock setting", refused.stderr)
+        self.assertEqual(said_codes(refused.stderr), ["clock-locked"])
         self.assertEqual(self.gpus.all("lock_mhz"), [990])
         shutil.rmtree(self.out, ignore_errors=True)
         self.assert_ran(run(*args, "--force", **self.env))

@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 import unittest
 
-from support import Case, codes, run, said, tool, validated
+from support import Case, codes, run, said, said_codes, tool, validated
 
 FOLDER = "trainwatt-offer/"
 
@@ -84,7 +84,7 @@ class Kit(Case):
         self.assertEqual(self.offer.read_bytes(), again.read_bytes(), "the same run makes the same bundle")
         refused = tool("bundle", self.out, "-o", again)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("exists already", refused.stderr)
+        self.assertEqual(said_codes(refused.stderr), ["file-exists"])
         files = unpacked(self.offer)
         self.assertEqual(sorted(files), [FOLDER + name for name in (
             "README.txt", "SHA256SUMS", "bundle.json", "environment.json", "power.csv", "records.jsonl", "report.json", "run.json")])
@@ -161,19 +161,19 @@ class Kit(Case):
         sha256 = self.freeze()
         refused = tool("freeze", "--suite", "quick", "-o", self.kit)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("exists already", refused.stderr)
+        self.assertEqual(said_codes(refused.stderr), ["file-exists"])
         self.assert_one_line_error(run("--config", self.kit, "--steps", 2, "--seed", 3, "--out", self.out), 2, str(self.kit), "error[frozen-plan]", "--steps", "--seed")
         self.assert_one_line_error(run("--config", self.kit, "--recompute", "--eager", "--comm", "mpi", "--deterministic", "no", "--out", self.out), 2,
                                    "error[frozen-plan]", "--recompute, --comm, --eager, --deterministic")
-        self.assert_one_line_error(run("--config", self.kit, "--precision", "bf16", "--out", self.out), 2, "frozen")
+        self.assert_one_line_error(run("--config", self.kit, "--precision", "bf16", "--out", self.out), 2, "error[frozen-plan]", "--precision")
         changed = json.loads(self.kit.read_text())
         changed["config"]["trials"] = 2
         self.kit.write_text(json.dumps(changed))
-        self.assert_one_line_error(run("--config", self.kit, "--out", self.out), 2, str(self.kit), "was changed", sha256)
+        self.assert_one_line_error(run("--config", self.kit, "--out", self.out), 2, str(self.kit), "error[kit-changed]", sha256)
         for command in (("plan", "--config", self.kit), ("validate", "--kit", self.kit, self.kit), ("freeze", "--config", self.kit, "-o", self.folder / "x")):
             process = tool(*command)
             self.assert_ran(process, 2)
-            self.assertIn("was changed", process.stderr)
+            self.assertEqual(said_codes(process.stderr), ["kit-changed"])
 
     def test_what_is_not_good_is_bundled_by_force_alone(self):
         self.freeze()
@@ -183,6 +183,7 @@ class Kit(Case):
         (self.out / "report.json").write_text(json.dumps(report))
         process = tool("bundle", self.out, "-o", self.offer)
         self.assert_ran(process, 1)
+        self.assertEqual(said_codes(process.stderr), ["report-faulty"])
         self.assertIn("samples_per_s", process.stderr)
         self.assertFalse(self.offer.exists())
         self.assert_ran(tool("bundle", self.out, "-o", self.offer, "--force"))
@@ -233,7 +234,7 @@ class Kit(Case):
             self.assertIn(words, process.stderr)
         process = tool("validate", self.offer, "--signers", signers, PATH="/nowhere")
         self.assert_ran(process, 3)
-        self.assertIn("ssh-keygen is not here", process.stderr)
+        self.assertEqual(said_codes(process.stderr), ["no-ssh-keygen"])
 
     def test_hostile_archives(self):
         def kind(type_, link=""):

@@ -10,7 +10,7 @@ import unittest.mock
 import uuid
 
 from fake_node import CPUS, FakeAmdNode, FakeNode, Under, in_packages, packages_of
-from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, only_root, run, tool
+from support import BIN, HANG, Case, FakeGpus, children_of, environment, eventually, mpirun, only_root, run, said_codes, tool
 
 
 class Power(Case):
@@ -212,7 +212,7 @@ class Leftover(Case):
                 self.assertEqual(os.listdir(self.out), [])
                 second = tool("meter", "--out", self.out, "--", "true")
                 self.assert_ran(second, 125)
-                self.assertIn("exists already", second.stderr)
+                self.assertEqual(said_codes(second.stderr), ["file-exists"])
             finally:
                 os.killpg(first.pid, signal.SIGKILL)
         again = tool("meter", "--out", self.out, "--", "true")
@@ -220,7 +220,7 @@ class Leftover(Case):
         self.assertEqual(os.listdir(self.out), ["report.json"])
         refused = tool("meter", "--out", self.out, "--", "true")
         self.assert_ran(refused, 125)
-        self.assertIn("exists already, and is not empty", refused.stderr)
+        self.assertEqual(said_codes(refused.stderr), ["file-exists"])
 
 
 class Wraps(Case):

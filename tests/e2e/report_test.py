@@ -43,7 +43,7 @@ class Report(Case):
         said = [line for line in self.report()["context"]["warnings"] if ": other programs use " in line]
         self.assertEqual(len(said), 1, self.report()["context"]["warnings"])
         self.assertRegex(said[0], r": other programs use [1-9]\d* % of the CPU")
-        self.assertLess(process.stderr.index("warning: " + said[0]), process.stderr.index("[1/1]"))
+        self.assertLess(process.stderr.index("warning[busy-node]: " + said[0]), process.stderr.index("[1/1]"))
 
     def test_records_are_on_disk_point_by_point(self):
         self.assert_ran(run("--model", "gpt2-tiny", "--accumulate", "1,2", "--steps", 3, "--out", self.out))

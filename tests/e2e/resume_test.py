@@ -49,7 +49,7 @@ class Resume(Case):
 
     def assert_refused(self, process, code, *words):
         self.assert_ran(process, code)
-        ours = [line for line in process.stderr.splitlines() if line.startswith(("trainwatt-train: error:", "trainwatt-train: error["))]
+        ours = [line for line in process.stderr.splitlines() if line.startswith("trainwatt-train: error[")]
         self.assertEqual(len(ours), 1, process.stderr)
         for word in words:
             self.assertIn(word, ours[0])
@@ -78,7 +78,7 @@ class Resume(Case):
             file.write(before[0][:200])  # as a kill in mid-write leaves it
         process = self.resumed()
         self.assert_ran(process)
-        self.assertIn("3 of 5 points were finished before", process.stderr)
+        self.assertIn("3 of 5 points", process.stderr)
         for line in before:
             self.assertNotIn(json.loads(line)["id"] + ": setting up", process.stderr)
         report = self.assert_resumed(before, 5, [3, 2])
@@ -149,12 +149,12 @@ class Resume(Case):
     def test_other_runs_are_refused(self):
         before = self.cut_short(2, 1)
         kept = {path.name: path.read_bytes() for path in self.out.iterdir() if path.name != "run.lock"}
-        self.assert_refused(run(*sweep(2)[:-1], 4, "--resume", self.out), USAGE, "steps 3, now 4", "--force-resume")
+        self.assert_refused(run(*sweep(2)[:-1], 4, "--resume", self.out), USAGE, "error[not-same-run]", "steps 3, now 4", "--force-resume")
         self.assert_refused(run(*sweep(3), "--resume", self.out), USAGE, "points 2, now 3", "acc3")
         self.assert_refused(run(*sweep(2), "--bucket-mib", 4, "--resume", self.out), USAGE, "--bucket-mib 25, now 4")
         self.assert_refused(self.resumed(ranks=2), USAGE, "ranks 1, now 2")
         forced = run(*sweep(2)[:-1], 4, "--resume", self.out, "--force-resume")
-        self.assert_refused(forced, ENVIRONMENT, "records.jsonl", "line 1", "in another folder")
+        self.assert_refused(forced, ENVIRONMENT, "error[bad-run]", "records.jsonl", "line 1")
         self.assertEqual({path.name: path.read_bytes() for path in self.out.iterdir()}, kept, "a refusal changes nothing")
         self.edit_start(lambda start: start["program"].update(git_commit="0000000"))
         self.assert_refused(self.resumed(), ENVIRONMENT, "commit 0000000, now ")
@@ -195,18 +195,18 @@ class Resume(Case):
         self.assert_refused(self.resumed(OMP_NUM_THREADS=2), ENVIRONMENT, "threads of rank 0 1, now 2")
 
     def test_what_is_no_run_is_refused(self):
-        self.assert_one_line_error(self.resumed(), USAGE, str(self.out), "no run to go on with")
+        self.assert_one_line_error(self.resumed(), USAGE, str(self.out), "error[no-run]")
         self.out.mkdir()
-        self.assert_refused(self.resumed(), USAGE, "no run to go on with")
+        self.assert_refused(self.resumed(), USAGE, "error[no-run]")
         (self.out / "thesis.tex").write_text("precious")
         for args in ((), sweep(1)):
-            self.assert_refused(self.resumed(*args), USAGE, "run.json")
+            self.assert_refused(self.resumed(*args), USAGE, "error[no-run]", "run.json")
         self.assertEqual([path.name for path in self.out.iterdir()], ["thesis.tex"])
         (self.out / "run.json").write_text("{}")
-        self.assert_refused(self.resumed(), ENVIRONMENT, "run.json", "schema_version")
-        self.assert_refused(self.resumed(out=self.out / "thesis.tex"), USAGE, "no folder")
-        self.assert_refused(self.resumed("--out", self.folder / "other"), USAGE, "--out", "--resume")
-        self.assert_refused(self.resumed("--threads", 1), USAGE, "--model")
+        self.assert_refused(self.resumed(), ENVIRONMENT, "error[bad-run]", "run.json", "schema_version")
+        self.assert_refused(self.resumed(out=self.out / "thesis.tex"), USAGE, "error[bad-folder]", "thesis.tex")
+        self.assert_refused(self.resumed("--out", self.folder / "other"), USAGE, "error[options-conflict]", "--out", "--resume")
+        self.assert_refused(self.resumed("--threads", 1), USAGE, "error[option-needs]", "--model")
 
     def test_an_empty_folder_is_a_place_to_start(self):
         self.out.mkdir()
@@ -225,14 +225,14 @@ class Resume(Case):
                             (before[0] + "\n" + json.dumps(foreign) + "\n", ("line 2", "/launch")),
                             (before[0] + "\n" + before[0] + "\n", ("line 2", "twice"))):
             self.records.write_text(text)
-            self.assert_refused(self.resumed(), ENVIRONMENT, str(self.records), *words)
+            self.assert_refused(self.resumed(), ENVIRONMENT, "error[bad-run]", str(self.records), *words)
             self.assertEqual(self.records.read_text(), text, "and is left for its owner to look at")
 
     def test_one_process_writes_at_a_time(self):
         process = self.start("--model", "gpt2-tiny", "--window", 600, "--out", self.out)
         self.assertTrue(eventually(lambda: (self.out / "run.json").exists() or process.poll() is not None))
-        self.assert_refused(self.resumed(), ENVIRONMENT, f"process {process.pid} on ", "wait")
-        self.assert_refused(run(*sweep(1), "--out", self.out), USAGE, "exists already", "--resume")
+        self.assert_refused(self.resumed(), ENVIRONMENT, "error[run-locked]", f"process {process.pid} on ")
+        self.assert_refused(run(*sweep(1), "--out", self.out), USAGE, "error[file-exists]", "--resume")
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         self.assertTrue((self.out / "run.lock").exists(), "the kill left it")
@@ -304,7 +304,7 @@ class Resume(Case):
         self.assert_ran(run(*sweep(1), "--out", self.out))
         report = self.out / "report.json"
         report.write_text(report.read_text().replace('"few_trials"', '"a_flag_of_that_version"'))
-        self.assert_refused(self.resumed(), ENVIRONMENT, "was damaged", "move it away")
+        self.assert_refused(self.resumed(), ENVIRONMENT, "error[bad-report]", "report.json")
         self.edit_start(lambda start: start["program"].update(git_commit="0000000"))
         text = report.read_text()
         complete = self.resumed()

@@ -117,8 +117,8 @@ class Train(Slurm):
                 (2, ["TRAINWATT_LAUNCHER=slurm", "srun or mpirun"], train, [], {"TRAINWATT_LAUNCHER": "slurm"}),
                 (2, ["exclude each other"], train, ["--out", "a", "--resume=b"], {}),
                 (2, ["needs a folder"], train, ["--out"], {}),
-                (2, ["--stepps", "--steps"], train, [*TINY, "--stepps", 3, "--out", "x"], {}),
-                (2, ["exists already"], train, [*TINY, "--steps", 3, "--out", "taken"], mpirun),
+                (2, ["error[unknown-option]", "--stepps", "--steps"], train, [*TINY, "--stepps", 3, "--out", "x"], {}),
+                (2, ["error[file-exists]"], train, [*TINY, "--steps", 3, "--out", "taken"], mpirun),
         ):
             with self.subTest(words):
                 (self.work / "log").unlink(missing_ok=True)

@@ -57,6 +57,11 @@ def codes(found):
     return [one["code"] for one in found]
 
 
+def said_codes(text, kind="error"):
+    """The codes of the errors, or warnings, that a program printed, in their order."""
+    return re.findall(rf"^(?:\S+: )?trainwatt[a-z -]*: {kind}\[([a-z0-9-]+)\]: ", text, re.M)
+
+
 class FakeGpus:
     """GPUs behind the stand-in driver (tests/support/nvml/stand_in.hpp), their state in a folder."""
 
@@ -235,9 +240,9 @@ class Case(unittest.TestCase):
         self.assertEqual(process.returncode, code, f"\nstdout:\n{process.stdout}\nstderr:\n{process.stderr}")
 
     def assert_one_line_error(self, process, code, *words):
-        """One line of ours on stderr, with these words, and this exit code."""
+        """One line of ours on stderr, with a code, these words, and this exit code."""
         self.assert_ran(process, code)
-        ours = [line for line in process.stderr.splitlines() if re.match(r"trainwatt-train: error(\[[a-z0-9-]+\])?: ", line)]
+        ours = [line for line in process.stderr.splitlines() if re.match(r"trainwatt-train: error\[[a-z0-9-]+\]: ", line)]
         self.assertEqual(len(ours), 1, process.stderr)
         for word in words:
             self.assertIn(word, ours[0])

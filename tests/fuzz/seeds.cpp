@@ -4,7 +4,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
 #include "bench/tool/inputs/archive.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/report_io.hpp"

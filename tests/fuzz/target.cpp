@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "bench/plan/abilities.hpp"
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
 #include "bench/tool/inputs/archive.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/analysis/verdict.hpp"

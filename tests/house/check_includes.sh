@@ -34,9 +34,24 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     low = floor_of(from, base, folders)
     return low && low < floor_of(to, base, folders)
   }
+  function folder_of(path) { sub(/\/[^\/]*$/, "", path); return path }
+  # Whether `to` is reached from `from` over folders that include each other.
+  function reaches(from, to, seen,   next_folder, edge) {
+    if (from == to) return 1
+    seen[from] = 1
+    for (edge in edges) {
+      split(edge, part, " ")
+      if (part[1] != from) continue
+      next_folder = part[2]
+      if (!(next_folder in seen) && reaches(next_folder, to, seen)) return 1
+    }
+    return 0
+  }
   function problem(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
   /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\""); target = part[2]
+    if (room(FILENAME) ~ /^(bench|comm|power|results)$/ && room(target) == room(FILENAME) && folder_of(target) != folder_of(FILENAME))
+      edges[folder_of(FILENAME) " " folder_of(target)] = FILENAME ":" FNR
     if (target !~ /^(bench|models|comm|power|results|tests)\//) {
       problem("\"" target "\" does not begin with a room; includes are relative to the root, libraries stand in <>")
     } else if (!allowed(room(FILENAME), room(target))) {
@@ -44,6 +59,7 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     } else if (is_upwards(FILENAME, target, "results", "record analysis selection validation cost compare terminal export html .") ||
                is_upwards(FILENAME, target, "power", "meter telemetry knob sources .") ||
                is_upwards(FILENAME, target, "bench/train", "job node point sweep .") ||
+               is_upwards(FILENAME, target, "bench/plan", "options .") ||
                is_upwards(FILENAME, target, "bench/tool", "inputs meter .")) {
       problem("\"" target "\" is of a folder above this one (CONTRIBUTING.md, rooms)")
     } else if (family(target) != "" && family(target) != family(FILENAME) && FILENAME !~ /^tests\//) {
@@ -60,5 +76,11 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     if (target ~ /^(powercap|cpufreq\.h|cpuidle\.h)/ && FILENAME !~ /^(power|tests\/power)\//) problem("<" target "> belongs to power")
     if (target ~ /^archive/ && FILENAME !~ /^(bench\/tool|tests\/fuzz)\//) problem("<" target "> belongs to bench/tool")
     if (target ~ /^(nlohmann|valijson)\// && FILENAME ~ /\.hpp$/) problem("<" target "> costs seconds a unit and stays out of headers")
+  }
+  END {
+    for (one in edges) {
+      split(one, ends, " "); delete seen
+      if (reaches(ends[2], ends[1], seen)) printf "%s: %s and %s include each other, which is a circle of folders\n", edges[one], ends[1], ends[2]
+    }
   }'))
 finish "$problems"

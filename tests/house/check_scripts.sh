@@ -128,11 +128,17 @@ for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/rec
   'models/families/one/description.hpp:2: models/catalog must not include "models/network.hpp"' \
   'models/wrong_family.cpp:2: "models/families/one/description.hpp" belongs to its family' \
   'results/record/wrong_floor.hpp:2: "results/compare/comparison.hpp" is of a folder above this one' \
+  'include each other, which is a circle of folders' \
   'results/wrong_json.hpp:2: <nlohmann/json.hpp> costs'; do
   expect 1 "$wrong" $includes
 done
 if grep -q right.cpp "$work/output"; then echo "check_includes.sh blames right.cpp"; failures=$((failures + 1)); fi
 expect 1 'tw::Twice is defined in comm/one.hpp and power/two.hpp' python3 "$here/check_types.py" "$here/fixtures/types"
+mkdir -p "$work/codes/bench"
+printf 'throw UsageError("never-listed", "text");\n' >"$work/codes/bench/one.cpp"
+printf '## Codes of errors and warnings\n| `never-thrown` | a code |\n' >"$work/codes/bench/README.md"
+expect 1 'bench/one.cpp: the code never-listed is not in the table' python3 "$here/check_codes.py" "$work/codes"
+expect 1 'no error or warning has the code never-thrown' python3 "$here/check_codes.py" "$work/codes"
 mkdir -p "$work/tree/scripts/lib" "$work/tree/surprise" "$work/tree/power"
 cp "$root/scripts/lib/packages.sh" "$work/tree/scripts/lib/"
 touch "$work/tree/surprise/file"

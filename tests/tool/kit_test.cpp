@@ -1,9 +1,10 @@
 // Kits and archives, without the program around them.
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
 
 #include <gtest/gtest.h>
 
 #include "bench/plan/options/plan_options.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/tool/inputs/archive.hpp"
 
 namespace tw {
@@ -94,11 +95,11 @@ TEST(Kit, WhateverIsChangedIsSeen) {
     std::string changed = kit;
     ASSERT_NE(changed.find(old), std::string::npos) << old;
     changed.replace(changed.find(old), old.size(), now);
-    EXPECT_NE(refusal(changed).find("k.json: is a kit that was changed"), std::string::npos) << old;
+    EXPECT_NE(refusal(changed).find("[kit-changed] k.json: "), std::string::npos) << old;
   }
   EXPECT_NE(refusal("{\"kit_version\": \"2.0\"}").find("a newer trainwatt does"), std::string::npos);
-  EXPECT_NE(refusal("{\"kit_version\": \"1.0\"}").find("damaged"), std::string::npos);
-  EXPECT_NE(refusal(kit.substr(0, 100)).find("not JSON"), std::string::npos);
+  EXPECT_NE(refusal("{\"kit_version\": \"1.0\"}").find("[bad-kit] "), std::string::npos);
+  EXPECT_NE(refusal(kit.substr(0, 100)).find("[bad-kit] "), std::string::npos);
 }
 
 TEST(Archive, ComesBackAsItWasPacked) {

@@ -76,7 +76,7 @@ TEST_F(PowerTool, ProbeIsAUsefulPageWhateverIsThere) {
   EXPECT_EQ(gpu.code, 0) << gpu.err;
   EXPECT_NE(gpu.out.find("nvml:" + gpus.gpu(1).uuid), std::string::npos) << gpu.out;
   EXPECT_NE(gpu.out.find("counted"), std::string::npos);
-  EXPECT_NE(gpu.out.find("Reports from this node will have joules"), std::string::npos);
+  EXPECT_NE(gpu.out.find("Reports from this node contain energy"), std::string::npos);
   gpus.edit(0, [](standin::Gpu& one) { one.deny_set = 1; });
 
   const nlohmann::json json = nlohmann::json::parse(run("probe --json", stand_in_).out);
@@ -129,7 +129,7 @@ TEST_F(PowerTool, MeterPassesTheCommandsCodeThrough) {
 TEST_F(PowerTool, MeterIsItsOwnFailureWith125) {
   const Outcome unknown = run("meter --out '" + out() + "' -- /nowhere/command");
   EXPECT_EQ(unknown.code, 125);
-  EXPECT_NE(unknown.err.find("/nowhere/command"), std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("error[cannot-run]: /nowhere/command: "), std::string::npos) << unknown.err;
   EXPECT_FALSE(fs::exists(out())) << "nothing half-written";
   EXPECT_EQ(run("meter --out '" + out() + "/a/b' -- /nowhere/command").code, 125);
   EXPECT_FALSE(fs::exists(out())) << "nor anything above it";
@@ -177,20 +177,20 @@ TEST_F(PowerTool, MeterSaysWhatIsWrongWithItsWords) {
   const std::string stale = (folder_ / "stale.csv").string();
   std::ofstream(stale) << "time,watts\n" << std::time(nullptr) << "000,100\n" << std::time(nullptr) << "500,100\n";
   const std::pair<std::string, std::string> wrong[] = {
-      {"meter", "no command to meter: it stands behind --"},
-      {"meter --", "no command to meter"},
-      {"meter true", "the command stands behind --: trainwatt meter [options] -- true"},
-      {"meter --parse sleep 1", "the command stands behind --: trainwatt meter [options] -- sleep 1"},
-      {"meter --parse=maybe -- true", "--parse takes no value; see trainwatt meter --help"},
-      {"meter --energy-csv '" + stale + "' -- true", "is it in milliseconds?"},
-      {"meter --otu x -- true", "--otu: unknown option; did you mean --out?"},
-      {"meter --out", "--out: needs a value; see trainwatt meter --help"},
-      {"meter --estimate-watts abc --", "--estimate-watts abc: must be a number; see trainwatt meter --help"},
-      {"meter --estimate-watts=abc -- true", "--estimate-watts abc: must be a number"},
-      {"meter --estimate-watts=-5 -- true", "--estimate-watts -5: must be a power above 0 W"},
-      {"meter --estimate-watts nan -- true", "--estimate-watts nan: must be a power above 0 W"},
-      {"meter --energy-csv /nowhere/power.csv -- true", "--energy-csv: /nowhere/power.csv: No such file or directory"},
-      {"meter --energy-csv '" + csv + "' -- true", csv + ":3: \"now\" is neither seconds since 1970"}};
+      {"meter", "error[no-command]: "},
+      {"meter --", "error[no-command]: "},
+      {"meter true", "trainwatt meter [options] -- true"},
+      {"meter --parse sleep 1", "trainwatt meter [options] -- sleep 1"},
+      {"meter --parse=maybe -- true", "error[bad-value]: --parse"},
+      {"meter --energy-csv '" + stale + "' -- true", "error[bad-power-file]: "},
+      {"meter --otu x -- true", "error[unknown-option]: "},
+      {"meter --out", "error[bad-value]: --out: "},
+      {"meter --estimate-watts abc --", "error[bad-value]: --estimate-watts abc: "},
+      {"meter --estimate-watts=abc -- true", "error[bad-value]: --estimate-watts abc: "},
+      {"meter --estimate-watts=-5 -- true", "error[bad-value]: --estimate-watts -5: "},
+      {"meter --estimate-watts nan -- true", "error[bad-value]: --estimate-watts nan: "},
+      {"meter --energy-csv /nowhere/power.csv -- true", "error[bad-power-file]: --energy-csv: /nowhere/power.csv: "},
+      {"meter --energy-csv '" + csv + "' -- true", csv + ":3: "}};
   for (const auto& [words, said] : wrong) {
     const Outcome outcome = run(words);
     EXPECT_EQ(outcome.code, 125) << words;
@@ -239,7 +239,7 @@ TEST_F(PowerTool, AWindowShorterThanTheMetersPeriodHasNoJoules) {
 TEST_F(PowerTool, AnEstimateIsLabelledAndCountsNowhere) {
   const Outcome done = run("meter --estimate-watts 200 --out '" + out() + "' -- sleep 0.2");
   ASSERT_EQ(done.code, 0) << done.err;
-  EXPECT_NE(done.err.find(" J by estimate:cpu, not measured"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find(" J, estimated by estimate:cpu, not measured"), std::string::npos) << done.err;
   expect_good_report();
   const Outcome shown = run("show '" + out() + "/report.json'");
   EXPECT_NE(shown.out.find("\n  estimate     package by estimate:cpu: "), std::string::npos) << shown.out;
@@ -345,7 +345,7 @@ TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
     const Outcome done = run("meter --parse --out '" + out() + "' -- sh -c 'sleep 0.3; echo samples=6400'",
                              stand_in_ + " XDG_RUNTIME_DIR='" + folder_.string() + "' " + launcher);
     ASSERT_EQ(done.code, 0) << done.err;
-    EXPECT_NE(done.err.find("is not known"), std::string::npos) << done.err;
+    EXPECT_NE(done.err.find("warning[gpu-energy-missing]: "), std::string::npos) << done.err;
     fs::path path;
     for (const auto& entry : fs::recursive_directory_iterator(out()))
       if (entry.path().filename() == "report.json") path = entry.path();

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/plan/options/request.hpp"
 #include "bench/plan/options/set_points.hpp"
-#include "bench/plan/plan.hpp"
-#include "bench/plan/shares.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw {
@@ -23,7 +22,7 @@ constexpr std::int64_t most_int = INT32_MAX, most_micro_batch = 1 << 24, most_ac
 constexpr const char* number = R"(([0-9]+(\.[0-9]*)?|\.[0-9]+))";
 
 ValueType share_of_a_range() {
-  return value_like(R"(a share of the range of the clock of what trains, as "60%" or "40%:100%:20%")",
+  return value_like(R"(a share of the clock range of the training device, such as "60%" or "40%:100%:20%")",
                     Json({{"type", "string"}, {"pattern", fmt::format("^{0}%(:{0}%:{0}%)?$", number)}}).dump());
 }
 
@@ -37,26 +36,25 @@ ValueType set_point(KnobKind kind) {
   const Json value = Json::parse(number_above_0(largest_set_point).schema);
   const std::string pattern = fmt::format("^(found|{0}%?|{0}:{0}:{0}|{0}%:{0}%:{0}%)$", number);
   return value_like(
-      fmt::format(R"(a number above 0 ({}), a share of the range as "60%", "min:max:step" or "found")", unit),
+      fmt::format(R"(a number above 0 ({}), a share of the range such as "60%", "min:max:step" or "found")", unit),
       Json({value, {{"type", "string"}, {"pattern", pattern}}}).dump());
 }
 
 std::vector<Axis> made_list() {
   constexpr const char* what = "What";
   std::vector<Axis> list = {
-      {"model", what, "network(s); `trainwatt models` lists them",
+      {"model", what, "network(s); trainwatt models lists them",
        value_like("the name of a network", R"({"type": "string", "minLength": 1})"), &Axes::model},
       {"layers", what, "keep only the first N layers", whole_number(1, most_int), &Axes::layers},
-      {"precision", what,
-       "float32 (default), bf16, …; beside points that can run, what the\ndevice lacks is recorded as unsupported",
+      {"precision", what, "float32 (default), tf32, bf16, fp16, fp8; what the device lacks is\nrecorded as unsupported",
        one_of(precision_names()), &Axes::precision},
-      {"micro_batch", what, "samples a rank computes at once", whole_number(1, most_micro_batch), &Axes::micro_batch},
-      {"accumulate", what, "micro-batches for each optimizer step (default 1)", whole_number(1, most_accumulate),
+      {"micro_batch", what, "samples per rank and pass", whole_number(1, most_micro_batch), &Axes::micro_batch},
+      {"accumulate", what, "micro-batches per optimizer step (default 1)", whole_number(1, most_accumulate),
        &Axes::accumulate},
-      {"global_batch", what, "samples of an optimizer step over all ranks, instead of\none of the two",
+      {"global_batch", what, "samples per optimizer step over all ranks, in place of\n--micro-batch or --accumulate",
        whole_number(1, most_global_batch), &Axes::global_batch},
-      {"seq_len", what, "tokens of a sample", whole_number(1), &Axes::seq_len},
-      {"ranks", what, "how many of the job's ranks train (default: all); the\nothers sleep meanwhile",
+      {"seq_len", what, "tokens per sample", whole_number(1), &Axes::seq_len},
+      {"ranks", what, "number of the job's ranks that train (default: all); the\nothers are idle",
        whole_number(1, most_int), &Axes::ranks},
       {"clock", nullptr, "", share_of_a_range(), &Axes::clock}};
   for (const SettingAxis& axis : setting_axes())
@@ -65,6 +63,18 @@ std::vector<Axis> made_list() {
 }
 
 }  // namespace
+
+const std::vector<std::string>& precision_names() {
+  static const std::vector<std::string> names = {"float32", "tf32", "bf16", "fp16", "fp8"};
+  return names;
+}
+
+const std::vector<std::string>& communicator_names() {
+  static const std::vector<std::string> names = {"self", "nccl", "mpi"};
+  return names;
+}
+
+bool is_deterministic_by_default(const std::string& device) { return device != "cpu"; }
 
 const std::vector<Axis>& axes_list() {
   static const std::vector<Axis> list = made_list();

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bench/plan/kit.hpp"
 #include "bench/plan/options/axes.hpp"
 #include "bench/plan/options/config_schema.hpp"
+#include "bench/plan/options/kit.hpp"
 #include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "models/catalog/nearest.hpp"
@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 [[noreturn]] void fail(const std::string& path, const std::string& what, const char* code = "bad-config") {
-  throw UsageError(with_code(code, fmt::format("{}: {}", path, what)));
+  throw UsageError(code, fmt::format("{}: {}", path, what));
 }
 
 /// Item by item, as text where it is a set point that was written as a number.
@@ -72,9 +72,7 @@ void inherit(const std::string& path, const Axes& common, std::vector<Axes>& gri
         used = true;
       }
       if (!used)
-        fail(path,
-             fmt::format("/{} beside /grids is the default of grids without it, but each has its own: leave it out",
-                         axis.key));
+        fail(path, fmt::format("/{} beside /grids has no effect: every grid has its own: leave it out", axis.key));
     });
 }
 
@@ -82,7 +80,7 @@ std::vector<Axes> read_grids(const Request& request, const Json& json) {
   Axes common = read_axes(request, json, "");
   const auto grids = json.find("grids");
   if (grids == json.end()) {
-    if (common.model.empty()) fail(request.config, "names no model: add \"model\" or \"grids\"", "no-model");
+    if (common.model.empty()) fail(request.config, "no model given: add \"model\" or \"grids\"", "no-model");
     return {std::move(common)};
   }
   if (!grids->is_array()) fail(request.config, "/grids must be a list of objects");
@@ -95,7 +93,7 @@ std::vector<Axes> read_grids(const Request& request, const Json& json) {
   }
   inherit(request.config, common, all);
   if (std::ranges::any_of(all, [](const Axes& axes) { return axes.model.empty(); }))
-    fail(request.config, "has a grid without a model: add \"model\"", "no-model");
+    fail(request.config, "a grid has no model: add \"model\"", "no-model");
   return all;
 }
 
@@ -130,13 +128,13 @@ void check_models(const std::string& path, const Json& object, const std::string
 std::string read_config_text(const std::string& path, const std::string& option) {
   constexpr std::size_t largest = std::size_t{1} << 20;
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail(path, "is a folder: give " + option + " a file");
+  if (std::filesystem::is_directory(path, ignored)) fail(path, "a folder: give " + option + " a file");
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path, "cannot be read: check the path given to " + option);
+  if (!file) fail(path, "cannot be read: check the path given to " + option, "cannot-read");
   std::string text(largest + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > largest) fail(path, "is larger than 1 MiB: is it the file that " + option + " takes?");
+  if (text.size() > largest) fail(path, "too large for " + option + " (maximum 1 MiB)");
   return text;
 }
 
@@ -151,7 +149,7 @@ Request read_config(const std::string& path, const std::string& text) {
     request.kit = KitInfo{kit.title, kit.sha256};
     return request;
   }
-  if (!json.is_object()) fail(path, "the file must be an object");
+  if (!json.is_object()) fail(path, "must be a JSON object");
   const ConfigFaults faults = config_faults(json.dump());
   if (!faults.named.empty()) fail(path, fmt::format("{}", fmt::join(faults.named, "; ")));
   Request request;

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/options/usage_error.hpp"
 #include "power/sources/external/source.hpp"
 
 namespace tw {
@@ -12,7 +12,8 @@ namespace tw {
 MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
                            const std::string& host, bool is_one_node) {
   if (estimate_watts && !(std::isfinite(*estimate_watts) && *estimate_watts > 0))
-    throw UsageError(fmt::format("--estimate-watts {}: must be a power above 0 W", *estimate_watts));
+    throw UsageError("bad-value", "estimate_watts",
+                     fmt::format("--estimate-watts {}: must be above 0 W", *estimate_watts));
   MeterOptions options;
   options.estimate_watts = estimate_watts;
   if (energy_csv.empty()) return options;
@@ -22,7 +23,9 @@ MeterOptions meter_options(const std::string& energy_csv, const std::optional<do
     file.replace(at, mark.size(), host);
   else if (!is_one_node)
     throw UsageError(
-        fmt::format("--energy-csv {}: has to hold {{host}}, since each of several nodes has a meter of its own", file));
+        "bad-value", "energy_csv",
+        fmt::format("--energy-csv {}: the job has several nodes: write {{host}} in the file name, one file per node",
+                    file));
   options.external_csv = file;
   return options;
 }
@@ -30,7 +33,8 @@ MeterOptions meter_options(const std::string& energy_csv, const std::optional<do
 void check_meters(const MeterOptions& options) {
   if (!options.external_csv) return;
   for (const MeterFinding& finding : external::find_meters_in(*options.external_csv))
-    if (!finding.meter) throw UsageError(fmt::format("--energy-csv: {}", finding.detail));
+    if (!finding.meter)
+      throw UsageError("bad-power-file", "energy_csv", fmt::format("--energy-csv: {}", finding.detail));
 }
 
 }  // namespace tw

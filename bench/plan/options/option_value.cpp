@@ -27,23 +27,22 @@ ValueType whole_number(std::int64_t least, std::int64_t most) {
   if (has_most || least == 0) schema["maximum"] = most;
   return {.kind = Kind::integer,
           .wanted = has_most ? fmt::format("a whole number from {} to {}", least, most)
-                             : fmt::format("a whole number of {} or more", least),
+                             : fmt::format("a whole number, at least {}", least),
           .schema = schema.dump(),
           .least = least,
           .most = most};
 }
 
 ValueType number_from_0() {
-  return {.kind = Kind::number, .wanted = "a number of 0 or more", .schema = R"({"type": "number", "minimum": 0})"};
+  return {.kind = Kind::number, .wanted = "a number, at least 0", .schema = R"({"type": "number", "minimum": 0})"};
 }
 
-ValueType number_above_0(double most, const std::string& wanted) {
+ValueType number_above_0(double most) {
   Json schema = {{"type", "number"}, {"exclusiveMinimum", 0}};
   const bool has_most = most < std::numeric_limits<double>::max();
   if (has_most) schema["maximum"] = most == std::trunc(most) ? Json(static_cast<std::int64_t>(most)) : Json(most);
-  const std::string bounds = has_most ? fmt::format("a number above 0 and at most {}", most) : "a number above 0";
   return {.kind = Kind::number,
-          .wanted = wanted.empty() ? bounds : wanted,
+          .wanted = has_most ? fmt::format("a number above 0 (maximum {})", most) : "a number above 0",
           .schema = schema.dump(),
           .most_number = most,
           .is_above = true};
@@ -71,20 +70,32 @@ void throw_unknown(const std::string& key, const std::string& word, const std::v
                                              : fmt::format("did you mean '{}'?", close)));
 }
 
+namespace {
+
+/// "value too large (maximum 64)"; empty where it fits.
+template <class Number>
+std::string out_of_bounds(Number value, Number least, Number most, bool is_above) {
+  if (value > most) return fmt::format("value too large (maximum {})", most);
+  if (value >= least && !(is_above && value == least)) return {};
+  return is_above ? fmt::format("must be above {}", least) : fmt::format("value too small (minimum {})", least);
+}
+
+}  // namespace
+
 void check_value(const std::string& key, const ValueType& type, const OptionValue& value) {
   const auto* word = std::get_if<std::string>(&value);
   if (word != nullptr && !type.words.empty() && std::ranges::find(type.words, *word) == type.words.end())
     throw_unknown(key, *word, type.words);
   const auto* whole = std::get_if<std::int64_t>(&value);
   const auto* fraction = std::get_if<double>(&value);
-  bool fits = true;
-  if (type.kind == Kind::integer && whole != nullptr) fits = *whole >= type.least && *whole <= type.most;
+  std::string why;
+  if (type.kind == Kind::integer && whole != nullptr) why = out_of_bounds(*whole, type.least, type.most, false);
   if (type.kind == Kind::number && (whole != nullptr || fraction != nullptr)) {
     const double number = whole != nullptr ? static_cast<double>(*whole) : *fraction;
-    fits = number >= type.least_number && number <= type.most_number && !(type.is_above && number == type.least_number);
+    why = std::isfinite(number) ? out_of_bounds(number, type.least_number, type.most_number, type.is_above)
+                                : "must be a finite number";
   }
-  if (!fits)
-    throw UsageError("bad-value", key, fmt::format("{} {}: must be {}", key_ref(key), plain_text(value), type.wanted));
+  if (!why.empty()) throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), plain_text(value), why));
 }
 
 std::string json_text(const OptionValue& value) {

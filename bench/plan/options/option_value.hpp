@@ -30,9 +30,9 @@ struct ValueType {
 ValueType flag();
 ValueType yes_or_no();
 ValueType whole_number(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
-/// From 0 on, or above it. `wanted` empty: in words of the bounds.
+/// From 0 on, or above it.
 ValueType number_from_0();
-ValueType number_above_0(double most = std::numeric_limits<double>::max(), const std::string& wanted = "");
+ValueType number_above_0(double most = std::numeric_limits<double>::max());
 ValueType one_of(std::vector<std::string> words);
 /// `schema`: an object, or a list of alternatives for anyOf.
 ValueType value_like(const std::string& wanted, const std::string& schema,

@@ -52,21 +52,21 @@ void check_list(std::string_view word, std::string_view next) {
                        (option != run_options().end() && option->type.kind == Kind::integers);
   const std::string_view value = name.size() < word.size() ? word.substr(name.size() + 1) : next;
   if (is_list && (value.starts_with(',') || value.ends_with(',') || value.find(",,") != value.npos))
-    throw UsageError(with_code(
-        "bad-value", fmt::format("{} {}: an item of the list is empty: remove the extra comma",
-                                 name, value)));
+    throw UsageError("bad-value",
+                     fmt::format("{} {}: an item of the list is empty: remove the extra comma", name, value));
 }
 
 /// Refuses a whole number that no computer number holds: CLI11 would take the largest that is one.
 CLI::Validator holding(const ValueType& type) {
-  return {[most = type.most](const std::string& text) -> std::string {
+  const std::string too_large = type.kind == Kind::integers ? "value too large: must be " + type.wanted
+                                                            : fmt::format("value too large (maximum {})", type.most);
+  return {[too_large](const std::string& text) -> std::string {
             std::int64_t value = 0;
             const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
             const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
             if (error != std::errc::result_out_of_range || end != text.data() + text.size()) return {};
-            return text.starts_with('-')
-                       ? fmt::format("{}{}: value too small", out_of_range_mark, cut_word(text))
-                       : fmt::format("{}{}: value too large (maximum {})", out_of_range_mark, cut_word(text), most);
+            return text.starts_with('-') ? fmt::format("{}{}: value too small", out_of_range_mark, cut_word(text))
+                                         : fmt::format("{}{}: {}", out_of_range_mark, cut_word(text), too_large);
           },
           ""};
 }
@@ -109,7 +109,7 @@ CLI::Option* add_typed(CLI::App& app, const RunOption& option, GivenOptions& giv
         if (word.empty()) return;
         if (!is_bool) return take(word);
         if (word != "yes" && word != "no")
-          throw UsageError(with_code("bad-value", fmt::format("{} {}: must be yes or no", name, cut_word(word))));
+          throw UsageError("bad-value", fmt::format("{} {}: must be yes or no", name, cut_word(word)));
         take(word == "yes");
       };
       return app.add_option_function<std::string>(option.name, unless_empty, option.help);
@@ -124,37 +124,28 @@ void add_run_option(CLI::App& app, const RunOption& option, GivenOptions& given)
   if (option.shown != nullptr) added->type_name(option.shown);
 }
 
-[[noreturn]] void refuse_frozen(const std::string& key) {
-  throw UsageError("frozen-plan", key,
-                   fmt::format("a config is frozen: leave out {}, or write {} into the file", key_ref(key), key));
+/// Whether a suite can be run at other values of an axis: then it is another suite.
+bool goes_around(const Axis& axis) {
+  return std::holds_alternative<KnobKind>(axis.values) || axis.values == Axis::Values(&Axes::ranks);
 }
 
-void check_frozen(const PlanOptions& options) {
+/// What a suite or config does not leave open. A config that is no kit can be edited instead.
+void check_frozen(const PlanOptions& options, bool is_kit) {
   const bool has_config = !options.config.empty();
-  if (has_config && !options.suite.empty())
-    throw UsageError("options-conflict", "suite", "--suite and --config exclude each other: give one");
-  if (!has_config && options.suite.empty()) return;
-  for (const Axis& axis : axes_list()) {
-    if (count_values(axis, options.axes) == 0) continue;
-    const bool goes_around = std::holds_alternative<KnobKind>(axis.values) || axis.values == Axis::Values(&Axes::ranks);
-    if (!goes_around)
-      throw UsageError("frozen-plan", axis.key,
-                       fmt::format("a suite or config is frozen: leave out {} and the like", key_ref(axis.key)));
-    if (has_config) refuse_frozen(axis.key);
-  }
-  if (!has_config) return;
-  for (const RunOption& option : run_options())
-    if (option.over == RunOption::Over::suite && options.given.contains(option.key)) refuse_frozen(option.key);
-}
-
-/// Nobody who is handed a kit is to run something else under its name.
-void refuse_changes(const PlanOptions& options) {
   std::vector<std::string> given;
+  for (const Axis& axis : axes_list())
+    if (count_values(axis, options.axes) > 0 && (has_config || !goes_around(axis))) given.emplace_back(axis.key);
   for (const RunOption& option : run_options())
-    if (option.over != RunOption::Over::kit && options.given.contains(option.key)) given.emplace_back(option.name);
-  if (!given.empty())
-    throw UsageError(with_code("frozen-plan", fmt::format("{}: is a kit, which is run as it was frozen: leave out {}",
-                                                          options.config, fmt::join(given, ", "))));
+    if (has_config && options.given.contains(option.key) &&
+        (option.over == RunOption::Over::suite || (is_kit && option.over != RunOption::Over::kit)))
+      given.emplace_back(option.key);
+  if (given.empty()) return;
+  const std::string which =
+      has_config ? options.config + (is_kit ? ": a kit" : ": a config") : "--suite " + options.suite;
+  throw UsageError(
+      "frozen-plan", given.size() == 1 ? given.front() : "",
+      fmt::format("{} fixes this part of the plan: leave out {}{}", which, key_refs(given),
+                  has_config && !is_kit ? fmt::format(", or write {} into the file", fmt::join(given, ", ")) : ""));
 }
 
 /// Around a built-in suite settings and ranks are axes of their own; it is then no longer what others have run under
@@ -197,18 +188,23 @@ void sort_changes(std::vector<std::string>& changed) {
 }
 
 /// What a run to a target and a plan for a time have against each other's options.
-void check_target(const PlanOptions& options, const Request& request) {
-  const bool asks = options.given.contains("target");
-  if (asks && !request.target)
-    throw UsageError("frozen-plan", "target",
-                     fmt::format("this {} trains for a time: leave out {}", options.suite.empty() ? "config" : "suite",
-                                 key_ref("target")));
-  if (!request.target) return;
-  const RunOption& target = *find_run_option("target");
-  for (const char* other : target.excludes)
-    if (options.given.contains(other))
-      throw UsageError("options-conflict", other,
-                       fmt::format("a run to a target ends at the target: leave out {}", key_ref(other)));
+void check_target(const PlanOptions& options, const RunSettings& settings) {
+  std::vector<std::string> given;
+  const auto add = [&](const char* key) {
+    if (options.given.contains(key)) given.emplace_back(key);
+  };
+  if (settings.target) {
+    std::ranges::for_each(find_run_option("target")->excludes, add);
+    if (!given.empty())
+      throw UsageError("options-conflict", given.size() == 1 ? given.front() : "",
+                       fmt::format("this plan trains to a target: leave out {}", key_refs(given)));
+    return;
+  }
+  for (const char* key : {"target", "seeds"}) add(key);
+  if (!given.empty())
+    throw UsageError("frozen-plan", given.size() == 1 ? given.front() : "",
+                     fmt::format("this {} trains for a fixed time: leave out {}",
+                                 options.suite.empty() ? "config" : "suite", key_refs(given)));
 }
 
 }  // namespace
@@ -219,16 +215,21 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
   app.add_option("--suite", options.suite, fmt::format("a built-in plan: {}", fmt::join(suite_names(), ", ")))
       ->group("What");
   app.add_option("--config", options.config,
-                 "a plan as JSON; keys as the options, with underscores; or\na kit that `trainwatt freeze` made")
+                 "a plan as JSON, with the options as keys (underscores), or a\nkit (trainwatt freeze)")
       ->group("What");
   for (const RunOption& option : run_options())
     if (option.name != nullptr) add_run_option(app, option, options.given);
 }
 
 void check_plan_options(const PlanOptions& options) {
-  check_frozen(options);
+  if (!options.config.empty() && !options.suite.empty())
+    throw UsageError("options-conflict", "suite", "--suite and --config exclude each other: leave out one");
   RunSettings settings;
-  if (!options.suite.empty()) settings = suite_request(options.suite);
+  if (!options.suite.empty()) {
+    settings = suite_request(options.suite);
+    check_frozen(options, false);
+    check_target(options, settings);
+  }
   // A config is not read here: seeds may be of its runs to a target.
   if (!options.config.empty()) settings.target.emplace();
   take_over(options.given, settings);
@@ -247,7 +248,7 @@ void check_words(int argc, const char* const* argv) {
     const std::string_view word = argv[i];
     if (word == "--") return;  // a command's own words
     if (word.starts_with("--") && word.ends_with('='))
-      throw UsageError(with_code("bad-value", fmt::format("{}: needs a value", word.substr(0, word.size() - 1))));
+      throw UsageError("bad-value", fmt::format("{}: needs a value", word.substr(0, word.size() - 1)));
     check_list(word, i + 1 < argc ? argv[i + 1] : "");
   }
 }
@@ -271,7 +272,9 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
     const std::string name = what.substr(0, what.find(' '));
     return with_code("bad-value", (name.starts_with("-") ? name : "--" + name) + " takes no value");
   }
-  return what;
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return with_code("option-needs", what);
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) return with_code("options-conflict", what);
+  return with_code("bad-value", what);
 }
 
 Request request_of(const PlanOptions& options, const std::string& config_text) {
@@ -283,8 +286,10 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
     request = read_config(options.config, config_text);
   else
     request.axes.push_back(options.axes);
-  if (request.kit) refuse_changes(options);
-  if (planned) check_target(options, request);
+  if (planned) {
+    check_frozen(options, request.kit.has_value());
+    check_target(options, request);
+  }
   const RunSettings before = request;
   take_over(options.given, request);
   if (!planned) return request;

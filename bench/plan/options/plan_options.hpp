@@ -4,8 +4,8 @@
 #include <string>
 
 #include "bench/plan/options/option_value.hpp"
+#include "bench/plan/options/request.hpp"
 #include "bench/plan/options/set_points.hpp"
-#include "bench/plan/plan.hpp"
 
 namespace CLI {
 class App;

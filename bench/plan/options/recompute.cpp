@@ -23,7 +23,7 @@ Recompute parse_recompute(const std::string& text) {
     if (error == std::errc() && rest == end && layers >= 0) return layers == 0 ? Recompute{} : Recompute{layers, 0};
   }
   throw UsageError("bad-value", "recompute",
-                   fmt::format("{} {}: must be 'all', 'none', a number of layers, or a share of them up to 100%",
+                   fmt::format("{} {}: must be 'all', 'none', a number of layers, or a share such as 50%",
                                key_ref("recompute"), cut_word(text)));
 }
 
@@ -32,8 +32,8 @@ int recomputed_layers(const Recompute& recompute, const NetworkDescription& netw
   if (!recompute.layers) return static_cast<int>(std::ceil(recompute.share * there - 1e-9));
   if (*recompute.layers > there)
     throw UsageError("bad-value", "recompute",
-                     fmt::format("{} {}: {} has {} layers: choose fewer, a share of them as 50%, or 'all'",
-                                 key_ref("recompute"), *recompute.layers, network.name, there));
+                     fmt::format("{} {}: value too large: {} has {} layers", key_ref("recompute"), *recompute.layers,
+                                 network.name, there));
   return *recompute.layers;
 }
 

@@ -42,8 +42,10 @@ OptionValue said(const T& value) {
     return value ? OptionValue(true) : OptionValue();
   else if constexpr (std::is_same_v<T, std::string>)
     return value.empty() ? OptionValue() : OptionValue(value);
-  else
+  else {
+    static_assert(std::is_integral_v<T>);
     return static_cast<std::int64_t>(value);
+  }
 }
 OptionValue said(const std::optional<bool>& value) { return value ? OptionValue(*value) : OptionValue(); }
 template <class T>
@@ -72,7 +74,6 @@ RunOption of_field(Field field, RunOption option) {
 }
 
 bool is_to_target(const RunSettings& settings) { return settings.target.has_value(); }
-bool is_to_target(const RunPlan& plan) { return !plan.points.empty() && plan.points.front().task; }
 
 /// Of a run that is measured for a time: not said of one to a target.
 RunOption of_time(RunOption option) {
@@ -96,9 +97,9 @@ double parse_share(const OptionValue& value) {
     share = number_of(value);
   }
   if (is_share && share >= 0 && share < 1) return share;
-  throw UsageError(
-      "bad-value", "max_slowdown",
-      fmt::format("{} {}: must be a share below 1, as 5% or 0.05", key_ref("max_slowdown"), plain_text(value)));
+  throw UsageError("bad-value", "max_slowdown",
+                   fmt::format("{} {}: must be from 0% to below 100%, such as 5% or 0.05", key_ref("max_slowdown"),
+                               plain_text(value)));
 }
 
 /// "default" (nullopt: the task's own) or a number above 0.
@@ -108,9 +109,9 @@ std::optional<double> parse_target(const OptionValue& value) {
   double target = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
   if (error != std::errc() || end != text.data() + text.size() || !(target > 0) || !std::isfinite(target))
-    throw UsageError(
-        "bad-value", "target",
-        fmt::format("{} {}: must be a number above 0, or 'default' for the task's own", key_ref("target"), text));
+    throw UsageError("bad-value", "target",
+                     fmt::format("{} {}: must be a number above 0, or 'default' for the task's own target",
+                                 key_ref("target"), text));
   return target;
 }
 
@@ -144,7 +145,7 @@ RunOption seed() {
                   {.key = "seed",
                    .name = "--seed",
                    .group = "What",
-                   .help = "of weights and data (default 1)",
+                   .help = "seed of weights and data (default 1)",
                    .type = whole_number(0, largest_seed),
                    .renames = Renames::if_given});
 }
@@ -153,8 +154,8 @@ RunOption recompute() {
   return {.key = "recompute",
           .name = "--recompute",
           .group = "What",
-          .help = "of all layers, or the first N or P% of them, keep inputs only and\nrecompute the rest in backward",
-          .type = value_like("true, false, a number of layers, or a share of them as \"50%\"",
+          .help = "recompute activations of all layers, or of the first N or P%, in\nthe backward pass",
+          .type = value_like("true, false, a number of layers, or a share of them such as \"50%\"",
                              R"([{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 2147483647},
                                  {"type": "string", "pattern": "^[0-9.]+%$"}])"),
           .implied = "all",
@@ -173,13 +174,13 @@ RunOption recompute() {
 }
 
 RunOption communicator() {
-  RunOption option = of_field(
-      [](auto& s) -> auto& { return s.comm; },
-      {.key = "comm",
-       .name = "--comm",
-       .group = "Where",
-       .help = fmt::format("what sums gradients over ranks: auto (default), {}", fmt::join(communicator_names(), ", ")),
-       .type = one_of(with_auto(communicator_names()))});
+  RunOption option = of_field([](auto& s) -> auto& { return s.comm; },
+                              {.key = "comm",
+                               .name = "--comm",
+                               .group = "Where",
+                               .help = fmt::format("communicator that sums gradients over ranks: auto (default), {}",
+                                                   fmt::join(communicator_names(), ", ")),
+                               .type = one_of(with_auto(communicator_names()))});
   option.set = [](RunSettings& to, const OptionValue& value) {
     to.comm = value == OptionValue("auto") ? "" : std::get<std::string>(value);
   };
@@ -191,7 +192,7 @@ RunOption eager() {
                   {.key = "eager",
                    .name = "--eager",
                    .group = "Where",
-                   .help = "call by call, also where the device records steps as graphs",
+                   .help = "launch every operator; do not record steps as CUDA graphs",
                    .type = flag()});
 }
 
@@ -200,16 +201,14 @@ RunOption deterministic() {
                               {.key = "deterministic",
                                .name = "--deterministic",
                                .group = "Where",
-                               .help = "yes or no. On a GPU yes is the default; no: attention and\n"
-                                       "convolutions may add in any order, for speed and memory.\n"
-                                       "On the CPU no is the default: implementations are chosen by\n"
-                                       "timing; yes: fixed ones, two runs have the same bits",
+                               .help = "yes: two runs give the same bits (default on GPUs); no: faster\n"
+                                       "implementations in any order of summation (default on CPUs)",
                                .type = yes_or_no(),
                                .unsaid = true});
   // Plans keep the hash that they had before "yes" meant anything on the CPU: it is left out where the device does so
   // anyway.
-  option.in_hash = [](const RunPlan& plan) -> MaybeValue {
-    const bool is_usual = plan.deterministic == true && is_deterministic_by_default(plan.device);
+  option.in_hash = [](const RunSettings& plan, const std::string& device) -> MaybeValue {
+    const bool is_usual = plan.deterministic == true && is_deterministic_by_default(device);
     if (!plan.deterministic || is_usual) return std::nullopt;
     return *plan.deterministic;
   };
@@ -217,26 +216,27 @@ RunOption deterministic() {
 }
 
 RunOption search() {
-  return {.key = "search",
-          .name = "--search",
-          .group = "Search",
-          .help = fmt::format("look for the best setting with few of the grid's points: the least\n{} a sample",
-                              fmt::join(merit_names(), ", ")),
-          .type = one_of(merit_names()),
-          .over = Over::suite,
-          .renames = Renames::if_given,
-          .in_plan = InPlan::in_object,
-          .excludes = {"target"},
-          .set = [](RunSettings& to, const OptionValue& v) { to.search = {.merit = std::get<std::string>(v)}; },
-          .value = [](const RunSettings& of) { return of.search ? said(of.search->merit) : OptionValue(); }};
+  return {
+      .key = "search",
+      .name = "--search",
+      .group = "Search",
+      .help = fmt::format("search for the best setting and measure few of the grid's points;\nminimise {} per sample",
+                          fmt::join(merit_names(), ", ")),
+      .type = one_of(merit_names()),
+      .over = Over::suite,
+      .renames = Renames::if_given,
+      .in_plan = InPlan::in_object,
+      .excludes = {"target"},
+      .set = [](RunSettings& to, const OptionValue& v) { to.search = {.merit = std::get<std::string>(v)}; },
+      .value = [](const RunSettings& of) { return of.search ? said(of.search->merit) : OptionValue(); }};
 }
 
 RunOption max_slowdown() {
   return {.key = "max_slowdown",
           .name = "--max-slowdown",
           .group = "Search",
-          .help = "against the found settings (default 5%)",
-          .type = value_like("a share below 1, as 0.05 or \"5%\"",
+          .help = "largest slowdown against the found settings (default 5%)",
+          .type = value_like("a share from 0 to below 1, such as 0.05 or \"5%\"",
                              R"([{"type": "number", "minimum": 0, "exclusiveMaximum": 1},
                   {"type": "string", "pattern": "^(0+\\.?|0*\\.[0-9]+|0*[0-9]{1,2}(\\.[0-9]*)?%|\\.[0-9]+%)$"}])"),
           .over = Over::suite,
@@ -265,18 +265,17 @@ RunOption price(const char* key, const char* name, const char* help, double Sear
 }
 
 RunOption window() {
-  RunOption option =
-      of_time(of_field([](auto& s) -> auto& { return s.measurement.window_seconds; },
-                       {.key = "window_s",
-                        .name = "--window",
-                        .group = "How long",
-                        .help = "seconds of a trial (default 60)",
-                        .type = number_above_0(longest_window_seconds, "a number of seconds above 0, a week at most"),
-                        .renames = Renames::if_given}));
+  RunOption option = of_time(of_field([](auto& s) -> auto& { return s.measurement.window_seconds; },
+                                      {.key = "window_s",
+                                       .name = "--window",
+                                       .group = "How long",
+                                       .help = "seconds per trial (default 60)",
+                                       .type = number_above_0(longest_window_seconds),
+                                       .renames = Renames::if_given}));
   option.value = [value = option.value](const RunSettings& of) {
     return of.measurement.steps ? OptionValue() : value(of);
   };
-  option.in_hash = [](const RunPlan& plan) -> MaybeValue {
+  option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
     return is_to_target(plan) ? OptionValue() : plan.measurement.window_seconds;
   };
   return option;
@@ -287,10 +286,12 @@ RunOption trials() {
                                       {.key = "trials",
                                        .name = "--trials",
                                        .group = "How long",
-                                       .help = "trials of a point (default 3; 1 with --steps)",
+                                       .help = "trials per point (default 3; 1 with --steps)",
                                        .type = whole_number(1, most_trials),
                                        .renames = Renames::if_given}));
-  option.in_hash = [](const RunPlan& plan) -> MaybeValue { return std::int64_t{plan.measurement.trials}; };
+  option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
+    return std::int64_t{plan.measurement.trials};
+  };
   return option;
 }
 
@@ -299,11 +300,13 @@ RunOption steps() {
                                       {.key = "steps",
                                        .name = "--steps",
                                        .group = "How long",
-                                       .help = "steps of a trial instead of a window; energy is then marked\nshort",
+                                       .help = "steps per trial, in place of --window; energy is marked short",
                                        .type = whole_number(1, most_steps),
                                        .renames = Renames::if_given,
                                        .excludes = {"window_s"}}));
-  option.in_hash = [](const RunPlan& plan) -> MaybeValue { return said(plan.measurement.steps); };
+  option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
+    return said(plan.measurement.steps);
+  };
   return option;
 }
 
@@ -312,10 +315,10 @@ RunOption warmup() {
                                       {.key = "warmup_steps",
                                        .name = "--warmup",
                                        .group = "How long",
-                                       .help = "steps before the first trial, at least (default 3)",
+                                       .help = "least number of steps before the first trial (default 3)",
                                        .type = whole_number(0, most_steps),
                                        .renames = Renames::if_given}));
-  option.in_hash = [](const RunPlan& plan) -> MaybeValue {
+  option.in_hash = [](const RunSettings& plan, const std::string&) -> MaybeValue {
     return std::int64_t{is_to_target(plan) ? 0 : plan.measurement.warmup_steps};
   };
   return option;
@@ -326,8 +329,8 @@ RunOption repeat() {
                   {.key = "repeat",
                    .name = "--repeat",
                    .group = "How long",
-                   .help = "runs of the plan, each launched anew (scripts/repeat); a kit\nand a config keep the number "
-                           "(default 1)",
+                   .help = "number of runs, each a launch of its own (default 1; for kits\nand configs; scripts/repeat "
+                           "starts the runs)",
                    .type = whole_number(1, most_runs),
                    .renames = Renames::never,
                    .in_plan = InPlan::no});
@@ -338,8 +341,8 @@ RunOption target() {
           .name = "--target",
           .group = "How long",
           .help =
-              "train until the network's task reaches its target:\n'default', or nats over the floor (tokens), or\n"
-              "held-out error (images)",
+              "train until the task reaches its target: 'default', excess loss\nin nats (tokens), or held-out "
+              "error (images)",
           .type = value_like("a number above 0, or \"default\" for the task's own",
                              R"([{"type": "number", "exclusiveMinimum": 0}, {"enum": ["default"]}, {"type": "string",
                   "pattern": "^(?=[0-9.]*[1-9])([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(e[-+]?[0-9]{1,2})?$"}])"),
@@ -361,8 +364,8 @@ RunOption seeds() {
   return {.key = "seeds",
           .name = "--seeds",
           .group = "How long",
-          .help = "runs of each point to its target (default 5), or a list\nof seeds, one for each run",
-          .type = value_like("how many runs of each point, from 1 to 1000, or a list of different seeds",
+          .help = "runs per point to its target (default 5), or a list of seeds,\none per run",
+          .type = value_like("a number of runs per point from 1 to 1000, or a list of different seeds",
                              R"([{"type": "integer", "minimum": 1, "maximum": 1000},
                                  {"type": "array", "minItems": 1, "uniqueItems": true, "items":
                                   {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}}])",
@@ -381,9 +384,7 @@ RunOption seeds() {
 
 RunOption ceiling() {
   return of_field([](auto& s) -> auto& { return s.measurement.ceiling_seconds; },
-                  {.key = "ceiling_s",
-                   .type = number_above_0(longest_window_seconds, "a number of seconds above 0, a week at most"),
-                   .in_plan = InPlan::no});
+                  {.key = "ceiling_s", .type = number_above_0(longest_window_seconds), .in_plan = InPlan::no});
 }
 
 bool is_given(const GivenOptions& given, const char* key) { return given.contains(key); }
@@ -401,13 +402,11 @@ void check_prices(const GivenOptions& given) {
   if (merit == given.end()) return;
   const bool is_cost = merit->second == OptionValue("cost");
   if (is_cost && !prices_of(given))
-    throw UsageError(
-        "option-needs", "search",
-        fmt::format("{} cost: give {} of the job's nodes, {} of their energy, or both", search, hour, kwh));
+    throw UsageError("option-needs", "search", fmt::format("{} cost: add {}, {} or both", search, hour, kwh));
   if (!is_cost && (is_given(given, "hour_price") || is_given(given, "kwh_price")))
-    throw UsageError(
-        "options-conflict", is_given(given, "hour_price") ? "hour_price" : "kwh_price",
-        fmt::format("{} and {} are for {} cost: leave them out with {}", hour, kwh, search, plain_text(merit->second)));
+    throw UsageError("options-conflict", is_given(given, "hour_price") ? "hour_price" : "kwh_price",
+                     fmt::format("{} {}: leave out {} and {}, which are for {} cost", search, plain_text(merit->second),
+                                 hour, kwh, search));
 }
 
 }  // namespace
@@ -421,9 +420,8 @@ const std::vector<RunOption>& run_options() {
       deterministic(),
       search(),
       max_slowdown(),
-      price("hour_price", "--hour-price", "of an hour of the job's nodes, for what a run costs",
-            &SearchRequest::hour_price),
-      price("kwh_price", "--kwh-price", "of a kWh of their joules", &SearchRequest::kwh_price),
+      price("hour_price", "--hour-price", "price of one hour of the job's nodes", &SearchRequest::hour_price),
+      price("kwh_price", "--kwh-price", "price of one kWh", &SearchRequest::kwh_price),
       window(),
       trials(),
       steps(),
@@ -448,19 +446,27 @@ std::string option_name(const std::string& key) {
   return name;
 }
 
+std::string key_refs(const std::vector<std::string>& keys) {
+  std::vector<std::string> refs;
+  for (const std::string& key : keys) refs.push_back(key_ref(key));
+  return fmt::format("{}", fmt::join(refs, ", "));
+}
+
 void check_together(const GivenOptions& given, const RunSettings& settings) {
   for (const RunOption& option : run_options()) {
     if (!is_given(given, option.key)) continue;
-    for (const char* other : option.excludes)
-      if (is_given(given, other))
-        throw UsageError(
-            "options-conflict", option.key,
-            fmt::format("{} and {} exclude each other: leave one out", key_ref(option.key), key_ref(other)));
+    std::vector<std::string> others;
+    std::ranges::copy_if(option.excludes, std::back_inserter(others),
+                         [&](const char* other) { return is_given(given, other); });
+    if (!others.empty())
+      throw UsageError("options-conflict", option.key,
+                       fmt::format("{0} and {1} exclude each other: leave out {2}", key_ref(option.key), key_refs(others),
+                                   others.size() == 1 ? "one" : fmt::format("{} or the others", key_ref(option.key))));
     const RunOption* needed = option.needs == nullptr ? nullptr : find_run_option(option.needs);
     if (needed != nullptr && !is_given(given, option.needs) && needed->value(settings) == OptionValue())
-      throw UsageError("option-needs", option.key,
-                       fmt::format("{} needs {}: add it where the plan is your own, or leave {} out",
-                                   key_ref(option.key), key_ref(option.needs), key_ref(option.key)));
+      throw UsageError(
+          "option-needs", option.key,
+          fmt::format("{0} needs {1}: add {1}, or leave out {0}", key_ref(option.key), key_ref(option.needs)));
   }
   check_prices(given);
 }

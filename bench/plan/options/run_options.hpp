@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/plan/options/option_value.hpp"
-#include "bench/plan/plan.hpp"
+#include "bench/plan/options/request.hpp"
 
 namespace tw {
 
@@ -38,8 +38,8 @@ struct RunOption {
   std::function<void(RunSettings&, const OptionValue&)> set = nullptr;
   /// As a kit says it, and the plan; monostate: not at all.
   std::function<OptionValue(const RunSettings&)> value = nullptr;
-  /// As the plan says it where that differs; monostate: null; nullopt: not at all.
-  std::function<std::optional<OptionValue>(const RunPlan&)> in_hash = nullptr;
+  /// As the plan for a device says it where that differs; monostate: null; nullopt: not at all.
+  std::function<std::optional<OptionValue>(const RunSettings&, const std::string& device)> in_hash = nullptr;
 };
 
 /// In the order of --help, in which values are also taken over.
@@ -48,6 +48,8 @@ const std::vector<RunOption>& run_options();
 const RunOption* find_run_option(const std::string& key);
 /// "--window" of "window_s", of axes too.
 std::string option_name(const std::string& key);
+/// Some of them in the text of a UsageError.
+std::string key_refs(const std::vector<std::string>& keys);
 
 /// Takes all values over, after what is wrong with each and between them, and `settings`, was looked at. Throws
 /// UsageError.

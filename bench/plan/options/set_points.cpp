@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 #include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
@@ -23,7 +24,7 @@ double number(const std::string& key, const std::string& text, const std::string
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
   if (error != std::errc() || end != part.data() + part.size())
     fail(key, text, "must be a number, minimum:maximum:step, or found");
-  if (!(value > 0 && value <= largest_set_point)) fail(key, text, "must be above 0 and at most 1000000");
+  if (!(value > 0 && value <= largest_set_point)) fail(key, text, "must be above 0 (maximum 1000000)");
   return value;
 }
 
@@ -32,11 +33,11 @@ double number(const std::string& key, const std::string& text, const std::string
 const std::vector<SettingAxis>& setting_axes() {
   static const std::vector<SettingAxis> axes = {
       {"gpu_clock", KnobKind::gpu_clock,
-       "graphics clock in MHz: values, min:max:step, shares of\nthe range (60%, 40%:100%:20%), or found"},
+       "graphics clock in MHz: values, min:max:step, shares of\nthe range (60%, 40%:100%:20%), or found (unchanged)"},
       {"gpu_memory_clock", KnobKind::gpu_memory_clock, "memory clock in MHz"},
       {"gpu_power_limit", KnobKind::gpu_power_limit, "power limit of each GPU in W"},
       {"cpu_frequency", KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
-      {"cpu_governor", KnobKind::cpu_governor, "frequency governor of all CPUs, as performance"},
+      {"cpu_governor", KnobKind::cpu_governor, "frequency governor of all CPUs, such as performance"},
       {"cpu_power_limit", KnobKind::cpu_power_limit, "power cap of each CPU package in W"}};
   return axes;
 }
@@ -48,10 +49,9 @@ std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::st
     const std::string close = nearest(text, names);
     fail(key, text,
          close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
-                       : fmt::format("unknown: did you mean '{}'?", close));
+                       : fmt::format("unknown governor: did you mean '{}'?", close));
   }
-  if (text.find('%') != std::string::npos)
-    fail(key, text, "is a share of a range that is not known here: give a value");
+  if (text.find('%') != std::string::npos) fail(key, text, "this node does not report the range: give a value");
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin != std::string::npos;) {
     const std::size_t colon = text.find(':', begin);
@@ -62,11 +62,35 @@ std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::st
   if (parts.size() != 3) fail(key, text, "must be a number, minimum:maximum:step, or found");
   const double minimum = number(key, text, parts[0]), maximum = number(key, text, parts[1]),
                step = number(key, text, parts[2]);
-  if (minimum > maximum) fail(key, text, "its minimum must not be above its maximum");
-  if ((maximum - minimum) / step > most_values) fail(key, text, "has over 1000 values: use a larger step");
+  if (minimum > maximum) fail(key, text, "the minimum is above the maximum");
+  if ((maximum - minimum) / step > most_values) fail(key, text, "too many values (maximum 1000): use a larger step");
   std::vector<std::optional<double>> values;
   for (int i = 0; minimum + i * step <= maximum * (1 + 1e-12); ++i) values.emplace_back(minimum + i * step);
   return values;
+}
+
+std::vector<double> parse_shares(const std::string& key, const std::string& text) {
+  if (text.find('%') == std::string::npos) return {};
+  const auto fail = [&](const char* why) {
+    throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), cut_word(text), why));
+  };
+  std::vector<double> parts;
+  std::istringstream words(text);
+  for (std::string part; std::getline(words, part, ':');) {
+    double percent = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), percent);
+    if (error != std::errc() || end + 1 != part.data() + part.size() || *end != '%')
+      fail("must be a share of the range, such as 60% or 40%:100%:20%");
+    if (!(percent >= 0 && percent <= 100)) fail("a share of the range must be from 0% to 100%");
+    parts.push_back(percent / 100);
+  }
+  if (parts.size() == 1) return parts;
+  if (parts.size() != 3) fail("must be a share of the range, such as 60% or 40%:100%:20%");
+  if (parts[0] > parts[1]) fail("the minimum is above the maximum");
+  if (!(parts[2] >= 0.001)) fail("step too small (minimum 0.1%)");
+  std::vector<double> shares;
+  for (int i = 0; parts[0] + i * parts[2] <= parts[1] + 1e-9; ++i) shares.push_back(parts[0] + i * parts[2]);
+  return shares;
 }
 
 }  // namespace tw

@@ -33,4 +33,8 @@ inline constexpr KnobKind settings_by_cost[] = {KnobKind::gpu_memory_clock, Knob
 /// 1900); of a kind with names one of these. Throws UsageError of `key`.
 std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& key, const std::string& text);
 
+/// "60%", or "40%:100%:20%" (minimum, maximum and step): 0 % is the least value of the range, 100 % the greatest. Empty
+/// where the text is none. Throws UsageError of `key` where it is a wrong one.
+std::vector<double> parse_shares(const std::string& key, const std::string& text);
+
 }  // namespace tw

@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "bench/plan/options/axes.hpp"
+#include "bench/plan/options/request.hpp"
 #include "bench/plan/options/run_options.hpp"
-#include "bench/plan/plan.hpp"
 #include "bench/terminal/error_line.hpp"
 
 namespace tw {
@@ -26,10 +26,6 @@ std::string with_names(const std::string& text, const std::function<std::string(
   return out;
 }
 
-std::string with_code_of(const std::string& code, const std::string& text) {
-  return code.empty() ? text : with_code(code, text);
-}
-
 std::string pointer_of(const Axes* at, const std::string& key) {
   const bool is_of_grid = at != nullptr && find_axis(key) != nullptr && !at->shared.contains(key);
   return (is_of_grid ? at->place : "") + "/" + key;
@@ -39,24 +35,21 @@ std::string pointer_of(const Axes* at, const std::string& key) {
 
 std::string key_ref(const std::string& key) { return mark + key + mark; }
 
+UsageError::UsageError(std::string code, const std::string& text)
+    : std::runtime_error(with_code(code, text)), text_(text), code_(std::move(code)), is_seen_(true) {}
+
 UsageError::UsageError(std::string code, std::string key, const std::string& text)
-    : std::runtime_error(with_code_of(code, with_names(text, option_name))),
+    : std::runtime_error(with_code(code, with_names(text, option_name))),
       text_(text),
       code_(std::move(code)),
       key_(std::move(key)) {}
 
-UsageError::UsageError(const UsageError& error, const std::string& what, std::string place)
-    : std::runtime_error(what),
-      text_(error.text_),
-      code_(error.code_),
-      key_(error.key_),
-      place_(std::move(place)),
-      is_seen_(true) {}
+UsageError::UsageError(const UsageError& error, const std::string& what)
+    : std::runtime_error(what), text_(error.text_), code_(error.code_), key_(error.key_), is_seen_(true) {}
 
 UsageError UsageError::seen_in(const Request& request, const Axes* at) const {
   if (is_seen_ || request.config.empty()) return *this;
-  const bool is_in_file = !key_.empty() && !request.given.contains(key_);
-  return {*this, with_code_of(code_, tw::seen_in(request, at, text_)), is_in_file ? pointer_of(at, key_) : ""};
+  return {*this, with_code(code_, tw::seen_in(request, at, text_))};
 }
 
 std::string seen_in(const Request& request, const Axes* at, const std::string& text) {

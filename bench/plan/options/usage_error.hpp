@@ -16,14 +16,13 @@ std::string key_ref(const std::string& key);
 /// Exit code 2. what() names options as on the command line until seen_in() chooses another view.
 class UsageError : public std::runtime_error {
  public:
-  /// Of no option of a run.
-  explicit UsageError(const std::string& text) : std::runtime_error(text), text_(text) {}
-  /// `code` is stable: what() is "[code] …" (bench/terminal/error_line.hpp). `text` may hold key_ref().
+  /// Of no option of a run. `code` is stable: what() is "[code] …" (bench/terminal/error_line.hpp).
+  UsageError(std::string code, const std::string& text);
+  /// `text` may hold key_ref().
   UsageError(std::string code, std::string key, const std::string& text);
 
   const std::string& code() const { return code_; }
-  const std::string& key() const { return key_; }      ///< of what is wrong; empty: no one option is
-  const std::string& place() const { return place_; }  ///< the key's JSON pointer, where it was read in a config
+  const std::string& key() const { return key_; }  ///< of what is wrong; empty: of several options or none
 
   /// As whoever wrote the request calls its options. Of a config its file stands before the text, and a key is the JSON
   /// pointer in the grid `at`, or beside the grids where it was written there; where the text names no key, the grid's
@@ -31,8 +30,8 @@ class UsageError : public std::runtime_error {
   UsageError seen_in(const Request& request, const Axes* at = nullptr) const;
 
  private:
-  UsageError(const UsageError& error, const std::string& what, std::string place);
-  std::string text_, code_, key_, place_;
+  UsageError(const UsageError& error, const std::string& what);
+  std::string text_, code_, key_;
   bool is_seen_ = false;
 };
 

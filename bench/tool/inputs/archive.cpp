@@ -41,17 +41,17 @@ std::string checked_name(archive_entry* entry) {
   const char* path = archive_entry_pathname(entry);
   const std::string_view name = path != nullptr ? path : "";
   const auto refuse = [&](const char* what) {
-    throw ArchiveError(fmt::format("holds \"{}\", {}", text::printable(std::string(name.substr(0, 200))), what));
+    throw ArchiveError(fmt::format("contains \"{}\", {}", text::printable(std::string(name.substr(0, 200))), what));
   };
   if (archive_entry_hardlink(entry) != nullptr || archive_entry_symlink(entry) != nullptr ||
       archive_entry_filetype(entry) != AE_IFREG)
-    refuse("which is no plain file: bundles hold nothing else");
-  if (!name.starts_with(folder)) refuse("which is not inside trainwatt-offer/: that is no bundle's");
+    refuse("which is not a regular file");
+  if (!name.starts_with(folder)) refuse("which is not in trainwatt-offer/: not a bundle");
   const std::string_view rest = name.substr(folder.size());
   constexpr std::size_t longest = 80;
   if (rest.empty() || rest.size() > longest || rest.front() == '.' ||
       rest.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") != rest.npos)
-    refuse("which is no name of a bundle's file");
+    refuse("which is not a valid file name in a bundle");
   return std::string(rest);
 }
 
@@ -94,29 +94,29 @@ BundleFiles unpack(std::string_view bytes) {
   archive_read_support_filter_zstd(a.get());
   archive_read_support_format_tar(a.get());
   if (archive_read_open_memory(a.get(), bytes.data(), bytes.size()) != ARCHIVE_OK)
-    throw ArchiveError("is no tar.zst: " + why(a.get()));
+    throw ArchiveError("not a tar.zst file: " + why(a.get()));
   BundleFiles files;
   std::size_t total = 0;
   while (true) {
     archive_entry* entry = nullptr;
     const int result = archive_read_next_header(a.get(), &entry);
     if (result == ARCHIVE_EOF) break;
-    if (result != ARCHIVE_OK) throw ArchiveError("is no whole tar.zst: " + why(a.get()));
+    if (result != ARCHIVE_OK) throw ArchiveError("incomplete tar.zst file: " + why(a.get()));
     const std::string name = checked_name(entry);
     if (files.size() == most_archive_files)
-      throw ArchiveError(fmt::format("holds more than {} files", most_archive_files));
+      throw ArchiveError(fmt::format("too many files for a bundle (maximum {})", most_archive_files));
     const auto [file, is_new] = files.try_emplace(name);
-    if (!is_new) throw ArchiveError(fmt::format("holds {} twice", name));
+    if (!is_new) throw ArchiveError(fmt::format("contains {} twice", name));
     std::array<char, 65536> block;
     for (la_ssize_t got; (got = archive_read_data(a.get(), block.data(), block.size())) != 0;) {
-      if (got < 0) throw ArchiveError(fmt::format("is no whole tar.zst: {}: {}", name, why(a.get())));
+      if (got < 0) throw ArchiveError(fmt::format("incomplete tar.zst file: {}: {}", name, why(a.get())));
       total += static_cast<std::size_t>(got);
       if (total > most_archive_bytes)
-        throw ArchiveError(fmt::format("holds more than {} MiB, which no bundle does", most_archive_bytes >> 20));
+        throw ArchiveError(fmt::format("too large for a bundle (maximum {} MiB)", most_archive_bytes >> 20));
       file->second.append(block.data(), static_cast<std::size_t>(got));
     }
   }
-  if (files.empty()) throw ArchiveError("is empty: no bundle is");
+  if (files.empty()) throw ArchiveError("empty: not a bundle");
   return files;
 }
 

@@ -106,9 +106,9 @@ CheckedReport check_report(std::string bytes) {
     const auto file = files.find(report_file);
     if (file == files.end()) {
       checked.why_unreadable = files.contains("run-1.tar.zst")
-                                   ? "is a bundle of several runs, which `trainwatt validate`, `compare` and `html` "
-                                     "take as a whole: unpack it and give the bundle of one run"
-                                   : "is a bundle without a report";
+                                   ? "a bundle of several runs: trainwatt validate, compare and html take it; for this "
+                                     "command, unpack it and give the bundle of one run"
+                                   : "a bundle without a report";
       return checked;
     }
     take(checked, [&] { return report_from_json(file->second); });

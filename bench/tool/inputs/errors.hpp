@@ -1,18 +1,17 @@
-// How a subcommand fails.
+// How a command fails: UsageError for bad usage or an unreadable file (exit code 2), EnvironmentError for what the
+// machine lacks or does not permit (3).
 #pragma once
 
 #include <stdexcept>
+#include <string>
+
+#include "bench/plan/options/usage_error.hpp"
+#include "bench/terminal/error_line.hpp"
 
 namespace tw::tool {
 
-/// Bad usage or an unreadable file: main prints the text as one line and ends with exit code 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// What the machine lacks, or does not permit: exit code 3.
 struct EnvironmentError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  EnvironmentError(const std::string& code, const std::string& text) : std::runtime_error(with_code(code, text)) {}
 };
 
 }  // namespace tw::tool

@@ -64,9 +64,9 @@ std::string verdict(const FileFindings& found) {
     return "inconsistent: " + counted(own);
   }
   std::string words = "consistent";
-  if (!asked.empty()) words += "; not what was asked for: " + counted(asked);
+  if (!asked.empty()) words += "; does not meet the request: " + counted(asked);
   if (found.kind == FileKind::unfinished)
-    return words + "; the run is unfinished: without context and plan, so that run rules cannot be checked";
+    return words + "; the run is unfinished: run rules cannot be checked without context and plan";
   if (found.rules.empty()) return words;
   const std::vector<std::string> broken = rules_in(found, RunRuleState::broken),
                                  open = rules_in(found, RunRuleState::not_checkable);

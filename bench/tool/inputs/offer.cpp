@@ -5,7 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/signature.hpp"
 #include "results/analysis/run_rules.hpp"
@@ -17,11 +18,11 @@ void check_signature(const BundleFiles& files, const std::string& signers, FileF
   const auto signature = files.find(signature_file);
   const auto sums = files.find(sums_file);
   if (signers.empty()) {
-    found.facts.push_back(signature == files.end() ? "signature: none" : "signature: not checked: give --signers");
+    found.facts.push_back(signature == files.end() ? "signature: none" : "signature: not checked (give --signers)");
     return;
   }
   if (signature == files.end() || sums == files.end()) {
-    found.faults.push_back({"signature_missing", "", "signature: there is none"});
+    found.faults.push_back({"signature_missing", "", "signature: missing"});
     return;
   }
   const Signed result = verify(sums->second, signature->second, signers);

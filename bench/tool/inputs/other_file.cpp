@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
 #include "results/record/report_io.hpp"
 
 namespace tw::tool {
@@ -19,22 +19,27 @@ struct Kind {
 };
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      {{kit_key}, "a kit (trainwatt freeze)",
-       "trainwatt-train --config runs it, and trainwatt validate REPORT --kit holds the report of a run against it"},
-      {{"schema_version", "command", "config"}, "a run's run.json",
-       "give the report.json beside it, which trainwatt-train --resume finishes where there is none"},
+      {{kit_key},
+       "a kit (trainwatt freeze)",
+       "trainwatt-train --config runs it, and trainwatt validate REPORT --kit checks a report against it"},
+      {{"schema_version", "command", "config"},
+       "a run's run.json",
+       "give the report.json beside it; without one, finish the run with trainwatt-train --resume"},
       {{"comparison_version"}, "what trainwatt compare --json wrote", "give compare the reports themselves"},
       {{"currency", "sensitivity_share"}, "what trainwatt cost --json wrote", "give cost the report itself"},
       {{"currency", "systems"}, "a file of prices", "give it with --prices to cost, compare, html or export"},
       {{"rules"}, "a file of rules", "give it with --baseline to trainwatt compare"},
       {{"host", "meters", "knobs"}, "what trainwatt probe --json wrote", "trainwatt plan --on reads it"},
-      {{"suite", "points", "left_out"}, "what trainwatt plan --json wrote",
-       "a report comes of the run: trainwatt-train with the same options"},
-      {{"context", "benchmarks"}, "Google Benchmark's JSON", "its own tools read it, as compare.py"},
+      {{"suite", "points", "left_out"},
+       "what trainwatt plan --json wrote",
+       "run trainwatt-train with the same options to get a report"},
+      {{"context", "benchmarks"}, "Google Benchmark's JSON", "use its own tools, such as compare.py"},
       {{"canonical_json", "sha256"}, "a run's plan", "give the report.json beside it"},
       {{"bundle_version"}, "a bundle's bundle.json", "give the whole bundle"},
       {{"program", "context"}, "a bundle's environment.json", "give the whole bundle"},
-      {{"model"}, "a config or a network's description", "trainwatt-train --config and trainwatt plan --config read configs"},
+      {{"model"},
+       "a config or a network's description",
+       "trainwatt-train --config and trainwatt plan --config read configs"},
       {{"grids"}, "a config", "trainwatt-train --config and trainwatt plan --config read it"}};
   return all;
 }
@@ -49,7 +54,7 @@ std::string other_file(const std::string& text) {
     return std::ranges::all_of(kind.keys, [&](const char* key) { return json.contains(key); });
   };
   const auto found = std::ranges::find_if(kinds(), fits);
-  return found == kinds().end() ? "" : fmt::format("is {}, no report: {}", found->what, found->use);
+  return found == kinds().end() ? "" : fmt::format("{}, not a report: {}", found->what, found->use);
 }
 
 }  // namespace tw::tool

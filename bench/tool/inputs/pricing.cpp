@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "bench/plan/options/option_value.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "power/sources/external/series.hpp"
 #include "results/analysis/trials.hpp"
@@ -60,8 +61,8 @@ Measured measured_pue(std::span<const Report> runs, const std::string& facility,
       const Context& context = report.context;
       const auto from = external::parse_time(context.started_at), to = external::parse_time(context.finished_at);
       if (!from || !to || !(*to > *from))
-        throw UsageError(
-            "--facility-csv: the report does not say from when to when it ran, so that no PUE can be had of it");
+        throw UsageError("no-pue",
+                         "--facility-csv: the report has no start and end time, so the PUE cannot be measured");
       seconds += *to - *from;
       of_facility += joules_of_file(facility, *from, *to);
       if (it) {
@@ -71,12 +72,13 @@ Measured measured_pue(std::span<const Report> runs, const std::string& facility,
       constexpr double most_of_the_run = 0.5;
       const auto nodes = node_power(report, *to - *from);
       if (!nodes)
-        throw UsageError("--facility-csv: the report has no joules of its nodes: give the meter of the IT as --it-csv");
+        throw UsageError("no-pue",
+                         "--facility-csv: the report has no node energy: give the meter of the IT with --it-csv");
       if (nodes->second < most_of_the_run)
-        throw UsageError(
-            fmt::format("--facility-csv: trials fill only {:.0f} % of the run, and the nodes' joules are known of "
-                        "these alone: give the meter of the IT as --it-csv",
-                        100 * nodes->second));
+        throw UsageError("no-pue",
+                         fmt::format("--facility-csv: node energy is known for only {:.0f} % of the run: give the "
+                                     "meter of the IT with --it-csv",
+                                     100 * nodes->second));
       of_it += nodes->first * (*to - *from);
       filled = std::min(filled, nodes->second);
     }
@@ -91,15 +93,15 @@ Measured measured_pue(std::span<const Report> runs, const std::string& facility,
                          runs.size() > 1 ? "each at least" : "it");
     const double pue = of_facility / of_it;
     if (!std::isfinite(pue) || pue < 1)
-      throw UsageError(
-          fmt::format("{}: the facility drew {:.4g} J along the run and its IT {:.4g} J: a PUE below 1 cannot be, so "
-                      "that the one is not the meter of all that feeds the other",
-                      facility, of_facility, of_it));
+      throw UsageError("no-pue",
+                       fmt::format("{}: the facility used {:.4g} J and its IT {:.4g} J: the PUE would be below 1, so "
+                                   "this meter does not measure all power of that IT",
+                                   facility, of_facility, of_it));
     return {pue, source};
   } catch (const UsageError&) {
     throw;
   } catch (const std::exception& error) {  // names the file
-    throw UsageError(error.what());
+    throw UsageError("bad-power-file", error.what());
   }
 }
 
@@ -108,12 +110,13 @@ Measured measured_pue(std::span<const Report> runs, const std::string& facility,
 std::optional<Prices> read_prices(const PriceOptions& options) {
   if (options.prices.empty()) {
     if (!options.price_of.empty() || !options.facility_csv.empty() || !options.it_csv.empty())
-      throw UsageError("--price-of, --facility-csv and --it-csv are about prices: give --prices FILE");
+      throw UsageError("option-needs", "--price-of, --facility-csv and --it-csv: add --prices FILE");
     return std::nullopt;
   }
   if (options.facility_csv.empty() && !options.it_csv.empty())
-    throw UsageError("--it-csv is what --facility-csv is divided by: give both");
-  Prices prices = with_text_of(options.prices, [](const std::string& text) { return prices_from_json(text); });
+    throw UsageError("option-needs", "--it-csv: add --facility-csv; the PUE is the ratio of the two");
+  Prices prices = with_text_of(
+      options.prices, [](const std::string& text) { return prices_from_json(text); }, "bad-prices");
   for (PriceRow& row : prices.rows) row.file = options.prices;
   return prices;
 }
@@ -124,8 +127,8 @@ void check_names(const PriceOptions& options, const std::vector<std::string>& na
         std::pair("--it-csv", &options.it_csv)})
     for (const std::string& value : *values)
       if (std::ranges::none_of(names, [&](const std::string& name) { return value.starts_with(name + "="); }))
-        throw UsageError(fmt::format("{} {}: begins with the name of no system; it is NAME=…, with NAME of {}", option,
-                                     value, fmt::join(names, ", ")));
+        throw UsageError("unknown-name", fmt::format("{} {}: must be NAME=..., where NAME is one of {}", option, value,
+                                                     fmt::join(names, ", ")));
 }
 
 PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name,
@@ -135,14 +138,12 @@ PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::
   for (const PriceRow& row : prices.rows) rows.push_back(row.name);
   const auto asked = value_of(options.price_of, name);
   const PriceRow* found = find_price(prices, asked.value_or(name), hosts);
-  if (asked && (found == nullptr || found->name != *asked))
-    throw UsageError(
-        fmt::format("--price-of {}: {} has no such row; it has {}", *asked, options.prices, fmt::join(rows, ", ")));
+  if (asked && (found == nullptr || found->name != *asked)) throw_unknown("price_of", *asked, rows);
   if (found == nullptr)
-    throw UsageError(fmt::format(
-        "{}: no row is that of {}: name one with --price-of {}ROW, or its hosts ({}) in the row; the rows are {}",
-        options.prices, name.empty() ? "the report" : name, name.empty() ? "" : name + "=", fmt::join(hosts, ", "),
-        fmt::join(rows, ", ")));
+    throw UsageError("no-price",
+                     fmt::format("{}: no row for {} (hosts {}): name one with --price-of {}ROW; the rows are {}",
+                                 options.prices, name.empty() ? "the report" : name, fmt::join(hosts, ", "),
+                                 name.empty() ? "" : name + "=", fmt::join(rows, ", ")));
   PriceRow row = *found;
   row.machine_note = price_doubt(row, name, runs.front());
   if (const auto facility = value_of(options.facility_csv, name)) {
@@ -158,8 +159,8 @@ std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::st
   const std::optional<Prices> prices = read_prices(options);
   if (!prices) return std::nullopt;
   if (report.program.name.empty())
-    throw UsageError(path +
-                     ": is of an unfinished run, which does not say how many nodes it has: give its report.json");
+    throw UsageError("unfinished-run",
+                     path + ": the run is unfinished and its number of nodes unknown: give its report.json");
   bool has_values = false, names_it = false;
   for (const auto* values : {&options.price_of, &options.facility_csv, &options.it_csv})
     for (const std::string& value : *values)

@@ -13,10 +13,10 @@
 #include <iterator>
 #include <optional>
 
+#include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/inputs/check.hpp"
 #include "bench/tool/inputs/series.hpp"
-#include "models/catalog/nearest.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::tool {
@@ -26,32 +26,26 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand steps a second has half of that
 
-/// "; did you mean throughput?" or what there is.
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-  const std::string close = nearest(word, known);
-  return close.empty() ? fmt::format("known: {}", fmt::join(known, ", ")) : fmt::format("did you mean {}?", close);
-}
-
 LoadedReport loaded(std::string bytes) {
   CheckedReport checked = check_report(std::move(bytes));
   if (checked.bundle)
     if (const std::vector<Fault> faults = checksum_faults(*checked.bundle); !faults.empty())
-      throw std::runtime_error(fault_line(faults.front()) + ": `trainwatt validate` says all");
+      throw std::runtime_error(fault_line(faults.front()) + "; trainwatt validate lists all faults");
   if (!checked.report) throw std::runtime_error(checked.why_unreadable);
   return {std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
 }
 
 [[noreturn]] void refuse_folder(const std::string& path) {
   const std::map<int, fs::path> runs = numbered_runs(path);
-  if (runs.empty()) throw UsageError(path + ": is a folder; give the report.json inside it");
+  if (runs.empty()) throw UsageError("bad-file", path + ": a folder; give the report.json inside it");
   const std::string first = (runs.begin()->second / "report.json").string();
-  if (runs.size() == 1)
-    throw UsageError(with_code("folder-of-runs", fmt::format("{}: is a folder of 1 run; give {}", path, first)));
-  throw UsageError(with_code(
+  if (runs.size() == 1) throw UsageError("folder-of-runs", fmt::format("{}: a folder of 1 run; give {}", path, first));
+  throw UsageError(
       "folder-of-runs",
-      fmt::format("{}: is a folder of {} runs, which this command does not take: give one of them, as {}; the folder "
-                  "as a whole goes to `trainwatt compare` and `trainwatt html`, with another system to hold it against",
-                  path, runs.size(), first)));
+      fmt::format(
+          "{}: a folder of {} runs; this command takes one of them, such as {}; trainwatt compare and trainwatt html "
+          "take the folder",
+          path, runs.size(), first));
 }
 
 }  // namespace
@@ -72,20 +66,20 @@ std::map<int, fs::path> numbered_runs(const fs::path& folder) {
 
 std::string read_report_file(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw UsageError(path + ": " + std::strerror(errno));
+  if (::stat(path.c_str(), &status) != 0) throw UsageError("cannot-read", path + ": " + std::strerror(errno));
   if (S_ISDIR(status.st_mode)) refuse_folder(path);
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
-    throw UsageError(path + ": is no file and no pipe; give a report.json");
+    throw UsageError("bad-file", path + ": neither a file nor a pipe; give a report.json");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(path + ": " + std::strerror(errno));
+  if (!file) throw UsageError("cannot-read", path + ": " + std::strerror(errno));
   std::string text;
   std::vector<char> block(std::size_t{1} << 20);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
     text.append(block.data(), static_cast<std::size_t>(file.gcount()));
     if (text.size() > largest_mib << 20)
-      throw UsageError(fmt::format("{}: is larger than {} MiB, which no report is", path, largest_mib));
+      throw UsageError("bad-file", fmt::format("{}: too large for a report (maximum {} MiB)", path, largest_mib));
   }
-  if (file.bad()) throw UsageError(path + ": cannot be read");
+  if (file.bad()) throw UsageError("cannot-read", path + ": cannot be read");
   return text;
 }
 
@@ -113,21 +107,27 @@ LoadedRuns load_runs(const std::string& path) {
   return all;
 }
 
+void say_faults(const std::string& path, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  const std::string more = lines.size() > 1 ? fmt::format(" (and {} more)", lines.size() - 1) : "";
+  fmt::print(stderr, "{}\n",
+             text::printable(
+                 warning_line("trainwatt", with_code("report-faulty", fmt::format("{}: {}{}; see trainwatt validate {}",
+                                                                                  path, lines.front(), more, path)))));
+}
+
 void say_findings(const std::string& path, const Validation& found) {
-  const auto say = [&](const std::vector<Fault>& lines) {
-    if (!lines.empty())
-      fmt::print(stderr, "trainwatt: {}: warning: {}{}: `trainwatt validate` says all\n", text::printable(path),
-                 text::printable(fault_line(lines.front())),
-                 lines.size() > 1 ? fmt::format(", and {} more", lines.size() - 1) : "");
-  };
-  say(found.violations);
-  say(found.warnings);
+  for (const std::vector<Fault>* faults : {&found.violations, &found.warnings}) {
+    std::vector<std::string> lines;
+    for (const Fault& fault : *faults) lines.push_back(fault_line(fault));
+    say_faults(path, lines);
+  }
 }
 
 void refuse_existing(const std::string& path) {
   std::error_code code;
   if (std::filesystem::exists(std::filesystem::symlink_status(path, code)))
-    throw UsageError(path + ": exists already: choose another name with -o, results are never overwritten");
+    throw UsageError("file-exists", path + ": already exists: choose another name with -o");
 }
 
 Order parse_order(const SortOptions& options, const std::vector<Record>& records) {
@@ -136,15 +136,13 @@ Order parse_order(const SortOptions& options, const std::vector<Record>& records
   if (!by_axes && !by_run && merit == nullptr) {
     std::vector<std::string> known = {plan_order, run_order};
     for (const Merit& one : merits()) known.emplace_back(one.name);
-    throw UsageError(fmt::format("--sort {}: unknown; {}", options.by, did_you_mean(options.by, known)));
+    throw_unknown("sort", options.by, known);
   }
   if (!options.scope.empty()) {
     const std::vector<std::string> known(std::begin(scope_names), std::end(scope_names));
-    if (std::ranges::find(known, options.scope) == known.end())
-      throw UsageError(fmt::format("--scope {}: unknown; {}", options.scope, did_you_mean(options.scope, known)));
+    if (std::ranges::find(known, options.scope) == known.end()) throw_unknown("scope", options.scope, known);
     if (merit == nullptr || !merit->by_scope)
-      throw UsageError(
-          "--scope says which joules --sort is about: give it with efficiency, samples-per-joule or energy-to-target");
+      throw UsageError("option-needs", "--scope: only with --sort efficiency, samples-per-joule or energy-to-target");
   }
   return merit == nullptr ? Order{nullptr, "", by_axes} : order_by(*merit, options.scope, records);
 }
@@ -153,7 +151,8 @@ std::string why_not_written(const std::filesystem::path& folder, const std::syst
   const int code = error.code().value();
   const bool is_full = code == ENOSPC || code == EDQUOT || code == EFBIG;
   return fmt::format("{}: cannot be written: {}: {} with {}", folder.string(), error.code().message(),
-                     is_full ? "make room, or choose another folder" : "choose a folder that you may write to", option);
+                     is_full ? "free space, or choose another folder" : "choose a folder that you can write to",
+                     option);
 }
 
 void write_out(const std::filesystem::path& file, const std::string& bytes) {
@@ -162,7 +161,7 @@ void write_out(const std::filesystem::path& file, const std::string& bytes) {
     create_folders(folder);
     write_atomically(file, bytes);
   } catch (const std::system_error& error) {
-    throw EnvironmentError(why_not_written(folder.empty() ? "." : folder, error, "-o"));
+    throw EnvironmentError("not-written", why_not_written(folder.empty() ? "." : folder, error, "-o"));
   }
 }
 

@@ -30,9 +30,9 @@ std::string read_report_file(const std::string& path);
 /// Throws UsageError where something has that name.
 void refuse_existing(const std::string& path);
 
-/// Does `work`; whatever goes wrong is a UsageError that names the file.
+/// Does `work`; whatever goes wrong is a UsageError that names the file, with `code` unless it has one.
 template <class Work>
-auto with_named_errors(const std::string& path, Work work) {
+auto with_named_errors(const std::string& path, Work work, const char* code = "bad-report") {
   try {
     return work();
   } catch (const UsageError&) {
@@ -40,15 +40,16 @@ auto with_named_errors(const std::string& path, Work work) {
   } catch (const EnvironmentError&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw UsageError(path + ": does not fit into memory");
+    throw UsageError("out-of-memory", path + ": not enough memory");
   } catch (const std::exception& error) {
-    throw UsageError(path + ": " + error.what());
+    throw UsageError(code, path + ": " + error.what());
   }
 }
 /// Does `work` on the text of a file.
 template <class Work>
-auto with_text_of(const std::string& path, Work work) {
-  return with_named_errors(path, [&] { return work(read_report_file(path)); });
+auto with_text_of(const std::string& path, Work work, const char* code) {
+  return with_named_errors(
+      path, [&] { return work(read_report_file(path)); }, code);
 }
 
 struct LoadedReport {
@@ -66,7 +67,9 @@ struct LoadedRuns {
 };
 /// Throws as load_report().
 LoadedRuns load_runs(const std::string& path);
-/// Lines on stderr: the first violation and how many more; that a report is of another version, or leaves flags out.
+/// A warning on stderr: the first of the lines, and how many more; nothing where there is none.
+void say_faults(const std::string& path, const std::vector<std::string>& lines);
+/// Likewise, of violations and of what else was found.
 void say_findings(const std::string& path, const Validation& found);
 
 /// What --sort and --scope ask for. Throws UsageError with the nearest word.

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/text.hpp"
@@ -89,10 +89,10 @@ std::vector<fs::path> run_folders(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, code))
     last = std::max(last, number_of(entry.path().filename().string()));
   if (last > all.size())
-    throw UsageError(with_code(
-        "runs-missing", fmt::format("{}: holds {} and no {}: a series is handed in whole; the same scripts/repeat "
-                                    "command makes what is missing",
-                                    folder.string(), run_name(last), run_name(all.size() + 1))));
+    throw UsageError("runs-missing",
+                     fmt::format("{}: {} is there, but {} is missing: hand in the whole series; the same "
+                                 "scripts/repeat command makes the missing runs",
+                                 folder.string(), run_name(last), run_name(all.size() + 1)));
   return all;
 }
 

@@ -83,8 +83,9 @@ Answer ssh_keygen(std::vector<std::string> words, const std::string& input, cons
     child = start_program(words, {.input = from.descriptor, .output = to.descriptor, .error = errors.descriptor});
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::no_such_file_or_directory) throw;
-    throw EnvironmentError(
-        "ssh-keygen is not here: signatures are OpenSSH's; install its client, or leave out --sign and --signers");
+    throw EnvironmentError("no-ssh-keygen",
+                           "ssh-keygen is not installed: install the OpenSSH client, or leave out --sign and "
+                           "--signers");
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -95,20 +96,22 @@ Answer ssh_keygen(std::vector<std::string> words, const std::string& input, cons
 }  // namespace
 
 std::string sign(const std::string& text, const std::string& key) {
-  if (!fs::is_regular_file(key)) throw UsageError(fmt::format("--sign {}: is no key's file", key));
+  if (!fs::is_regular_file(key))
+    throw UsageError("cannot-sign", fmt::format("--sign {}: not a file: give a private key", key));
   const TemporaryFolder folder;
   const std::string file = folder.file(sums_file);
   write_atomically(file, text);
   const Answer answer = ssh_keygen({"-Y", "sign", "-f", key, "-n", space, file}, "/dev/null", folder);
   const std::string signature = text_of(folder.file(signature_file));
-  if (answer.code != 0 || signature.empty()) throw UsageError(fmt::format("--sign {}: {}", key, answer.what()));
+  if (answer.code != 0 || signature.empty())
+    throw UsageError("cannot-sign", fmt::format("--sign {}: {}", key, answer.what()));
   return signature;
 }
 
 Signed verify(const std::string& text, const std::string& signature, const std::string& signers) {
   if (!std::ifstream(signers) || fs::is_directory(signers))
-    throw UsageError(
-        fmt::format("--signers {}: cannot be read: give a file with a line NAME KEY for each who may sign", signers));
+    throw UsageError("cannot-read",
+                     fmt::format("--signers {}: cannot be read: give a file with a line NAME KEY per signer", signers));
   const TemporaryFolder folder;
   const std::string file = folder.file(sums_file), signature_path = folder.file(signature_file);
   write_atomically(file, text), write_atomically(signature_path, signature);

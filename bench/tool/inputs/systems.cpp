@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "results/compare/baseline.hpp"
@@ -52,10 +53,10 @@ std::vector<std::string> runs_of(const std::string& path) {
   for (const auto& [number, run] : runs) {
     const fs::path report = run / "report.json";
     if (!exists(report.string()))
-      throw UsageError(with_code("run-without-report",
-                                 report.string() +
-                                     ": is not there, and no run of a folder is left out: finish this one with "
-                                     "trainwatt-train --resume, or name the reports that count"));
+      throw UsageError("run-without-report",
+                       report.string() +
+                           ": missing: finish this run with trainwatt-train --resume, or list the reports to "
+                           "compare");
     reports.push_back(report.string());
   }
   return reports.empty() ? std::vector<std::string>{path} : reports;
@@ -124,9 +125,10 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
       add_findings(system, file, is_one_of_many, loaded.found);
       for (auto& [path, run] : loaded.runs) {
         if (run.is_unfinished && words.size() > 1)
-          throw UsageError(path +
-                           ": is the records.jsonl of an unfinished run, without what it ran on: give its "
-                           "report.json, which `trainwatt-train --resume` finishes");
+          throw UsageError("unfinished-run",
+                           path +
+                               ": records of an unfinished run: finish it with trainwatt-train --resume, "
+                               "and give its report.json");
         add_findings(system, path, is_one_of_many, run.validation);
         system.runs.push_back(std::move(run.report)), system.paths.push_back(std::move(path));
       }
@@ -136,24 +138,17 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
   return systems;
 }
 
-std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words,
-                                           const std::vector<SystemInput>& systems, const CompareOptions& options) {
-  std::vector<SystemInput> groups = words.empty() ? std::vector<SystemInput>() : read_systems(words);
-  if (const auto fault = fault_of(groups, systems, options))
-    throw UsageError(with_code(fault->code, "--run-variance: " + fault->text));
-  return groups;
-}
-
 int code_of(const Comparison& comparison, const std::vector<SystemInput>& systems) {
   constexpr int nothing = 4;
   if (!comparison.compared) {
     const auto batch = std::ranges::find_if(
         comparison.differences, [](const Difference& d) { return d.blocking && d.what == "global batch"; });
     const std::string text = "nothing could be compared: " + comparison.answer.front();
-    fmt::print(stderr, "{}\n",
-               line_of("trainwatt", batch == comparison.differences.end()
-                                        ? text
-                                        : with_code("global-batch-differs", text + " " + text::sentence(batch->why))));
+    fmt::print(
+        stderr, "{}\n",
+        error_line("trainwatt", batch == comparison.differences.end()
+                                    ? with_code("not-comparable", text)
+                                    : with_code("global-batch-differs", text + " " + text::sentence(batch->why))));
     return nothing;
   }
   const bool is_tender = std::ranges::any_of(systems, [](const SystemInput& system) {
@@ -172,9 +167,20 @@ std::string files_of(const std::vector<SystemInput>& systems) {
   return fmt::format("{}", fmt::join(paths, ", "));
 }
 
+namespace {
+
+std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words,
+                                           const std::vector<SystemInput>& systems, const CompareOptions& options) {
+  std::vector<SystemInput> groups = words.empty() ? std::vector<SystemInput>() : read_systems(words);
+  if (const auto fault = fault_of(groups, systems, options))
+    throw UsageError(fault->code, "--run-variance: " + fault->text);
+  return groups;
+}
+
 std::map<std::string, double> read_weights(const std::vector<std::string>& words) {
   if (words.size() == 1 && (exists(words[0]) || words[0].find('=') == std::string::npos))
-    return with_text_of(words[0], [](const std::string& text) { return weights_from_json(text); });
+    return with_text_of(
+        words[0], [](const std::string& text) { return weights_from_json(text); }, "bad-weights");
   std::map<std::string, double> weights;
   for (const std::string& word : words) {
     const std::size_t equal = word.rfind('=');
@@ -182,7 +188,7 @@ std::map<std::string, double> read_weights(const std::vector<std::string>& words
     const char* const end = word.data() + word.size();
     if (equal == std::string::npos || equal == 0 || std::from_chars(word.data() + equal + 1, end, weight).ptr != end ||
         equal + 1 == word.size())
-      throw UsageError("--weights " + word + ": must be TEXT=NUMBER, or one JSON file of these");
+      throw UsageError("bad-value", "--weights " + word + ": must be TEXT=NUMBER, or one JSON file");
     weights[word.substr(0, equal)] = weight;
   }
   return weights;
@@ -195,21 +201,32 @@ std::size_t reference_of(const std::vector<SystemInput>& systems, const std::str
     if (systems[i].name == name || systems[i].paths == std::vector<std::string>{name}) return i;
     known.push_back(systems[i].name);
   }
-  throw UsageError(fmt::format("--reference {}: no system is called so; there are {}", name, fmt::join(known, ", ")));
+  throw_unknown("reference", name, known);
 }
 
 void check_scope(const std::string& scope) {
   if (!scope.empty() && std::ranges::find(scope_names, scope) == std::end(scope_names))
-    throw UsageError(fmt::format("--scope {}: unknown; known: {}", scope, fmt::join(scope_names, ", ")));
+    throw_unknown("scope", scope, {std::begin(scope_names), std::end(scope_names)});
 }
 
-void add_prices(std::vector<SystemInput>& systems, CompareOptions& options, const Prices& prices,
-                const PriceOptions& wanted) {
+void price(std::vector<SystemInput>& systems, CompareOptions& options, const Prices& prices,
+           const PriceOptions& wanted) {
   std::vector<std::string> names;
   for (const SystemInput& system : systems) names.push_back(system.name);
   check_names(wanted, names);
   for (SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs);
   options.currency = prices.currency, options.sensitivity_share = wanted.sensitivity_percent / 100;
+}
+
+}  // namespace
+
+void compare_as(const SystemsOptions& wanted, std::vector<SystemInput>& systems, CompareOptions& options) {
+  check_scope(wanted.scope);
+  options.scope = wanted.scope, options.only = wanted.only;
+  if (!wanted.weights.empty()) options.weights = read_weights(wanted.weights);
+  options.reference = reference_of(systems, wanted.reference);
+  if (const std::optional<Prices> prices = read_prices(wanted.prices)) price(systems, options, *prices, wanted.prices);
+  options.run_variance = read_run_variance(wanted.run_variance, systems, options);
 }
 
 }  // namespace tw::tool

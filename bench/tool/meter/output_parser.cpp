@@ -113,39 +113,38 @@ void OutputParser::not_understood(const std::string& word) {
 
 std::vector<std::string> OutputParser::warnings() const {
   std::vector<std::string> lines;
+  const auto warn = [&](const char* code, const std::string& text) {
+    lines.push_back(with_code(code, "the command's output: " + text));
+  };
   if (not_understood_ > 0)
-    lines.push_back(fmt::format(
-        "the command's output: \"{}\"{} is not understood, and left out: print a plain number above 0, as "
-        "samples=64000 seconds=12.5",
-        first_not_understood_, not_understood_ > 1 ? fmt::format(" and {} more like it", not_understood_ - 1) : ""));
+    warn("samples-unreadable",
+         fmt::format("\"{}\"{} is not a plain number above 0 and is ignored: print samples=64000 seconds=12.5",
+                     first_not_understood_,
+                     not_understood_ > 1 ? fmt::format(" (and {} more)", not_understood_ - 1) : ""));
   const bool is_zero = plain_zero_ || (logged_zero_ && !samples());
   if (is_zero)
-    lines.push_back(with_code(
-        "no-samples", fmt::format("the command's output {} 0 samples, which is refused{}: print the number that the "
-                                  "command has trained, above 0",
-                                  plain_zero_ ? "ends with a line of" : "names",
-                                  plain_ ? fmt::format("; samples={} before it is taken", *plain_) : "")));
+    warn("no-samples",
+         fmt::format("{} 0 samples and is ignored: print the number of samples that the command has trained{}",
+                     plain_zero_ ? "the last line has" : "it has",
+                     plain_ ? fmt::format("; the earlier samples={} is used", *plain_) : ""));
   if (cut_ > 0)
-    lines.push_back(
-        fmt::format("the command's output has {} over 64 KiB: what stands behind that was not looked at: "
-                    "print samples=N in a line of its own",
-                    cut_ > 1 ? fmt::format("{} lines", cut_) : "a line"));
+    warn("line-too-long",
+         fmt::format("{} longer than 64 KiB; only the first 64 KiB are parsed: print samples=N on a line of "
+                     "its own",
+                     cut_ > 1 ? fmt::format("{} lines are", cut_) : "a line is"));
   if (lines_ > 1)
-    lines.push_back(
-        fmt::format("the command's output has {} lines with samples=: the last one, samples={}, is taken for all that "
-                    "the command did{}",
-                    lines_, *plain_,
-                    grows_ ? ""
-                           : "; they do not grow from line to line, as a running total would: if each is "
-                             "of a part alone, print the total in a last line"));
+    warn("several-samples",
+         fmt::format("{} lines have samples=; the last one, samples={}, is used as the total{}", lines_, *plain_,
+                     grows_ ? ""
+                            : ". They do not increase from line to line as a running total does: print the "
+                              "total in a last line"));
   if (plain_ && logged_)
-    lines.push_back(
-        fmt::format("the command's output has MLLOG lines, too: samples={} is taken, not their samples_count of {}",
-                    *plain_, *logged_));
+    warn("several-samples",
+         fmt::format("samples={} is used, not the samples_count of {} in its MLLOG lines", *plain_, *logged_));
   if (!samples() && !is_zero)
-    lines.emplace_back(
-        "no samples in the command's standard output (standard error is not searched): print a line with samples=N, or "
-        "MLLOG lines with samples_count");
+    warn("no-samples",
+         "standard output has no samples (standard error is not parsed): print samples=N, or MLLOG lines with "
+         "samples_count");
   return lines;
 }
 

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 
+#include "bench/tool/inputs/errors.hpp"
 #include "power/meter/program.hpp"
 
 namespace tw::tool {
@@ -128,7 +129,8 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pipes[1] >= 0) close(pipes[1]);
-  if (fault) throw *fault;
+  if (fault)
+    throw EnvironmentError("cannot-run", command.front() + ": cannot be started: " + fault->code().message());
   if (parser) {
     const EndOf end(pid);
     copy_through(pipes[0], end, *parser);

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
@@ -19,33 +21,37 @@ std::int64_t most_threads() { return std::max<std::int64_t>(64, 4 * sysconf(_SC_
 const std::vector<LaunchOption>& launch_options() {
   constexpr const char *energy = "Energy", *where = "Where", *result = "Result";
   static const std::vector<LaunchOption> list = {
-      {"--site", settings_group, "JSON of a site's own commands for knobs", &Options::site, true},
-      {"--force", settings_group, "set clocks also where somebody else seems to have locked them", &Options::force,
-       false, true},
-      {"--energy-csv", energy, "this node's power by the site's own meter: time,watts", &Options::energy_csv, true},
-      {"--estimate-watts", energy, "nominal power for an estimate, never counted", &Options::estimate_watts, true},
+      {"--site", settings_group, "JSON file with the site's commands that change clocks and power\nlimits",
+       &Options::site, true},
+      {"--force", settings_group, "set clocks even if someone else seems to have locked them", &Options::force, false,
+       true},
+      {"--energy-csv", energy, "CSV file of the site's power meter for this node: time,watts", &Options::energy_csv,
+       true},
+      {"--estimate-watts", energy, "nominal power for an energy estimate, which is not counted",
+       &Options::estimate_watts, true},
       {"--device", where, "auto (default), cpu, cuda, reference", &Options::device},
       {"--threads", where,
-       "compute threads of a rank (default: OMP_NUM_THREADS, else\n"
-       "the CPUs it may use)",
+       "compute threads per rank (default: OMP_NUM_THREADS, else\n"
+       "the CPUs that the rank may use)",
        &Options::threads},
-      {"--bucket-mib", where, "gradient bucket (default 25)", &Options::bucket_mib, true},
-      {"--dry-run", result, "list the points, what cannot run here and why, time and energy\nof it all; then end",
+      {"--bucket-mib", where, "size of gradient buckets in MiB (default 25)", &Options::bucket_mib, true},
+      {"--dry-run", result,
+       "print the points, which of them cannot run here and why, and\nthe time and energy they take; run nothing",
        &Options::dry_run},
       {"--out", result, "folder for report.json; must not exist\n(default out/<what>-<time>)", &Options::out},
       {"--resume", result,
-       "go on in the folder of a run that was cut short; alone,\nor with the options of that run. With these, and where\n"
-       "there is no such folder yet, the run starts in it: one\nline then serves a job and its repetition",
+       "continue the run in this folder: alone, or with the options\nof that run. With the options, a missing folder starts a\n"
+       "new run, so that a requeued job needs no other command",
        &Options::resume, false, true},
-      {"--force-resume", result, "go on also where plan, program or machine have changed,\nwhich the report then says",
+      {"--force-resume", result,
+       "continue even if the plan, program or machine has changed;\nthe report then lists the changes",
        &Options::force_resume, false, true},
       {"--run-index", result,
-       "which of several runs of the plan this is, from 1: each has\n"
-       "its own order of points (scripts/repeat gives it)",
+       "number of this run in a series, from 1; it sets the order of\n"
+       "the points (scripts/repeat sets it)",
        &Options::run_index, true, true},
       {"--export-step", result,
-       "write weights, batch, loss, gradients and updated\nweights of one step as safetensors into this new\n"
-       "folder, and end",
+       "write weights, batch, loss, gradients and updated weights of\none step as safetensors to this new folder; run nothing else",
        &Options::export_step}};
   return list;
 }
@@ -84,53 +90,57 @@ void add_launch_option(CLI::App& app, const LaunchOption& option, Options& optio
 
 void check_whole(const char* name, std::int64_t value, std::int64_t most) {
   if (value < 1 || value > most)
-    throw UsageError(
-        with_code("bad-value", fmt::format("{} {}: must be a whole number from 1 to {}", name, value, most)));
+    throw UsageError("bad-value", value < 1 ? fmt::format("{} {}: value too small (minimum 1)", name, value)
+                                            : fmt::format("{} {}: value too large (maximum {})", name, value, most));
 }
 
 void check_values(const CLI::App& app, const Options& options) {
   if (app.count("--threads") > 0) check_whole("--threads", options.threads, most_threads());
   if (!(options.bucket_mib >= 4.0 / 1024 && options.bucket_mib <= 65536))
-    throw UsageError(with_code(
-        "bad-value", fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib)));
+    throw UsageError("bad-value",
+                     fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib));
   if (options.run_index) check_whole("--run-index", *options.run_index, most_runs);
   std::vector<std::string> devices = {"auto"};
   for (const Backend& backend : backends()) devices.emplace_back(backend.name);
   if (std::ranges::find(devices, options.device) == devices.end()) throw_unknown("device", options.device, devices);
   if (app.count("--out") > 0 && options.out.empty())
-    throw UsageError(with_code("bad-value", "--out: give a folder, or leave it out for one under out/"));
+    throw UsageError("bad-value", "--out: give a folder, or leave it out (default: a new folder in out/)");
   check_plan_options(options);
   if (const auto repeat = options.given.find("repeat"); repeat != options.given.end())
-    throw UsageError(with_code(
+    throw UsageError(
         "repeat-by-script",
         fmt::format(
-            "--repeat {0}: a launch of trainwatt-train is one run; `scripts/repeat {0} -- COMMAND` starts all of "
-            "them, where COMMAND is this one without --repeat, with its mpirun or srun; in a Slurm job give "
-            "--repeat {0} to sweep.sbatch or train.sbatch",
-            plain_text(repeat->second))));
+            "--repeat {0}: one launch of trainwatt-train is one run: use scripts/repeat {0} -- COMMAND, where COMMAND is "
+            "this command without --repeat; in a Slurm job, give --repeat {0} to sweep.sbatch or train.sbatch",
+            plain_text(repeat->second)));
 }
 
-[[noreturn]] void refuse_both(const char* one, const char* other) {
-  throw UsageError(
-      with_code("options-conflict", fmt::format("{} and {} exclude each other: leave one out", one, other)));
+/// Refuses what does not go with `option`, all of it.
+void refuse_with(const std::string& option, std::initializer_list<std::pair<const char*, bool>> others) {
+  std::vector<std::string> given;
+  for (const auto& [name, is_given] : others)
+    if (is_given) given.emplace_back(name);
+  if (!given.empty())
+    throw UsageError("options-conflict", fmt::format("{0} and {1} exclude each other: leave out {0} or {1}", option,
+                                                     fmt::join(given, ", ")));
 }
 
 void check_resume(const CLI::App& app, Options& options) {
   if (options.force_resume && app.count("--resume") == 0)
-    throw UsageError(with_code("option-needs", "--force-resume says how a run is resumed: add --resume DIR"));
+    throw UsageError("option-needs", "--force-resume: add --resume DIR");
   if (app.count("--resume") == 0) return;
-  if (options.resume.empty()) throw UsageError(with_code("bad-value", "--resume: give the folder of a run"));
-  if (!options.out.empty()) refuse_both("--out", "--resume");
-  if (!options.export_step.empty()) refuse_both("--export-step", "--resume");
-  if (options.dry_run) refuse_both("--dry-run", "--resume");
+  if (options.resume.empty()) throw UsageError("bad-value", "--resume: give the folder of a run");
+  refuse_with("--resume", {{"--out", !options.out.empty()},
+                           {"--export-step", !options.export_step.empty()},
+                           {"--dry-run", options.dry_run}});
   options.resumes_alone = std::ranges::all_of(app.get_options(), [](const CLI::Option* option) {
     return option->count() == 0 || std::ranges::any_of(launch_options(), [&](const LaunchOption& known) {
              return known.may_resume_alone && option->check_name(known.name);
            });
   });
   if (!options.resumes_alone && options.suite.empty() && options.config.empty() && options.axes.model.empty())
-    throw UsageError(with_code(
-        "option-needs", "--resume goes alone, or with all the options of the run: add --model, --suite or --config"));
+    throw UsageError("option-needs",
+                     "--resume: give it alone, or with all options of the run: add --model, --suite or --config");
 }
 
 }  // namespace
@@ -139,17 +149,16 @@ ParseResult parse_options(int argc, char** argv) {
   Options options;
 
   CLI::App app(
-      "trainwatt-train: measured training steps of a network, on this machine's ranks.\n"
-      "Launch with mpirun or srun, or alone for one rank.");
+      "trainwatt-train measures training steps of a network: speed, energy and time to target.\n"
+      "Start it with mpirun or srun, or alone for one rank.");
   app.set_version_flag("--version", [] {
     const Program program = program_info("trainwatt-train");
     return fmt::format("{} {} ({})", program.name, program.version, program.git_commit);
   }());
   app.get_formatter()->column_width(30);
   app.footer(
-      "Lists (--accumulate 1,4) make axes; all combinations are run. Exit codes: 0 good, 1 a target was missed, 2 "
-      "usage,\n"
-      "3 environment or permission, 4 no valid measurement, 5 interrupted with what was finished in the report.");
+      "All combinations of lists (--accumulate 1,4) are run. Exit codes: 0 success, 1 a target was missed, 2 usage,\n"
+      "3 environment or permission, 4 no valid measurement, 5 interrupted; the report has the finished points.");
   add_plan_options(app, options);
   for (const LaunchOption& option : launch_options()) add_launch_option(app, option, options);
   app.allow_extras(false);
@@ -158,8 +167,8 @@ ParseResult parse_options(int argc, char** argv) {
     check_words(argc, argv);
     app.parse(argc, argv);
     check_values(app, options);
-    if (options.given.contains("target") && !options.export_step.empty()) refuse_both("--export-step", "--target");
-    if (options.dry_run && !options.export_step.empty()) refuse_both("--export-step", "--dry-run");
+    if (!options.export_step.empty())
+      refuse_with("--export-step", {{"--target", options.given.contains("target")}, {"--dry-run", options.dry_run}});
     check_resume(app, options);
   } catch (const CLI::CallForHelp&) {
     return {std::nullopt, 0, help_within_terminal(app.help())};

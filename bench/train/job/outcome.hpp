@@ -5,10 +5,12 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/options/usage_error.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "comm/job.hpp"
 #include "models/compute/error.hpp"
 #include "power/knob/site.hpp"
@@ -21,7 +23,9 @@ enum ExitCode : int { exit_good = 0, exit_missed = 1, exit_usage = 2, exit_envir
 /// Thrown on all ranks alike, so that all leave by the same way.
 class Stop : public std::runtime_error {
  public:
+  /// `what` may carry an error code (bench/terminal/error_line.hpp).
   Stop(int code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  Stop(int code, std::string_view error_code, std::string_view text) : Stop(code, with_code(error_code, text)) {}
   int code() const { return code_; }
 
  private:
@@ -50,7 +54,7 @@ void together(Job& job, Work&& work) {
   try {
     work();
   } catch (const std::exception& error) {
-    failure = error.what();
+    failure = coded(error);
     code = exit_code_of(error);
   }
   const std::vector<std::string> failures = job.gather(failure);
@@ -60,7 +64,7 @@ void together(Job& job, Work&& work) {
   // What is wrong for all, such as a misspelt option, is nobody's in particular.
   if (std::ranges::all_of(failures, [&](const std::string& text) { return text == *first; }))
     throw Stop(static_cast<int>(code), *first);
-  throw Stop(static_cast<int>(code), job.agree(failure));
+  throw Stop(static_cast<int>(code), code_of(*first), job.agree(std::string(without_code(failure))));
 }
 
 }  // namespace tw

@@ -19,8 +19,7 @@ std::string remedy_beside_others(const std::string& launcher, int ranks, int thr
   else if (launcher == "srun")
     command += "srun ";
   return fmt::format(
-      "threads spin while they wait for each other, which can make this run ten times slower here: where the "
-      "machine must be shared, start it as {}trainwatt-train …",
+      "waiting threads spin, which can make this run ten times slower: on a shared machine, start it as {}trainwatt-train …",
       command);
 }
 
@@ -34,9 +33,8 @@ std::vector<std::string> busy_nodes(Job& job, int threads) {
     const ProcessorUse before = read_processor_use();
     std::this_thread::sleep_for(look);
     if (const std::string at_work = others_at_work(before, read_processor_use()); !at_work.empty())
-      line = fmt::format(
-          "{}: {}: steps take longer and scatter; wait until these are done, or use a machine of your own{}{}",
-          job.host(), at_work, remedy.empty() ? "" : "; ", remedy);
+      line = fmt::format("{}: {}: steps take longer and vary more; wait until they end, or use an idle machine{}{}",
+                         job.host(), at_work, remedy.empty() ? "" : "; ", remedy);
   }
   job.meet();
   std::vector<std::string> lines = job.gather(line);

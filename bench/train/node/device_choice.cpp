@@ -37,11 +37,10 @@ int threads_requested(const Options& options) {
   int threads = 0;
   const auto [last, error] = std::from_chars(text, end, threads);
   if (error != std::errc() || last != end || threads < 1 || threads > most_threads())
-    throw UsageError(
-        with_code("threads-out-of-range",
-                  fmt::format("OMP_NUM_THREADS={}: must be from 1 to {}, as --threads: set it to the number of "
-                              "cores per rank, or unset it",
-                              text, most_threads())));
+    throw UsageError("threads-out-of-range",
+                     fmt::format("OMP_NUM_THREADS={}: must be from 1 to {}: set it to the number of cores per rank, or "
+                                 "unset it",
+                                 text, most_threads()));
   return threads;
 }
 

@@ -151,9 +151,8 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
       const std::string whose = fmt::format("{} of {}", to_string(finding.kind), lock);
       if (!options.force)
         throw Stop(
-            exit_environment,
-            fmt::format("{}; it could only be reset afterwards, not put back: have it reset first, or pass --force",
-                        whose));
+            exit_environment, "clock-locked",
+            fmt::format("{}: it can be reset but not restored afterwards: have it reset first, or use --force", whose));
       impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset, and will be gone", impl_->host, whose));
     }
   });

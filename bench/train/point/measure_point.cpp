@@ -161,7 +161,8 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   const Precision precision = precision_of(point.precision);
   summary.of_ceiling_reason = job.agree(why_no_ceiling(point, job, context.device));
   const bool has_ceiling = summary.of_ceiling_reason.empty();
-  if (!has_ceiling) context.progress.line(fmt::format("warning: {}: no of_ceiling: {}", point.id, summary.of_ceiling_reason));
+  if (!has_ceiling)
+    context.progress.warn("no-ceiling", fmt::format("{}: no of_ceiling: {}", point.id, summary.of_ceiling_reason));
   const auto ceiling = [&](const Ceiling* earlier) {
     if (!has_ceiling) return Ceiling();
     return measure_ceiling(context.device, point.network, precision, point.micro_batch, point.seq_len,
@@ -195,7 +196,7 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
     summary.op_share = run->profile();
   } catch (const Error& error) {  // nor for want of the operators' shares; of several ranks the others are in a collective
     if (job.size() > 1) throw;
-    context.progress.line(fmt::format("warning: {}: no operators' shares: {}", point.id, error.what()));
+    context.progress.warn("no-operator-shares", fmt::format("{}: no shares of operators: {}", point.id, error.what()));
   }
   summary.planned_bytes_per_rank = run->planned_bytes();
   note_peak(context, summary);
@@ -206,7 +207,8 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   } catch (const Stop& stop) {  // a measured point is not lost for want of its second ceiling
     if (stop.code() == exit_interrupted) throw;
     record.verdict.flags.push_back("ceiling_once");
-    context.progress.line(fmt::format("warning: {}: the products were timed before the trials only: {}", point.id, stop.what()));
+    context.progress.warn("ceiling-once", fmt::format("{}: the ceiling was measured only before the trials: {}",
+                                                      point.id, without_code(stop.what())));
   }
   // The better of the two timings: a ceiling that is too low would flatter the step.
   if (has_ceiling) summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
@@ -354,7 +356,7 @@ Record run_point(RunContext& whole, const Point& point) {
         run_windows(context, point, record);
     } catch (const Stop& stop) {
       if (stop.code() == exit_interrupted) throw;
-      record = not_run(before, "failed", stop.what());
+      record = not_run(before, "failed", std::string(without_code(stop.what())));
     } catch (const Error& error) {
       failed_alone(error);
     } catch (const std::bad_alloc& error) {

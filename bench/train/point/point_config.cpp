@@ -44,7 +44,7 @@ DeviceOptions device_options(const RunPlan& plan, int index, int threads) {
 
 Precision precision_of(const std::string& name) {
   const std::optional<Precision> precision = parse_precision(name);
-  if (!precision) throw UsageError(fmt::format("unknown --precision '{}'", name));
+  if (!precision) throw_unknown("precision", name, precision_names());
   return *precision;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "results/record/text.hpp"
 
@@ -71,6 +72,10 @@ void Progress::line(const std::string& words) {
   const std::optional<int> width = terminal_ ? terminal_width(STDERR_FILENO) : std::nullopt;
   std::fprintf(stderr, "%s\n", (width ? text::wrap(words, static_cast<std::size_t>(*width), 4) : words).c_str());
   std::fflush(stderr);
+}
+
+void Progress::warn(std::string_view code, const std::string& text) {
+  line(warning_line("trainwatt-train", with_code(code, text)));
 }
 
 void Progress::begin_point(const std::string& id) {

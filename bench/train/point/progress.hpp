@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "comm/job.hpp"
 #include "results/terminal/tables.hpp"
@@ -36,6 +37,8 @@ class Progress {
   Progress(bool enabled, int points, double expected_point_seconds, int finished = 0);
   /// A permanent line.
   void line(const std::string& words);
+  /// A permanent line that begins as bench/terminal/error_line.hpp says.
+  void warn(std::string_view code, const std::string& text);
   void begin_point(const std::string& id);
   /// What is happening now: "warm-up", "trial 2/3", …
   void stage(const std::string& text);

@@ -91,7 +91,7 @@ void PointRun::connect() {
   } catch (const ApiError&) {  // of MPI itself, by which the ranks agree
     throw;
   } catch (const Error& error) {  // thrown on all ranks alike
-    throw Stop(exit_environment, error.what());
+    throw Stop(exit_environment, coded(error));
   }
   bucketer_ = std::make_unique<Bucketer>(*communicator_, context_.device,
                                          static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));

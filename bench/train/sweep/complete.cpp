@@ -23,8 +23,9 @@ Report report_of(const fs::path& path, const std::string& text, const Program& i
   try {
     return report_from_json(text);
   } catch (const std::runtime_error& error) {
-    throw Stop(exit_environment, fmt::format("{}: {}: it was written by version {} ({}): leave it to that one",
-                                             path.string(), error.what(), its.version, its.git_commit));
+    throw Stop(exit_environment, "bad-report",
+               fmt::format("{}: {}: version {} ({}) wrote it: use that version", path.string(), error.what(),
+                           its.version, its.git_commit));
   }
 }
 
@@ -51,12 +52,13 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
     const Program mine = program_info("trainwatt-train"), &its = earlier->start.program;
     const bool is_ours = its.version == mine.version && its.git_commit == mine.git_commit;
     if (const Validation found = validate_report(text.str()); is_ours && !found.violations.empty())
-      throw Stop(exit_environment, fmt::format("{}: was damaged: {}: move it away, and --resume writes it again",
-                                               path.string(), fault_line(found.violations.front())));
+      throw Stop(exit_environment, "bad-report",
+                 fmt::format("{}: damaged: {}: move it away, and --resume writes it again", path.string(),
+                             fault_line(found.violations.front())));
     const Report report = report_of(path, text.str(), its);
     if (!missing_points(report).empty()) return;
     code = exit_code_of(report);
-    std::fprintf(stderr, "trainwatt-train: %s is complete: nothing is left to run\n", sweep.folder.path().c_str());
+    std::fprintf(stderr, "trainwatt-train: %s is complete: all points are measured\n", sweep.folder.path().c_str());
     std::printf("report: %s\n", path.c_str());
     std::fflush(stdout);
   });

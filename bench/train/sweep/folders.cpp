@@ -64,8 +64,9 @@ std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
   } catch (const std::system_error& error) {
     why = error.code().message();
   }
-  throw Stop(exit_environment, fmt::format("{} {}: cannot be created: {}: choose a folder that you may write to",
-                                           option, folder.string(), why));
+  throw Stop(
+      exit_environment, "not-written",
+      fmt::format("{} {}: cannot be created: {}: choose a folder that you can write to", option, folder.string(), why));
 }
 
 }  // namespace
@@ -77,9 +78,10 @@ std::vector<fs::path> make_folder(Job& job, const fs::path& folder, const char* 
     made = make_new(folder, option);
     std::error_code code;
     if (made.empty())
-      throw UsageError(fmt::format("{} {}: exists already: choose another folder, results are never overwritten{}",
-                                   option, folder.string(),
-                                   fs::exists(folder / run_file, code) ? "; --resume goes on with a run" : ""));
+      throw UsageError(
+          "file-exists",
+          fmt::format("{} {}: already exists: choose another folder{}", option, folder.string(),
+                      fs::exists(folder / run_file, code) ? ", or continue the run in it with --resume" : ""));
   });
   return made;
 }
@@ -133,19 +135,23 @@ void RunFolder::keep(const RunStart& start) {
 
 std::string RunFolder::warning() const {
   if (!lock_ || lock_->is_known()) return {};
-  return fmt::format("{}: its file system knows no locks: see to it that no other node writes into it", path_.string());
+  return with_code("no-file-locks", path_.string() +
+                                        ": the file system has no locks: make sure that no other node writes to "
+                                        "this folder");
 }
 
 std::string RunFolder::how_to_go_on() const {
   std::error_code ignored;
-  return fmt::format(": make room in {}, or see to it that it can be written{}", path_.string(),
-                     fs::exists(path_ / records_file, ignored) ? fmt::format("; --resume {} then goes on", shell_word(path_)) : "");
+  return fmt::format(": free space in {}, or make it writable{}", path_.string(),
+                     fs::exists(path_ / records_file, ignored)
+                         ? fmt::format(", then continue with --resume {}", shell_word(path_))
+                         : "");
 }
 
 Stop RunFolder::not_written(const char* file, const std::system_error& error, const std::string& what_is_left) const {
-  std::string text = fmt::format("{} could not be written", (path_ / file).string());
+  std::string text = fmt::format("{} cannot be written", (path_ / file).string());
   if (!what_is_left.empty()) text += "; " + what_is_left;
-  return {exit_environment, with_code("not-written", fmt::format("{}: {}{}", text, error.what(), how_to_go_on()))};
+  return {exit_environment, "not-written", fmt::format("{}: {}{}", text, error.what(), how_to_go_on())};
 }
 
 RunFolder::~RunFolder() {

@@ -32,7 +32,9 @@ std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) throw std::system_error(errno, std::generic_category(), "cannot read " + path.string());
+  if (!file)
+    throw Stop(exit_environment, "cannot-read",
+               "cannot read " + path.string() + ": " + std::generic_category().message(errno));
   return text.str();
 }
 
@@ -220,7 +222,7 @@ std::string missing_record(const Report& report) {
   for (std::size_t i = 0; i < parts.size(); ++i)
     for (const std::string& id : parts[i].points)
       if (!known.contains(id))
-        return fmt::format("part {} says it measured {}, and {} has no such line", i + 1, id, records_file);
+        return fmt::format("part {} measured {}, but {} has no such line", i + 1, id, records_file);
   return {};
 }
 
@@ -241,13 +243,13 @@ std::string damaged_record(const Report& report) {
 }  // namespace
 
 bool holds_run(const fs::path& folder) {
-  if (!fs::is_directory(folder)) throw UsageError(fmt::format("--resume {}: is no folder", folder.string()));
+  if (!fs::is_directory(folder))
+    throw UsageError("bad-folder", fmt::format("--resume {}: not a folder", folder.string()));
   if (fs::exists(folder / run_file)) return true;
   if (is_bare(folder)) return false;
-  throw UsageError(
-      fmt::format("--resume {}: holds no {}, so that it is no run of this program that can be resumed: choose "
-                  "another folder",
-                  folder.string(), run_file));
+  throw UsageError("no-run",
+                   fmt::format("--resume {}: no {} in this folder, so no run can be resumed: choose another folder",
+                               folder.string(), run_file));
 }
 
 Earlier read_earlier(const fs::path& folder) {
@@ -258,12 +260,12 @@ Earlier read_earlier(const fs::path& folder) {
     reading = records;
     if (fs::exists(records)) earlier.records = record_lines(read_text(records)).records;
     return earlier;
-  } catch (const std::system_error&) {  // names the file
+  } catch (const Stop&) {  // names the file
     throw;
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(
-        fmt::format("{}: {}: it was damaged: put back a whole one, or start anew in another folder", reading.string(),
-                    error.what()));
+    throw Stop(exit_environment, "bad-run",
+               fmt::format("{}: {}: damaged: restore the file, or start a new run in another folder", reading.string(),
+                           error.what()));
   }
 }
 
@@ -304,14 +306,15 @@ std::vector<LaunchDifference> differences(const Options& before, const Options& 
 }
 
 std::string unfit_records(const Report& report, bool is_forced) {
-  const char* const damaged = "it was damaged: put back a whole one, or start anew in another folder";
+  const char* const damaged = "damaged: restore the file, or start a new run in another folder";
   if (const std::string missing = missing_record(report); !missing.empty()) return missing + ": " + damaged;
   const std::string damage = damaged_record(report);
   if (damage.empty()) return {};
   return fmt::format(
       "{}: {}", damage,
-      is_forced ? "measured otherwise, it cannot stand beside the points of this run: start anew in another folder"
-                : damaged);
+      is_forced
+          ? "it was measured differently and does not fit the points of this run: start a new run in another folder"
+          : damaged);
 }
 
 std::string other_hosts(const RunStart& before, const Context& now) {
@@ -336,22 +339,24 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     made = fd_ >= 0;
     if (!made && errno == EEXIST) fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path_.string());
+    if (fd_ < 0)
+      throw Stop(exit_environment, "not-written",
+                 "cannot open " + path_.string() + ": " + std::generic_category().message(errno));
     const int error = lock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     is_known_ = error == 0 || error == EWOULDBLOCK;
     const Holder holder = read_holder(fd_);
     std::string why;
     if (error == EWOULDBLOCK || (!is_known_ && lives_here(holder)))
-      why = fmt::format("process {} on {} is writing into it: wait until it has ended, or choose another folder",
+      why = fmt::format("process {} on {} is writing to this folder: wait until it ends, or choose another folder",
                         holder.process, holder.host);
     else if (!is_known_ && !made && holder.host != this_host())
       why = fmt::format(
-          "its file system knows no locks, and {} may be writing into it: remove {} if that has ended",
+          "the file system has no locks, and {} may be writing to this folder: remove {} if it has ended",
           holder.process > 0 ? fmt::format("process {} on {}", holder.process, holder.host) : "another process",
           path_.string());
     if (!why.empty()) {
       ::close(fd_);
-      throw Stop(exit_environment, fmt::format("{}: {}", folder.string(), why));
+      throw Stop(exit_environment, "run-locked", fmt::format("{}: {}", folder.string(), why));
     }
     // Whoever had it before may have removed it meanwhile: then it keeps nobody out.
     struct stat mine {
@@ -363,7 +368,8 @@ RunLock::RunLock(const fs::path& folder, Lock lock) : path_(folder / lock_file) 
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     const int error = errno;
     ::close(fd_);
-    throw std::system_error(error, std::generic_category(), "cannot write " + path_.string());
+    throw Stop(exit_environment, "not-written",
+               "cannot write " + path_.string() + ": " + std::generic_category().message(error));
   }
 }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "bench/plan/search.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "results/analysis/conditions.hpp"
+#include "results/analysis/scopes.hpp"
 #include "results/selection/search.hpp"
 
 namespace tw {
@@ -91,6 +93,38 @@ class Searching {
 };
 
 }  // namespace
+
+std::string why_no_energy(const std::vector<MeterEntry>& meters) {
+  std::string reasons;
+  for (const MeterEntry& meter : meters) {
+    if (meter.counted) return {};
+    const std::string reason = meter.domain + ": " + meter.reason;
+    if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
+  }
+  return reasons;
+}
+
+std::set<KnobKind> kinds_of(const RunPlan& plan) {
+  std::set<KnobKind> kinds;
+  for (const Point& point : plan.points)
+    for (const auto& [kind, value] : point.setting) kinds.insert(kind);
+  return kinds;
+}
+
+std::string scope_to_search(const RunPlan& plan, const std::vector<MeterEntry>& meters) {
+  if (const std::string why = why_no_energy(meters); !why.empty())
+    throw Stop(exit_environment, "no-energy",
+               fmt::format("--search: this needs energy, and no meter is readable: {}", why));
+  std::vector<std::string> settings;
+  for (const KnobKind kind : kinds_of(plan)) settings.emplace_back(to_string(kind));
+  const std::vector<std::string> telling = telling_scopes(plan.device, settings);
+  for (const std::string& scope : telling)
+    if (std::ranges::any_of(meters, [&](const MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
+      return scope;
+  throw Stop(exit_environment, "no-energy",
+             fmt::format("--search: {} on {} needs {} energy, and no meter counts it", fmt::join(settings, ", "),
+                         plan.device, fmt::join(telling, " or ")));
+}
 
 std::vector<SearchOutcome> run_search(Job& job, const RunPlan& plan, const MeasurePoint& measure) {
   std::vector<SearchOutcome> outcomes;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "bench/plan/plan.hpp"
@@ -16,5 +18,12 @@ using MeasurePoint = std::function<const Record&(const Point&)>;
 /// Of each workload: the found settings, then points of its grid until the best is known, then these two once more, one right
 /// after the other, so that drift does not pass for a gain (collective). What Stop the measuring throws passes through.
 std::vector<SearchOutcome> run_search(Job& job, const RunPlan& plan, const MeasurePoint& measure);
+
+/// "rapl: no_driver": each source's reason once; empty where any meter is counted.
+std::string why_no_energy(const std::vector<MeterEntry>& meters);
+/// The kinds of settings that the plan sets.
+std::set<KnobKind> kinds_of(const RunPlan& plan);
+/// Of the joules that the search goes by. Throws Stop where no meter has any that tell of what is searched.
+std::string scope_to_search(const RunPlan& plan, const std::vector<MeterEntry>& meters);
 
 }  // namespace tw

@@ -39,7 +39,6 @@
 #include "bench/train/sweep/search_run.hpp"
 #include "bench/train/sweep/short_result.hpp"
 #include "results/analysis/conditions.hpp"
-#include "results/analysis/scopes.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
@@ -65,17 +64,6 @@ double expected_point_seconds(const RunPlan& plan) {
   return plan.points.front().task ? 0 : window_seconds_of(plan.measurement).value_or(0);
 }
 
-/// "rapl: no_driver": each source's reason once; empty where any meter is counted.
-std::string why_no_energy(const std::vector<MeterEntry>& meters) {
-  std::string reasons;
-  for (const MeterEntry& meter : meters) {
-    if (meter.counted) return {};
-    const std::string reason = meter.domain + ": " + meter.reason;
-    if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
-  }
-  return reasons;
-}
-
 /// Why no point of the plan can run; empty where any can (collective).
 std::string why_none_can_run(const Sweep& sweep) {
   std::string first;
@@ -98,14 +86,6 @@ double most_cool_down_seconds(const RunPlan& plan) {
   return plan.measurement.steps ? 0 : std::min(plan.measurement.window_seconds, 60.0);
 }
 
-/// The kinds of settings that the plan sets.
-std::set<KnobKind> kinds_of(const RunPlan& plan) {
-  std::set<KnobKind> kinds;
-  for (const Point& point : plan.points)
-    for (const auto& [kind, value] : point.setting) kinds.insert(kind);
-  return kinds;
-}
-
 class Run {
  public:
   explicit Run(const Sweep& sweep)
@@ -124,13 +104,13 @@ class Run {
     report_.plan.canonical_json = plan_.canonical_json();
     report_.plan.kit = plan_.kit;
     gather_context();
-    const std::string searched = plan_.search ? scope_to_search() : "";
+    const std::string searched = plan_.search ? scope_to_search(plan_, report_.context.meters) : "";
     take_over();
     together(job_, [&] { keep_start(); });
     progress_ = Progress(job_.is_root(), points_to_measure(), expected_point_seconds(plan_),
                          static_cast<int>(finished_.size()));
     say_what_runs();
-    if (plan_.search) progress_.line(fmt::format("search: by {} joules", searched));
+    if (plan_.search) progress_.line(fmt::format("search: by {} energy", searched));
     RunContext context{.job = job_,
                        .device = sweep_.device,
                        .plan = plan_,
@@ -143,12 +123,7 @@ class Run {
                        .gpus = machines_.visible_anywhere(),
                        .teams = &teams_,
                        .started = started_};
-    if (const std::string& unclear = machines_.unclear_anywhere(); !unclear.empty()) {
-      for (const KnobKind kind : kinds_of(plan_))
-        if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, unclear);
-      report_.context.warnings.push_back("no joules of GPUs: " + unclear);
-      progress_.line("warning: " + report_.context.warnings.back());
-    }
+    check_gpus();
     // Also where the plan sets nothing: it must not be measured under what a dead run has left.
     JobSettingsOptions wanted;
     wanted.site = sweep_.options.site;
@@ -176,23 +151,37 @@ class Run {
       if (!ended) throw;
       unwritten = stop;
     }
-    if (!ended) {
-      const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
-      return as_found ? code : exit_environment;
-    }
-    if (job_.is_root()) {
-      std::fprintf(stderr, "%s\n", line_of("trainwatt-train", interrupted_).c_str());
-      if (unwritten) std::fprintf(stderr, "%s\n", line_of("trainwatt-train", unwritten->what()).c_str());
-      if (!report_.records.empty() || ended->code() == exit_interrupted)
-        std::fprintf(stderr, "trainwatt-train: --resume %s goes on with the rest\n", shell_word(out_).c_str());
-      if (!as_found)
-        std::fputs("trainwatt-train: settings could not be put back, as said above: `trainwatt restore` tries again\n",
-                   stderr);
-    }
-    return as_found ? ended->code() : exit_environment;
+    if (ended) return say_end(*ended, unwritten, as_found);
+    const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
+    return as_found ? code : exit_environment;
   }
 
  private:
+  /// Settings of GPUs need to be those of the job's GPUs.
+  void check_gpus() {
+    const std::string& unclear = machines_.unclear_anywhere();
+    if (unclear.empty()) return;
+    for (const KnobKind kind : kinds_of(plan_))
+      if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, "gpus-unclear", unclear);
+    report_.context.warnings.push_back("GPU energy is not measured: " + unclear);
+    progress_.warn("gpu-energy-missing", report_.context.warnings.back());
+  }
+
+  /// What ended the run early, and what to do; its exit code.
+  int say_end(const Stop& ended, const std::optional<Stop>& unwritten, bool as_found) const {
+    if (!job_.is_root()) return as_found ? ended.code() : exit_environment;
+    const auto say = [](const std::string& text) {
+      std::fprintf(stderr, "%s\n", error_line("trainwatt-train", text).c_str());
+    };
+    say(interrupted_);
+    if (unwritten) say(unwritten->what());
+    if (!report_.records.empty() || ended.code() == exit_interrupted)
+      std::fprintf(stderr, "trainwatt-train: continue with --resume %s\n", shell_word(out_).c_str());
+    if (!as_found)
+      say(with_code("not-restored", "some settings could not be restored (see above): run trainwatt restore"));
+    return as_found ? ended.code() : exit_environment;
+  }
+
   /// What each rank is and where it sits, from all ranks, into the report's context (collective).
   void gather_context() {
     Context& context = report_.context;
@@ -216,18 +205,24 @@ class Run {
     for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
       warnings.push_back(std::move(warning));
     for (std::string& line : shared_devices(context.meters)) warnings.push_back({"shared_device", std::move(line)});
-    if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty())
-      context.warnings.push_back(warning);
+    if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty()) warn(warning);
     for (const Warning& warning : warnings) {
       if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
-      context.warnings.push_back(warning.text);
+      std::string code = warning.flag;
+      std::ranges::replace(code, '_', '-');
+      warn(with_code(code, warning.text));
     }
-    for (std::string& line : busy_nodes(job_, sweep_.device.info().threads))
-      context.warnings.push_back(std::move(line));
-    for (const std::string& why : plan_.left_out) context.warnings.push_back("left out: " + why);
+    for (const std::string& line : busy_nodes(job_, sweep_.device.info().threads)) warn(with_code("busy-node", line));
+    for (const std::string& why : plan_.left_out) warn(with_code("left-out", "left out: " + why));
     if (sweep_.note.empty()) return;
-    context.warnings.push_back(sweep_.note);
+    warn(with_code("device-choice", sweep_.note));
     if (plan_.device == "cpu") flags_.emplace_back("gpu_unused");
+  }
+
+  /// For people before the first point, and in the report. `text` carries its code.
+  void warn(const std::string& text) {
+    report_.context.warnings.emplace_back(without_code(text));
+    warnings_.push_back(text);
   }
 
   /// The finished points of the launches before. Throws Stop where these were not the same run.
@@ -250,18 +245,17 @@ class Run {
       others = other_hosts(earlier->start, report_.context);
       if (found.empty() || sweep_.options.force_resume) return;
       throw Stop(
-          is_usage ? exit_usage : exit_environment,
-          fmt::format("--resume {}: not the same run: {}: {}, or go on all the same with --force-resume, which the "
-                      "report then says",
+          is_usage ? exit_usage : exit_environment, "not-same-run",
+          fmt::format("--resume {}: not the same run: {}: {}, or continue with --force-resume, which the report states",
                       out_.string(), fmt::join(found, "; "),
-                      is_usage ? "start it with the options that it had, or with --resume alone"
+                      is_usage ? "start it with its original options, or with --resume alone"
                                : "start it where it ran before"));
     });
     std::istringstream differing(job_.broadcast(fmt::format("{}", fmt::join(found, "\n"))));
     for (std::string line; std::getline(differing, line);) forced_over_.push_back(line);
     if (others = job_.broadcast(others); !others.empty()) {
       flags_.emplace_back("other_hosts");
-      report_.context.warnings.push_back("resumed on " + others);
+      warn(with_code("other-hosts", "resumed on " + others));
     }
     parts_ = parts_of(*earlier);
     std::string ids;
@@ -270,7 +264,7 @@ class Run {
       report_.records = earlier->records;
       report_.parts = parts_so_far();
       if (const std::string why = unfit_records(report_, !forced_over_.empty()); !why.empty())
-        throw Stop(exit_environment, fmt::format("{}: {}", (out_ / records_file).string(), why));
+        throw Stop(exit_environment, "bad-run", fmt::format("{}: {}", (out_ / records_file).string(), why));
       for (const Record& record : report_.records) ids += record.id + "\n";
     });
     std::istringstream lines(job_.broadcast(ids));
@@ -308,22 +302,6 @@ class Run {
     return static_cast<int>(looks);
   }
 
-  /// Of the joules that the search goes by. Throws Stop where no meter has any that tell of what is searched.
-  std::string scope_to_search() const {
-    if (const std::string why = why_no_energy(report_.context.meters); !why.empty())
-      throw Stop(exit_environment, fmt::format("--search needs joules, and no meter answers: {}", why));
-    std::vector<std::string> settings;
-    for (const KnobKind kind : kinds_of(plan_)) settings.emplace_back(to_string(kind));
-    const std::vector<std::string> telling = telling_scopes(plan_.device, settings);
-    for (const std::string& scope : telling)
-      if (std::ranges::any_of(report_.context.meters,
-                              [&](const MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
-        return scope;
-    throw Stop(exit_environment,
-               fmt::format("--search: training on {} at other values of {} shows in {} joules, which no meter counts",
-                           plan_.device, fmt::join(settings, ", "), fmt::join(telling, " or ")));
-  }
-
   void say_what_runs() {
     const DeviceInfo& device = sweep_.device.info();
     const auto count = [](auto n, const char* one) {
@@ -335,9 +313,11 @@ class Run {
                                device.name, count(device.threads, "thread")));
     if (!parts_.empty())
       progress_.line(
-          fmt::format("resumed: {} of {} points were finished before{}", finished_.size(), plan_.points.size(),
-                      forced_over_.empty() ? "" : fmt::format("; forced over: {}", fmt::join(forced_over_, "; "))));
-    for (const std::string& warning : report_.context.warnings) progress_.line("warning: " + warning);
+          fmt::format("resumed: {} of {} points are already measured{}", finished_.size(), plan_.points.size(),
+                      forced_over_.empty()
+                          ? ""
+                          : fmt::format("; changes ignored by --force-resume: {}", fmt::join(forced_over_, "; "))));
+    for (const std::string& warning : warnings_) progress_.warn(code_of(warning), std::string(without_code(warning)));
   }
 
   /// What ended the run before its last point, if anything: what was finished until then is reported all the same.
@@ -359,9 +339,9 @@ class Run {
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
                                  by_signal ? std::string(what) : fmt::format("interrupted ({})", without_code(what)),
                                  in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
-                                 by_signal ? ", this one will be measured anew as a whole" : "");
-      if (const std::string_view code = code_of(what); !code.empty()) interrupted_ = with_code(code, interrupted_);
+                                 by_signal ? ", this one will be measured again from its start" : "");
       report_.context.warnings.push_back(interrupted_);
+      interrupted_ = with_code(by_signal ? "interrupted" : code_of(what), interrupted_);
       return stop;
     }
     return std::nullopt;
@@ -393,7 +373,7 @@ class Run {
         try {
           keep_last_record(out_ / records_file, report_.records, earlier_changed);
         } catch (const std::system_error& error) {
-          throw sweep_.folder.not_written(records_file, error, "of " + point.id + " only the figures above remain");
+          throw sweep_.folder.not_written(records_file, error, "only the figures above remain of " + point.id);
         }
       });
     } catch (const Stop&) {  // what is not on disk is in no report and in no table
@@ -404,7 +384,8 @@ class Run {
       if (job_.is_root()) account_.end();
     });
     if (!lost.empty())
-      throw Stop(exit_environment, "the device does not answer any more: " + lost + "; a new process may have it");
+      throw Stop(exit_environment, "device-lost",
+                 "the device no longer responds: " + lost + "; continue in a new process");
     return report_.records.back();
   }
 
@@ -417,7 +398,7 @@ class Run {
       try {
         account_.begin(point.id);
       } catch (const std::system_error& error) {
-        throw Stop(exit_environment, error.what() + sweep_.folder.how_to_go_on());
+        throw Stop(exit_environment, "not-written", error.what() + sweep_.folder.how_to_go_on());
       }
     });
     try {
@@ -433,7 +414,7 @@ class Run {
   /// What has happened to settings beside what the points asked for.
   void tell_settings() {
     for (std::string& line : settings_->news()) {
-      progress_.line(line);
+      progress_.warn("settings", line);
       report_.context.warnings.push_back(std::move(line));
     }
   }
@@ -455,7 +436,8 @@ class Run {
         }
         std::printf("report: %s\n", path.c_str());
       }
-      if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
+      if (std::fflush(stdout) != 0)
+        throw Stop(exit_environment, "not-written", "standard output: " + std::generic_category().message(errno));
     });
   }
 
@@ -478,7 +460,8 @@ class Run {
   std::vector<std::string> forced_over_;  // differences to the last of them
   std::set<std::string> finished_;        // their points
   std::string in_flight_;                 // the point that is measured
-  std::string interrupted_;               // why the run ended in it
+  std::string interrupted_;               // why the run ended in it, with its code
+  std::vector<std::string> warnings_;     // of before the first point, with their codes
   const Record elsewhere_;                // stands for a record that root has
   std::optional<double> reference_c_;     // at which the first of them began
 };
@@ -488,7 +471,7 @@ class Run {
 int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian) {
   if (const std::optional<int> code = code_of_complete(sweep)) return *code;
   // What no point can do is the user's to know before a folder is made.
-  if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, why);
+  if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, "unsupported", why);
   if (!sweep.options.resume.empty())
     sweep.folder.create(sweep.options.resume, "--resume", sweep.plan);
   else

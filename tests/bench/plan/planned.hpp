@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/plan/plan.hpp"
+#include "bench/terminal/error_line.hpp"
 #include "bench/train/job/options.hpp"
 
 namespace tw {
@@ -16,10 +17,14 @@ inline ParseResult parse(std::vector<std::string> words) {
   return parse_options(static_cast<int>(argv.size()), argv.data());
 }
 
+inline UsageError error_of(const ParseResult& result) {
+  return {std::string(code_of(result.text)), std::string(without_code(result.text))};
+}
+
 /// `config`: the text of the file that --config names. Throws UsageError.
 inline RunPlan plan_of(std::vector<std::string> words, int ranks = 2, const std::string& config = "") {
   const ParseResult result = parse(std::move(words));
-  if (!result.options) throw UsageError(result.text);
+  if (!result.options) throw error_of(result);
   return make_plan(request_of(*result.options, config), ranks, "cpu");
 }
 

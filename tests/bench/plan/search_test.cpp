@@ -9,6 +9,8 @@
 
 #include "bench/train/job/options.hpp"
 
+#include "tests/bench/plan/planned.hpp"
+
 namespace tw {
 namespace {
 
@@ -17,7 +19,7 @@ RunPlan plan_of(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   const ParseResult result = parse_options(static_cast<int>(argv.size()), argv.data());
-  if (!result.options) throw UsageError(result.text);
+  if (!result.options) throw error_of(result);
   return make_plan(request_of(*result.options, ""), 1, "cpu");
 }
 std::string refusal(std::vector<std::string> words) {

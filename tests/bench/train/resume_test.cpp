@@ -191,7 +191,7 @@ TEST_F(Folder, HoldsARunOrNothing) {
   EXPECT_NE(thrown<UsageError>([&] { holds_run(folder_); }).find("run.json"), std::string::npos);
   put("run.json", "");
   EXPECT_TRUE(holds_run(folder_));
-  EXPECT_NE(thrown<UsageError>([&] { holds_run(folder_ / "run.json"); }).find("is no folder"), std::string::npos);
+  EXPECT_NE(thrown<UsageError>([&] { holds_run(folder_ / "run.json"); }).find("[bad-folder] "), std::string::npos);
 }
 
 TEST_F(Folder, FinishedPointsAreReadAndATornLineIsNot) {
@@ -239,7 +239,7 @@ TEST_F(Folder, ARecordThatAnEarlierPartListsAndNoLineHoldsIsNamed) {
   report.records = earlier.records;
   for (const bool is_forced : {false, true})
     EXPECT_EQ(unfit_records(report, is_forced),
-              "part 1 says it measured b, and records.jsonl has no such line: it was damaged: put back a whole one, or "
+              "part 1 measured b, but records.jsonl has no such line: damaged: restore the file, or "
               "start anew in another folder");
 }
 
@@ -292,7 +292,7 @@ TEST_F(Folder, WithoutLocksAnotherHostsProcessKeepsItUntilTheFileIsRemoved) {
   char host[256] = {};
   ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
   put("run.lock", std::to_string(getppid()) + " " + host + "\n");
-  EXPECT_NE(thrown<Stop>([&] { RunLock lock(folder_, no_locks); }).find("is writing into it"), std::string::npos);
+  EXPECT_NE(thrown<Stop>([&] { RunLock lock(folder_, no_locks); }).find("[run-locked] "), std::string::npos);
   const pid_t ended = fork();
   if (ended == 0) _exit(0);
   waitpid(ended, nullptr, 0);

@@ -1,4 +1,4 @@
-#include "bench/plan/kit.hpp"
+#include "bench/plan/options/kit.hpp"
 
 #include <fmt/format.h>
 
@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::json;  // sorted keys: one text for one content
 using OrderedJson = nlohmann::ordered_json;
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw UsageError(fmt::format("{}: {}", path, what));
+[[noreturn]] void fail(const std::string& path, const std::string& what, const char* code = "bad-kit") {
+  throw UsageError(code, fmt::format("{}: {}", path, what));
 }
 
 OrderedJson grid_json(const Axes& axes) {
@@ -47,7 +47,7 @@ std::string checked_text(const char* what, const std::string& text) {
   try {
     return Json(text).dump(), text;
   } catch (const Json::exception&) {
-    throw UsageError(fmt::format("{}: is not UTF-8", what));
+    throw UsageError("bad-value", fmt::format("{}: not UTF-8", what));
   }
 }
 
@@ -69,7 +69,7 @@ std::string kit_json(const KitText& text, const Request& request, const Program&
 }
 
 Kit open_kit(const std::string& path, const std::string& text) {
-  if (const std::string fault = json_fault(text); !fault.empty()) fail(path, "is a kit, but not JSON: " + fault);
+  if (const std::string fault = json_fault(text); !fault.empty()) fail(path, "not JSON: " + fault);
   const Json json = Json::parse(text);
   if (const std::string why = version_obstacle(json.is_object() && json.contains(kit_key) && json[kit_key].is_string()
                                                    ? json[kit_key].get<std::string>()
@@ -81,11 +81,12 @@ Kit open_kit(const std::string& path, const std::string& text) {
   try {
     kit.sha256 = json.at("sha256").get<std::string>();
     if (const std::string hash = hash_of(json); kit.sha256 != hash)
-      fail(path,
-           fmt::format(
-               "is a kit that was changed: its content has the SHA-256 {}, and it says {:.64}: get it anew from who "
-               "handed it out",
-               hash, text::printable(kit.sha256)));
+      fail(
+          path,
+          fmt::format(
+              "the kit was changed: its content has the SHA-256 {}, but it states {:.64}: get a new copy from its author",
+              hash, text::printable(kit.sha256)),
+          "kit-changed");
     kit.title = json.at("title").get<std::string>(), kit.contact = json.at("contact").get<std::string>();
     kit.notes = json.at("notes").get<std::string>(), kit.suite = json.at("suite").get<std::string>();
     const Json& program = json.at("program");
@@ -93,11 +94,10 @@ Kit open_kit(const std::string& path, const std::string& text) {
                    program.at("git_commit").get<std::string>()};
     const Json& config = json.at("config");
     if (!config.is_object() || config.contains(kit_key) || kit.suite.empty())
-      fail(path, "is a kit without a plan: /config is none, or /suite is empty");
+      fail(path, "the kit has no plan: /config is not a config, or /suite is empty");
     kit.config_json = config.dump();
   } catch (const Json::exception&) {
-    fail(path,
-         "is a damaged kit: a key is missing or has a value of the wrong type: get it anew from who handed it out");
+    fail(path, "damaged kit: a key is missing or has the wrong type: get a new copy from its author");
   }
   return kit;
 }

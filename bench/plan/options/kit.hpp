@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "bench/plan/plan.hpp"
+#include "bench/plan/options/request.hpp"
 
 namespace tw {
 

@@ -1,5 +1,6 @@
 // The built-in suites.
-#include "bench/plan/plan.hpp"
+#include "bench/plan/options/request.hpp"
+#include "models/catalog/tasks.hpp"
 #include "results/analysis/run_rules.hpp"
 
 namespace tw {
