@@ -136,7 +136,7 @@ if grep -q right.cpp "$work/output"; then echo "check_includes.sh blames right.c
 expect 1 'tw::Twice is defined in comm/one.hpp and power/two.hpp' python3 "$here/check_types.py" "$here/fixtures/types"
 mkdir -p "$work/codes/bench"
 printf 'throw UsageError("never-listed", "text");\n' >"$work/codes/bench/one.cpp"
-printf '## Codes of errors and warnings\n| `never-thrown` | a code |\n' >"$work/codes/bench/README.md"
+printf '## Codes of errors and warnings\n| \x60never-thrown\x60 | a code |\n' >"$work/codes/bench/README.md"
 expect 1 'bench/one.cpp: the code never-listed is not in the table' python3 "$here/check_codes.py" "$work/codes"
 expect 1 'no error or warning has the code never-thrown' python3 "$here/check_codes.py" "$work/codes"
 mkdir -p "$work/tree/scripts/lib" "$work/tree/surprise" "$work/tree/power"
