@@ -14,13 +14,13 @@
 
 namespace tw::testing {
 
-inline const page::Section& section(const page::Page& page, const std::string& id) {
-  return *std::ranges::find(page.sections, id, &page::Section::id);
+inline const page::Section& section(const page::Page& page, const std::string& wanted) {
+  return *std::ranges::find(page.sections, wanted, &page::Section::id);
 }
 template <class Kind>
-std::vector<Kind> blocks(const page::Section& of) {
+std::vector<Kind> blocks(const page::Section& section) {
   std::vector<Kind> all;
-  for (const page::Block& block : of.blocks)
+  for (const page::Block& block : section.blocks)
     if (const auto* one = std::get_if<Kind>(&block)) all.push_back(*one);
   return all;
 }
