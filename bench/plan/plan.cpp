@@ -346,7 +346,8 @@ class PlanMaker {
       return;
     }
     if (axes.model.empty())
-      throw UsageError("no-model", "model", "no model given: choose one (trainwatt models lists them), or a --suite");
+      throw UsageError("no-model", "model",
+                       "no model given: add --model (trainwatt models lists the networks) or --suite");
     const std::vector<std::string> precisions =
         axes.precision.empty() ? std::vector<std::string>{"float32"} : axes.precision;
     for (const auto& setting : settings_of(axes, request_.search.has_value()))

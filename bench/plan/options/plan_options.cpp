@@ -230,8 +230,8 @@ void check_plan_options(const PlanOptions& options) {
     check_frozen(options, false);
     check_target(options, settings);
   }
-  // A config is not read here: seeds may be of its runs to a target.
-  if (!options.config.empty()) settings.target.emplace();
+  // A config is not read here: seeds may be of its runs to a target, a slowdown of its search.
+  if (!options.config.empty()) settings.target.emplace(), settings.search = SearchRequest{.merit = "energy"};
   take_over(options.given, settings);
 }
 

@@ -403,13 +403,22 @@ void check_prices(const GivenOptions& given) {
   const bool is_cost = merit->second == OptionValue("cost");
   if (is_cost && !prices_of(given))
     throw UsageError("option-needs", "search", fmt::format("{} cost: add {}, {} or both", search, hour, kwh));
-  if (!is_cost && (is_given(given, "hour_price") || is_given(given, "kwh_price")))
-    throw UsageError("options-conflict", is_given(given, "hour_price") ? "hour_price" : "kwh_price",
-                     fmt::format("{} {}: leave out {} and {}, which are for {} cost", search, plain_text(merit->second),
-                                 hour, kwh, search));
+  std::vector<std::string> prices;
+  for (const char* key : {"hour_price", "kwh_price"})
+    if (is_given(given, key)) prices.emplace_back(key);
+  if (!is_cost && !prices.empty())
+    throw UsageError("options-conflict", prices.front(),
+                     fmt::format("{0} {1}: leave out {2}: prices are for {0} cost", search, plain_text(merit->second),
+                                 key_refs(prices)));
 }
 
 }  // namespace
+
+std::string key_refs(const std::vector<std::string>& keys) {
+  std::vector<std::string> refs;
+  for (const std::string& key : keys) refs.push_back(key_ref(key));
+  return fmt::format("{}", fmt::join(refs, ", "));
+}
 
 const std::vector<RunOption>& run_options() {
   static const std::vector<RunOption> list = {
@@ -444,12 +453,6 @@ std::string option_name(const std::string& key) {
   std::string name = "--" + key;
   std::ranges::replace(name, '_', '-');
   return name;
-}
-
-std::string key_refs(const std::vector<std::string>& keys) {
-  std::vector<std::string> refs;
-  for (const std::string& key : keys) refs.push_back(key_ref(key));
-  return fmt::format("{}", fmt::join(refs, ", "));
 }
 
 void check_together(const GivenOptions& given, const RunSettings& settings) {

@@ -220,7 +220,7 @@ TEST(PlanToTarget, WhatCannotBeIsRefused) {
   says({"--model", "gpt2-tiny", "--target", "0.1", "--steps", "4"}, "[options-conflict] --target and --steps");
   says({"--model", "gpt2-tiny", "--target", "0.1", "--window", "4"}, "[options-conflict] --target and --window");
   says({"--model", "gpt2-tiny", "--seeds", "4"}, "[option-needs] --seeds needs --target");
-  says({"--suite", "quick", "--target", "0.1"}, "[frozen-plan] this suite trains for a time: leave out --target");
+  says({"--suite", "quick", "--target", "0.1"}, "[frozen-plan] this suite trains for a fixed time: leave out --target");
   says({"--model", "gpt2-tiny", "--target", "0.1", "--micro-batch", "3", "--accumulate", "1"}, "do not divide the");
 }
 

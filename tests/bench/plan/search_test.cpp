@@ -220,7 +220,7 @@ TEST(Search, WhatCannotBeSearchedIsRefused) {
   EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--max-slowdown", "120%"}),
                   "[bad-value] --max-slowdown 120%"));
   EXPECT_TRUE(has(refusal({"--search", "energy", "--gpu-clock", "600,900", "--kwh-price", "0.3"}),
-                  "[options-conflict] --hour-price and --kwh-price"));
+                  "[options-conflict] --search energy: leave out --kwh-price"));
   EXPECT_TRUE(has(refusal({"--search", "cost", "--gpu-clock", "600,900"}), "[option-needs] --search cost"));
   EXPECT_TRUE(has(refusal({"--max-slowdown", "5%"}), "[option-needs] --max-slowdown"));
 }

@@ -240,7 +240,7 @@ TEST_F(Folder, ARecordThatAnEarlierPartListsAndNoLineHoldsIsNamed) {
   for (const bool is_forced : {false, true})
     EXPECT_EQ(unfit_records(report, is_forced),
               "part 1 measured b, but records.jsonl has no such line: damaged: restore the file, or "
-              "start anew in another folder");
+              "start a new run in another folder");
 }
 
 TEST_F(Folder, IsHeldByOneProcessUntilItEnds) {
