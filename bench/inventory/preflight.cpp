@@ -75,7 +75,7 @@ std::vector<Warning> warn_narrow_affinity(std::span<const DeviceEntry> devices, 
       const std::string why = threads_requested > 0 ? std::to_string(wanted) + " threads were asked for"
                                                     : "its share of the node's cores is " + std::to_string(wanted);
       warnings.push_back(
-          {"narrow_affinity",
+          {Flag::narrow_affinity,
            "rank " + std::to_string(rank->rank) + " on " + name + " may use " + plural(rank->affinity.size(), "CPU") +
                ", but " + why +
                ": mpirun binds each of one or two ranks to one core by default; pass --bind-to none, or --map-by "
@@ -101,7 +101,7 @@ std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
     const std::string running = plural(ranks.size(), "rank") + " on " + name + " run " + plural(threads, "thread");
     if (known && threads > cpus.size()) {
       const std::size_t fewer = cpus.size() / ranks.size();  // 0: a thread of each is too many
-      warnings.push_back({"oversubscribed", running + " on " + plural(cpus.size(), "CPU") +
+      warnings.push_back({Flag::oversubscribed, running + " on " + plural(cpus.size(), "CPU") +
                                                 ": they wait for each other; use fewer ranks" +
                                                 (fewer >= 1 ? ", or --threads " + std::to_string(fewer) : "")});
       continue;
@@ -110,7 +110,7 @@ std::vector<Warning> warn_oversubscription(std::span<const DeviceEntry> devices,
     const auto limit = host ? quota(*host) : std::nullopt;
     if (limit && static_cast<double>(threads) > *limit)
       warnings.push_back(
-          {"oversubscribed", running + ", but the control group allows " + *host->cgroup_cpu_limit +
+          {Flag::oversubscribed, running + ", but the control group allows " + *host->cgroup_cpu_limit +
                                  ": the kernel will stop them for part of each period; ask for more CPUs or pass "
                                  "--threads"});
   }
@@ -124,7 +124,7 @@ std::vector<Warning> warn_shared_gpus(std::span<const DeviceEntry> devices) {
   std::vector<Warning> warnings;
   for (const auto& [gpu, ranks] : ranks_of)
     if (ranks.size() > 1)
-      warnings.push_back({"shared_gpu", plural(ranks.size(), "rank") + " (" + join(ranks) + ") share " + gpu.second +
+      warnings.push_back({Flag::shared_gpu, plural(ranks.size(), "rank") + " (" + join(ranks) + ") share " + gpu.second +
                                             " on " + gpu.first +
                                             ": they wait for each other, and gradients pass through the host; do not "
                                             "publish these figures; start one rank per GPU"});
@@ -146,7 +146,7 @@ std::vector<Warning> warn_unequal_hosts(std::span<const HostInfo> hosts) {
     const double a = static_cast<double>(first.memory_bytes), b = static_cast<double>(host.memory_bytes);
     if (std::abs(a - b) > 0.05 * std::max(a, b)) differs("memory", amount(first.memory_bytes), amount(host.memory_bytes));
     if (!difference.empty())
-      warnings.push_back({"unequal_hosts", first.name + " and " + host.name + " differ (" + difference +
+      warnings.push_back({Flag::unequal_hosts, first.name + " and " + host.name + " differ (" + difference +
                                                "): the slowest node sets the pace; run on equal nodes"});
   }
   return warnings;
@@ -157,7 +157,7 @@ std::vector<Warning> warn_steal(std::span<const HostInfo> hosts) {
   for (const HostInfo& host : hosts)
     if (host.steal_share_since_boot && *host.steal_share_since_boot > 0.01)
       warnings.push_back(
-          {"steal", "the hypervisor of " + host.name + " has given " + percent(*host.steal_share_since_boot) +
+          {Flag::steal, "the hypervisor of " + host.name + " has given " + percent(*host.steal_share_since_boot) +
                         " of its CPU time to others since boot: timings will scatter; use a dedicated host"});
   return warnings;
 }
@@ -171,7 +171,7 @@ std::vector<Warning> warn_governor(std::span<const HostInfo> hosts) {
         host.cpu_governor->find("conservative") == std::string::npos)
       continue;
     warnings.push_back(
-        {"governor", host.name + " runs the CPU governor " + *host.cpu_governor +
+        {Flag::governor, host.name + " runs the CPU governor " + *host.cpu_governor +
                          ": clocks may stay low; cpupower frequency-set -g performance (root) makes runs comparable"});
   }
   return warnings;
@@ -180,7 +180,7 @@ std::vector<Warning> warn_governor(std::span<const HostInfo> hosts) {
 std::vector<Warning> warn_disk_space(std::optional<std::uint64_t> available_bytes, std::uint64_t needed_bytes,
                                      const std::string& folder) {
   if (!available_bytes || *available_bytes >= needed_bytes) return {};
-  return {{"low_disk", "little disk space for " + folder + ": " +
+  return {{Flag::low_disk, "little disk space for " + folder + ": " +
                            (*available_bytes < (1u << 20) ? "less than 1 MiB" : amount(*available_bytes)) + " free, " +
                            amount(needed_bytes) + " recommended: free some, or choose another folder with --out"}};
 }
@@ -189,7 +189,7 @@ std::vector<Warning> warn_debug_build() {
 #if defined(__OPTIMIZE__)
   return {};
 #else
-  return {{"debug_build",
+  return {{Flag::debug_build,
            "this program was built without optimisation: do not use its timings; configure with "
            "-DCMAKE_BUILD_TYPE=Release"}};
 #endif

@@ -13,7 +13,7 @@
 namespace tw {
 
 struct Warning {
-  std::string flag;  ///< as in Verdict::flags
+  Flag flag;
   std::string text;  ///< one line
 };
 

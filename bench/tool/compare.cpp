@@ -48,8 +48,8 @@ std::vector<std::string> figures_of(const BaselineRules& rules) {
 int code_of_rules(const std::vector<RuleCheck>& checks, const Comparison& comparison) {
   bool violated = false, open = false;
   for (const RuleCheck& check : checks) {
-    if (check.status == "kept") continue;
-    const bool is_violated = check.status == "violated", is_undecided = check.status == "undecided";
+    if (check.status == RuleState::kept) continue;
+    const bool is_violated = check.status == RuleState::violated, is_undecided = check.status == RuleState::undecided;
     (is_violated ? violated : open) = true;
     const std::string text =
         fmt::format("rule \"{}\" {} {}{}: {}", check.rule,
@@ -77,8 +77,9 @@ int compare_reports(const CompareCommand& command) {
         command.baseline, [](const std::string& text) { return baseline_from_json(text); }, "bad-baseline");
     options.also = figures_of(*rules);
   }
-  if (command.prices.prices.empty() &&
-      std::ranges::any_of(command.figures, [](const std::string& name) { return name.starts_with("cost"); }))
+  if (command.prices.prices.empty() && std::ranges::any_of(compared_figures(), [&](const ComparedFigure& figure) {
+        return figure.is_cost() && std::ranges::count(command.figures, figure.name) > 0;
+      }))
     throw UsageError("option-needs", "--figure cost: add --prices FILE");
   std::vector<SystemInput> systems = read_systems(command.systems);
   if (systems.size() < 2)

@@ -82,7 +82,7 @@ class Metering {
     report_.context.meters = power.entries();
     const std::vector<std::string> shared = shared_devices(report_.context.meters);
     for (const std::string& line : shared) warn("shared-device", line);
-    if (!shared.empty()) record_.verdict.flags.emplace_back("shared_device");
+    if (!shared.empty()) record_.verdict.flags.emplace_back(Flag::shared_device);
     idle(power, "before");
     const Ended ended = measure(power);
     idle(power, "after");

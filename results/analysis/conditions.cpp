@@ -53,11 +53,11 @@ bool leaves_band(const Report& report, const Record& record) {
 
 /// What somebody else had asked for, as a scheduler for its user: it is no set point of the plan, so that the point counts
 /// whatever is observed; but it is not shown as if it had held.
-void judge_found(const Setting& setting, const std::function<void(const char*)>& flag) {
-  if (setting.devices.empty()) flag("not_observed");
+void judge_found(const Setting& setting, const std::function<void(Flag)>& flag) {
+  if (setting.devices.empty()) flag(Flag::not_observed);
   for (const SettingRow& row : setting.devices) {
     if (!row.observed || (!setting.found_minimum && !setting.found_maximum)) {
-      flag("not_observed");
+      flag(Flag::not_observed);
       continue;
     }
     const auto misses = [&](const std::optional<SetPoint>& bound, double sign) {
@@ -65,21 +65,21 @@ void judge_found(const Setting& setting, const std::function<void(const char*)>&
       if (!bound->name.empty()) return *bound != *row.observed;
       return sign * (row.observed->number - bound->number) > clock_tolerance * bound->number;
     };
-    if (misses(setting.found_minimum, -1) || misses(setting.found_maximum, 1)) flag("not_applied");
+    if (misses(setting.found_minimum, -1) || misses(setting.found_maximum, 1)) flag(Flag::not_applied);
   }
 }
 
 /// What read back otherwise along the trial, or could not be read back.
 void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
-                   const std::function<void(const char*)>& flag) {
+                   const std::function<void(Flag)>& flag) {
   if (!trial.setting_changes) return;
   for (const SettingChange& change : *trial.setting_changes) {
     if (!change.found) {
-      flag("not_observed");
+      flag(Flag::not_observed);
     } else if (!change.requested) {
-      flag("setting_changed");
+      flag(Flag::setting_changed);
     } else {
-      flag("not_applied");
+      flag(Flag::not_applied);
       v.reasons.push_back("not_applied: " + change.setting + " of " + change.domain + " on " + change.host +
                           ": another program changed " + change.expected + " to " + *change.found + "; seen " +
                           text::significant(change.time_s) + " s into trial " + number);
@@ -91,8 +91,8 @@ void judge_changes(const Trial& trial, const std::string& number, Verdict& v,
 
 void judge_conditions(Record& record) {
   Verdict& v = record.verdict;
-  const auto flag = [&](const char* name) {
-    if (std::find(v.flags.begin(), v.flags.end(), name) == v.flags.end()) v.flags.emplace_back(name);
+  const auto flag = [&](Flag one) {
+    if (!has_flag(record, one)) v.flags.emplace_back(one);
   };
   std::set<std::string> capped;  // devices
   for (std::size_t i = 0; i < record.trials.size(); ++i) {
@@ -101,17 +101,17 @@ void judge_conditions(Record& record) {
     for (const CounterRow& counter : trial.counters) {
       const double share = trial.window_s > 0 ? counter.change / trial.window_s : 0;
       if (holds_back(trial, counter)) {
-        flag("throttled");
+        flag(Flag::throttled);
         v.reasons.push_back("throttled: " + counter.domain + " on " + counter.host + " for " +
                             text::significant(100 * share) + " % of trial " + std::to_string(i + 1) + " (" +
                             counter.quantity + ")");
       } else if (counter.quantity == "throttle_thermal_events" && counter.change > 0) {
-        flag("throttled");
+        flag(Flag::throttled);
       } else if (counter.quantity == "throttle_power_cap_s" && share > capped_share) {
-        flag("power_capped");
+        flag(Flag::power_capped);
         capped.insert(counter.host + " " + counter.domain);
       } else if ((counter.quantity == "ecc_errors" || counter.quantity == "xid_errors") && counter.change > 0) {
-        flag("device_errors");
+        flag(Flag::device_errors);
       }
     }
   }
@@ -124,16 +124,16 @@ void judge_conditions(Record& record) {
     for (const SettingRow& row : setting.devices) {
       const std::string where = name + " " + text::set_point(*setting.requested) + " of " + row.domain + " on " + row.host;
       if (!row.accepted) {
-        flag("not_applied");
+        flag(Flag::not_applied);
         v.reasons.push_back("not_applied: " + where + ": " + (row.reason.empty() ? "not accepted" : row.reason));
       } else if (!row.observed) {
-        flag("not_observed");
+        flag(Flag::not_observed);
       } else {
         if (*row.observed == *row.accepted) continue;
         const double off = row.accepted->number > 0 ? row.observed->number / row.accepted->number - 1 : 0;
         const bool within = is_power ? off <= power_tolerance : std::abs(off) <= clock_tolerance;
         if (row.accepted->name.empty() && within) continue;
-        flag("not_applied");
+        flag(Flag::not_applied);
         // A cap that binds is expected where caps are swept.
         const bool held_back = is_gpu_clock ? capped.count(row.host + " " + row.domain) > 0
                                             : name == "cpu_frequency_mhz" && has_cpu_cap;
@@ -142,7 +142,7 @@ void judge_conditions(Record& record) {
       }
     }
     if (setting.devices.empty()) {
-      flag("not_applied");
+      flag(Flag::not_applied);
       v.reasons.push_back("not_applied: " + name + ": no device has it");
     }
   }
@@ -162,9 +162,9 @@ bool has_refused_setting(const Record& record) { return !refused_settings(record
 bool flag_unstable(Report& report) {
   bool earlier_changed = false;
   for (Record& record : report.records) {
-    const bool had = std::erase(record.verdict.flags, "unstable") > 0;
+    const bool had = std::erase(record.verdict.flags, Flag::unstable) > 0;
     const bool has = is_set(record) && !record.target && leaves_band(report, record);
-    if (has) record.verdict.flags.insert(record.verdict.flags.begin(), "unstable");  // before those that summarise() renews
+    if (has) record.verdict.flags.insert(record.verdict.flags.begin(), Flag::unstable);  // before those that summarise() renews
     earlier_changed = earlier_changed || (had != has && &record != &report.records.back());
   }
   return earlier_changed;

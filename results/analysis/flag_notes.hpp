@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "results/record/record.hpp"
@@ -10,13 +9,11 @@
 namespace tw {
 
 /// What a flag means, and what to do.
-std::string_view note_of(const std::string& flag);
-/// Whether this version knows it.
-bool is_known_flag(const std::string& flag);
+std::string note_of(const FlagName& flag);
 /// The same, as it fits those of the records that have it: a metered command has no options of a run, and joules may be
 /// absent though a meter was there.
-std::string note_of(const std::string& flag, const std::vector<Record>& records);
+std::string note_of(const FlagName& flag, const std::vector<Record>& records);
 /// The flags of all records, each once, in the order of appearance.
-std::vector<std::string> flags_of(const std::vector<Record>& records);
+std::vector<FlagName> flags_of(const std::vector<Record>& records);
 
 }  // namespace tw

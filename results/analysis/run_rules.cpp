@@ -33,10 +33,6 @@ std::string trial_of(const Record& record, std::size_t trial) {
   return fmt::format("{}, trial {}", name_of(record), trial + 1);
 }
 
-bool has_flag(const Record& record, const std::string& flag) {
-  return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
-}
-
 /// "gpt2/bf16, resnet/bf16, bert/bf16; and 2 more"
 std::string listed(const std::vector<std::string>& all, const char* between) {
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(most_named, all.size()));
@@ -87,9 +83,9 @@ void complete(const Report& report, RunRuleCheck& found) {
     found.places.push_back({nullptr, name_of(named), "has no record"});
   }
   for (const Record& record : report.records)
-    if (record.verdict.status == "failed" || record.verdict.status == "invalid")
+    if (record.verdict.status == Status::failed || record.verdict.status == Status::invalid)
       break_at(found, record, name_of(record),
-               record.verdict.status + (record.verdict.reasons.empty() ? "" : ": " + record.verdict.reasons.front()));
+               to_string(record.verdict.status) + (record.verdict.reasons.empty() ? "" : ": " + record.verdict.reasons.front()));
   if (report.plan.canonical_json.empty())
     return set(found, RunRuleState::not_checkable, "the plan is not in an unfinished run's records");
   set(found, RunRuleState::kept,
@@ -114,7 +110,7 @@ void trials(const Report& report, RunRuleCheck& found) {
 
 /// Whether its warm-up goes on until the step time is flat: not by steps, to a target, or of a command.
 bool warms_up(const Record& record) {
-  return has_run(record) && !has_flag(record, "steps_given") && !record.target && !is_command(record);
+  return has_run(record) && !has_flag(record, Flag::steps_given) && !record.target && !is_command(record);
 }
 
 void steady(const Report& report, RunRuleCheck& found) {
@@ -194,7 +190,7 @@ void absence(const Report& report, RunRuleCheck& found) {
 
 /// Whether a set point was refused, so that nothing was measured: what a machine cannot do breaks no rule.
 bool is_refused(const Record& record) {
-  return record.verdict.status == "unsupported" && !has_run(record) && has_refused_setting(record);
+  return record.verdict.status == Status::unsupported && !has_run(record) && has_refused_setting(record);
 }
 
 void settings(const Report& report, RunRuleCheck& found) {
@@ -326,20 +322,20 @@ std::vector<RunRule> make_rules() {
        fmt::format("windows take {} s and {} update periods of their meter at least, in seconds, not in steps",
                    published_window_s, published_window_periods),
        "windows are short, counted in steps, or not the sum of their steps",
-       {{"short", "a window is short"},
-        {"steps_given", "measured by steps"},
-        {"steps_disagree", "its steps do not add up to it"}},
+       {{Flag::short_window, "a window is short"},
+        {Flag::steps_given, "measured by steps"},
+        {Flag::steps_disagree, "its steps do not add up to it"}},
        window},
       {"trials",
        fmt::format("each point has {} trials at least", least_trials),
        fmt::format("points have fewer than {} trials", least_trials),
-       {{"few_trials", fmt::format("fewer than {}", least_trials)}},
+       {{Flag::few_trials, fmt::format("fewer than {}", least_trials)}},
        trials},
       {"steady",
        "trials begin when the step time is flat, and nothing moves along them",
        "the speed was still changing",
-       {{"not_steady", "the step time was still changing"},
-        {"drift", "step times or samples/J moved along the trials"}},
+       {{Flag::not_steady, "the step time was still changing"},
+        {Flag::drift, "step times or samples/J moved along the trials"}},
        steady},
       {"temperature",
        fmt::format("points under another setting begin no more than {} °C above the first", start_band_c),
@@ -360,14 +356,14 @@ std::vector<RunRule> make_rules() {
       {"settings",
        "a set point is proved: requested, accepted, and observed under load",
        "a setting did not take effect, or was changed",
-       {{"not_applied", "did not take effect, or did not last"},
-        {"not_observed", "could not be looked at under load"},
-        {"setting_changed", "was to stay as found, and was changed along a window"}},
+       {{Flag::not_applied, "did not take effect, or did not last"},
+        {Flag::not_observed, "could not be looked at under load"},
+        {Flag::setting_changed, "was to stay as found, and was changed along a window"}},
        settings},
       {"throttling",
        "neither heat nor a power brake holds a device back",
        "heat or a power brake held a device back",
-       {{"throttled", "held back"}},
+       {{Flag::throttled, "held back"}},
        throttling},
       {"restored",
        "every setting is put back to the value found, whatever ends the run",
@@ -408,20 +404,6 @@ void find_flagged(const Report& report, RunRuleCheck& found) {
 }
 
 }  // namespace
-
-const char* to_string(RunRuleState state) {
-  switch (state) {
-    case RunRuleState::kept:
-      return "kept";
-    case RunRuleState::broken:
-      return "broken";
-    case RunRuleState::not_checkable:
-      break;
-    case RunRuleState::not_applicable:
-      return "does not apply";
-  }
-  return "not checkable";
-}
 
 const std::vector<RunRule>& run_rules() {
   static const std::vector<RunRule> rules = make_rules();

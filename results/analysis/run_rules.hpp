@@ -28,7 +28,8 @@ enum class RunRuleState {
   not_checkable,   ///< no report can show it, or this one does not
   not_applicable,  ///< nothing in the report that it is about
 };
-const char* to_string(RunRuleState state);  ///< "kept", "broken", "not checkable", "does not apply"
+template <>
+inline constexpr std::array name_list<RunRuleState> = {"kept", "broken", "not checkable", "does not apply"};
 
 /// One for each record that breaks a rule: the first place there, and how many there are.
 struct RunRulePlace {
@@ -45,7 +46,8 @@ struct RunRuleCheck {
 };
 
 struct RunRuleFlag {
-  std::string flag, means;  ///< "short", "a window is short"
+  Flag flag;
+  std::string means;  ///< "a window is short"
 };
 struct RunRule {
   std::string id, asks;            ///< "window"; without capital and full stop

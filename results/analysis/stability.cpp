@@ -46,10 +46,6 @@ auto ceiling_key(const Record& record) {
   return std::tuple(w.hash, w.device, w.precision, w.micro_batch, w.ranks, w.threads_per_rank, requested);
 }
 
-bool has_flag(const Record& record, const char* flag) {
-  return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
-}
-
 }  // namespace
 
 std::vector<Instability> find_instability(const Record& record) {
@@ -66,7 +62,7 @@ std::vector<Instability> find_instability(const Record& record) {
       if (!std::ranges::binary_search(out, i))  // they are in order
         others += figure.values[i] / static_cast<double>(figure.values.size() - out.size());
     for (const std::size_t i : out)
-      found.push_back({"outlier", "trial " + std::to_string(numbers[i]) + ": " + text::si(figure.values[i]) + " " +
+      found.push_back({Flag::outlier, "trial " + std::to_string(numbers[i]) + ": " + text::si(figure.values[i]) + " " +
                                       figure.unit + ", " + percent(figure.values[i] / others - 1) +
                                       (figure.values[i] < others ? " below" : " above") + " the others"});
   }
@@ -75,7 +71,7 @@ std::vector<Instability> find_instability(const Record& record) {
     step_times.insert(step_times.end(), trial->step_time_s.begin(), trial->step_time_s.end());
   const auto judge_drift = [&](const std::string& what, const std::vector<double>& values) {
     if (const std::optional<double> change = drift(values))
-      found.push_back({"drift", what + (*change > 0 ? " rise by " : " fall by ") + percent(*change) +
+      found.push_back({Flag::drift, what + (*change > 0 ? " rise by " : " fall by ") + percent(*change) +
                                     " from the first to the last"});
   };
   judge_drift("step times", step_times);
@@ -86,7 +82,7 @@ std::vector<Instability> find_instability(const Record& record) {
 
 void judge_stability(Record& record) {
   for (const Instability& one : find_instability(record))
-    if (!has_flag(record, one.flag.c_str())) record.verdict.flags.push_back(one.flag);
+    if (!has_flag(record, one.flag)) record.verdict.flags.push_back(one.flag);
 }
 
 std::string run_drift(const std::vector<Record>& records) {
@@ -95,7 +91,7 @@ std::string run_drift(const std::vector<Record>& records) {
   };
   std::map<decltype(ceiling_key(Record())), Pair> same;
   for (const Record& record : records)
-    if (record.summary.ceiling_flops_per_s && !has_flag(record, "ceiling_once") && !record.trials.empty())
+    if (record.summary.ceiling_flops_per_s && !has_flag(record, Flag::ceiling_once) && !record.trials.empty())
       same.try_emplace(ceiling_key(record), Pair{&record, &record}).first->second.last = &record;
   double most = ceilings_apart;
   std::string text;

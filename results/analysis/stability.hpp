@@ -11,7 +11,7 @@ namespace tw {
 
 /// What was found, and the flag for it.
 struct Instability {
-  std::string flag;  ///< "outlier", "drift"
+  Flag flag;         ///< outlier or drift
   std::string text;  ///< "trial 3: 33.9 samples/s, 20 % below the others"
 };
 /// Of the record's valid trials (results/analysis/trials.hpp):

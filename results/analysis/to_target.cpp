@@ -141,11 +141,11 @@ void judge_target(Record& record) {
   Verdict& verdict = record.verdict;
   const Target& target = *record.target;
   const ToTarget& result = *record.summary.to_target;
-  if (!target.reference) verdict.flags.emplace_back("no_reference");
+  if (!target.reference) verdict.flags.emplace_back(Flag::no_reference);
   const auto arrives = [&](const Trial& trial) { return passage_of(record, trial) != nullptr; };
   if (!result.steps && !record.trials.empty() && std::ranges::all_of(record.trials, arrives)) return;  // none is valid
   if (!result.steps) {
-    verdict.flags.emplace_back("target_missed");
+    verdict.flags.emplace_back(Flag::target_missed);
     verdict.reasons.push_back("target_missed: " + result.reason);
     return;
   }
@@ -153,7 +153,7 @@ void judge_target(Record& record) {
   const double steps = result.steps->value;
   const bool slow = steps > target.reference->steps_high;
   if (!slow && steps >= target.reference->steps_low) return;
-  verdict.flags.emplace_back("off_reference");
+  verdict.flags.emplace_back(Flag::off_reference);
   verdict.reasons.push_back(
       fmt::format("off_reference: {:.4g} steps to the target, {} than the {:.4g} to {:.4g} of the reference", steps,
                   slow ? "more" : "fewer", target.reference->steps_low, target.reference->steps_high));

@@ -44,7 +44,7 @@ bool is_valid(const Trial& trial) {
 
 std::vector<const Trial*> valid_trials(const Record& record) {
   std::vector<const Trial*> trials;
-  if (record.verdict.status == "unsupported" || record.verdict.status == "failed") return trials;
+  if (record.verdict.status == Status::unsupported || record.verdict.status == Status::failed) return trials;
   for (const Trial& trial : record.trials)
     if (is_valid(trial)) trials.push_back(&trial);
   return trials;

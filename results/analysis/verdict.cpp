@@ -24,22 +24,16 @@ constexpr double foreign_threshold = 0.05;
 constexpr std::size_t loss_steps_to_judge = 20;
 /// Between the sum of a window's step times (each the slowest rank's) and the window itself.
 constexpr double steps_disagree_threshold = 0.05;
-constexpr std::string_view no_meter = "no_energy_meter";
+const std::string_view no_meter = to_string(Flag::no_energy_meter);
 constexpr std::string_view evaluations_too = "samples and FLOPs a joule: the joules are of the evaluations too";
 
-/// What this file decides, from samples alone. All other flags and reasons are the caller's and stay.
-constexpr std::string_view own_flags[] = {
-    "short",           "no_energy_meter", "few_trials",    "steal",         "loss_not_falling",
-    "loss_not_finite", "implausible",     "above_ceiling", "busy_host",     "steps_disagree",
-    "throttled",       "power_capped",    "device_errors", "not_applied",   "not_observed",
-    "wrapped",         "setting_changed", "target_missed", "off_reference", "no_reference",
-    "outlier",         "drift",           "reset",         "stalled"};
+/// Of what this file decides, from samples alone. All others are the caller's and stay, as do flags of another source.
 constexpr std::string_view own_reasons[] = {"loss_not_finite: ", "step_time: ",  "window: ",
                                             "no_trials: ",       "throttled: ", "not_applied: ",
                                             "target_missed: ",   "off_reference: "};
 
-bool is_own_flag(std::string_view flag) {
-  return std::find(std::begin(own_flags), std::end(own_flags), flag) != std::end(own_flags);
+bool is_own_flag(const FlagName& flag) {
+  return flag.known() && facts_of(*flag.known()).source == FlagSource::samples;
 }
 bool is_own_reason(std::string_view reason) {
   return std::any_of(std::begin(own_reasons), std::end(own_reasons),
@@ -132,11 +126,14 @@ bool has_row(const Record& record, std::string_view reason) {
     return std::any_of(t.energy.begin(), t.energy.end(), [&](const EnergyRow& row) { return row.reason == reason; });
   });
 }
-/// Why a meter that answered is not believed; each is a flag of the record, too.
-constexpr std::string_view disbelieved[] = {"implausible", "reset", "stalled"};
-bool has_disbelieved_row(const Record& record) {
-  return std::any_of(std::begin(disbelieved), std::end(disbelieved),
-                     [&](std::string_view reason) { return has_row(record, reason); });
+/// Flags that name why a meter that answered is not believed.
+std::vector<Flag> disbeliefs(const Record& record) {
+  std::vector<Flag> all;
+  for (std::size_t i = 0; i < name_list<Flag>.size(); ++i)
+    if (const Flag flag{static_cast<int>(i)};
+        facts_of(flag).use.kind == FlagUse::voids_joules && has_row(record, to_string(flag)))
+      all.push_back(flag);
+  return all;
 }
 bool has_wrapped_row(const Record& record) {
   const auto wrapped = [](const EnergyRow& row) {
@@ -148,7 +145,7 @@ bool has_wrapped_row(const Record& record) {
 bool has_no_meter(const Record& record) {
   const auto& energy = record.summary.energy_j;
   if (!energy.empty() && valid_trials(record).empty()) return false;  // nothing is known of the meters
-  return !has_disbelieved_row(record) &&
+  return disbeliefs(record).empty() &&
          std::none_of(energy.begin(), energy.end(), [](const auto& scope) { return scope.second.has_value(); });
 }
 
@@ -309,9 +306,9 @@ void judge(Record& record, const std::vector<double>& losses) {
   const Summary& s = record.summary;
   std::erase_if(v.flags, is_own_flag);
   std::erase_if(v.reasons, is_own_reason);
-  const auto flag = [&](const char* name) { v.flags.emplace_back(name); };
-  if (v.status == "unsupported" || v.status == "failed") {
-    if (has_refused_setting(record)) flag("not_applied");
+  const auto flag = [&](Flag one) { v.flags.emplace_back(one); };
+  if (v.status == Status::unsupported || v.status == Status::failed) {
+    if (has_refused_setting(record)) flag(Flag::not_applied);
     return;
   }
   if (record.trials.empty()) v.reasons.push_back("no_trials: nothing was measured");
@@ -325,31 +322,29 @@ void judge(Record& record, const std::vector<double>& losses) {
     if (!has_window(record.trials[i])) v.reasons.push_back("window: that of " + trial + " has no positive, finite length");
   }
   if (const auto bad = std::find_if_not(losses.begin(), losses.end(), is_finite); bad != losses.end()) {
-    flag("loss_not_finite");
+    flag(Flag::loss_not_finite);
     v.reasons.push_back("loss_not_finite: at measured step " + std::to_string(bad - losses.begin() + 1) + " of " +
                         std::to_string(losses.size()));
   } else if (falls_nowhere(record)) {
-    flag("loss_not_falling");
+    flag(Flag::loss_not_falling);
   }
   if (!record.trials.empty()) {
-    if (std::any_of(record.trials.begin(), record.trials.end(), is_short)) flag("short");
-    if (record.trials.size() < least_trials) flag("few_trials");
+    if (std::any_of(record.trials.begin(), record.trials.end(), is_short)) flag(Flag::short_window);
+    if (record.trials.size() < least_trials) flag(Flag::few_trials);
     const auto stolen = [](const Trial& t) { return t.steal_share && *t.steal_share > steal_threshold; };
-    if (std::any_of(record.trials.begin(), record.trials.end(), stolen)) flag("steal");
+    if (std::any_of(record.trials.begin(), record.trials.end(), stolen)) flag(Flag::steal);
     const auto shared = [](const Trial& t) { return t.foreign_share && *t.foreign_share > foreign_threshold; };
-    if (std::any_of(record.trials.begin(), record.trials.end(), shared)) flag("busy_host");
-    if (std::any_of(record.trials.begin(), record.trials.end(), steps_disagree)) flag("steps_disagree");
-    if (has_row(record, "implausible")) flag("implausible");
-    if (has_row(record, "reset")) flag("reset");
-    if (has_row(record, "stalled")) flag("stalled");
-    if (has_wrapped_row(record)) flag("wrapped");
-    if (has_no_meter(record)) flag("no_energy_meter");
-    if (s.of_ceiling && *s.of_ceiling > 1) flag("above_ceiling");
+    if (std::any_of(record.trials.begin(), record.trials.end(), shared)) flag(Flag::busy_host);
+    if (std::any_of(record.trials.begin(), record.trials.end(), steps_disagree)) flag(Flag::steps_disagree);
+    for (const Flag one : disbeliefs(record)) flag(one);
+    if (has_wrapped_row(record)) flag(Flag::wrapped);
+    if (has_no_meter(record)) flag(Flag::no_energy_meter);
+    if (s.of_ceiling && *s.of_ceiling > 1) flag(Flag::above_ceiling);
   }
   judge_conditions(record);
   judge_stability(record);
   judge_target(record);
-  v.status = v.reasons.empty() ? "valid" : "invalid";
+  v.status = v.reasons.empty() ? Status::valid : Status::invalid;
 }
 
 }  // namespace
@@ -386,13 +381,13 @@ std::string why_no_of_ceiling(const Summary& summary) {
 int exit_code(const Report& report) {
   bool tried = false;
   for (const Record& record : report.records) {
-    if (record.target && record.verdict.status == "failed") return 1;
-    for (const std::string& flag : record.verdict.flags)
-      if (flag == "target_missed" || flag == "off_reference") return 1;
+    if (record.target && record.verdict.status == Status::failed) return 1;
+    for (const FlagName& flag : record.verdict.flags)
+      if (flag.is(FlagUse::fails_run)) return 1;
   }
   for (const Record& record : report.records) {
-    if (record.verdict.status == "valid") return 0;
-    tried = tried || record.verdict.status != "unsupported";
+    if (is_valid(record)) return 0;
+    tried = tried || record.verdict.status != Status::unsupported;
   }
   return tried ? 4 : 0;
 }

@@ -17,25 +17,10 @@ inline constexpr double ceiling_tolerance = 0.05;
 /// there) and record.verdict, from the raw samples alone. Calling it again changes nothing. Trials that failed or are
 /// invalid (results/analysis/trials.hpp) enter no mean and no quantile.
 ///
-/// The caller may set beforehand, and finds kept: status "unsupported" or "failed", reasons (any makes the record
-/// invalid), flags such as "narrow_affinity", "oversubscribed", "steps_given", "not_steady", summary.energy_reason
-/// where no meter exists, of_ceiling_reason, mfu and mfu_reason. Decided here: the flags
-///   short            a window under max(60 s, 100 × the slowest counted meter's update period)
-///   few_trials       fewer than 3
-///   no_energy_meter  no scope has joules
-///   implausible      the ledger refused a row: an energy cannot be, so that every energy figure of its scope is
-///                    absent with a reason, also where other sensors of the scope answered; the record's speed, which
-///                    no meter enters, stays valid
-///   reset, stalled   a counter was set to another value within a window, or stopped for too long: it has no joules
-///   wrapped          a counter started again at zero in some trial (its joules allow for it), or was left unread for
-///                    so long that it may have done so unseen (its joules are absent)
-///   steal            the hypervisor took more than 2 % of the CPU time in some trial
-///   busy_host        other programs used more than 5 % of the node's CPU time in some trial
-///   loss_not_falling slope ≥ 0 over 20 or more steps, or in a run to a target over its own
-///   loss_not_finite  and the record is invalid
-///   steps_disagree   the step times add up to more than 5 % more or less than the window that holds them
-///   above_ceiling    faster than its own products alone: the ceiling is not one
-/// and those of results/analysis/conditions.hpp, results/analysis/stability.hpp and results/analysis/to_target.hpp.
+/// The caller may set beforehand, and finds kept: status unsupported or failed, reasons (any makes the record
+/// invalid), flags of another source, summary.energy_reason
+/// where no meter exists, of_ceiling_reason, mfu and mfu_reason. Decided here: the flags of FlagSource::samples
+/// (results/record/flags.def), also by results/analysis/conditions.hpp, stability.hpp and to_target.hpp.
 ///
 /// A scope has no joules where an estimate is among those that are counted. It has them only where every host that
 /// reads a machine's meters counts one of that scope in it, or has GPUs there that are not the job's: the samples are

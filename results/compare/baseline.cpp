@@ -59,13 +59,13 @@ class Checker {
         if (s == comparison_.reference) continue;
         const std::size_t before = checks_.size();
         if (const std::string fault = fault_of(rule, s); !fault.empty())
-          add(rule, s, "", "not checked", fault);
+          add(rule, s, "", RuleState::not_checked, fault);
         else if (rule.kind == RuleKind::failure)
           check_failures(rule, s);
         else
           for (std::size_t w = 0; w < comparison_.workloads.size(); ++w)
             if (concerns(rule, comparison_.workloads[w].id) && !is_unsupported(rule, s, w)) check_point(rule, s, w);
-        if (checks_.size() == before) add(rule, s, "", "not checked", "the baseline has no such point");
+        if (checks_.size() == before) add(rule, s, "", RuleState::not_checked, "the baseline has no such point");
       }
     return std::move(checks_);
   }
@@ -76,7 +76,7 @@ class Checker {
              return id.find(text) != std::string::npos;
            });
   }
-  void add(const BaselineRule& rule, std::size_t system, const std::string& point, const std::string& status,
+  void add(const BaselineRule& rule, std::size_t system, const std::string& point, RuleState status,
            const std::string& text) {
     checks_.push_back({printable(rule.name), system, point, status, text});
   }
@@ -109,7 +109,7 @@ class Checker {
   bool is_unsupported(const BaselineRule& rule, std::size_t s, std::size_t w) const {
     const auto all = [&](std::size_t system) {
       return std::ranges::all_of(records_of(system, w), [](const Record* record) {
-        return record != nullptr && record->verdict.status == "unsupported";
+        return record != nullptr && record->verdict.status == Status::unsupported;
       });
     };
     return all(comparison_.reference) && (rule.kind != RuleKind::value || all(s));
@@ -125,21 +125,21 @@ class Checker {
       for (const ComparedRow& row : figure.rows)
         if (row.workload == w) return check_ratio(rule, s, id, row.systems[s].ratio);
     }
-    add(rule, s, id, "not checked", "the baseline has no " + rule.figure + " there");
+    add(rule, s, id, RuleState::not_checked, "the baseline has no " + rule.figure + " there");
   }
 
   void check_ratio(const BaselineRule& rule, std::size_t s, const std::string& id, const Ratio& ratio) {
     if (!ratio.value)
-      return add(rule, s, id, "not checked", ratio.verdict + (ratio.reason.empty() ? "" : ": " + ratio.reason));
+      return add(rule, s, id, RuleState::not_checked, to_string(ratio.verdict) + (ratio.reason.empty() ? "" : ": " + ratio.reason));
     const double low = 1 - rule.most_below.value_or(INFINITY), high = 1 + rule.most_above.value_or(INFINITY);
     const bool is_outside = *ratio.value < low || *ratio.value > high;
     std::string text = words::change(*ratio.value) + allowed(rule);
     if (!is_compared(ratio_of(rule.figure)))
-      return add(rule, s, id, is_outside ? "violated" : "kept", text + "; by the figure alone, which has no interval");
+      return add(rule, s, id, is_outside ? RuleState::violated : RuleState::kept, text + "; by the figure alone, which has no interval");
     if (!ratio.is_decided()) {
       if (ratio.low && ratio.high)
         text += (ratio.is_range ? "; it ranges over " : "; over its trials ") + words::interval(ratio);
-      return add(rule, s, id, "undecided", text + "; " + (ratio.reason.empty() ? "no interval" : ratio.reason));
+      return add(rule, s, id, RuleState::undecided, text + "; " + (ratio.reason.empty() ? "no interval" : ratio.reason));
     }
     const bool all_outside = *ratio.high < low || *ratio.low > high, all_inside = *ratio.low >= low && *ratio.high <= high;
     text += fmt::format("; the interval {} {}", words::interval(ratio),
@@ -148,7 +148,7 @@ class Checker {
                         : is_outside ? "reaches inside"
                                      : "reaches outside");
     if (ratio.detectable) text += fmt::format("; {} % would show", text::significant(100 * *ratio.detectable, 2));
-    add(rule, s, id, all_outside ? "violated" : all_inside ? "kept" : "undecided", text);
+    add(rule, s, id, all_outside ? RuleState::violated : all_inside ? RuleState::kept : RuleState::undecided, text);
   }
   static std::string allowed(const BaselineRule& rule) {
     const auto percent = [](double share) { return text::significant(100 * share, 3) + " %"; };
@@ -172,11 +172,11 @@ class Checker {
     const std::optional<double> a = mean_of(comparison_.reference), b = mean_of(s);
     const std::string& id = comparison_.workloads[w].id;
     if (!a || !b || !(*a != 0))
-      return add(rule, s, id, "not checked", "no " + rule.figure + (a ? "" : " in the baseline"));
+      return add(rule, s, id, RuleState::not_checked, "no " + rule.figure + (a ? "" : " in the baseline"));
     Ratio ratio;
     ratio.value = *b / *a;
     if (std::min(systems_[comparison_.reference].runs.size(), systems_[s].runs.size()) == 1)
-      return add(rule, s, id, "undecided", words::change(*ratio.value) + allowed(rule) + "; " + words::single_run());
+      return add(rule, s, id, RuleState::undecided, words::change(*ratio.value) + allowed(rule) + "; " + words::single_run());
     check_ratio(rule, s, id, ratio);
   }
 
@@ -187,18 +187,18 @@ class Checker {
     std::string text;  // of the first run that is outside; else of the first
     for (std::size_t run = 0; run < records.size(); ++run) {
       const auto value = value_of(records[run], rule.figure, rule.scope);
-      if (!value) return add(rule, s, id, "not checked", run_name(s, run) + "no " + rule.figure);
+      if (!value) return add(rule, s, id, RuleState::not_checked, run_name(s, run) + "no " + rule.figure);
       const bool inside = *value >= rule.at_least.value_or(-INFINITY) && *value <= rule.at_most.value_or(INFINITY);
       if (text.empty() || (kept && !inside)) text = run_name(s, run) + text::significant(*value, 4);
       kept = kept && inside;
     }
     if (rule.at_least) text += fmt::format(" (at least {})", text::significant(*rule.at_least, 4));
     if (rule.at_most) text += fmt::format(" (at most {})", text::significant(*rule.at_most, 4));
-    add(rule, s, id, kept ? "kept" : "violated", text);
+    add(rule, s, id, kept ? RuleState::kept : RuleState::violated, text);
   }
 
   static std::optional<double> value_of(const Record* record, const std::string& figure, const std::string& scope) {
-    if (record == nullptr || record->verdict.status != "valid") return std::nullopt;
+    if (record == nullptr || !is_valid(*record)) return std::nullopt;
     const std::optional<double> value = plain_value(*record, figure, scope);
     return value && std::isfinite(*value) ? value : std::nullopt;
   }
@@ -207,9 +207,9 @@ class Checker {
   static std::string failure(const BaselineRule& rule, const Record* record) {
     if (record == nullptr) return "missing";
     const Verdict& verdict = record->verdict;
-    if (verdict.status == "failed" || verdict.status == "invalid") return verdict.status;
-    for (const std::string& flag : rule.flags)
-      if (std::ranges::find(verdict.flags, flag) != verdict.flags.end()) return "flagged " + printable(flag);
+    if (verdict.status == Status::failed || verdict.status == Status::invalid) return to_string(verdict.status);
+    for (const Flag flag : rule.flags)
+      if (has_flag(*record, flag)) return std::string("flagged ") + to_string(flag);
     return {};
   }
 
@@ -220,7 +220,7 @@ class Checker {
     for (std::size_t w = 0; w < comparison_.workloads.size(); ++w) {
       const std::string& id = comparison_.workloads[w].id;
       const Record* before = records_of(comparison_.reference, w)[0];
-      if (!concerns(rule, id) || before == nullptr || before->verdict.status != "valid") continue;
+      if (!concerns(rule, id) || before == nullptr || !is_valid(*before)) continue;
       ++looked_at;
       const std::vector<const Record*> records = records_of(s, w);
       for (std::size_t run = 0; run < records.size(); ++run)
@@ -231,7 +231,7 @@ class Checker {
     }
     if (looked_at == 0) return;
     const bool violated = static_cast<double>(failed.size()) > rule.at_most.value_or(0);
-    add(rule, s, "", violated ? "violated" : "kept",
+    add(rule, s, "", violated ? RuleState::violated : RuleState::kept,
         failed.empty() ? fmt::format("none of {} points", looked_at)
                        : fmt::format("{} of {} points (at most {}): {}", failed.size(), looked_at,
                                      rule.at_most.value_or(0), fmt::join(failed, ", ")));

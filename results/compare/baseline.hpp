@@ -27,7 +27,7 @@ struct BaselineRule {
   std::vector<std::string> points;               ///< texts of which a point's id holds one; empty: all points
   std::optional<double> most_below, most_above;  ///< shares: 0.05
   std::optional<double> at_least, at_most;
-  std::vector<std::string> flags;
+  std::vector<Flag> flags;
   /// Of a variance; says what holds for each of them, that only intervals decide. Read so that older rules files are.
   bool surely = false;
 };

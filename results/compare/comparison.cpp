@@ -32,7 +32,8 @@ using text::printable;
 struct Sample {
   RunSample logs;  ///< empty with a verdict and a reason
   std::optional<Estimate> figure;
-  std::string verdict, reason;  ///< "absent", "not comparable"
+  Claim verdict = Claim::none;  ///< else absent or not comparable
+  std::string reason;
   bool unsupported = false;
 };
 
@@ -65,7 +66,8 @@ class Comparer {
     choose_figures();
     for (const FigureComparison& figure : out_.figures) find_energy_differences(figure.figure, figure.scope);
     if (std::ranges::none_of(out_.figures, [](const FigureComparison& f) { return f.figure.by_scope; }))
-      find_energy_differences({"", "", true, true}, joule_scope_);  // that there is none in common is worth a word, too
+      find_energy_differences({FigureKind::samples_per_joule, "", "", true, true},
+                              joule_scope_);  // that there is none in common is worth a word, too
     out_.differences = merged_differences(std::move(out_.differences), out_.workloads.size());
     for (FigureComparison& figure : out_.figures) fill(figure);
     find_break_evens();
@@ -133,7 +135,7 @@ class Comparer {
     for (const std::vector<CostRun>& group : earlier_->groups_of(s, w)) {
       RunSample sample;
       for (const CostRun& run : group)
-        if (const auto found = values_of(*run.record, figure.figure.name, figure.scope, price_of(s), run.nodes);
+        if (const auto found = values_of(*run.record, figure.figure.kind, figure.scope, price_of(s), run.nodes);
             !found.values.empty())
           add_run(sample, logs_of(found.values), true);
       groups.push_back(sample.runs.logs.size() == group.size() ? std::move(sample.runs.logs) : std::vector<double>());
@@ -217,7 +219,7 @@ class Comparer {
     for (std::size_t s = 0; s < in_.size(); ++s)
       for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
         std::vector<Difference> found;
-        if (figure.name.starts_with("cost")) {
+        if (figure.is_cost()) {
           const std::optional<CostGround> ground = ground_of(s, w), of_reference = ground_of(options_.reference, w);
           if (ground) found = cost_differences(*ground);
           if (ground && of_reference && found.empty() && s != options_.reference)
@@ -243,7 +245,7 @@ class Comparer {
 
   FigureValues values(std::size_t s, std::size_t run, std::size_t w, const FigureComparison& figure) const {
     const Record& record = *pairs_[s][run][w].system;
-    return values_of(record, figure.figure.name, figure.scope, price_of(s), nodes_of(in_[s].runs[run], record));
+    return values_of(record, figure.figure.kind, figure.scope, price_of(s), nodes_of(in_[s].runs[run], record));
   }
 
   void choose_figures() {
@@ -266,10 +268,10 @@ class Comparer {
       const bool asked = in(options_.figures) || in(options_.also);
       if (!options_.figures.empty() && !asked) continue;
       // FLOPs are in the samples' ratio already, and steps in the time's.
-      if (!asked && (figure.name == "efficiency" || figure.name == "steps-to-target")) continue;
+      if (!asked && (figure.kind == FigureKind::efficiency || figure.kind == FigureKind::steps_to_target)) continue;
       FigureComparison one{figure, "", "", {}, {}, "", {}};
       if (figure.by_scope) one.scope = order_by(*find_merit(figure.name), options_.scope, all).scope;
-      if (figure.name.starts_with("cost")) {
+      if (figure.is_cost()) {
         one.figure.unit = printable(options_.currency) + " " + figure.unit;
         one.note = cost_note();
       }
@@ -299,15 +301,15 @@ class Comparer {
   Sample sample_of(std::size_t s, std::size_t w, const FigureComparison& figure) const {
     Sample sample;
     const RecordPair& first = pairs_[s][0][w];
-    sample.verdict = "absent";
+    sample.verdict = Claim::absent;
     if (first.system == nullptr) {
       sample.reason = first.why_missing;
       return sample;
     }
     const Verdict& verdict = first.system->verdict;
-    if (verdict.status == "unsupported" || verdict.status == "failed") {
-      sample.unsupported = verdict.status == "unsupported";
-      sample.reason = verdict.status + (verdict.reasons.empty() ? "" : ": " + printable(verdict.reasons[0]));
+    if (verdict.status == Status::unsupported || verdict.status == Status::failed) {
+      sample.unsupported = verdict.status == Status::unsupported;
+      sample.reason = to_string(verdict.status) + (verdict.reasons.empty() ? "" : ": " + printable(verdict.reasons[0]));
       return sample;
     }
     std::vector<double> means;
@@ -330,14 +332,14 @@ class Comparer {
     sample.logs.runs.earlier = earlier_logs(s, w, figure);
     sample.logs.machine = machine_of(in_[s].runs[0]);
     if (const Difference* blocked = blocking(s, w, figure.figure.name)) {
-      sample.verdict = "not comparable";
+      sample.verdict = Claim::not_comparable;
       const bool is_both = blocked->system != options_.reference && !blocked->reference_value.empty();
       sample.reason = fmt::format("{}: {}{}", blocked->what, blocked->system_value,
                                   !is_both ? ""
                                            : fmt::format(" in {}, {} in {}", out_.systems[s].name,
                                                          blocked->reference_value, reference_name()));
     } else {
-      sample.verdict.clear();
+      sample.verdict = Claim::none;
     }
     return sample;
   }
@@ -389,11 +391,11 @@ class Comparer {
         const Sample& sample = of_row[s];
         cell.figure = sample.figure;
         cell.record = out_.workloads[w].records[s];
-        if (s == reference && sample.verdict.empty()) {
+        if (s == reference && sample.verdict == Claim::none) {
           const LogSample& own = sample.logs.trials.logs.empty() ? sample.logs.runs : sample.logs.trials;
-          cell.ratio.value = 1, cell.ratio.verdict = "reference";
+          cell.ratio.value = 1, cell.ratio.verdict = Claim::reference;
           cell.ratio.replicates = static_cast<int>(own.logs.size());
-        } else if (!sample.verdict.empty()) {
+        } else if (sample.verdict != Claim::none) {
           cell.ratio.verdict = sample.verdict, cell.ratio.reason = sample.reason;
         } else {
           cell.ratio = judged(contrast_of(of_row[reference].logs, sample.logs, out_.replicates),
@@ -410,7 +412,7 @@ class Comparer {
       figure.overall_reason = figure.rows.empty() ? reference_name() + " has this figure in no workload" + why_none
                               : options_.weights.empty() ? "no workload is supported by all systems"
                                                          : "no workload has a weight";
-      for (Ratio& ratio : figure.overall) ratio.verdict = "absent", ratio.reason = figure.overall_reason;
+      for (Ratio& ratio : figure.overall) ratio.verdict = Claim::absent, ratio.reason = figure.overall_reason;
       return;
     }
     for (std::size_t row = 0; row < weights.size(); ++row) figure.rows[row].weight = weights[row] /= sum;
@@ -439,7 +441,7 @@ class Comparer {
     for (const std::size_t s : ranked) {
       RankedSystem one{s, 1, false, figure.overall[s].value};
       for (const std::size_t other : ranked)
-        one.rank += other != s && overall(figure, samples, weights, s, other).verdict == "better";
+        one.rank += other != s && overall(figure, samples, weights, s, other).verdict == Claim::better;
       figure.ranking.push_back(one);
     }
     const double sign = figure.figure.more_is_better ? -1 : 1;

@@ -2,6 +2,7 @@
 // text, JSON, Markdown, CSV and HTML are views on what it returns.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -44,10 +45,19 @@ struct CompareOptions {
 
 /// A figure that two systems can be held against each other by: those of results/selection/ranking.hpp that are of
 /// samples and joules, and costs.
+enum class FigureKind {
+  throughput, samples_per_joule, efficiency, time_to_target, energy_to_target, steps_to_target, cost, cost_to_target
+};
+template <>
+inline constexpr std::array name_list<FigureKind> = {
+    "throughput",       "samples-per-joule", "efficiency", "time-to-target",
+    "energy-to-target", "steps-to-target",   "cost",       "cost-to-target"};
 struct ComparedFigure {
+  FigureKind kind;
   std::string name, unit;  ///< "samples-per-joule", "samples/J"
   bool more_is_better = true;
   bool by_scope = false;
+  bool is_cost() const { return kind == FigureKind::cost || kind == FigureKind::cost_to_target; }
 };
 const std::vector<ComparedFigure>& compared_figures();
 
@@ -72,6 +82,22 @@ enum class Replicates {
 };
 const char* to_string(Replicates replicates);  ///< "trials", "runs", "paired_runs"
 
+/// What is said of a system against the reference.
+enum class Claim {
+  none,            ///< nothing yet
+  better,
+  worse,
+  no_difference,
+  single_run,      ///< one of the two was run once, and how its runs differ is not known
+  no_claim,        ///< Ratio::code says why
+  not_comparable,
+  absent,
+  reference,       ///< it is the reference
+};
+template <>
+inline constexpr std::array name_list<Claim> = {"",         "better",         "worse",  "no difference shown", "single_run",
+                                                "no claim", "not comparable", "absent", "reference"};
+
 /// A system ÷ the reference, of one figure.
 struct Ratio {
   std::optional<double> value{};      ///< of geometric means; absent where there is none to have
@@ -84,14 +110,12 @@ struct Ratio {
   /// How many replicates each system needs for the difference seen to show in 8 of 10; absent where no number would, or
   /// where nothing is left to decide. `most_replicates` means as many or more.
   std::optional<int> needed{};
-  /// "better", "worse", "no difference shown"; "single_run" (one of the two was run once, and how its runs differ is
-  /// not known), "no claim" (`code` says why), "not comparable", "absent"
-  std::string verdict{};
+  Claim verdict = Claim::none;
   std::string code{};    ///< of "single_run" and "no claim": "single_run", "lower_bound", "busy_host", "steal", "drift"
   std::string reason{};  ///< of "single_run", "not comparable", "absent", "no claim"; why `needed` is absent
   /// Something is said of the systems, not of these runs alone.
-  bool is_decided() const { return verdict == "better" || verdict == "worse" || verdict == "no difference shown"; }
-  bool names_one() const { return verdict == "better" || verdict == "worse"; }
+  bool is_decided() const { return names_one() || verdict == Claim::no_difference; }
+  bool names_one() const { return verdict == Claim::better || verdict == Claim::worse; }
 };
 inline constexpr int most_replicates = 1000;
 
@@ -186,12 +210,15 @@ Comparison compare(const std::vector<SystemInput>& systems, const CompareOptions
 /// A JSON object (comments allowed) of weights as CompareOptions has them. Throws std::runtime_error with the place.
 std::map<std::string, double> weights_from_json(const std::string& text);
 
+enum class RuleState { violated, undecided, not_checked, kept };
+template <>
+inline constexpr std::array name_list<RuleState> = {"violated", "undecided", "not checked", "kept"};
 /// What a rule of a baseline says of one system (results/compare/baseline.hpp).
 struct RuleCheck {
   std::string rule;
   std::size_t system = 0;
   std::string point;   ///< of the baseline; empty: of a failure rule, which is about all of them
-  std::string status;  ///< "kept", "violated", "undecided", "not checked"
+  RuleState status = RuleState::not_checked;
   std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval (-9.0 to -5.2) lies outside; 3.1 % would show"
 };
 

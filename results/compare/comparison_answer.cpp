@@ -70,7 +70,7 @@ std::string plain_change_in_words(const Ratio& r, const char* more, const char* 
 
 /// What both ends are of, where it is not runs.
 const char* ends_over(const Ratio& r) {
-  return r.is_range ? "worst to best" : r.verdict == "single_run" ? "over trials" : "";
+  return r.is_range ? "worst to best" : r.verdict == Claim::single_run ? "over trials" : "";
 }
 /// The same, and what the interval is over where it is not runs: "24.7 % more, 24.1 to 25.3, over trials".
 std::string change_in_words(const Ratio& r, const char* more, const char* less) {
@@ -136,7 +136,7 @@ class Sentences {
 
  private:
   bool is_single(const FigureComparison& figure) const {
-    return std::ranges::any_of(figure.overall, [](const Ratio& r) { return r.verdict == "single_run"; });
+    return std::ranges::any_of(figure.overall, [](const Ratio& r) { return r.verdict == Claim::single_run; });
   }
   void add_line(std::string line) {
     if (std::ranges::find(answer_.rests_on, line) == answer_.rests_on.end())
@@ -181,7 +181,7 @@ class Sentences {
     const Ratio& r = figure.overall[s];
     const Phrase& phrase = phrase_of(figure);
     const char* verb = is_now ? phrase.now : phrase.then;
-    if (figure.figure.name == "throughput") {
+    if (figure.figure.kind == FigureKind::throughput) {
       if (is_now) return "trains " + times_as_fast(r, reference_);
       return fmt::format("was {} {} {} ({} {})", faster(*r.value), is_much(*r.value) ? "as" : "than", reference_,
                          ends_of_faster(r), ends_over(r));
@@ -191,7 +191,7 @@ class Sentences {
     if (!figures.empty()) return fmt::format("{} {} ({})", verb, figures, change);
     const std::size_t comma = change.find(", ");
     return fmt::format("{} {}{} ({})", verb, change.substr(0, comma),
-                       figure.figure.name.starts_with("cost") ? "" : std::string(" ") + phrase.noun,
+                       figure.figure.is_cost() ? "" : std::string(" ") + phrase.noun,
                        change.substr(comma + 2));
   }
   static std::string faster(double ratio) {
@@ -212,9 +212,9 @@ class Sentences {
   }
   /// "speed (+1.09 %, -2.0 to +4.1)", "the cost of a million samples (6.14 against 6.52 EUR, -5.9 %, -9.0 to +0.5)"
   std::string undecided(const FigureComparison& figure, std::size_t s) const {
-    const std::string unit = figure.figure.name.starts_with("cost") ? c_.currency : words::unit(figure);
+    const std::string unit = figure.figure.is_cost() ? c_.currency : words::unit(figure);
     const std::string figures =
-        figure.figure.name == "throughput" ? "" : absolute_words(figure, s, "against", unit) + ", ";
+        figure.figure.kind == FigureKind::throughput ? "" : absolute_words(figure, s, "against", unit) + ", ";
     const Ratio& r = figure.overall[s];
     const std::string ends = words::interval(r);
     return fmt::format("{} ({}{}{})", phrase_of(figure).noun, figures == ", " ? "" : figures, words::change(*r.value),
@@ -236,24 +236,24 @@ class Sentences {
     for (const FigureComparison& figure : c_.figures) {
       const Ratio& r = figure.overall[s];
       const Phrase& phrase = phrase_of(figure);
-      const bool is_speed = figure.figure.name == "throughput";
+      const bool is_speed = figure.figure.kind == FigureKind::throughput;
       if (r.names_one()) {
         names_reference = names_reference || is_speed;
         shown.push_back(clause(figure, s, true));
-        (r.verdict == "better" ? won : lost).push_back(phrase.noun);
-      } else if (r.verdict == "single_run") {
+        (r.verdict == Claim::better ? won : lost).push_back(phrase.noun);
+      } else if (r.verdict == Claim::single_run) {
         names_once = names_once || is_speed;
         once.push_back(clause(figure, s, false));
-      } else if (r.verdict == "no difference shown") {
+      } else if (r.verdict == Claim::no_difference) {
         same.push_back(undecided(figure, s));
         if (const std::string would = words::open_points(r, c_.replicates); !would.empty())
           would_show_.push_back(text::sentence(
               fmt::format("{}{}: {}", c_.systems.size() > 2 ? name + ", " : "", phrase.noun, would)));
-      } else if (r.verdict == "no claim") {
+      } else if (r.verdict == Claim::no_claim) {
         const std::string figures = is_speed ? "" : absolute_words(figure, s, "instead of", words::unit(figure));
         add_to(open, r.reason, looked(r, phrase) + (figures.empty() ? "" : " (" + figures + ")"));
       } else {
-        add_to(absent, r.reason.empty() ? r.verdict : r.reason, phrase.noun);
+        add_to(absent, r.reason.empty() ? to_string(r.verdict) : r.reason, phrase.noun);
       }
     }
     const std::string against = names_reference || names_once ? "" : "against " + reference_ + ", ";

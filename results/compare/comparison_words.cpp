@@ -44,7 +44,8 @@ std::string change(const Ratio& ratio) {
   return change(*ratio.value) + (ends.empty() ? "" : " " + ends);
 }
 
-std::string verdict(const Ratio& ratio) { return ratio.verdict == "single_run" ? "one run" : ratio.verdict; }
+static const char* name_of(Claim verdict) { return verdict == Claim::single_run ? "one run" : to_string(verdict); }
+std::string verdict(const Ratio& ratio) { return name_of(ratio.verdict); }
 
 std::string unit(const FigureComparison& figure) {
   return (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.unit;
@@ -57,28 +58,21 @@ const char* noun(Replicates replicates) {
 namespace {
 constexpr const char* repeat_words = "repeat when it is quiet, or with ";
 
-/// Why a flag takes a claim away; empty of flags that do not.
-std::string disturbance(const std::string& flag) {
-  if (flag == "busy_host") return "other programs were using the machine";
-  if (flag == "steal") return "the hypervisor gave CPU time to others";
-  if (flag == "steps_disagree") return "the step times do not add up to their windows";
-  if (flag == "above_ceiling")
-    return "a point trained faster than its own products run alone, so that one of the two was measured wrongly";
-  return flag == "drift" ? "the speed was still changing over the trials" : "";
-}
 /// A ceiling within its tolerance takes nothing away.
-bool is_disturbed(const Record& run, std::string_view flag) {
-  if (flag == "above_ceiling") return run.summary.of_ceiling && !credible_of_ceiling(run.summary);
-  return std::ranges::count(run.verdict.flags, flag) > 0;
+bool is_disturbed(const Record& run, const FlagName& flag) {
+  return has_flag(run, flag) && !(flag == Flag::above_ceiling && credible_of_ceiling(run.summary));
 }
 }  // namespace
 
 void Trials::add(const std::vector<const Record*>& runs) {
-  for (const std::string_view flag : {"busy_host", "steal", "drift", "steps_disagree", "above_ceiling"}) {
+  std::set<FlagName> flags;
+  for (const Record* run : runs) flags.insert(run->verdict.flags.begin(), run->verdict.flags.end());
+  for (const FlagName& flag : flags) {
+    if (!flag.is(FlagUse::disturbs)) continue;
     const auto count = std::ranges::count_if(runs, [&](const Record* run) { return is_disturbed(*run, flag); });
     // Several runs show what other programs do to them. What most of them have they do not, nor times that are wrong.
-    const bool of_most = (flag == "drift" || flag == "above_ceiling") && 2 * count > std::ssize(runs);
-    const bool of_several = flag == "steps_disagree" || of_most;
+    const bool of_most = (flag == Flag::drift || flag == Flag::above_ceiling) && 2 * count > std::ssize(runs);
+    const bool of_several = flag == Flag::steps_disagree || of_most;
     if (count > 0 && (runs.size() == 1 || of_several)) disturbed.emplace(flag);
   }
 }
@@ -87,8 +81,8 @@ Open no_claim(const Trials& trials, const char* how_to_repeat) {
   if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": what they leave out may turn the order round"};
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
-  for (const std::string& flag : trials.disturbed) why.push_back(disturbance(flag));
-  return {*trials.disturbed.begin(), fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, how_to_repeat)};
+  for (const FlagName& flag : trials.disturbed) why.emplace_back(facts_of(*flag.known()).use.why);
+  return {trials.disturbed.begin()->name, fmt::format("{}; {}{}", fmt::join(why, " and "), repeat_words, how_to_repeat)};
 }
 
 std::string single_run() {
@@ -99,7 +93,7 @@ std::string no_verdict(std::span<const Record> records) {
   int points = 0, disturbed = 0;
   Trials all;
   for (const Record& record : records) {
-    if (record.verdict.status != "valid") continue;
+    if (!is_valid(record)) continue;
     Trials alone;
     alone.add({&record});
     ++points, disturbed += !alone.disturbed.empty();
@@ -111,7 +105,7 @@ std::string no_verdict(std::span<const Record> records) {
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
-  if (ratio.verdict != "no difference shown") return ratio.reason;
+  if (ratio.verdict != Claim::no_difference) return ratio.reason;
   std::string text =
       ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
   if (ratio.needed)
@@ -211,19 +205,17 @@ std::string names(const Comparison& comparison, const std::vector<std::size_t>& 
 
 std::string split(const FigureComparison& figure, std::size_t system) {
   std::size_t all = 0;
-  std::vector<std::pair<std::string, std::size_t>> counts;
-  for (const char* verdict :
-       {"better", "worse", "no difference shown", "single_run", "no claim", "not comparable", "absent"})
-    counts.emplace_back(verdict, 0);
+  std::map<Claim, std::size_t> counts;
   for (const ComparedRow& row : figure.rows) {
     if (!(row.weight > 0)) continue;
     ++all;
-    for (auto& [verdict, count] : counts) count += row.systems[system].ratio.verdict == verdict;
+    ++counts[row.systems[system].ratio.verdict];
   }
   if (all < 2) return {};
   std::vector<std::string> parts;
   for (const auto& [verdict, count] : counts)
-    if (count > 0) parts.push_back(fmt::format("{} in {}", verdict == "single_run" ? "one run" : verdict, count));
+    if (verdict != Claim::none && verdict != Claim::reference)
+      parts.push_back(fmt::format("{} in {}", name_of(verdict), count));
   return fmt::format("{} of {} workloads", fmt::join(parts, ", "), all);
 }
 
@@ -363,12 +355,10 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
   for (const Report& run : system.runs) one.started_at.push_back(text::printable(run.context.started_at));
   one.records = static_cast<int>(first.records.size());
   one.valid = static_cast<int>(
-      std::ranges::count_if(first.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+      std::ranges::count_if(first.records, [](const Record& r) { return is_valid(r); }));
   one.busy_runs = static_cast<int>(std::ranges::count_if(system.runs, [](const Report& run) {
-    return std::ranges::any_of(run.records, [](const Record& r) {
-      return std::ranges::any_of(r.verdict.flags,
-                                 [](const std::string& f) { return f == "busy_host" || f == "steal"; });
-    });
+    return std::ranges::any_of(
+        run.records, [](const Record& r) { return has_flag(r, Flag::busy_host) || has_flag(r, Flag::steal); });
   }));
   if (system.price) one.cost = cost_of(first, options.currency, *system.price, options.sensitivity_share);
   return one;

@@ -30,7 +30,7 @@ struct Trials {
   /// Flags of single runs, "busy_host", "steal" and "drift": what they mean lasts for longer than a run, so that its
   /// trials do not show it; and "above_ceiling" beyond ceiling_tolerance. Of several runs "drift" and "above_ceiling",
   /// where most of them have it. "steps_disagree" of any run.
-  std::set<std::string> disturbed;
+  std::set<FlagName> disturbed;
   std::string bounds;  ///< what is compared are lower bounds only ("lower bounds, without all electricity"); else empty
   /// The runs of one system.
   void add(const std::vector<const Record*>& runs);

@@ -24,8 +24,6 @@ namespace {
 using text::printable;
 
 constexpr const char* joule_figures[] = {"samples-per-joule", "efficiency", "energy-to-target"};
-/// Flags of points whose figures say nothing about the machine's speed at this work.
-constexpr std::string_view blocking_flags[] = {"debug_build", "unstable"};
 
 std::string requested(const Record& record) {
   std::string all;
@@ -64,17 +62,18 @@ std::vector<Key> keys() {
   };
 }
 
-bool has_flag(const Record& record, const std::string& flag) {
-  return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
-}
-bool breaks_a_rule(const std::string& flag) {
+bool breaks_a_rule(const FlagName& flag) {
   return std::ranges::any_of(run_rules(), [&](const RunRule& rule) {
-    return std::ranges::find(rule.flags, flag, &RunRuleFlag::flag) != rule.flags.end();
+    return std::ranges::any_of(rule.flags, [&](const RunRuleFlag& one) { return flag == one.flag; });
   });
 }
 
 /// "kept", or of records that break it "broken (short, steps_given)".
-std::string state_of(std::size_t rule, const std::vector<JudgedRecord>& runs) {
+struct RuleOutcome {
+  bool is_broken = false;
+  std::string text;
+};
+RuleOutcome state_of(std::size_t rule, const std::vector<JudgedRecord>& runs) {
   bool is_broken = false;
   std::set<std::string> flags;
   RunRuleState otherwise = RunRuleState::kept;  // also where the report breaks it in another record
@@ -86,10 +85,11 @@ std::string state_of(std::size_t rule, const std::vector<JudgedRecord>& runs) {
     }
     is_broken = true;
     for (const RunRuleFlag& one : check.rule->flags)
-      if (has_flag(*record, one.flag)) flags.insert(one.flag);
+      if (has_flag(*record, one.flag)) flags.insert(to_string(one.flag));
   }
-  if (!is_broken) return to_string(otherwise);
-  return flags.empty() ? "broken" : fmt::format("broken ({})", fmt::join(flags, ", "));
+  if (!is_broken) return {false, to_string(otherwise)};
+  const std::string broken = to_string(RunRuleState::broken);
+  return {true, flags.empty() ? broken : fmt::format("{} ({})", broken, fmt::join(flags, ", "))};
 }
 
 class Finder {
@@ -299,14 +299,14 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   found.block("FLOP rule", reference.summary.flops_rule, system.summary.flops_rule,
               "their FLOPs are counted in two ways", {"efficiency"});
   const auto status = [](const Record& r) {
-    return r.verdict.status + (r.verdict.reasons.empty() ? "" : ": " + r.verdict.reasons.front());
+    return to_string(r.verdict.status) + (r.verdict.reasons.empty() ? "" : ": " + r.verdict.reasons.front());
   };
-  if (reference.verdict.status == "unsupported" || system.verdict.status == "unsupported") {
+  if (reference.verdict.status == Status::unsupported || system.verdict.status == Status::unsupported) {
     found.note("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
                "what a device cannot do is left out of all systems' means");
     return found.take();
   }
-  if (reference.verdict.status != "valid" || system.verdict.status != "valid")
+  if (!is_valid(reference) || !is_valid(system))
     found.block("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
                 "what does not count is held against nothing");
   if (const auto pair = furthest_first_losses(reference, system); pair && losses_differ(*pair, a.precision))
@@ -316,7 +316,8 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   found.note("device", a.device, b.device);
   found.note("split of the batch", split(a), split(b));
   found.note("threads of a rank", std::to_string(a.threads_per_rank), std::to_string(b.threads_per_rank));
-  std::set<std::string> names, flags;
+  std::set<std::string> names;
+  std::set<FlagName> flags;
   for (const Record* r : {&reference, &system}) {
     for (const auto& [name, setting] : r->setting) names.insert(name);
     flags.insert(r->verdict.flags.begin(), r->verdict.flags.end());
@@ -338,15 +339,15 @@ std::vector<Difference> record_differences(const Record& reference, const Record
       found.note(printable(name) + " observed", text::observed(*of_a.observed), text::observed(*of_b.observed));
   }
   std::vector<Difference> all = found.take();
-  for (const std::string& flag : flags) {
-    const bool blocking = std::ranges::find(blocking_flags, flag) != std::end(blocking_flags);
+  for (const FlagName& flag : flags) {
+    const bool blocking = flag.is(FlagUse::blocks);
     if (breaks_a_rule(flag) && !blocking) continue;
-    all.push_back({"flag " + printable(flag),
+    all.push_back({"flag " + printable(flag.name),
                    0,
                    has_flag(reference, flag) ? "yes" : "no",
                    has_flag(system, flag) ? "yes" : "no",
                    blocking,
-                   std::string(note_of(flag)),
+                   note_of(flag),
                    {},
                    {}});
   }
@@ -358,10 +359,10 @@ std::vector<Difference> rule_differences(const std::vector<JudgedRecord>& refere
   std::vector<Difference> all;
   if (reference.empty() || system.empty()) return all;
   for (std::size_t rule = 0; rule < run_rules().size(); ++rule) {
-    const std::string of_reference = state_of(rule, reference), of_system = state_of(rule, system);
-    if (!of_reference.starts_with("broken") && !of_system.starts_with("broken")) continue;
+    const RuleOutcome of_reference = state_of(rule, reference), of_system = state_of(rule, system);
+    if (!of_reference.is_broken && !of_system.is_broken) continue;
     const RunRule& its = run_rules()[rule];
-    all.push_back({"run rule " + its.id, 0, of_reference, of_system, false, its.asks, {}, {}});
+    all.push_back({"run rule " + its.id, 0, of_reference.text, of_system.text, false, its.asks, {}, {}});
   }
   return all;
 }

@@ -26,7 +26,7 @@ double sensor_share(const std::vector<const Trial*>& trials, const std::string& 
   return sum;
 }
 
-FigureValues of_target(const Record& record, const std::string& figure, const std::string& scope,
+FigureValues of_target(const Record& record, FigureKind figure, const std::string& scope,
                        const std::vector<const Trial*>& trials) {
   FigureValues result;
   const auto& reached = record.summary.to_target;
@@ -34,7 +34,7 @@ FigureValues of_target(const Record& record, const std::string& figure, const st
     result.reason = reached ? reached->reason : "not trained to a target";
     return result;
   }
-  const bool joules = figure == "energy-to-target";
+  const bool joules = figure == FigureKind::energy_to_target;
   if (joules && !has(reached->energy_j, scope)) {
     result.reason =
         record.summary.energy_reason.empty() ? "no joules of the scope " + scope : record.summary.energy_reason;
@@ -44,7 +44,7 @@ FigureValues of_target(const Record& record, const std::string& figure, const st
     const Evaluation* first = passage_of(record, *trial);
     if (first == nullptr) return {{}, 0, "a trial did not reach the target"};
     result.values.push_back(joules                       ? joules_of(*trial, scope)
-                            : figure == "time-to-target" ? first->time_s
+                            : figure == FigureKind::time_to_target ? first->time_s
                                                          : static_cast<double>(first->step));
   }
   result.common =
@@ -74,27 +74,26 @@ FigureValues of_joules(const Record& record, bool flops, const std::string& scop
 const std::vector<ComparedFigure>& compared_figures() {
   static const std::vector<ComparedFigure> all = [] {
     std::vector<ComparedFigure> figures;
-    for (const char* name :
-         {"throughput", "samples-per-joule", "efficiency", "time-to-target", "energy-to-target", "steps-to-target"}) {
-      const Merit& merit = *find_merit(name);
-      const std::string unit = name == std::string_view("time-to-target") ? "s to target" : std::string(merit.what);
-      figures.push_back({name, unit, merit.more_is_better, merit.by_scope});
+    for (const char* name : name_list<FigureKind>) {
+      ComparedFigure& figure = figures.emplace_back(ComparedFigure{*named<FigureKind>(name), name, "", false, false});
+      if (const Merit* merit = figure.is_cost() ? nullptr : find_merit(name))
+        figure.unit = merit->what, figure.more_is_better = merit->more_is_better, figure.by_scope = merit->by_scope;
+      if (figure.kind == FigureKind::time_to_target) figure.unit = "s to target";
+      if (figure.is_cost()) figure.unit = figure.kind == FigureKind::cost ? "a million samples" : "a model";
     }
-    figures.push_back({"cost", "a million samples", false, false});
-    figures.push_back({"cost-to-target", "a model", false, false});
     return figures;
   }();
   return all;
 }
 
-FigureValues values_of(const Record& record, const std::string& figure, const std::string& scope, const PriceRow* price,
+FigureValues values_of(const Record& record, FigureKind figure, const std::string& scope, const PriceRow* price,
                        int nodes) {
   const std::vector<const Trial*> trials = valid_trials(record);
   FigureValues result;
   if (trials.empty()) {
     result.reason = "no valid trial";
-  } else if (figure.starts_with("cost")) {
-    const bool to_target = figure == "cost-to-target";
+  } else if (figure == FigureKind::cost || figure == FigureKind::cost_to_target) {
+    const bool to_target = figure == FigureKind::cost_to_target;
     if (price == nullptr || to_target != record.target.has_value()) {
       result.reason = price == nullptr ? "no price"
                       : to_target      ? "not trained to a target"
@@ -104,16 +103,17 @@ FigureValues values_of(const Record& record, const std::string& figure, const st
     TrialCosts costs = trial_costs(record, *price, nodes);
     result.values = std::move(costs.values), result.common = costs.common, result.estimate = costs.estimate,
     result.reason = std::move(costs.reason);
-  } else if (figure.ends_with("-to-target")) {
+  } else if (figure == FigureKind::time_to_target || figure == FigureKind::energy_to_target ||
+             figure == FigureKind::steps_to_target) {
     result = of_target(record, figure, scope, trials);
-  } else if (figure == "throughput") {
+  } else if (figure == FigureKind::throughput) {
     for (const Trial* trial : trials) result.values.push_back(throughput_of(record, *trial));
   } else {
-    result = of_joules(record, figure == "efficiency", scope, trials);
+    result = of_joules(record, figure == FigureKind::efficiency, scope, trials);
   }
   if (!std::ranges::all_of(result.values, [](double v) { return std::isfinite(v) && v > 0; })) {
     result.values.clear();
-    result.reason = figure == "throughput" && is_command(record) ? "the command did not say what it trained"
+    result.reason = figure == FigureKind::throughput && is_command(record) ? "the command did not say what it trained"
                                                                  : "not a positive number in some trial";
   }
   return result;

@@ -10,7 +10,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "results/analysis/flag_notes.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/cost/cost.hpp"
 #include "results/record/report_io.hpp"
@@ -247,10 +246,13 @@ BaselineRules baseline_from_json(const std::string& text) {
     take(object, "most_above", rule.most_above);
     take(object, "at_least", rule.at_least);
     take(object, "at_most", rule.at_most);
-    take(object, "flags", rule.flags);
+    std::vector<std::string> flags;
+    take(object, "flags", flags);
     take(object, "surely", rule.surely);
-    for (const std::string& flag : rule.flags)
-      if (!is_known_flag(flag)) fail(where + "/flags", "\"" + flag + "\" is no flag that a report can have");
+    for (const std::string& flag : flags) {
+      if (!named<Flag>(flag)) fail(where + "/flags", "\"" + flag + "\" is no flag that a report can have");
+      rule.flags.push_back(*named<Flag>(flag));
+    }
     if (rule.kind == RuleKind::failure) continue;
     if (rule.most_below.value_or(0) >= 1)
       fail(where + "/most_below", "is a share of the baseline's figure (0.05 for 5 %), and nothing falls by all of it");

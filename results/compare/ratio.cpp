@@ -168,7 +168,7 @@ Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicate
     ratio.low = std::exp(contrast.value - half), ratio.high = std::exp(contrast.value + half);
   };
   if (const words::Open open = words::no_claim(trials); !open.code.empty()) {
-    ratio.verdict = "no claim", ratio.code = open.code, ratio.reason = open.text;
+    ratio.verdict = Claim::no_claim, ratio.code = open.code, ratio.reason = open.text;
     // One run each has no range of runs; what earlier runs say of their spread is an interval.
     if (contrast.most > contrast.least || !(contrast.freedom > 0))
       set_range();
@@ -177,7 +177,7 @@ Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicate
     return ratio;
   }
   if (contrast.single_run) {
-    ratio.verdict = "single_run", ratio.code = "single_run", ratio.reason = words::single_run();
+    ratio.verdict = Claim::single_run, ratio.code = "single_run", ratio.reason = words::single_run();
     if (contrast.freedom > 0 && contrast.replicates >= least_trials)
       set_interval();
     else
@@ -187,10 +187,10 @@ Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicate
   set_interval();
   ratio.detectable = detectable_share(contrast);
   if (*ratio.low > 1 || *ratio.high < 1) {
-    ratio.verdict = (*ratio.low > 1) == more_is_better ? "better" : "worse";
+    ratio.verdict = (*ratio.low > 1) == more_is_better ? Claim::better : Claim::worse;
     return ratio;
   }
-  ratio.verdict = "no difference shown";
+  ratio.verdict = Claim::no_difference;
   ratio.needed = replicates_needed(contrast, most_replicates);
   if (!ratio.needed) ratio.reason = never(contrast, replicates);
   return ratio;

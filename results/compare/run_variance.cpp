@@ -49,8 +49,8 @@ std::string lacking(const SystemInput& group, const SystemInput& system, const s
   const std::vector<const Record*> wanted = records_of(system.runs[0], only);
   for (const Report& run : group.runs)
     for (const RecordPair& pair : match_records(wanted, records_of(run, "")))
-      if (pair.reference->verdict.status == "valid" &&
-          (!is_same_workload(pair) || pair.system->verdict.status != "valid"))
+      if (is_valid(*pair.reference) &&
+          (!is_same_workload(pair) || !is_valid(*pair.system)))
         return pair.reference->id;
   return {};
 }

@@ -199,8 +199,8 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     RecordCost& one = result.records.emplace_back();
     one.id = text::printable(record.id);
     one.nodes = nodes_of(report, record);
-    if (record.verdict.status != "valid") {
-      one.reason = record.verdict.status +
+    if (!is_valid(record)) {
+      one.reason = to_string(record.verdict.status) +
                    (record.verdict.reasons.empty() ? "" : ": " + text::printable(record.verdict.reasons.front()));
       continue;
     }

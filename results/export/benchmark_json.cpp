@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 /// Google Benchmark's programs warn of it.
 bool is_debug(const Report& report) {
   return std::ranges::any_of(report.records, [](const Record& record) {
-    return std::ranges::find(record.verdict.flags, "debug_build") != record.verdict.flags.end();
+    return has_flag(record, Flag::debug_build);
   });
 }
 
@@ -61,7 +61,7 @@ std::string to_benchmark_json(const Report& raw, const ExportOptions& options) {
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& record = report.records[i];
     const std::vector<const Trial*> trials = valid_trials(record);
-    if (record.verdict.status != "valid" || trials.empty()) {
+    if (!is_valid(record) || trials.empty()) {
       // compare.py takes the time of whatever stands among the benchmarks into its mean.
       context["trainwatt_not_counted"].push_back({{"name", ids[i]}, {"why", why_not_counted(record)}});
       continue;

@@ -58,7 +58,7 @@ std::string power_csv(const Report& report) {
 std::string readme(const Report& raw, const std::vector<std::string>& forced_over, const BundleFiles& run) {
   const Report report = printable(raw);
   std::map<std::string, int> verdicts;
-  for (const Record& record : report.records) ++verdicts[record.verdict.status];
+  for (const Record& record : report.records) ++verdicts[to_string(record.verdict.status)];
   std::vector<std::string> hosts, counts;
   for (const HostInfo& host : report.context.hosts) hosts.push_back(host.name);
   for (const auto& [status, count] : verdicts) counts.push_back(fmt::format("{} {}", count, status));
@@ -134,7 +134,7 @@ class Check {
     for (Fault& note : report.warnings) found_.warnings.push_back(in_file(report_file, std::move(note)));
     found_.missing_fields = std::move(report.missing_fields), found_.left_out_flags = std::move(report.left_out_flags);
     try {
-      report_ = report_from_json(text);
+      report_ = report_from_json(text, UnknownNames::left_out);
     } catch (const std::runtime_error&) {
       return std::move(found_);  // said above
     }
@@ -198,7 +198,7 @@ class Check {
   }
 
   void check_records(const std::string& text) {
-    const RecordLines lines = record_lines(text);
+    const RecordLines lines = record_lines(text, UnknownNames::left_out);
     if (lines.torn) broken(records_file, "last_line_torn", "the last line was cut off");
     std::map<std::string, const Record*> by_id;
     for (const Record& record : report_.records) by_id[record.id] = &record;

@@ -99,11 +99,11 @@ Json as_json(const CostReport& report) {
 /// What the interval is over; null where there is none. Only one over runs or blocks says anything of the systems.
 Json interval_over(const Ratio& r, Replicates replicates) {
   if (!r.low || r.is_range) return {};
-  return r.verdict == "single_run" ? "trials" : words::noun(replicates);
+  return r.verdict == Claim::single_run ? "trials" : words::noun(replicates);
 }
 
 Json as_json(const Ratio& r, Replicates replicates) {
-  return {{"verdict", r.verdict},
+  return {{"verdict", to_string(r.verdict)},
           {"ratio", number(r.value)},
           {"low", number(r.low)},
           {"high", number(r.high)},
@@ -232,7 +232,7 @@ Json as_json(const std::vector<RuleCheck>& checks, const Comparison& c) {
     all.push_back({{"rule", check.rule},
                    {"system", c.systems[check.system].name},
                    {"workload", words(check.point)},
-                   {"status", check.status},
+                   {"status", to_string(check.status)},
                    {"text", check.text}});
   return all;
 }

@@ -119,7 +119,7 @@ std::string comparison_csv(const Comparison& c) {
           cells::text(c.systems[s].name), cells::text(record), of(&Estimate::value), of(&Estimate::low),
           of(&Estimate::high), cells::text(c.systems[c.reference].name), cells::number(r.value), cells::number(r.low),
           cells::number(r.high), r.low.has_value() && !r.is_range, r.replicates, cells::number(r.detectable),
-          cells::number(r.needed), r.verdict, r.code, cells::text(r.reason), rank);
+          cells::number(r.needed), to_string(r.verdict), r.code, cells::text(r.reason), rank);
     };
     for (const ComparedRow& one : f.rows)
       for (std::size_t s = 0; s < one.systems.size(); ++s)

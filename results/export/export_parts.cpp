@@ -35,9 +35,9 @@ std::vector<std::string> unique_ids(const std::vector<Record>& records) {
 }
 
 std::string why_not_counted(const Record& record) {
-  if (record.verdict.status == "valid") return {};
+  if (is_valid(record)) return {};
   const std::string reasons = fmt::format("{}", fmt::join(record.verdict.reasons, "; "));
-  return text::printable(record.verdict.status + (reasons.empty() ? "" : ": " + reasons));
+  return text::printable(to_string(record.verdict.status) + (reasons.empty() ? "" : ": " + reasons));
 }
 
 std::string_view gpu_uuid(std::string_view domain) {

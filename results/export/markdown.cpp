@@ -24,17 +24,17 @@ std::string line_of(const std::vector<std::string>& cells) { return fmt::format(
 /// "valid: short[^short], steal[^steal]", and the reasons of what does not count.
 std::string verdict_cell(const Verdict& verdict) {
   std::string flags, reasons;
-  for (const std::string& flag : verdict.flags)
+  for (const auto& [flag] : verdict.flags)
     flags += (flags.empty() ? "" : ", ") + fmt::format("{}[^{}]", plain(flag), flag);
   for (const std::string& reason : verdict.reasons) reasons += (reasons.empty() ? "" : "; ") + plain(reason);
-  return plain(verdict.status) + (flags.empty() ? "" : ": " + flags) + (reasons.empty() ? "" : ": " + reasons);
+  return to_string(verdict.status) + (flags.empty() ? "" : ": " + flags) + (reasons.empty() ? "" : ": " + reasons);
 }
 
 /// A flag is the name of its footnote, too.
 void name_flags(Report& report) {
   for (Record& record : report.records)
-    for (std::string& flag : record.verdict.flags)
-      for (char& c : flag)
+    for (FlagName& flag : record.verdict.flags)
+      for (char& c : flag.name)
         if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
 }
 
@@ -91,10 +91,10 @@ std::string to_markdown(const Report& raw, const ExportOptions& options) {
   if (const std::size_t missing = missing_points(report).size(); missing > 0)
     out += fmt::format("\n{} of the plan {} no record.\n", count(missing, "point"), missing == 1 ? "has" : "have");
   if (!drifted.empty()) out += "\nNote: " + plain(drifted) + ".\n";
-  const std::vector<std::string> flags = flags_of(report.records);
+  const std::vector<FlagName> flags = flags_of(report.records);
   if (!flags.empty()) out += "\n";
-  for (const std::string& flag : flags)
-    out += fmt::format("[^{}]: {}: {}\n", flag, plain(flag), plain(note_of(flag, report.records)));
+  for (const FlagName& flag : flags)
+    out += fmt::format("[^{}]: {}: {}\n", flag.name, plain(flag.name), plain(note_of(flag, report.records)));
   return out;
 }
 

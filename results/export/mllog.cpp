@@ -86,7 +86,7 @@ std::string trial_log(const Report& report, const Record& record, const std::str
     if (estimate && std::isfinite(joules_of(trial, scope))) joules[scope] = joules_of(trial, scope);
   stats["energy_j"] = joules;
   log.point("tracked_stats", stats, trial.window_s, {{"steps", trial.step_time_s.size()}});
-  const bool counts = record.verdict.status == "valid" && is_valid(trial) && reached;
+  const bool counts = is_valid(record) && is_valid(trial) && reached;
   Json metadata = {{"status", counts ? "success" : "aborted"}};
   if (!counts) metadata["reason"] = !reached ? "target not reached" : why_not_counted(record);
   log.line("INTERVAL_END", "run_stop", Json(), trial.window_s, metadata);

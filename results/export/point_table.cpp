@@ -221,8 +221,8 @@ std::vector<PointColumn> point_columns(const std::vector<Record>& records) {
   const std::vector<std::string> scopes = scopes_of(records);
   Table table;
   table.add("id", "", [](const Record& r) { return cell_of(r.id); });
-  table.add("status", "", [](const Record& r) { return cell_of(r.verdict.status); });
-  table.add("flags", "", [](const Record& r) { return joined(r.verdict.flags); });
+  table.add("status", "", [](const Record& r) { return cell_of(std::string(to_string(r.verdict.status))); });
+  table.add("flags", "", [](const Record& r) { return joined(flag_names(r)); });
   table.add("reasons", "", [](const Record& r) { return joined(r.verdict.reasons); });
   add_workload(table);
   add_settings(table, records);

@@ -86,9 +86,9 @@ void add_report(Exposition& out, const Report& report) {
   time("trainwatt_run_start_timestamp_seconds", "When the run began, in seconds since 1970.",
        report.context.started_at);
   time("trainwatt_run_end_timestamp_seconds", "When the run ended, in seconds since 1970.", report.context.finished_at);
-  for (const char* status : {"valid", "invalid", "unsupported", "failed"}) {
+  for (const char* status : name_list<Status>) {
     double points = 0;
-    for (const Record& record : report.records) points += record.verdict.status == status;
+    for (const Record& record : report.records) points += record.verdict.status == named<Status>(status);
     out.add("trainwatt_points", "Points of the report by verdict.", {{"status", status}}, points);
   }
   for (const MeterEntry& meter : report.context.meters)
@@ -174,10 +174,10 @@ std::string to_prometheus(const Report& raw, const ExportOptions& options) {
              {"workload_hash", w.hash}},
             1);
     out.add("trainwatt_point_valid", "Whether the point counts (1) or not (0: invalid, unsupported or failed).",
-            {{"point", ids[i]}}, record.verdict.status == "valid" ? 1 : 0);
-    for (const std::string& flag : record.verdict.flags)
-      out.add("trainwatt_point_flag", "Flags of a point's verdict, each 1.", {{"point", ids[i]}, {"flag", flag}}, 1);
-    if (record.verdict.status != "valid") continue;  // its figures do not count
+            {{"point", ids[i]}}, is_valid(record) ? 1 : 0);
+    for (const FlagName& flag : record.verdict.flags)
+      out.add("trainwatt_point_flag", "Flags of a point's verdict, each 1.", {{"point", ids[i]}, {"flag", flag.name}}, 1);
+    if (!is_valid(record)) continue;  // its figures do not count
     add_figures(out, record, {{"point", ids[i]}});
     add_meters(out, record, ids[i]);
   }

@@ -80,7 +80,7 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     const std::string why = why_not_counted(r), no_run = has_run(r) ? "" : why;
     const std::string no_joules = no_run.empty() ? s.energy_reason : no_run;
     std::vector<XlsxCell> cells = {words(r.id),
-                                   words(r.verdict.status),
+                                   words(to_string(r.verdict.status)),
                                    words(r.workload.model),
                                    words(r.workload.precision),
                                    words(r.workload.device),
@@ -110,9 +110,9 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     if (const std::string no_share = why_no_of_ceiling(s); has_run(r) && !no_share.empty())
       absent.push_back("of ceiling: " + no_share);
     if (s.to_target && !s.to_target->reason.empty()) absent.push_back("to target: " + s.to_target->reason);
-    cells.push_back(words(fmt::format("{}", fmt::join(r.verdict.flags, "; "))));
+    cells.push_back(words(fmt::format("{}", fmt::join(flag_names(r), "; "))));
     cells.push_back(words(fmt::format("{}", fmt::join(absent, "; "))));
-    book.row(cells, r.verdict.status != "valid");
+    book.row(cells, !is_valid(r));
   }
   book.end();
 }
@@ -126,7 +126,7 @@ void points_sheet(Workbook& book, const std::vector<Record>& records) {
   for (const Record& r : records) {
     std::vector<XlsxCell> cells;
     for (const PointColumn& column : columns) cells.push_back({column.cell(r)});
-    book.row(cells, r.verdict.status != "valid");
+    book.row(cells, !is_valid(r));
   }
   book.end();
 }
@@ -160,7 +160,7 @@ void trials_sheet(Workbook& book, const std::vector<Record>& records) {
       double sum = 0;
       for (const double step : steps) sum += step;
       const bool has_steps = !steps.empty();
-      const bool counts = r.verdict.status == "valid" && is_valid(trial);
+      const bool counts = is_valid(r) && is_valid(trial);
       const auto of_steps = [&](double value) { return figure(has_steps ? std::optional(value) : std::nullopt); };
       const std::uint64_t seed = trial.target_run ? trial.target_run->seed : r.workload.seed;
       std::vector<XlsxCell> cells = {
@@ -354,8 +354,8 @@ void notes_sheet(Workbook& book, const Report& report, bool has_cost) {
         {words("cost"), words("time"), words(""),
          words("a month is 730 h, a year 8760 h; kWh are the facility's (node, network and storage x PUE) where a cost "
                "holds all of it, else of what was read x PUE")});
-  for (const std::string& flag : flags_of(report.records))
-    book.row({words("flag"), words(flag), words(""), words(std::string(note_of(flag)))});
+  for (const FlagName& flag : flags_of(report.records))
+    book.row({words("flag"), words(flag.name), words(""), words(note_of(flag))});
   for (const RunRuleCheck& check : check_run_rules(report))
     book.row({words("run rule"), words(check.rule->id), words(to_string(check.state)),
               words(text::sentence(check.rule->asks) + " " + finding_sentence(check))});

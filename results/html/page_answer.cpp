@@ -28,7 +28,7 @@ using text::significant;
 
 std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
-bool counts(const Place& place) { return place.record->verdict.status == "valid"; }
+bool counts(const Place& place) { return is_valid(*place.record); }
 
 /// The best valid record of a group by a figure, and how many others its interval does not tell from it.
 struct Best {
@@ -49,7 +49,7 @@ Best best_of(const Group& group, bool more_is_better, Of of) {
     words::Trials alone;
     alone.add({place.record});
     best.disturbed += !alone.disturbed.empty();
-    best.disturbed_by.merge(alone.disturbed);
+    for (const FlagName& flag : alone.disturbed) best.disturbed_by.insert(flag.name);
     if (best.place == nullptr || (more_is_better ? e->value > best.figure.value : e->value < best.figure.value))
       best.place = &place, best.figure = *e;
   }
@@ -165,12 +165,13 @@ void add_caveats(Page& page, const HtmlSystem& system) {
   if (report.program.name.empty()) caveat("An unfinished run: context and plan are not in its records.", "bad");
   for (const std::string& warning : report.context.warnings)
     if (warning.starts_with("interrupted")) caveat(sentence(warning), "bad");
-  std::map<std::string, std::size_t> not_counted;
-  for (const Record& record : report.records)
-    if (record.verdict.status != "valid") ++not_counted[record.verdict.status];
-  for (const auto& [status, n] : not_counted)
-    caveat(fmt::format("{} {} {}.", count(n, "point"), n == 1 ? "is" : "are", status),
-           status == "unsupported" ? "note" : "bad");
+  for (const Status status : {Status::failed, Status::invalid, Status::unsupported}) {
+    const auto is = [&](const Record& record) { return record.verdict.status == status; };
+    const auto n = static_cast<std::size_t>(std::ranges::count_if(report.records, is));
+    if (n > 0)
+      caveat(fmt::format("{} {} {}.", count(n, "point"), n == 1 ? "is" : "are", to_string(status)),
+             status == Status::unsupported ? "note" : "bad");
+  }
   if (const std::size_t missing = missing_points(report).size(); missing > 0)
     caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
   if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
@@ -238,7 +239,7 @@ void take_ticks_off(Page& page) {
 void add_answer(Page& page, const std::vector<HtmlSystem>& systems) {
   const Report& report = systems.front().report;
   const std::size_t valid = static_cast<std::size_t>(
-      std::ranges::count_if(report.records, [](const Record& r) { return r.verdict.status == "valid"; }));
+      std::ranges::count_if(report.records, [](const Record& r) { return is_valid(r); }));
   std::string hosts = report.context.hosts.empty() ? "" : report.context.hosts.front().name;
   if (report.context.hosts.size() > 1) hosts += fmt::format(" and {} more", report.context.hosts.size() - 1);
   page.title = report.plan.suite.empty() ? "Training report" : report.plan.suite;

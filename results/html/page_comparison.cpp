@@ -26,8 +26,8 @@ std::string blocking_words(const Difference& d, const std::vector<std::string>& 
 }
 /// "+23.0 % (+20.1 to +26.2)"; without a ratio the verdict.
 std::string ratio_words(const Ratio& ratio) {
-  if (!ratio.value) return ratio.verdict.empty() ? "absent" : ratio.verdict;
-  return ratio.verdict == "reference" ? "" : words::change(ratio);
+  if (!ratio.value) return to_string(ratio.verdict == Claim::none ? Claim::absent : ratio.verdict);
+  return ratio.verdict == Claim::reference ? "" : words::change(ratio);
 }
 /// "+20.1 to +26.2, better"
 std::string tile_words(const Ratio& ratio) {
@@ -35,10 +35,10 @@ std::string tile_words(const Ratio& ratio) {
   return (ends.empty() ? "" : ends.substr(1, ends.size() - 2) + ", ") + words::verdict(ratio);
 }
 Words verdict_words(const Ratio& ratio) {
-  const std::string look = ratio.verdict == "better"                             ? "good"
-                           : ratio.verdict == "worse"                            ? "bad"
-                           : ratio.verdict == "not comparable"                   ? "bad"
-                           : !ratio.is_decided() && ratio.verdict != "reference" ? "note"
+  const std::string look = ratio.verdict == Claim::better                             ? "good"
+                           : ratio.verdict == Claim::worse                            ? "bad"
+                           : ratio.verdict == Claim::not_comparable                   ? "bad"
+                           : !ratio.is_decided() && ratio.verdict != Claim::reference ? "note"
                                                                                  : "quiet";
   return {words::verdict(ratio) + (ratio.reason.empty() ? "" : ": " + ratio.reason), look};
 }
@@ -200,12 +200,12 @@ Table overview(const Comparison& comparison) {
       const std::string change = s == comparison.reference ? "reference"
                                  : ratio.value             ? words::change(*ratio.value)
                                                            : "absent";
-      const bool is_claimed = ratio.verdict == "better" || ratio.verdict == "worse";
+      const bool is_claimed = ratio.names_one();
       const std::string verdict =
-          s == comparison.reference || ratio.verdict.empty() ? "" : ", " + words::verdict(ratio);
+          s == comparison.reference || ratio.verdict == Claim::none ? "" : ", " + words::verdict(ratio);
       row.emplace_back((absolute.empty() ? "" : absolute + ", ") + change + verdict,
                        !is_claimed || s == comparison.reference ? "quiet"
-                       : ratio.verdict == "better"              ? "good"
+                       : ratio.verdict == Claim::better              ? "good"
                                                                 : "bad");
     }
     table.rows.push_back(std::move(row));

@@ -92,7 +92,7 @@ std::map<const Record*, std::string> left_out(const std::vector<HtmlSystem>& sys
         const auto is_compared = [&](std::size_t w) { return comparison->workloads[w].records.at(s) == record.id; };
         const bool is_meant =
             flag.empty() ? s == d.system && (d.workloads.empty() || std::ranges::any_of(d.workloads, is_compared))
-                         : std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+                         : std::ranges::find(record.verdict.flags, flag, &FlagName::name) != record.verdict.flags.end();
         if (is_meant) all.try_emplace(&record, d.what);
       }
   }
@@ -191,7 +191,7 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
   chart.x_title = axes.to_target ? "s to the target" : "samples/s", chart.y_title = axes.up_title;
   chart.table = {chart.title, {"Point", chart.x_title, axes.up_title, "On the front"}, {}, true};
   const auto rivals = std::ranges::count_if(
-      dots, [](const Dot& dot) { return dot.record->verdict.status == "valid" && dot.left_out.empty(); });
+      dots, [](const Dot& dot) { return is_valid(*dot.record) && dot.left_out.empty(); });
   DataSet line{"Pareto front", 7, "line", {}};
   for (const std::size_t i : front) line.data.push_back({dots[i].across.value, dots[i].up.value, {}, {}, "", "", true});
   std::map<std::pair<std::size_t, std::string>, DataSet> sets;  // colour tells systems apart, the shape precisions
@@ -225,8 +225,8 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
                 dot.up.high,
                 "",
                 fmt::format("{}", fmt::join(marks, ", ")),
-                record.verdict.status == "valid" && dot.left_out.empty()};
-    const std::string why = record.verdict.status != "valid" ? "does not count: " + record.verdict.status
+                is_valid(record) && dot.left_out.empty()};
+    const std::string why = !is_valid(record) ? std::string("does not count: ") + to_string(record.verdict.status)
                             : !dot.left_out.empty()          ? "left out: " + dot.left_out
                                                              : "";
     datum.text = fmt::format("{}: {}, {}{}{}", dot.name.tip, speed_words(record, dot.across), figure(dot.up, axes.unit),
@@ -308,7 +308,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
     for (const Place& place : group.places) {
       const Record& record = *place.record;
       const HtmlSystem& system = systems[place.system];
-      if (!system.cost || record.verdict.status != "valid" || is_repeat(record)) continue;
+      if (!system.cost || !is_valid(record) || is_repeat(record)) continue;
       currency = system.cost->currency;
       const auto r = static_cast<std::size_t>(&record - system.report.records.data());
       if (r >= system.cost->records.size()) continue;

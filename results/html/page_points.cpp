@@ -82,9 +82,9 @@ std::string figure_in_seconds(const Estimate& e) {
 }
 
 Words status_words(const Record& record) {
-  const std::string& status = record.verdict.status;
-  if (status == "valid") return {status, record.verdict.flags.empty() ? "good" : "note"};
-  return {status, status == "unsupported" ? "quiet" : "bad"};
+  const char* status = to_string(record.verdict.status);
+  if (is_valid(record)) return {status, record.verdict.flags.empty() ? "good" : "note"};
+  return {status, record.verdict.status == Status::unsupported ? "quiet" : "bad"};
 }
 
 std::string why_no_joules(const std::vector<HtmlSystem>& systems) {
@@ -122,7 +122,7 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
   const auto order = [&](const Place& place) {
     const std::optional<Estimate> e = of(*place.record);
     const bool is_drawn = e && std::isfinite(e->value);
-    const int last = !is_drawn ? 2 : place.record->verdict.status == "valid" ? 0 : 1;
+    const int last = !is_drawn ? 2 : is_valid(*place.record) ? 0 : 1;
     return std::pair(last, is_drawn ? (more_is_better ? -e->value : e->value) : 0.0);
   };
   std::ranges::stable_sort(places, {}, order);
@@ -130,13 +130,13 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
     const Record& record = *place.record;
     const std::optional<Estimate> e = of(record);
     Datum datum;
-    datum.counts = record.verdict.status == "valid";
+    datum.counts = is_valid(record);
     datum.y = static_cast<double>(place.system);
-    std::string said = has_run(record) ? "no figure" : record.verdict.status;
+    std::string said = has_run(record) ? "no figure" : to_string(record.verdict.status);
     if (e) {
       datum.x = e->value, datum.low = e->low, datum.high = e->high;
-      said = figure(*e, unit) + (datum.counts ? "" : ", does not count: " + record.verdict.status);
-      if (!datum.counts) datum.mark = record.verdict.status;
+      said = figure(*e, unit) + (datum.counts ? "" : std::string(", does not count: ") + to_string(record.verdict.status));
+      if (!datum.counts) datum.mark = to_string(record.verdict.status);
     } else {
       datum.mark = said, datum.counts = false;
     }
@@ -155,7 +155,7 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
 std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes) {
   for (const std::string& scope : scopes)
     for (const Place& place : group.places)
-      if (place.record->verdict.status == "valid" &&
+      if (is_valid(*place.record) &&
           (sample_joules(*place.record, scope) || target_joules(*place.record, scope)))
         return scope;
   return "";
@@ -164,14 +164,14 @@ std::string scope_with_joules(const Group& group, const std::vector<std::string>
 std::vector<std::string> scopes_that_tell(const Group& group) {
   std::vector<const Record*> valid;
   for (const Place& place : group.places)
-    if (place.record->verdict.status == "valid") valid.push_back(place.record);
+    if (is_valid(*place.record)) valid.push_back(place.record);
   return telling_scopes(valid);
 }
 
 std::string why_none_tells(const Group& group) {
   std::set<std::string> devices, set;
   for (const Place& place : group.places) {
-    if (place.record->verdict.status != "valid") continue;
+    if (!is_valid(*place.record)) continue;
     devices.insert(place.record->workload.device);
     for (const auto& [name, setting] : place.record->setting)
       if (setting.requested) set.insert(name);
@@ -195,7 +195,7 @@ Section points_section(const std::vector<HtmlSystem>& systems) {
     for (std::size_t i = 0; i < records.size(); ++i) {
       std::vector<Words> row = {ids[i], status_words(records[i])};
       for (const Column& column : columns) row.emplace_back(column.cells[i], "number");
-      std::vector<std::string> why = records[i].verdict.flags;
+      std::vector<std::string> why = flag_names(records[i]);
       why.insert(why.end(), records[i].verdict.reasons.begin(), records[i].verdict.reasons.end());
       row.emplace_back(fmt::format("{}", fmt::join(why, "; ")));
       table.rows.push_back(std::move(row));

@@ -27,7 +27,7 @@ std::vector<Family> families_of(const std::vector<HtmlSystem>& systems, const Gr
   std::map<std::string, std::vector<Place>> all;
   for (const Place& place : group.places) {
     const Workload& w = place.record->workload;
-    if (place.record->verdict.status != "valid" || !place.record->summary.samples_per_s) continue;
+    if (!is_valid(*place.record) || !place.record->summary.samples_per_s) continue;
     if (std::ranges::any_of(place.record->setting, [](const auto& one) { return one.second.requested.has_value(); }))
       continue;
     const std::string key =

@@ -105,7 +105,7 @@ Chart operators_chart(const Group& group) {
            {},
            fmt::format("{}: {} {} % of the profiled step", place.id, chart.sets[set].label, significant(100 * share)),
            "",
-           place.record->verdict.status == "valid"});
+           is_valid(*place.record)});
     };
     const auto row = [&](const std::string& name, double share) {
       chart.table.rows.push_back({place.words(), name, {significant(100 * share) + " %", "number"}});
@@ -160,7 +160,7 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
                             {},
                             fmt::format("{}: {} {}, {}", place.id, set.label, duration(seconds), share),
                             "",
-                            place.record->verdict.status == "valid"});
+                            is_valid(*place.record)});
         chart.table.rows.push_back({place.words(), set.label, {duration(seconds), "number"}, {share, "number"}});
       }
     }

@@ -117,17 +117,17 @@ Section verdicts_section(const std::vector<HtmlSystem>& systems) {
       const Record& record = systems[s].report.records[r];
       all.push_back(record);
       const Words& name = names[s][r];
-      for (const std::string& flag : record.verdict.flags) points[flag].push_back(name.text);
-      if (record.verdict.status != "valid")
+      for (const FlagName& flag : record.verdict.flags) points[flag.name].push_back(name.text);
+      if (!is_valid(record))
         reasons.rows.push_back(
             {name, status_words(record), fmt::format("{}", fmt::join(record.verdict.reasons, "; "))});
     }
   }
   Table flags{"Flags", {"Flag", "What it means, and what to do", "Points"}, {}, false};
-  for (const std::string& flag : flags_of(all)) {
-    const auto& named = points[flag];
+  for (const FlagName& flag : flags_of(all)) {
+    const auto& named = points[flag.name];
     flags.rows.push_back(
-        {flag, std::string(note_of(flag)),
+        {flag.name, note_of(flag),
          named.size() == all.size() && named.size() > 1 ? "all" : fmt::format("{}", fmt::join(named, "; "))});
   }
   if (!reasons.rows.empty()) section.blocks.emplace_back(std::move(reasons));

@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // keys stay in the order of `describe`
 
+std::string compact(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 template <class T, class U>
 concept Like = std::same_as<std::remove_const_t<T>, U>;
 
@@ -249,6 +251,11 @@ class Writer {
       describe(nested, value);
     }
   }
+  template <Named E>
+  static void write(Json& j, const E& value) {
+    j = to_string(value);
+  }
+  static void write(Json& j, const FlagName& value) { j = value.name; }
   static void write(Json& j, const SetPoint& value) {
     if (value.name.empty())
       write(j, value.number);
@@ -277,7 +284,8 @@ class Writer {
 
 class Reader {
  public:
-  Reader(const Json& in, std::string pointer) : in_(in), pointer_(std::move(pointer)) {
+  Reader(const Json& in, std::string pointer, UnknownNames unknown)
+      : in_(in), pointer_(std::move(pointer)), unknown_(unknown) {
     if (!in_.is_object()) fail(in_, pointer_, "an object");
   }
   template <class T>
@@ -307,7 +315,7 @@ class Reader {
   [[noreturn]] static void fail(const Json& j, const std::string& pointer, const char* expected) {
     throw std::runtime_error(place(pointer) + ": expected " + expected + ", found " + j.type_name());
   }
-  static void read(const Json& j, const std::string& pointer, double& value) {
+  void read(const Json& j, const std::string& pointer, double& value) {
     if (j.is_null())
       value = std::numeric_limits<double>::quiet_NaN();
     else if (j.is_number())
@@ -315,22 +323,35 @@ class Reader {
     else
       fail(j, pointer, "a number");
   }
-  static void read(const Json& j, const std::string& pointer, SetPoint& value) {
+  void read(const Json& j, const std::string& pointer, SetPoint& value) {
     if (j.is_string())
       read(j, pointer, value.name);
     else
       read(j, pointer, value.number);
   }
-  static void read(const Json& j, const std::string& pointer, bool& value) {
+  void read(const Json& j, const std::string& pointer, bool& value) {
     if (!j.is_boolean()) fail(j, pointer, "true or false");
     value = j.get<bool>();
   }
-  static void read(const Json& j, const std::string& pointer, std::string& value) {
+  void read(const Json& j, const std::string& pointer, std::string& value) {
     if (!j.is_string()) fail(j, pointer, "a string");
     value = j.get<std::string>();
   }
+  void read(const Json& j, const std::string& pointer, FlagName& value) { read(j, pointer, value.name); }
+  template <Named E>
+  void read(const Json& j, const std::string& pointer, E& value) {
+    std::string name;
+    read(j, pointer, name);
+    if (const std::optional<E> found = named<E>(name)) {
+      value = *found;
+    } else if (unknown_ == UnknownNames::refused) {
+      std::string all;
+      for (const char* one : name_list<E>) all += std::string(all.empty() ? "" : ", ") + compact(one);
+      throw std::runtime_error(pointer + ": expected one of " + all + ", found " + compact(name).substr(0, 40));
+    }
+  }
   template <std::integral T>
-  static void read(const Json& j, const std::string& pointer, T& value) {
+  void read(const Json& j, const std::string& pointer, T& value) {
     if (!j.is_number_integer()) fail(j, pointer, "an integer");
     const bool fits =
         j.is_number_unsigned() ? std::in_range<T>(j.get<std::uint64_t>()) : std::in_range<T>(j.get<std::int64_t>());
@@ -338,12 +359,12 @@ class Reader {
     value = j.get<T>();
   }
   template <class T>
-  static void read(const Json& j, const std::string& pointer, std::optional<T>& value) {
+  void read(const Json& j, const std::string& pointer, std::optional<T>& value) {
     value.reset();
     if (!j.is_null()) read(j, pointer, value.emplace());
   }
   template <class T>
-  static void read(const Json& j, const std::string& pointer, std::vector<T>& values) {
+  void read(const Json& j, const std::string& pointer, std::vector<T>& values) {
     if (!j.is_array()) fail(j, pointer, "an array");
     values.clear();
     values.reserve(j.size());
@@ -358,19 +379,20 @@ class Reader {
     }
   }
   template <class T>
-  static void read(const Json& j, const std::string& pointer, std::map<std::string, T>& values) {
+  void read(const Json& j, const std::string& pointer, std::map<std::string, T>& values) {
     if (!j.is_object()) fail(j, pointer, "an object");
     values.clear();
     for (const auto& [key, item] : j.items()) read(item, pointer + "/" + key, values[key]);
   }
   template <class T>
   requires std::is_class_v<T>
-  static void read(const Json& j, const std::string& pointer, T& value) {
-    Reader nested(j, pointer);
+  void read(const Json& j, const std::string& pointer, T& value) {
+    Reader nested(j, pointer, unknown_);
     describe(nested, value);
   }
   const Json& in_;
   std::string pointer_;
+  UnknownNames unknown_;
 };
 
 /// Walks a struct like the writer and makes its strings safe to print.
@@ -389,6 +411,7 @@ class Cleaner {
  private:
   static void clean(std::string& value) { value = text::printable(value); }
   static void clean(SetPoint& value) { clean(value.name); }
+  static void clean(FlagName& value) { clean(value.name); }
   template <class T>
   static void clean(std::optional<T>& value) {
     if (value) clean(*value);
@@ -416,8 +439,6 @@ class Cleaner {
 };
 
 constexpr std::size_t line_width = 120;
-
-std::string compact(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 bool is_flat(const Json& j) {
   for (const Json& item : j)
@@ -546,15 +567,15 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 template <class T>
-T from_tree(const Json& tree) {
+T from_tree(const Json& tree, UnknownNames unknown) {
   T value;
-  Reader reader(tree, "");
+  Reader reader(tree, "", unknown);
   describe(reader, value);
   return value;
 }
 
 template <class T>
-T versioned(const std::string& text, const std::string& what) {
+T versioned(const std::string& text, const std::string& what, UnknownNames unknown) {
   const Json tree = parse(text);
   if (!tree.is_object()) throw std::runtime_error("not a " + what + ": the document is " + std::string(tree.type_name()));
   const auto version = tree.find("schema_version");
@@ -564,7 +585,7 @@ T versioned(const std::string& text, const std::string& what) {
                              ", which is no text: must be \"" + schema_version + "\"");
   if (const std::string why = version_obstacle(version->get<std::string>(), schema_version); !why.empty())
     throw std::runtime_error("/schema_version: " + why);
-  return from_tree<T>(tree);
+  return from_tree<T>(tree, unknown);
 }
 
 }  // namespace
@@ -588,7 +609,7 @@ bool holds_record_lines(const std::string& text) {
   return line.is_object() && line.contains("workload") && !line.contains("schema_version");
 }
 
-RecordLines record_lines(const std::string& text) {
+RecordLines record_lines(const std::string& text, UnknownNames unknown) {
   RecordLines found;
   const std::vector<std::string> lines = lines_of(text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -597,7 +618,7 @@ RecordLines record_lines(const std::string& text) {
       break;
     }
     try {
-      found.records.push_back(record_from_json(lines[i]));
+      found.records.push_back(from_tree<Record>(parse(lines[i]), unknown));
     } catch (const std::runtime_error& error) {
       throw std::runtime_error("line " + std::to_string(i + 1) + ": " + error.what());
     }
@@ -625,10 +646,14 @@ std::string to_json(const RunStart& start) {
   return out + '\n';
 }
 
-Report report_from_json(const std::string& text) { return versioned<Report>(text, "report"); }
+Report report_from_json(const std::string& text, UnknownNames unknown) {
+  return versioned<Report>(text, "report", unknown);
+}
 
-RunStart run_start_from_json(const std::string& text) { return versioned<RunStart>(text, "run"); }
+RunStart run_start_from_json(const std::string& text) { return versioned<RunStart>(text, "run", UnknownNames::refused); }
 
-Record record_from_json(const std::string& text) { return from_tree<Record>(parse(text)); }
+Record record_from_json(const std::string& text) {
+  return from_tree<Record>(parse(text), UnknownNames::refused);
+}
 
 }  // namespace tw

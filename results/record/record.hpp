@@ -2,12 +2,15 @@
 // Units are in the names; what is missing is nullopt and has a reason beside it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "results/record/flags.hpp"
 
 namespace tw {
 
@@ -245,10 +248,9 @@ struct Summary {
   std::optional<ToTarget> to_target;        ///< of a record with a target
 };
 
-/// valid: counts. short/noted things are flags. invalid: does not count. unsupported, failed: did not run.
 struct Verdict {
-  std::string status;               ///< "valid", "invalid", "unsupported", "failed"
-  std::vector<std::string> flags;   ///< "short", "no_energy_meter", "few_trials", "steal", "narrow_affinity", …
+  Status status = Status::invalid;
+  std::vector<FlagName> flags;      ///< what a reader should know, each once
   std::vector<std::string> reasons; ///< one line each, for whatever made it not valid
 };
 
@@ -266,6 +268,15 @@ struct Record {
   Verdict verdict;
 };
 
+inline bool is_valid(const Record& record) { return record.verdict.status == Status::valid; }
+inline bool has_flag(const Record& record, const FlagName& flag) {
+  return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+}
+inline std::vector<std::string> flag_names(const Record& record) {
+  std::vector<std::string> names;
+  for (const FlagName& flag : record.verdict.flags) names.push_back(flag.name);
+  return names;
+}
 /// Whether it is a metered command's, of which nothing but time, joules and what it said of its samples is known.
 inline bool is_command(const Record& record) { return record.workload.device == "command"; }
 /// Whether anything was measured; what did not run has reasons in the place of figures.

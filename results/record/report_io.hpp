@@ -27,8 +27,13 @@ extern const char* const report_schema_json;
 std::string to_json(const Report& report);
 /// One record as a single line of JSON, for records.jsonl.
 std::string to_json_line(const Record& record);
+/// What becomes of a name that is none of its enumeration's, such as a status.
+enum class UnknownNames {
+  refused,
+  left_out,  ///< the value stays as it is by default: of a report whose faults are being told, and that is recomputed
+};
 /// Inverse of to_json; unknown keys are ignored. Throws std::runtime_error with the place in the text.
-Report report_from_json(const std::string& text);
+Report report_from_json(const std::string& text, UnknownNames unknown = UnknownNames::refused);
 Record record_from_json(const std::string& text);
 
 /// What a run leaves to be resumed from, likewise; it has no schema of its own.
@@ -48,7 +53,7 @@ struct RecordLines {
 /// Whether a text looks like records.jsonl and not like a report.
 bool holds_record_lines(const std::string& text);
 /// Throws std::runtime_error with the line.
-RecordLines record_lines(const std::string& text);
+RecordLines record_lines(const std::string& text, UnknownNames unknown = UnknownNames::refused);
 
 /// The same with every string safe to print (text::printable).
 Report printable(Report report);
@@ -78,7 +83,7 @@ struct MissingField {
 /// A flag that the samples or the plan give and the report leaves out.
 struct LeftOutFlag {
   std::size_t record = 0;
-  std::string flag;
+  FlagName flag;
 };
 struct Validation {
   std::vector<Fault> violations{};             ///< of the schema and of invariants; empty = good

@@ -125,7 +125,7 @@ std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_
   std::map<std::tuple<bool, std::string, std::int64_t>, std::vector<std::size_t>> workloads;
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& record = report.records[i];
-    if (record.verdict.status == "valid" && !record.id.ends_with(again_suffix))
+    if (is_valid(record) && !record.id.ends_with(again_suffix))
       workloads[{record.target.has_value(), record.workload.hash, record.workload.global_batch}].push_back(i);
   }
   std::vector<Front> fronts;

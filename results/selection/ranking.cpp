@@ -104,7 +104,7 @@ Order order_by(const Merit& merit, const std::string& scope, const std::vector<R
 
 std::string explain(const Order& order, const std::vector<Record>& records) {
   const auto has = [&](const Record& r) {
-    const Figure figure = r.verdict.status == "valid" ? order.merit->of(r.summary, order.scope) : std::nullopt;
+    const Figure figure = is_valid(r) ? order.merit->of(r.summary, order.scope) : std::nullopt;
     return figure && std::isfinite(*figure);
   };
   if (std::ranges::none_of(records, has)) return "no valid point has " + text_of(order) + ": in the order of the run";
@@ -138,8 +138,7 @@ void sort(std::vector<Element>& records, const Order& order) {
     for (const Element& one : records) workloads.try_emplace(record_of(one).workload.hash, workloads.size());
   const auto place = [&](const Element& one) -> std::tuple<int, std::size_t, double> {
     const Record& record = record_of(one);
-    const std::string& status = record.verdict.status;
-    if (status != "valid") return {status == "invalid" ? 2 : 3, 0, 0};
+    if (!is_valid(record)) return {record.verdict.status == Status::invalid ? 2 : 3, 0, 0};
     const Figure figure = order.merit->of(record.summary, order.scope);
     if (!figure || !std::isfinite(*figure)) return {1, 0, 0};
     const std::size_t workload = order.merit->across_workloads ? 0 : workloads.at(record.workload.hash);

@@ -86,7 +86,7 @@ std::optional<SearchMerit> merit_from_string(const std::string& name) {
 
 std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope) {
   const auto per_joule = record.summary.samples_per_j.find(scope);
-  if (record.verdict.status != "valid" || !record.summary.samples_per_s || per_joule == record.summary.samples_per_j.end() ||
+  if (!is_valid(record) || !record.summary.samples_per_s || per_joule == record.summary.samples_per_j.end() ||
       !per_joule->second)
     return std::nullopt;
   std::vector<double> merits;
@@ -156,7 +156,7 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
       continue;
     }
     const std::vector<const Record*> looked = looked_at(report, outcome);
-    const auto refused = std::ranges::count_if(looked, [](const Record* one) { return one->verdict.status == "unsupported"; });
+    const auto refused = std::ranges::count_if(looked, [](const Record* one) { return one->verdict.status == Status::unsupported; });
     const auto measured = std::ssize(looked) - refused;
     if (outcome.measured != measured || outcome.measured + outcome.refused > outcome.points)
       broken(at + "/measured",

@@ -82,15 +82,15 @@ class Writer {
 
   void rules() {
     if (checks_.empty()) return;
-    const auto having = [&](const char* status) { return std::ranges::count(checks_, status, &RuleCheck::status); };
-    heading(fmt::format("Rules: {} violated, {} undecided, {} not checked, {} kept", having("violated"),
-                        having("undecided"), having("not checked"), having("kept")));
-    for (const char* status : {"violated", "undecided", "not checked", "kept"})
+    const auto having = [&](RuleState status) { return std::ranges::count(checks_, status, &RuleCheck::status); };
+    heading(fmt::format("Rules: {} violated, {} undecided, {} not checked, {} kept", having(RuleState::violated),
+                        having(RuleState::undecided), having(RuleState::not_checked), having(RuleState::kept)));
+    for (const RuleState status : {RuleState::violated, RuleState::undecided, RuleState::not_checked, RuleState::kept})
       for (const RuleCheck& check : checks_) {
         if (check.status != status) continue;
-        const std::string word = pad_right(status, 11);
-        out_ += "  " + (check.status == "violated" ? paint_.red(word)
-                         : check.status == "kept"   ? paint_.green(word)
+        const std::string word = pad_right(to_string(status), 11);
+        out_ += "  " + (status == RuleState::violated ? paint_.red(word)
+                         : status == RuleState::kept ? paint_.green(word)
                                                     : paint_.yellow(word)) + "  " +
                 wrapped(check.rule + (c_.systems.size() > 2 ? ", " + name(check.system) : "") +
                             (check.point.empty() ? "" : ", " + check.point) + ": " + check.text,
@@ -131,10 +131,11 @@ class Writer {
   }
 
   std::string verdict(const Ratio& ratio) const {
-    const std::string &v = ratio.verdict, said = words::verdict(ratio);
-    return v == "better"                           ? paint_.green(said)
-           : v == "worse" || v == "not comparable" ? paint_.red(said)
-           : v == "reference"                      ? paint_.dim(said)
+    const Claim v = ratio.verdict;
+    const std::string said = words::verdict(ratio);
+    return v == Claim::better                           ? paint_.green(said)
+           : v == Claim::worse || v == Claim::not_comparable ? paint_.red(said)
+           : v == Claim::reference                      ? paint_.dim(said)
                                                    : paint_.yellow(said);
   }
 

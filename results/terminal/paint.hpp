@@ -15,8 +15,8 @@ class Paint {
   std::string green(const std::string& text) const { return wrap("32", text); }
   std::string yellow(const std::string& text) const { return wrap("33", text); }
   std::string cyan(const std::string& text) const { return wrap("36", text); }
-  std::string status(const std::string& status, const std::string& text) const {
-    return status == "valid" ? green(text) : status == "unsupported" ? dim(text) : red(text);
+  std::string status(Status status, const std::string& text) const {
+    return status == Status::valid ? green(text) : status == Status::unsupported ? dim(text) : red(text);
   }
 
  private:

@@ -235,7 +235,7 @@ class Shower {
       windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
     line("trials", join(windows, ", "));
     std::vector<std::string> unstable;
-    for (const Instability& one : find_instability(r)) unstable.push_back(one.flag + ": " + one.text);
+    for (const Instability& one : find_instability(r)) unstable.push_back(to_string(one.flag) + (": " + one.text));
     line("stability", join(unstable, "; "));
     throughput(r);
     if (s.flops_per_s) {
@@ -289,7 +289,7 @@ class Shower {
   }
 
   void verdict(const Record& r) {
-    line("verdict", join({r.verdict.status, join(r.verdict.flags, ", "), join(r.verdict.reasons, "; ")}, ": "));
+    line("verdict", join({to_string(r.verdict.status), join(flag_names(r), ", "), join(r.verdict.reasons, "; ")}, ": "));
   }
 
   /// Runs to a target have each its own.

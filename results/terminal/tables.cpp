@@ -23,17 +23,17 @@ using namespace text;
 class Footnotes {
  public:
   explicit Footnotes(const std::vector<Record>& records) : flags_(flags_of(records)) {
-    for (const std::string& flag : flags_) notes_.push_back(note_of(flag, records));
+    for (const FlagName& flag : flags_) notes_.push_back(note_of(flag, records));
   }
-  std::string letters(const Verdict& verdict) const {
+  std::string letters(const Record& record) const {
     std::string text;
     for (std::size_t i = 0; i < flags_.size(); ++i)
-      if (std::find(verdict.flags.begin(), verdict.flags.end(), flags_[i]) != verdict.flags.end()) text += letter(i);
+      if (has_flag(record, flags_[i])) text += letter(i);
     return text;
   }
   std::string notes(const TableStyle& style, const Paint& paint) const {
     std::size_t name_width = 0;
-    for (const std::string& flag : flags_) name_width = std::max(name_width, columns(flag));
+    for (const FlagName& flag : flags_) name_width = std::max(name_width, columns(flag.name));
     std::string text;
     for (std::size_t i = 0; i < flags_.size(); ++i) {
       constexpr std::size_t least_room = 24;  // beside the names; in a narrower terminal the notes stand under them
@@ -41,7 +41,7 @@ class Footnotes {
       const bool beside = 5 + name_width + 2 + least_room <= width;
       const std::size_t indent = beside ? 5 + name_width + 2 : 5;
       text += "  " + paint.yellow(letter(i)) + "  " +
-              (beside ? paint.bold(pad_right(flags_[i], name_width)) + "  " : paint.bold(flags_[i]) + "\n     ") +
+              (beside ? paint.bold(pad_right(flags_[i].name, name_width)) + "  " : paint.bold(flags_[i].name) + "\n     ") +
               wrap(notes_[i], width, indent) + "\n";
     }
     return text;
@@ -52,7 +52,8 @@ class Footnotes {
   static std::string letter(std::size_t i) {
     return std::string(1, static_cast<char>(i < 26 ? 'a' + i : 'A' + (i - 26) % 26));
   }
-  std::vector<std::string> flags_, notes_;
+  std::vector<FlagName> flags_;
+  std::vector<std::string> notes_;
 };
 
 /// A point's name in lines of `width` columns at most, broken behind its slashes; the following ones begin with
@@ -108,8 +109,8 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
   std::vector<std::string> verdicts;
   std::size_t id_width = columns("point"), verdict_width = columns("verdict");
   for (const Record& r : report.records) {
-    const std::string letters = footnotes.letters(r.verdict);
-    verdicts.push_back(r.verdict.status + (letters.empty() ? "" : " " + letters));
+    const std::string letters = footnotes.letters(r);
+    verdicts.push_back(to_string(r.verdict.status) + (letters.empty() ? "" : " " + letters));
     id_width = std::max(id_width, columns(r.id));
     if (has_run(r)) verdict_width = std::max(verdict_width, columns(verdicts.back()));
   }
@@ -138,17 +139,17 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
   out += "\n";
   for (std::size_t i = 0; i < report.records.size(); ++i) {
     const Record& r = report.records[i];
-    const std::string& status = r.verdict.status;
+    const std::string status = to_string(r.verdict.status);
     const std::string id = apart ? broken(r.id, width, 2) : pad_right(r.id, id_width);
-    out += "  " + (status == "unsupported" ? paint.dim(id) : id);
+    out += "  " + (r.verdict.status == Status::unsupported ? paint.dim(id) : id);
     if (has_run(r)) {
       if (apart) out += under_name;
       for (const Column& c : numbers) out += "  " + pad_left(c.cells[i], width_of(c));
       const std::string letters = verdicts[i].substr(status.size());
-      out += "  " + paint.status(status, status) + paint.yellow(letters);
+      out += "  " + paint.status(r.verdict.status, status) + paint.yellow(letters);
     } else {
       const std::string reason = r.verdict.reasons.empty() ? "" : ": " + r.verdict.reasons.front();
-      out += (apart ? "\n    " : "  ") + paint.status(status, wrap(status + reason, width, apart ? 4 : id_width + 4));
+      out += (apart ? "\n    " : "  ") + paint.status(r.verdict.status, wrap(status + reason, width, apart ? 4 : id_width + 4));
     }
     out += "\n";
     if (has_run(r))

@@ -27,7 +27,7 @@ class Findings {
   }
   /// A program that did not know a rule yet has written no falsehood without its flag, and whoever took the flag out
   /// gains nothing: every reader has it back.
-  void left_out_flag(std::size_t record, const std::string& flag, const std::string& whence = "the samples give");
+  void left_out_flag(std::size_t record, const FlagName& flag, const std::string& whence = "the samples give");
   Validation take() { return std::move(found_); }
 
  private:

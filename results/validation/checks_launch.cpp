@@ -128,8 +128,8 @@ void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& f
       if (devices[i].rank < w.ranks && devices[i].kind != w.device)
         found.broken("rank_devices", launch.where + "/devices/" + std::to_string(i) + "/kind",
                      "is \"" + devices[i].kind + "\", and " + place_of(place) + " ran on " + w.device);
-    if (shared && std::ranges::find(record.verdict.flags, "shared_gpu") == record.verdict.flags.end())
-      found.left_out_flag(place, "shared_gpu", "the devices give");
+    if (shared && !has_flag(record, Flag::shared_gpu))
+      found.left_out_flag(place, Flag::shared_gpu, "the devices give");
   }
 }
 

@@ -14,7 +14,7 @@ void check_losses(const Report& report, Findings& found) {
     const Record& record = report.records[i];
     bool is_set = false;  // what a set point does to losses is the flag "unstable"
     for (const auto& [name, setting] : record.setting) is_set = is_set || setting.requested;
-    if (record.trials.empty() || record.target || is_set || record.verdict.status != "valid") continue;
+    if (record.trials.empty() || record.target || is_set || !is_valid(record)) continue;
     const Workload& w = record.workload;
     const auto [first, is_new] =
         first_of.try_emplace({w.hash, w.precision, w.seed, w.global_batch, w.seq_len ? 0 : w.micro_batch}, i);

@@ -35,7 +35,7 @@ SearchGoal goal_of(const Json& search) {
 }
 
 bool was_measured(const Record& record) {
-  return record.verdict.status == "valid" || record.verdict.status == "invalid";
+  return is_valid(record) || record.verdict.status == Status::invalid;
 }
 
 void check_planned_target(const Record& record, const Json& target, const Json& point, const std::string& at,
@@ -86,8 +86,8 @@ void check_windows(const Record& record, std::size_t place, const Json& plan, Fi
   if (trials.is_number_integer() && trials != record.trials.size())
     found.broken("plan_differs", at + "/trials",
                  "are " + std::to_string(record.trials.size()) + ", the plan has " + trials.dump());
-  if (steps.is_number_integer() && !record.target && std::ranges::count(record.verdict.flags, "steps_given") == 0)
-    found.left_out_flag(place, "steps_given", "the plan gives");
+  if (steps.is_number_integer() && !record.target && !has_flag(record, Flag::steps_given))
+    found.left_out_flag(place, Flag::steps_given, "the plan gives");
   if (warm_up.is_number_integer() && !record.target && !record.trials.empty()) {
     const std::int64_t first = record.trials[0].first_step;
     if (steps.is_number_integer() ? warm_up != first : first < warm_up.get<std::int64_t>())

@@ -42,15 +42,15 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
   if (__builtin_mul_overflow(w.micro_batch, w.accumulate, &batch) || __builtin_mul_overflow(batch, w.ranks, &batch) ||
       w.global_batch != batch)
     found.broken("batch_differs", at + "/workload/global_batch", "is not micro_batch x accumulate x ranks");
-  if (record.verdict.status == "valid" && record.trials.empty())
+  if (is_valid(record) && record.trials.empty())
     found.broken("trials_missing", at + "/trials", "a valid record has none");
-  std::set<std::string> flags;  // not by uniqueItems of the schema, which costs the square of their number
-  for (const std::string& flag : record.verdict.flags)
+  std::set<FlagName> flags;  // not by uniqueItems of the schema, which costs the square of their number
+  for (const FlagName& flag : record.verdict.flags)
     if (!flags.insert(flag).second) {
-      found.broken("flag_duplicate", at + "/verdict/flags", "\"" + flag + "\" occurs twice");
+      found.broken("flag_duplicate", at + "/verdict/flags", "\"" + flag.name + "\" occurs twice");
       break;
     }
-  const bool was_measured = record.verdict.status == "valid" || record.verdict.status == "invalid";
+  const bool was_measured = is_valid(record) || record.verdict.status == Status::invalid;
   if (was_measured && w.hash.empty())
     found.broken("workload_hash", at + "/workload/hash", "is empty though the point ran");
   if (!w.hash.empty() && w.hash != workload_hash(w, record.target))
@@ -121,7 +121,7 @@ void find_left_out_flags(std::size_t place, const Json& stated, Json& computed, 
   Json left = Json::array();
   for (const Json& flag : computed)
     if (std::ranges::find(stated, flag) == stated.end())
-      found.left_out_flag(place, flag);
+      found.left_out_flag(place, FlagName(flag.get<std::string>()));
     else
       left.push_back(flag);
   computed = std::move(left);

@@ -52,20 +52,18 @@ void check_records(std::vector<Record>& records, const std::vector<std::string>&
 
 /// What follows from several records together.
 void check_stability(Report& report, Findings& found) {
-  std::vector<std::vector<std::string>> said;
-  const auto is_unstable = [](const std::vector<std::string>& flags) {
-    return std::ranges::count(flags, "unstable") > 0;
-  };
+  std::vector<std::vector<FlagName>> said;
   for (const Record& record : report.records) said.push_back(record.verdict.flags);
   flag_unstable(report);
   for (std::size_t i = 0; i < report.records.size(); ++i) {
-    std::vector<std::string>& flags = report.records[i].verdict.flags;
-    const bool is = is_unstable(flags), was = is_unstable(said[i]);
+    Record& record = report.records[i];
+    const bool is = has_flag(record, Flag::unstable);
+    std::swap(record.verdict.flags, said[i]);
+    const bool was = has_flag(record, Flag::unstable);
     if (is && !was)
-      found.left_out_flag(i, "unstable");
+      found.left_out_flag(i, Flag::unstable);
     else if (was && !is)
       found.broken("figure_differs", place_of(i) + "/verdict/flags", "the losses say otherwise of \"unstable\"");
-    flags = std::move(said[i]);
   }
 }
 
@@ -116,10 +114,10 @@ std::string place_of(std::size_t record, std::size_t trial) {
   return place_of(record) + "/trials/" + std::to_string(trial);
 }
 
-void Findings::left_out_flag(std::size_t record, const std::string& flag, const std::string& whence) {
+void Findings::left_out_flag(std::size_t record, const FlagName& flag, const std::string& whence) {
   found_.left_out_flags.push_back({record, flag});
   note("flag_left_out", place_of(record) + "/verdict/flags",
-       whence + " \"" + flag + "\", which the report leaves out: it counts all the same");
+       whence + " \"" + flag.name + "\", which the report leaves out: it counts all the same");
 }
 
 Validation validate_report(const std::string& text) {
@@ -136,7 +134,7 @@ Validation validate_report(const std::string& text, std::optional<Report>& repor
   bool is_newer = false;
   if (!document.is_object() || document.value("schema_version", Json()) != schema_version) {
     try {
-      report = report_from_json(text);  // says best what is wrong with the text as a whole
+      report = report_from_json(text, UnknownNames::left_out);  // says best what is wrong with the text as a whole
     } catch (const std::runtime_error& error) {
       return {.violations = {{"unreadable", "", error.what()}}};
     }
@@ -145,7 +143,7 @@ Validation validate_report(const std::string& text, std::optional<Report>& repor
     schema = schema_of_age(text, report_schema_json, version, schema_version);
   }
   Validation found = validate(text, schema.text, [&] {
-    if (!report) report = report_from_json(text);
+    if (!report) report = report_from_json(text, UnknownNames::left_out);
     try {
       return check_whole(*report, document["plan"]["sha256"], schema.missing_fields, is_newer);
     } catch (...) {
@@ -176,7 +174,7 @@ Validation validate_record_lines(const std::string& text) {
   schema["properties"]["records"].erase("minItems");
   RecordLines lines;
   try {
-    lines = record_lines(text);
+    lines = record_lines(text, UnknownNames::left_out);
   } catch (const std::runtime_error& error) {
     return {.violations = {{"unreadable", "", error.what()}}};
   }

@@ -31,7 +31,7 @@ TEST(NarrowAffinity, OneRankBoundToOneOfTwoCores) {
   const std::vector<DeviceEntry> bound = {make_rank(0, "a", {0}, 1)};
   const auto warnings = warn_narrow_affinity(bound, hosts, 0);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_EQ(warnings[0].flag, "narrow_affinity");
+  EXPECT_EQ(warnings[0].flag, Flag::narrow_affinity);
   EXPECT_NE(warnings[0].text.find("rank 0 on a"), std::string::npos);
   EXPECT_NE(warnings[0].text.find("--bind-to none"), std::string::npos);
   EXPECT_TRUE(warn_narrow_affinity(bound, hosts, 1).empty()) << "one thread was asked for";
@@ -75,7 +75,7 @@ TEST(Oversubscription, ThreadsAgainstTheUnionOfMasks) {
   ranks[1].threads = 2;
   const auto warnings = warn_oversubscription(ranks, hosts);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_EQ(warnings[0].flag, "oversubscribed");
+  EXPECT_EQ(warnings[0].flag, Flag::oversubscribed);
   EXPECT_NE(warnings[0].text.find("2 ranks on a run 3 threads on 2 CPUs"), std::string::npos);
   EXPECT_NE(warnings[0].text.find("use fewer ranks, or --threads 1"), std::string::npos);
   ranks.assign(12, make_rank(0, "a", {0, 1}, 1));
@@ -107,7 +107,7 @@ TEST(SharedGpus, OneOfAHostIsTakenByOneRank) {
   ranks[1].uuid = "GPU-1";
   const auto warnings = warn_shared_gpus(ranks);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_EQ(warnings[0].flag, "shared_gpu");
+  EXPECT_EQ(warnings[0].flag, Flag::shared_gpu);
   EXPECT_NE(warnings[0].text.find("2 ranks (0, 1) share GPU-1 on a"), std::string::npos) << warnings[0].text;
 }
 
@@ -155,14 +155,14 @@ TEST(Preflight, EveryWarningIsOneLine) {
   hosts[0].cpu_governor = "powersave";
   const std::vector<DeviceEntry> ranks = {make_rank(0, "a", {0}, 2), make_rank(1, "b", {0, 1, 2, 3}, 4)};
   const auto warnings = preflight(ranks, hosts, 0);
-  std::vector<std::string> flags;
+  std::vector<Flag> flags;
   for (const Warning& warning : warnings) {
     flags.push_back(warning.flag);
     EXPECT_EQ(warning.text.find('\n'), std::string::npos);
   }
   flags.resize(std::min<std::size_t>(flags.size(), 5));  // a debug build adds its own
   EXPECT_EQ(flags,
-            (std::vector<std::string>{"narrow_affinity", "oversubscribed", "unequal_hosts", "steal", "governor"}));
+            (std::vector{Flag::narrow_affinity, Flag::oversubscribed, Flag::unequal_hosts, Flag::steal, Flag::governor}));
 }
 
 }  // namespace

@@ -149,17 +149,17 @@ Report sample_report() {
   b.workload.hash = workload_hash(b.workload);
   b.trials = {sample_trial(30, 0.21, 6.4)};
   b.trials[0].start_s = 240;
-  b.verdict.flags = {"steps_given", "narrow_affinity"};
+  b.verdict.flags = {Flag::steps_given, Flag::narrow_affinity};
   b.summary.ceiling_flops_per_s.reset();
   Record u = a;
   u.id = "gpt2-tiny/fp8/acc4/np2";
   u.workload.precision = "fp8";
   u.trials.clear(), u.summary = {};
-  u.verdict = {"unsupported", {}, {"fp8: this CPU has no 8-bit floating point"}};
+  u.verdict = {Status::unsupported, {}, {"fp8: this CPU has no 8-bit floating point"}};
   Record f = u;
   f.id = "gpt2-tiny/float32/acc4/np2";
   f.workload.precision = "float32";
-  f.verdict = {"failed", {}, {"rank 1 (node1): needs 9.1 GiB, 2.0 GiB free"}};
+  f.verdict = {Status::failed, {}, {"rank 1 (node1): needs 9.1 GiB, 2.0 GiB free"}};
   report.records = {a, b, u, f};
   for (Record& r : report.records) {
     r.launch = c.launch;

@@ -121,7 +121,7 @@ TEST_F(PowerTool, MeterPassesTheCommandsCodeThrough) {
   EXPECT_EQ(seven.out, "heard\n") << "inherited";
   expect_good_report();
   const Record record = report().records.at(0);
-  EXPECT_EQ(record.verdict.status, "invalid") << "a command that failed is no measurement";
+  EXPECT_EQ(record.verdict.status, Status::invalid) << "a command that failed is no measurement";
   EXPECT_FALSE(record.summary.samples_per_s);
   EXPECT_EQ(run("meter --out '" + out() + "2' -- sh -c 'kill -TERM $$'").code, 128 + 15);
 }
@@ -260,7 +260,7 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   expect_good_report();
   const Report read = report();
   const Record& record = read.records.at(0);
-  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_EQ(record.verdict.status, Status::valid);
   const double window = record.trials.at(0).window_s;
   EXPECT_GE(window, 2.5);
   EXPECT_EQ(record.trials[0].samples_s, 1.25);
@@ -315,8 +315,7 @@ TEST_F(PowerTool, AGpuThatIsCutIntoInstancesIsFlagged) {
         0);
     expect_good_report();
     const Report read = report();
-    const std::vector<std::string>& flags = read.records.at(0).verdict.flags;
-    EXPECT_EQ(std::count(flags.begin(), flags.end(), "shared_device"), mig ? 1 : 0);
+    EXPECT_EQ(has_flag(read.records.at(0), Flag::shared_device), mig);
     EXPECT_EQ(warnings_of(read, "MIG is on"), mig ? 1 : 0);
     EXPECT_TRUE(read.records[0].summary.energy_j.at("device"));
   }

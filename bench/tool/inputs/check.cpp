@@ -111,16 +111,16 @@ CheckedReport check_report(std::string bytes) {
                                    : "a bundle without a report";
       return checked;
     }
-    take(checked, [&] { return report_from_json(file->second); });
+    take(checked, [&] { return report_from_json(file->second, UnknownNames::left_out); });
     return checked;
   }
   checked.is_unfinished = holds_record_lines(bytes);
   std::optional<Report> whole;
   checked.found = checked.is_unfinished ? validate_record_lines(bytes) : validate_report(bytes, whole);
   take(checked, [&] {
-    if (!checked.is_unfinished) return whole ? std::move(*whole) : report_from_json(bytes);
+    if (!checked.is_unfinished) return whole ? std::move(*whole) : report_from_json(bytes, UnknownNames::left_out);
     Report report;
-    RecordLines lines = record_lines(bytes);
+    RecordLines lines = record_lines(bytes, UnknownNames::left_out);
     report.records = std::move(lines.records), checked.is_torn = lines.torn;
     return report;
   });

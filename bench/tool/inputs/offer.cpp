@@ -65,7 +65,7 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
                                           report.program.git_commit, kit.program.version, kit.program.git_commit)});
   std::vector<std::string> unsupported;
   for (const Record& record : report.records)
-    if (record.verdict.status == "unsupported") unsupported.push_back(record.id);
+    if (record.verdict.status == Status::unsupported) unsupported.push_back(record.id);
   if (!unsupported.empty())
     found.warnings.push_back(
         {"points_unsupported", "/records",

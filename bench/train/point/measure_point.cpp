@@ -83,7 +83,7 @@ Record described(const Point& point, const RunContext& context) {
 }
 
 /// The record of a point that has no trials.
-Record not_run(Record record, const char* status, const std::string& reason) {
+Record not_run(Record record, Status status, const std::string& reason) {
   record.verdict = Verdict{status, {}, {reason}};
   summarise(record);  // why each figure is absent
   return record;
@@ -183,7 +183,7 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   run->connect();
 
   const Samples warm = run->warm_up();
-  if (!run->is_steady_at_start()) record.verdict.flags.push_back("not_steady");
+  if (!run->is_steady_at_start()) record.verdict.flags.push_back(Flag::not_steady);
   auto steps_done = static_cast<std::int64_t>(warm.step_seconds.size());
   for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
     const Samples samples = run->window(trial);
@@ -206,13 +206,13 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
     together(job, [&] { after = ceiling(&before); });
   } catch (const Stop& stop) {  // a measured point is not lost for want of its second ceiling
     if (stop.code() == exit_interrupted) throw;
-    record.verdict.flags.push_back("ceiling_once");
+    record.verdict.flags.push_back(Flag::ceiling_once);
     context.progress.warn("ceiling-once", fmt::format("{}: the ceiling was measured only before the trials: {}",
                                                       point.id, without_code(stop.what())));
   }
   // The better of the two timings: a ceiling that is too low would flatter the step.
   if (has_ceiling) summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
-  if (context.plan.measurement.steps) record.verdict.flags.push_back("steps_given");
+  if (context.plan.measurement.steps) record.verdict.flags.push_back(Flag::steps_given);
 }
 
 /// Has the first ranks of a job do `work`, which may throw Stop on all of them, while the others sleep; then all have the
@@ -285,7 +285,7 @@ std::string why_lost(Device& device) {
 }
 
 Record failed_point(const RunContext& context, const Point& point, const std::string& why) {
-  return not_run(described(point, context), "failed", why);
+  return not_run(described(point, context), Status::failed, why);
 }
 
 void StepSource::enqueue(const GradientSync&) { throw Error(Failure::internal, "these steps cannot be enqueued"); }
@@ -326,16 +326,16 @@ Record run_point(RunContext& whole, const Point& point) {
 
   Record record = described(point, whole);
   if (const std::string why = job.agree(why_unsupported(point, whole.device)); !why.empty())
-    return not_run(std::move(record), "unsupported", why);
+    return not_run(std::move(record), Status::unsupported, why);
   if (const std::string why = job.agree(trains ? why_too_large(point, whole.plan, context.job, whole.device) : "");
       !why.empty())
-    return not_run(std::move(record), "failed", why);
+    return not_run(std::move(record), Status::failed, why);
 
   stop_if_interrupted(job);
   if (whole.settings) {
     whole.progress.stage("applying settings");
     record.setting = whole.settings->apply(point.setting);
-    if (const std::string why = refused(record.setting); !why.empty()) return not_run(std::move(record), "unsupported", why);
+    if (const std::string why = refused(record.setting); !why.empty()) return not_run(std::move(record), Status::unsupported, why);
   }
   note_found(record.setting, whole.found);
   const Watched watched(context.energy, whole.settings != nullptr ? whole.settings : whole.looks_after);
@@ -346,7 +346,7 @@ Record run_point(RunContext& whole, const Point& point) {
   // too (in_flight.hpp).
   const auto failed_alone = [&](const std::exception& error) {
     if (context.job.size() > 1) throw;
-    record = not_run(before, "failed", why_ended(error, context, point));
+    record = not_run(before, Status::failed, why_ended(error, context, point));
   };
   const auto measure = [&] {
     try {
@@ -356,7 +356,7 @@ Record run_point(RunContext& whole, const Point& point) {
         run_windows(context, point, record);
     } catch (const Stop& stop) {
       if (stop.code() == exit_interrupted) throw;
-      record = not_run(before, "failed", std::string(without_code(stop.what())));
+      record = not_run(before, Status::failed, std::string(without_code(stop.what())));
     } catch (const Error& error) {
       failed_alone(error);
     } catch (const std::bad_alloc& error) {

@@ -53,7 +53,7 @@ struct RunContext {
   Progress& progress;
   double bucket_mib = 25;
   std::string energy_reason = {};               ///< why there are no joules; empty where a meter answers
-  std::vector<std::string> flags = {};          ///< of the whole run: narrow_affinity, oversubscribed, …
+  std::vector<FlagName> flags = {};               ///< of the whole run: narrow_affinity, oversubscribed, …
   JobSettings* settings = nullptr;              ///< null: the plan has none
   std::map<KnobKind, FoundSetting> found = {};  ///< who had asked for the state that the run found
   std::set<std::string> gpus = {};              ///< that the job may use

@@ -32,8 +32,8 @@ Report report_of(const fs::path& path, const std::string& text, const Program& i
 }  // namespace
 
 int exit_code_of(const Report& report) {
-  const auto is_valid = [](const Record& record) { return record.verdict.status == "valid"; };
-  if (std::ranges::none_of(report.records, is_valid) && std::ranges::any_of(report.records, has_refused_setting))
+  const auto is_good = [](const Record& record) { return is_valid(record); };
+  if (std::ranges::none_of(report.records, is_good) && std::ranges::any_of(report.records, has_refused_setting))
     return exit_environment;
   return exit_code(report);
 }

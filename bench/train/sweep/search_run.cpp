@@ -59,15 +59,15 @@ class Searching {
         if (record.summary.samples_per_s) found_speed_ = record.summary.samples_per_s->value;
       }
       if (const std::optional<Estimate> merit = merit_of(record, goal_, outcome_.scope))
-        text = fmt::format("valid {} {}", merit->value, 1 - record.summary.samples_per_s->value / found_speed_);
-      else if (record.verdict.status == "unsupported")
+        text = fmt::format("{} {} {}", to_string(Status::valid), merit->value, 1 - record.summary.samples_per_s->value / found_speed_);
+      else if (record.verdict.status == Status::unsupported)
         text = fmt::format("refused {}", fmt::join(refused_settings(record), " "));
     }
     std::istringstream words(job_.broadcast(text));
     Look seen;
     std::string word;
     words >> word;
-    seen.is_valid = word == "valid";
+    seen.is_valid = word == to_string(Status::valid);
     if (seen.is_valid) words >> seen.merit >> seen.slowdown;
     if (point != space_.found) ++(word == "refused" ? outcome_.refused : outcome_.measured);
     while (words >> word)

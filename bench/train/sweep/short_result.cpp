@@ -18,20 +18,20 @@ double most_foreign_share(const Record& record) {
 }  // namespace
 
 std::string short_result(const Record& record) {
-  if (record.verdict.status == "unsupported" || record.verdict.status == "failed")
-    return record.verdict.status + ": " + (record.verdict.reasons.empty() ? "" : record.verdict.reasons.front());
+  if (record.verdict.status == Status::unsupported || record.verdict.status == Status::failed)
+    return to_string(record.verdict.status) + std::string(": ") + (record.verdict.reasons.empty() ? "" : record.verdict.reasons.front());
   const Summary& s = record.summary;
-  std::string text = record.verdict.status;
+  std::string text = to_string(record.verdict.status);
   if (s.to_target && s.to_target->time_s)
     text += fmt::format(" · target after {:.4g} steps, {:.4g} s", s.to_target->steps->value, s.to_target->time_s->value);
   else if (s.to_target)
     text += " · " + s.to_target->reason;
   const auto& rate = s.tokens_per_s ? s.tokens_per_s : s.samples_per_s;
   if (rate) text += fmt::format(" · {:.4g} {}", rate->value, s.tokens_per_s ? "tokens/s" : "samples/s");
-  if (std::ranges::find(record.verdict.flags, "busy_host") != record.verdict.flags.end())
+  if (has_flag(record, Flag::busy_host))
     text += fmt::format(" · busy_host: others had {:.0f} % of the CPU", 100 * most_foreign_share(record));
   if (const auto share = credible_of_ceiling(s)) text += fmt::format(" · {:.2f} of ceiling", *share);
-  if (std::ranges::find(record.verdict.flags, "above_ceiling") != record.verdict.flags.end())
+  if (has_flag(record, Flag::above_ceiling))
     text += " · above_ceiling";
   if (s.loss_first && s.loss_last) text += fmt::format(" · loss {:.3f} → {:.3f}", *s.loss_first, *s.loss_last);
   return text;

@@ -204,11 +204,11 @@ class Run {
     std::vector<Warning> warnings = preflight(context.devices, context.hosts, sweep_.threads_requested);
     for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
       warnings.push_back(std::move(warning));
-    for (std::string& line : shared_devices(context.meters)) warnings.push_back({"shared_device", std::move(line)});
+    for (std::string& line : shared_devices(context.meters)) warnings.push_back({Flag::shared_device, std::move(line)});
     if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty()) warn(warning);
     for (const Warning& warning : warnings) {
-      if (std::ranges::find(flags_, warning.flag) == flags_.end()) flags_.push_back(warning.flag);
-      std::string code = warning.flag;
+      if (std::ranges::count(flags_, FlagName(warning.flag)) == 0) flags_.push_back(warning.flag);
+      std::string code = FlagName(warning.flag).name;
       std::ranges::replace(code, '_', '-');
       warn(with_code(code, warning.text));
     }
@@ -216,7 +216,7 @@ class Run {
     for (const std::string& why : plan_.left_out) warn(with_code("left-out", "left out: " + why));
     if (sweep_.note.empty()) return;
     warn(with_code("device-choice", sweep_.note));
-    if (plan_.device == "cpu") flags_.emplace_back("gpu_unused");
+    if (plan_.device == "cpu") flags_.emplace_back(Flag::gpu_unused);
   }
 
   /// For people before the first point, and in the report. `text` carries its code.
@@ -254,7 +254,7 @@ class Run {
     std::istringstream differing(job_.broadcast(fmt::format("{}", fmt::join(found, "\n"))));
     for (std::string line; std::getline(differing, line);) forced_over_.push_back(line);
     if (others = job_.broadcast(others); !others.empty()) {
-      flags_.emplace_back("other_hosts");
+      flags_.emplace_back(Flag::other_hosts);
       warn(with_code("other-hosts", "resumed on " + others));
     }
     parts_ = parts_of(*earlier);
@@ -455,7 +455,7 @@ class Run {
   std::chrono::steady_clock::time_point started_;  // as the context's started_at
   Guardian* guardian_ = nullptr;                   // of ranks that may hold settings
   Report report_;                         // root has the records of earlier launches too
-  std::vector<std::string> flags_;        // of the whole run
+  std::vector<FlagName> flags_;           // of the whole run
   std::vector<RunPart> parts_;            // the launches before
   std::vector<std::string> forced_over_;  // differences to the last of them
   std::set<std::string> finished_;        // their points

@@ -64,7 +64,7 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
     for (const int step : {0, 1}) {  // in the warm-up, in the window
       device.updates_before = step;
       const Record failed = run_point(context, plan.points[0]);
-      EXPECT_EQ(failed.verdict.status, "failed") << step;
+      EXPECT_EQ(failed.verdict.status, Status::failed) << step;
       ASSERT_EQ(failed.verdict.reasons.size(), 1u);
       const std::string& why = failed.verdict.reasons[0];
       EXPECT_EQ(why.rfind("failing: no", 0), 0u) << why;
@@ -77,7 +77,7 @@ TEST(DeviceMemory, AStepThatFailsOnTheOnlyRankCostsItsPointAlone) {
   }
   device.updates_before = 2;  // where operators are timed: the trials are there, and stay
   const Record without_shares = run_point(context, plan.points[0]);
-  EXPECT_EQ(without_shares.verdict.status, "valid");
+  EXPECT_EQ(without_shares.verdict.status, Status::valid);
   EXPECT_EQ(without_shares.trials.size(), 1u);
   EXPECT_TRUE(without_shares.summary.op_share.empty());
   EXPECT_FALSE(device.profiling());
@@ -124,7 +124,7 @@ TEST(DeviceMemory, ADeviceThatIsLostFailsOnePointAndANewProcessGoesOn) {
   };
   const auto statuses = [&] {
     std::vector<std::string> all;
-    for (const Record& record : read_earlier(out).records) all.push_back(record.verdict.status);
+    for (const Record& record : read_earlier(out).records) all.push_back(to_string(record.verdict.status));
     return all;
   };
   using Statuses = std::vector<std::string>;
@@ -157,7 +157,7 @@ TEST(DeviceMemory, RanksThatCannotBeConnectedFailThePointAndTheNextOneRuns) {
   setenv("TW_STANDIN_NCCL_LOSES_PEER", "at_start", 1);
   const Record failed = run_point(context, plan.points[0]);
   unsetenv("TW_STANDIN_NCCL_LOSES_PEER");
-  EXPECT_EQ(failed.verdict.status, "failed");
+  EXPECT_EQ(failed.verdict.status, Status::failed);
   ASSERT_EQ(failed.verdict.reasons.size(), 1u);
   EXPECT_NE(failed.verdict.reasons[0].find("remote process exited"), std::string::npos) << failed.verdict.reasons[0];
   EXPECT_EQ(run_point(context, plan.points[0]).trials.size(), 1u);
@@ -181,7 +181,7 @@ TEST(DeviceMemory, APointThatIsRefusedItHasFailedAndTheNextOneRuns) {
   Progress progress(false, 2, 0);
   RunContext context{job, device, plan, energy, progress, 25, "none asked for", {}};
   const Record refused = run_point(context, large);
-  EXPECT_EQ(refused.verdict.status, "failed");
+  EXPECT_EQ(refused.verdict.status, Status::failed);
   ASSERT_EQ(refused.verdict.reasons.size(), 1u);
   for (const char* words : {"small: cannot allocate ", " bytes (the point needs ", " GiB: ", " activations"})
     EXPECT_NE(refused.verdict.reasons[0].find(words), std::string::npos)

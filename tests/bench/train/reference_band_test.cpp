@@ -52,7 +52,7 @@ using ReferenceBand = TargetRuns;
 
 TEST_F(ReferenceBand, HoldsTheCnn) {
   const Record record = run(gratings(), as_it_is, trainer_steps, 3);
-  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_EQ(record.target->value, task_of("resnet-tiny")->target);
   ASSERT_TRUE(record.target->reference) << record.target->reference_reason;
   EXPECT_FALSE(has(record, "no_reference"));
@@ -63,7 +63,7 @@ TEST_F(ReferenceBand, HoldsTheTransformer) {
   Axes axes;
   axes.model = {"gpt2-tiny"};
   const Record record = run(axes, as_it_is, trainer_steps, 1);
-  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_EQ(record.target->value, task_of("gpt2-tiny")->target);
   ASSERT_TRUE(record.target->reference) << record.target->reference_reason;
   EXPECT_FALSE(has(record, "off_reference")) << steps_of(record);
@@ -80,7 +80,7 @@ TEST_F(ReferenceBand, FindsAQuarterOfTheRate) {
       1);
   EXPECT_FALSE(has(record, "target_missed")) << "it arrives, so that only the band can tell";
   EXPECT_TRUE(has(record, "off_reference")) << steps_of(record);
-  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_EQ(record.verdict.status, Status::invalid);
 }
 
 // Here stands what is known not to be seen: who makes the band tell it may turn this round.

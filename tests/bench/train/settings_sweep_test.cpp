@@ -20,7 +20,7 @@ TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
     const Record& record = report.records[i];
     const double mhz = 600.0 + 480.0 * static_cast<double>(i);
     SCOPED_TRACE(record.id);
-    EXPECT_EQ(record.verdict.status, "valid") << (record.verdict.reasons.empty() ? "" : record.verdict.reasons[0]);
+    EXPECT_EQ(record.verdict.status, Status::valid) << (record.verdict.reasons.empty() ? "" : record.verdict.reasons[0]);
     const Setting& setting = record.setting.at("gpu_clock_mhz");
     EXPECT_EQ(setting.requested, mhz);
     EXPECT_EQ(setting.accepted, mhz);
@@ -50,7 +50,7 @@ TEST_F(Sweep, TheOptimumOverClocksAndLimitsLiesInside) {
   std::map<std::pair<double, double>, double> joules;  // of a step, by clock and limit
   for (const Record& record : report.records) {
     SCOPED_TRACE(record.id);
-    EXPECT_EQ(record.verdict.status, "valid") << (record.verdict.reasons.empty() ? "" : record.verdict.reasons[0]);
+    EXPECT_EQ(record.verdict.status, Status::valid) << (record.verdict.reasons.empty() ? "" : record.verdict.reasons[0]);
     const double mhz = record.setting.at("gpu_clock_mhz").accepted.value().number;
     const double watts = record.setting.at("gpu_power_limit_w").accepted.value().number;
     const double seen_mhz = record.setting.at("gpu_clock_mhz").observed.value().number;
@@ -204,7 +204,7 @@ TEST_F(Sweep, ALimitThatBindsIsNotedAndTheClockItHoldsBackIsNotShownAsSet) {
   const Record& capped = report.records[1];
   EXPECT_TRUE(has(capped, "power_capped"));
   EXPECT_TRUE(has(capped, "not_applied"));
-  EXPECT_EQ(capped.verdict.status, "valid") << "noted in a clock sweep";
+  EXPECT_EQ(capped.verdict.status, Status::valid) << "noted in a clock sweep";
   EXPECT_LT(capped.setting.at("gpu_clock_mhz").observed.value().number, 1500);
   EXPECT_LE(capped.setting.at("gpu_power_limit_w").observed.value().number, 300 * 1.05);
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
@@ -213,14 +213,14 @@ TEST_F(Sweep, ALimitThatBindsIsNotedAndTheClockItHoldsBackIsNotShownAsSet) {
 TEST_F(Sweep, WhatTheDriverIgnoresOrRefusesIsNeverShownAsSet) {
   gpus_.edit(0, [](standin::Gpu& gpu) { gpu.ignore_lock = 1; });
   const Report ignored = run({{KnobKind::gpu_clock, {"found", "990"}}});
-  EXPECT_EQ(ignored.records[0].verdict.status, "valid");
-  EXPECT_EQ(ignored.records[1].verdict.status, "invalid");
+  EXPECT_EQ(ignored.records[0].verdict.status, Status::valid);
+  EXPECT_EQ(ignored.records[1].verdict.status, Status::invalid);
   EXPECT_TRUE(has(ignored.records[1], "not_applied"));
 
   gpus_.edit(0, [](standin::Gpu& gpu) { gpu.ignore_lock = 0, gpu.deny_set = 1; });
   const Report refused = run({{KnobKind::gpu_clock, {"found", "990"}}});
-  EXPECT_EQ(refused.records[0].verdict.status, "valid") << "a sweep goes on";
-  EXPECT_EQ(refused.records[1].verdict.status, "unsupported");
+  EXPECT_EQ(refused.records[0].verdict.status, Status::valid) << "a sweep goes on";
+  EXPECT_EQ(refused.records[1].verdict.status, Status::unsupported);
   EXPECT_TRUE(has(refused.records[1], "not_applied"));
   EXPECT_TRUE(refused.records[1].trials.empty());
   ASSERT_FALSE(refused.records[1].verdict.reasons.empty());
@@ -237,7 +237,7 @@ TEST_F(Sweep, ALimitThatSomebodyElseSetsInTheMiddleOfATrialIsNotApplied) {
   const Report report = run({{KnobKind::gpu_power_limit, {"450"}}});
   EXPECT_EQ(news_.at(0).rfind("left: ", 0), 0u) << news_[0];
   const Record& record = report.records.at(0);
-  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_EQ(record.verdict.status, Status::invalid);
   EXPECT_TRUE(has(record, "not_applied"));
   EXPECT_EQ(record.setting.at("gpu_power_limit_w").accepted, 450) << "it was, at first";
   ASSERT_TRUE(record.trials.at(0).setting_changes);
@@ -258,7 +258,7 @@ TEST_F(Sweep, ALimitThatWasToStayAsFoundAndIsChangedInATrialIsFlagged) {
   };
   const Report report = run({{KnobKind::gpu_power_limit, {"found"}}});
   const Record& record = report.records.at(0);
-  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_TRUE(has(record, "setting_changed"));
   EXPECT_FALSE(has(record, "not_applied"));
   ASSERT_EQ(record.trials.at(0).setting_changes.value().size(), 1u);
@@ -282,13 +282,13 @@ TEST_F(Sweep, AGuardianThatHasDiedIsToldOnce) {
 TEST_F(Sweep, AClampedSettingIsUnsupportedAndPutBack) {
   gpus_.edit(0, [](standin::Gpu& gpu) { gpu.clamp_limit_mw = 400'000; });
   const Report report = run({{KnobKind::gpu_power_limit, {"300", "450"}}});
-  EXPECT_EQ(report.records[0].verdict.status, "unsupported");
+  EXPECT_EQ(report.records[0].verdict.status, Status::unsupported);
   EXPECT_TRUE(has(report.records[0], "not_applied"));
   ASSERT_FALSE(report.records[0].verdict.reasons.empty());
   const std::string& reason = report.records[0].verdict.reasons[0];
   EXPECT_NE(reason.find("clamped"), std::string::npos) << reason;
   EXPECT_NE(reason.find("reads back as 400 W"), std::string::npos) << reason;
-  EXPECT_EQ(report.records[1].verdict.status, "valid") << "a sweep goes on";
+  EXPECT_EQ(report.records[1].verdict.status, Status::valid) << "a sweep goes on";
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);
   EXPECT_FALSE(has_journal());
 }
@@ -314,22 +314,22 @@ TEST_F(Sweep, ASitesCommandIsHeldAgainstAllDevicesOfItsKind) {
     return setting.devices.at(0);
   };
   Report report = run({{KnobKind::gpu_clock, {"1305", "990"}}});
-  EXPECT_EQ(report.records[0].verdict.status, "valid");
+  EXPECT_EQ(report.records[0].verdict.status, Status::valid);
   EXPECT_FALSE(has(report.records[0], "not_observed"));
   EXPECT_EQ(only_row(report.records[0], "gpu_clock_mhz").observed, 1305);
-  EXPECT_EQ(report.records[1].verdict.status, "invalid");
+  EXPECT_EQ(report.records[1].verdict.status, Status::invalid);
   EXPECT_TRUE(has(report.records[1], "not_applied"));
   // On one of two it had no effect.
   gpus_.edit(1, [](standin::Gpu& gpu) { gpu.lock_mhz = 0; });
   report = run({{KnobKind::gpu_clock, {"1305"}}});
-  EXPECT_EQ(report.records[0].verdict.status, "invalid");
+  EXPECT_EQ(report.records[0].verdict.status, Status::invalid);
   EXPECT_EQ(only_row(report.records[0], "gpu_clock_mhz").observed, 1980);
   // A power is held against the joules; where nothing shows it, that is said.
   report = run({{KnobKind::gpu_power_limit, {"300"}}});
-  EXPECT_EQ(report.records[0].verdict.status, "invalid");
+  EXPECT_EQ(report.records[0].verdict.status, Status::invalid);
   EXPECT_GT(only_row(report.records[0], "gpu_power_limit_w").observed.value().number, 500);
   report = run({{KnobKind::cpu_power_limit, {"100"}}});
-  EXPECT_EQ(report.records[0].verdict.status, "valid");
+  EXPECT_EQ(report.records[0].verdict.status, Status::valid);
   EXPECT_TRUE(has(report.records[0], "not_observed"));
   EXPECT_EQ(only_row(report.records[0], "cpu_power_limit_w").reason, "nothing on this node shows it under load");
 }
@@ -359,8 +359,8 @@ TEST_F(Sweep, AKnobThatTheFirmwareLocksMakesItsPointUnsupported) {
     return found;
   };
   const Report report = run({{KnobKind::cpu_power_limit, {"found", "120"}}});
-  EXPECT_EQ(report.records[0].verdict.status, "valid") << "a sweep goes on";
-  EXPECT_EQ(report.records[1].verdict.status, "unsupported");
+  EXPECT_EQ(report.records[0].verdict.status, Status::valid) << "a sweep goes on";
+  EXPECT_EQ(report.records[1].verdict.status, Status::unsupported);
   EXPECT_TRUE(has(report.records[1], "not_applied"));
   EXPECT_TRUE(report.records[1].trials.empty());
   ASSERT_FALSE(report.records[1].verdict.reasons.empty());
@@ -376,7 +376,7 @@ TEST_F(Sweep, AMeterThatStopsAnsweringLosesItsScopeAlone) {
   };
   const Report report = run({});
   const Record& record = report.records.at(0);
-  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_TRUE(record.summary.samples_per_s);
   EXPECT_FALSE(record.summary.energy_j.at("device"));
   EXPECT_NE(record.summary.energy_reason.find("lost"), std::string::npos) << record.summary.energy_reason;
@@ -440,7 +440,7 @@ TEST_F(Sweep, SettingsBeginAtTheTemperatureOfTheFirst) {
 TEST_F(Sweep, HeatInvalidates) {
   gpus_.edit(0, [](standin::Gpu& gpu) { gpu.hot = 1; });
   const Report report = run({{KnobKind::gpu_clock, {"found"}}});
-  EXPECT_EQ(report.records[0].verdict.status, "invalid");
+  EXPECT_EQ(report.records[0].verdict.status, Status::invalid);
   EXPECT_TRUE(has(report.records[0], "throttled"));
 }
 

@@ -8,18 +8,18 @@ namespace {
 
 TEST(ShortResult, SaysHowBusyTheMachineWas) {
   Record record;
-  record.verdict.status = "valid";
+  record.verdict.status = Status::valid;
   record.trials.resize(3);
   record.trials[1].foreign_share = 0.34;
   record.trials[2].foreign_share = 0.02;
   EXPECT_EQ(short_result(record), "valid");
-  record.verdict.flags = {"busy_host"};
+  record.verdict.flags = {Flag::busy_host};
   EXPECT_EQ(short_result(record), "valid · busy_host: others had 34 % of the CPU");
   record.summary.samples_per_s = Estimate{10, std::nullopt, std::nullopt, {}};
   record.summary.of_ceiling = 0.5;
   EXPECT_EQ(short_result(record), "valid · 10 samples/s · busy_host: others had 34 % of the CPU · 0.50 of ceiling");
   record.summary.of_ceiling = 2.5;
-  record.verdict.flags = {"above_ceiling"};
+  record.verdict.flags = {Flag::above_ceiling};
   EXPECT_EQ(short_result(record), "valid · 10 samples/s · above_ceiling") << "no figure";
 }
 

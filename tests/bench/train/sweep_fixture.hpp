@@ -176,7 +176,7 @@ class Sweep : public testing::Test {
     return report;
   }
   static bool has(const Record& record, const char* flag) {
-    return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+    return has_flag(record, FlagName(flag));
   }
 
   standin::StandIn gpus_;

@@ -42,7 +42,7 @@ class TargetRuns : public testing::Test {
     return run(axes, change, steps, seeds);
   }
   static bool has(const Record& record, const char* flag) {
-    return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+    return has_flag(record, FlagName(flag));
   }
 };
 

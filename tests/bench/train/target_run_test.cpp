@@ -120,7 +120,7 @@ TEST_F(TargetRunTest, TheLastStepIsEvaluatedAndEndsARunThatDoesNotConverge) {
   ASSERT_EQ(evaluations.size(), 5u);
   EXPECT_EQ(evaluations.back().step, 45) << "between two intervals";
   EXPECT_TRUE(has(record, "target_missed"));
-  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_EQ(record.verdict.status, Status::invalid);
   EXPECT_FALSE(record.summary.to_target->time_s);
   EXPECT_NE(record.summary.to_target->reason.find("seed 12 did not reach"), std::string::npos);
 }
@@ -185,7 +185,7 @@ TEST_F(TargetRunTest, AnOptimizerThatDoesNotLearnIsFoundOut) {
       },
       1);
   EXPECT_TRUE(has(record, "target_missed"));
-  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_EQ(record.verdict.status, Status::invalid);
 }
 
 }  // namespace

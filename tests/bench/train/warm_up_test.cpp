@@ -94,7 +94,7 @@ Record run(const Measurement& measurement, std::chrono::milliseconds each) {
 }
 
 bool has(const Record& record, const char* flag) {
-  return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+  return has_flag(record, FlagName(flag));
 }
 
 using std::chrono::milliseconds;

@@ -15,7 +15,7 @@ namespace {
 using testing::sample_record;
 
 bool has(const Record& r, const char* flag) {
-  return std::find(r.verdict.flags.begin(), r.verdict.flags.end(), flag) != r.verdict.flags.end();
+  return has_flag(r, FlagName(flag));
 }
 Record counted(const char* quantity, double change) {
   Record r = sample_record();
@@ -34,10 +34,10 @@ Record set(const char* name, double requested, std::optional<double> accepted, s
 TEST(Conditions, HeatForOverAHundredthOfAWindowInvalidates) {
   const double window = sample_record().trials[1].window_s;
   for (const char* quantity : {"throttle_thermal_s", "throttle_brake_s"}) {
-    EXPECT_EQ(counted(quantity, 0.009 * window).verdict.status, "valid");
+    EXPECT_EQ(counted(quantity, 0.009 * window).verdict.status, Status::valid);
     EXPECT_FALSE(has(counted(quantity, 0.009 * window), "throttled"));
     const Record hot = counted(quantity, 0.02 * window);
-    EXPECT_EQ(hot.verdict.status, "invalid");
+    EXPECT_EQ(hot.verdict.status, Status::invalid);
     EXPECT_TRUE(has(hot, "throttled"));
     ASSERT_EQ(hot.verdict.reasons.size(), 1u);
     EXPECT_NE(hot.verdict.reasons[0].find("trial 2"), std::string::npos) << hot.verdict.reasons[0];
@@ -52,29 +52,29 @@ TEST(Conditions, WhatIsNotedOnly) {
   for (const auto& [quantity, flag] : {std::pair{"throttle_thermal_events", "throttled"}, std::pair{"ecc_errors", "device_errors"},
                                        std::pair{"xid_errors", "device_errors"}, std::pair{"throttle_power_cap_s", "power_capped"}}) {
     const Record noted = counted(quantity, 20);
-    EXPECT_EQ(noted.verdict.status, "valid") << quantity;
+    EXPECT_EQ(noted.verdict.status, Status::valid) << quantity;
     EXPECT_TRUE(has(noted, flag)) << quantity;
     EXPECT_FALSE(has(counted(quantity, 0), flag)) << quantity;
   }
 }
 
 TEST(Conditions, ASetPointIsProvedUnderLoad) {
-  EXPECT_EQ(set("gpu_clock_mhz", 1305, 1305, 1300).verdict.status, "valid");
+  EXPECT_EQ(set("gpu_clock_mhz", 1305, 1305, 1300).verdict.status, Status::valid);
   EXPECT_FALSE(has(set("gpu_clock_mhz", 1305, 1305, 1300), "not_applied"));
   for (const double observed : {1980.0, 1200.0}) {
     const Record other = set("gpu_clock_mhz", 1305, 1305, observed);
-    EXPECT_EQ(other.verdict.status, "invalid");
+    EXPECT_EQ(other.verdict.status, Status::invalid);
     EXPECT_TRUE(has(other, "not_applied"));
   }
-  EXPECT_EQ(set("gpu_power_limit_w", 300, 300, 120).verdict.status, "valid") << "a cap need not bind";
-  EXPECT_EQ(set("gpu_power_limit_w", 300, 300, 330).verdict.status, "invalid");
-  EXPECT_EQ(set("cpu_frequency_mhz", 2400, 2400, 3500).verdict.status, "invalid");
+  EXPECT_EQ(set("gpu_power_limit_w", 300, 300, 120).verdict.status, Status::valid) << "a cap need not bind";
+  EXPECT_EQ(set("gpu_power_limit_w", 300, 300, 330).verdict.status, Status::invalid);
+  EXPECT_EQ(set("cpu_frequency_mhz", 2400, 2400, 3500).verdict.status, Status::invalid);
   const Record refused = set("gpu_clock_mhz", 1305, std::nullopt, std::nullopt);
   EXPECT_TRUE(has(refused, "not_applied"));
-  EXPECT_EQ(refused.verdict.status, "invalid");
+  EXPECT_EQ(refused.verdict.status, Status::invalid);
   const Record unseen = set("gpu_clock_mhz", 1305, 1305, std::nullopt);
   EXPECT_TRUE(has(unseen, "not_observed"));
-  EXPECT_EQ(unseen.verdict.status, "valid");
+  EXPECT_EQ(unseen.verdict.status, Status::valid);
 }
 
 /// Somebody has set what stands in `found` along the second trial.
@@ -89,7 +89,7 @@ Record changed(bool requested, const std::optional<std::string>& found) {
 
 TEST(Conditions, ASetPointThatSomebodyElseChangesInATrialIsNotApplied) {
   const Record foreign = changed(true, "requested_mw = 700000");
-  EXPECT_EQ(foreign.verdict.status, "invalid");
+  EXPECT_EQ(foreign.verdict.status, Status::invalid);
   EXPECT_TRUE(has(foreign, "not_applied"));
   ASSERT_EQ(foreign.verdict.reasons.size(), 1u);
   EXPECT_EQ(foreign.verdict.reasons[0].rfind("not_applied: ", 0), 0u);
@@ -104,11 +104,11 @@ TEST(Conditions, ASetPointThatSomebodyElseChangesInATrialIsNotApplied) {
 
 TEST(Conditions, WhatWasToStayAsFoundOrCannotBeReadBackIsNoted) {
   const Record found = changed(false, "requested_mw = 700000");
-  EXPECT_EQ(found.verdict.status, "valid");
+  EXPECT_EQ(found.verdict.status, Status::valid);
   EXPECT_TRUE(has(found, "setting_changed"));
   EXPECT_FALSE(has(found, "not_applied"));
   const Record unread = changed(true, std::nullopt);
-  EXPECT_EQ(unread.verdict.status, "valid");
+  EXPECT_EQ(unread.verdict.status, Status::valid);
   EXPECT_TRUE(has(unread, "not_observed"));
   Record none = unread;
   for (Trial& trial : none.trials) trial.setting_changes->clear();
@@ -122,7 +122,7 @@ TEST(Conditions, AClockThatACapHoldsBackIsNoted) {
   summarise(r);
   EXPECT_TRUE(has(r, "not_applied"));
   EXPECT_TRUE(has(r, "power_capped"));
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
 }
 
 TEST(Conditions, ANameIsProvedByTheSameName) {
@@ -135,7 +135,7 @@ TEST(Conditions, ANameIsProvedByTheSameName) {
     return r;
   };
   EXPECT_FALSE(has(named("performance"), "not_applied"));
-  EXPECT_EQ(named("powersave").verdict.status, "invalid");
+  EXPECT_EQ(named("powersave").verdict.status, Status::invalid);
   EXPECT_NE(named("powersave").verdict.reasons.at(0).find("performance of cpu on node1: powersave"), std::string::npos)
       << named("powersave").verdict.reasons[0];
 }
@@ -158,7 +158,7 @@ TEST(Conditions, WhatASchedulerWasAskedForIsHeldAgainstWhatIsSeen) {
   for (const double outside : {1400.0, 3500.0}) {
     const Record other = found(1500.0, 2400.0, outside);
     EXPECT_TRUE(has(other, "not_applied")) << outside;
-    EXPECT_EQ(other.verdict.status, "valid") << "the plan asked for nothing";
+    EXPECT_EQ(other.verdict.status, Status::valid) << "the plan asked for nothing";
   }
   EXPECT_TRUE(has(found(std::nullopt, 2400.0, 3500.0), "not_applied"));
   EXPECT_FALSE(has(found(std::nullopt, 2400.0, 800.0), "not_applied"));
@@ -209,7 +209,7 @@ TEST(Conditions, OneDevicesCapExcusesNoOther) {
   r.setting["gpu_clock_mhz"] = {1980, 1980, 990, {{"node1", "nvml:GPU-1", 1980, 1500, ""}, {"node1", "nvml:GPU-2", 1980, 990, ""}}};
   r.trials[0].counters = {{"node1", "nvml:GPU-1", "throttle_power_cap_s", 30}};
   summarise(r);
-  EXPECT_EQ(r.verdict.status, "invalid");
+  EXPECT_EQ(r.verdict.status, Status::invalid);
   ASSERT_EQ(r.verdict.reasons.size(), 1u);
   EXPECT_NE(r.verdict.reasons[0].find("GPU-2"), std::string::npos);
 }
@@ -226,7 +226,7 @@ TEST(Conditions, LossesAreHeldAgainstTheFoundSetting) {
     EXPECT_FALSE(has(report.records[0], "unstable"));
     EXPECT_FALSE(has(report.records[1], "unstable"));
     EXPECT_TRUE(has(report.records[2], "unstable"));
-    EXPECT_EQ(std::count(report.records[2].verdict.flags.begin(), report.records[2].verdict.flags.end(), "unstable"), 1);
+    EXPECT_EQ(std::count(report.records[2].verdict.flags.begin(), report.records[2].verdict.flags.end(), FlagName(Flag::unstable)), 1);
   }
   Record again = report.records[2];
   summarise(again);

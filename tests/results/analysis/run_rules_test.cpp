@@ -75,28 +75,28 @@ TEST(RunRules, AGoodReportKeepsAllThatItCanShow) {
 }
 
 TEST(RunRules, NoFlagBreaksTwo) {
-  std::set<std::string> flags;
+  std::set<Flag> flags;
   for (const RunRule& rule : run_rules())
-    for (const RunRuleFlag& one : rule.flags) EXPECT_TRUE(flags.insert(one.flag).second) << one.flag;
+    for (const RunRuleFlag& one : rule.flags) EXPECT_TRUE(flags.insert(one.flag).second) << to_string(one.flag);
 }
 
 TEST(RunRules, EachIsBrokenByWhatItNames) {
   const auto record = [](Report& report) -> Record& { return report.records.front(); };
-  const auto flag = [&](const char* name) { return [&, name](Report& r) { record(r).verdict.flags.push_back(name); }; };
+  const auto flag = [&](Flag one) { return [&, one](Report& r) { record(r).verdict.flags.push_back(one); }; };
   expect_broken("window", "the shortest takes 2.0", [&](Report& r) {
     record(r).trials[1].window_s = 2;
-    record(r).verdict.flags.push_back("short");
+    record(r).verdict.flags.push_back(Flag::short_window);
   });
-  expect_broken("window", "by steps", flag("steps_given"));
-  expect_broken("trials", "fewer than 3", flag("few_trials"));
-  expect_broken("steady", "still changing", flag("not_steady"));
-  expect_broken("steady", "along the trials", flag("drift"));
-  expect_broken("throttling", "held back", flag("throttled"));
-  expect_broken("settings", "did not take effect", flag("not_applied"));
-  expect_broken("settings", "could not be looked at", flag("not_observed"));
+  expect_broken("window", "by steps", flag(Flag::steps_given));
+  expect_broken("trials", "fewer than 3", flag(Flag::few_trials));
+  expect_broken("steady", "still changing", flag(Flag::not_steady));
+  expect_broken("steady", "along the trials", flag(Flag::drift));
+  expect_broken("throttling", "held back", flag(Flag::throttled));
+  expect_broken("settings", "did not take effect", flag(Flag::not_applied));
+  expect_broken("settings", "could not be looked at", flag(Flag::not_observed));
   expect_broken("complete", "has no record", [&](Report& r) { r.records.clear(); });
   expect_broken("complete", "failed: out of memory", [&](Report& r) {
-    record(r).verdict = {"failed", {}, {"out of memory"}};
+    record(r).verdict = {Status::failed, {}, {"out of memory"}};
   });
   expect_broken("temperature", "began at 56", [&](Report& r) {
     r.records.push_back(record(r));
@@ -165,9 +165,9 @@ TEST(RunRules, ARefusedSetPointIsNotCheckable) {
   Record refused = report.records.front();
   refused.id = "refused", refused.trials.clear();
   refused.setting["gpu_clock_mhz"].requested = SetPoint(1410);
-  refused.verdict = {"unsupported", {}, {"gpu_clock_mhz 1410: no device has it"}};
+  refused.verdict = {Status::unsupported, {}, {"gpu_clock_mhz 1410: no device has it"}};
   summarise(refused);
-  ASSERT_EQ(refused.verdict.flags, std::vector<std::string>{"not_applied"});
+  ASSERT_EQ(refused.verdict.flags, std::vector<FlagName>{Flag::not_applied});
   report.records.push_back(refused);
   expect_state(report, "settings", RunRuleState::not_checkable,
                "1 point unsupported here (gpu_clock_mhz 1410: no device has it)");
@@ -176,7 +176,7 @@ TEST(RunRules, ARefusedSetPointIsNotCheckable) {
   other.records.front().setting["gpu_clock_mhz"] = {1410, 1410, 1408, {{"node1", "nvml:GPU-1", 1410, 1408, ""}}};
   expect_state(other, "settings", RunRuleState::not_checkable, "; 1 show under load what was asked for");
   expect_broken(
-      "settings", "did not take effect", [](Report& r) { r.records.front().verdict.flags.emplace_back("not_applied"); },
+      "settings", "did not take effect", [](Report& r) { r.records.front().verdict.flags.emplace_back(Flag::not_applied); },
       report);
 }
 

@@ -16,7 +16,7 @@ namespace {
 using namespace testing;
 
 bool has(const Record& r, const char* flag) {
-  return std::ranges::find(r.verdict.flags, flag) != r.verdict.flags.end();
+  return has_flag(r, FlagName(flag));
 }
 
 /// Trials of 40 steps in windows of these lengths.
@@ -29,7 +29,7 @@ Record with_windows(const std::vector<double>& windows) {
 }
 std::vector<std::string> said(const Record& r) {
   std::vector<std::string> lines;
-  for (const Instability& one : find_instability(r)) lines.push_back(one.flag + ": " + one.text);
+  for (const Instability& one : find_instability(r)) lines.push_back(to_string(one.flag) + (": " + one.text));
   return lines;
 }
 
@@ -44,7 +44,7 @@ TEST(Stability, GoodTrialsHaveNoFlag) {
 TEST(Stability, AnOutlierIsFlaggedAndKept) {
   const Record r = with_windows({60, 61, 60.2, 60.6, 80, 60.4});
   EXPECT_TRUE(has(r, "outlier"));
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
   EXPECT_EQ(r.summary.samples_per_s->count, 6) << "never dropped";
   EXPECT_NEAR(r.summary.samples_per_s->value,
               64 * 40 * (1 / 60.0 + 1 / 61.0 + 1 / 60.2 + 1 / 60.6 + 1 / 80.0 + 1 / 60.4) / 6, 1e-9);
@@ -83,7 +83,7 @@ TEST(Stability, AStepTimeThatRisesOverTheTrialsIsDrift) {
     for (double& t : trial.step_time_s) t *= 1 + 0.0005 * static_cast<double>(step++);  // 6 % over 120 steps
   summarise(r);
   EXPECT_TRUE(has(r, "drift"));
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
   ASSERT_EQ(said(r).size(), 1u);
   EXPECT_TRUE(said(r)[0].starts_with("drift: step times rise by 5.")) << said(r)[0];
   for (Trial& trial : r.trials) std::ranges::reverse(trial.step_time_s);
@@ -125,7 +125,7 @@ TEST(Stability, ThatTheMachineChangedAlongTheRunIsSaid) {
   std::swap(records[0].summary.ceiling_flops_per_s, records[3].summary.ceiling_flops_per_s);
   EXPECT_NE(run_drift(records).find("14 % faster"), std::string::npos) << run_drift(records);
   const std::vector<Record> moved = records;
-  records[0].verdict.flags.emplace_back("ceiling_once");
+  records[0].verdict.flags.emplace_back(Flag::ceiling_once);
   EXPECT_EQ(run_drift(records), "") << "one timing is less than the better of two";
   records = moved;
   records[0].workload.precision = "float32";
@@ -168,7 +168,7 @@ TEST(Means, NoTrialThatFailedOrIsInvalidEntersOne) {
     spoil(trial);
     without.trials.erase(without.trials.begin() + 1);
     summarise(r), summarise(without);
-    EXPECT_EQ(r.verdict.status, "invalid");
+    EXPECT_EQ(r.verdict.status, Status::invalid);
     ASSERT_FALSE(r.verdict.reasons.empty());
     EXPECT_TRUE(r.verdict.reasons[0].starts_with(reason)) << r.verdict.reasons[0];
     const Summary &a = r.summary, &b = without.summary;
@@ -202,7 +202,7 @@ TEST(Means, OfNoTrialThereIsNone) {
     for (Trial& trial : r.trials) spoil(trial);
     summarise(r);
     const Summary& s = r.summary;
-    EXPECT_EQ(r.verdict.status, "invalid");
+    EXPECT_EQ(r.verdict.status, Status::invalid);
     EXPECT_FALSE(s.samples_per_s || s.tokens_per_s || s.flops_per_s || s.step_time_s || s.step_time_p50_s ||
                  s.of_ceiling);
     EXPECT_FALSE(s.energy_j.at("package") || s.flops_per_w.at("dram") || s.samples_per_j.at("dram"));
@@ -212,7 +212,7 @@ TEST(Means, OfNoTrialThereIsNone) {
 }
 
 TEST(Means, AFailedPointHasNone) {
-  for (const char* status : {"failed", "unsupported"}) {
+  for (const Status status : {Status::failed, Status::unsupported}) {
     Record r = sample_record_with_energy();
     r.verdict = {status, {}, {"rank 1: out of memory"}};
     summarise(r);
@@ -225,7 +225,7 @@ TEST(Means, AThrottledRunToATargetEntersNone) {
   Record r = sample_target_record();
   r.trials[0].counters = {{"node1", "cpu", "throttle_thermal_s", 3}};
   summarise(r);
-  EXPECT_EQ(r.verdict.status, "invalid");
+  EXPECT_EQ(r.verdict.status, Status::invalid);
   ASSERT_TRUE(r.summary.to_target->steps);
   EXPECT_EQ(r.summary.to_target->steps->count, 2);
   EXPECT_DOUBLE_EQ(r.summary.to_target->steps->value, 25);

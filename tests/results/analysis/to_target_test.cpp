@@ -20,7 +20,7 @@ using testing::sample_target_report;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 bool has(const Record& record, const char* flag) {
-  return std::ranges::find(record.verdict.flags, flag) != record.verdict.flags.end();
+  return has_flag(record, FlagName(flag));
 }
 
 TEST(FirstPassage, IsTheFirstAtOrUnderTheTarget) {
@@ -68,7 +68,7 @@ TEST(ToTarget, MeansAndIntervalsAreOfTheFirstPassages) {
   same(*result.time_s, estimate(std::vector<double>{15.25, 10.25, 15.25}));
   same(*result.energy_j.at("package"), *record.summary.energy_j.at("package"));
   EXPECT_EQ(result.reason, "");
-  EXPECT_EQ(record.verdict.status, "valid");
+  EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_FALSE(has(record, "steps_disagree")) << "evaluations are part of the window";
 }
 
@@ -146,10 +146,10 @@ TEST(ToTarget, ARunThatCouldNotBeMadeIsNoSuccess) {
   EXPECT_EQ(exit_code(report), 0);
   Record& failed = report.records.emplace_back(report.records[0]);
   failed.trials.clear();
-  failed.verdict = {"failed", {}, {"rank 0 (n1): needs 9.1 GiB"}};
+  failed.verdict = {Status::failed, {}, {"rank 0 (n1): needs 9.1 GiB"}};
   summarise(failed);
   EXPECT_EQ(exit_code(report), 1);
-  failed.verdict.status = "unsupported";
+  failed.verdict.status = Status::unsupported;
   EXPECT_EQ(exit_code(report), 0);
 }
 
@@ -159,7 +159,7 @@ TEST(ToTarget, OneRunThatNeverArrivesIsInfinite) {
   EXPECT_FALSE(result.time_s || result.steps || result.samples);
   EXPECT_TRUE(result.energy_j.empty());
   EXPECT_EQ(result.reason, "seed 5 did not reach error 0.11 in 30 steps (0.125 at the end)");
-  EXPECT_EQ(record.verdict.status, "invalid");
+  EXPECT_EQ(record.verdict.status, Status::invalid);
   EXPECT_TRUE(has(record, "target_missed"));
   EXPECT_TRUE(has(record, "no_reference"));
   EXPECT_EQ(exit_code(sample_target_report()), 1);
@@ -179,11 +179,11 @@ TEST(ToTarget, TooManyStepsAndTooFewAreOffTheReference) {
     return record;
   };
   const double mean = judged(0, 100).summary.to_target->steps->value;  // 26.7
-  EXPECT_EQ(judged(mean, mean).verdict.status, "valid") << "the band holds its ends";
+  EXPECT_EQ(judged(mean, mean).verdict.status, Status::valid) << "the band holds its ends";
   const Record slow = judged(mean - 10, mean - 0.5), fast = judged(mean + 0.5, mean + 10);
   for (const Record& record : {slow, fast}) {
     EXPECT_TRUE(has(record, "off_reference"));
-    EXPECT_EQ(record.verdict.status, "invalid");
+    EXPECT_EQ(record.verdict.status, Status::invalid);
     ASSERT_EQ(record.verdict.reasons.size(), 1u);
   }
   EXPECT_NE(slow.verdict.reasons[0].find("off_reference: 26.67 steps to the target, more than"), std::string::npos);

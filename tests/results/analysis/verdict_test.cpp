@@ -15,8 +15,8 @@ namespace {
 
 using namespace testing;
 
-bool has_flag(const Record& r, const std::string& flag) {
-  return std::count(r.verdict.flags.begin(), r.verdict.flags.end(), flag) == 1;
+bool has_flag(const Record& r, const char* flag) {
+  return std::ranges::count(r.verdict.flags, FlagName(flag)) == 1;
 }
 Record summarised(Record r) {
   summarise(r);
@@ -46,7 +46,7 @@ TEST(Verdict, SummaryFollowsFromTheSamples) {
   EXPECT_EQ(*s.loss_first, 5);
   EXPECT_EQ(*s.loss_last, 1);
   EXPECT_LT(*s.loss_slope_per_step, 0);
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
   EXPECT_EQ(s.planned_bytes_per_rank, 365ull << 20);  // what the caller set stays
 }
 
@@ -81,7 +81,7 @@ TEST(Verdict, StepsThatDoNotFillTheirWindow) {
     r.trials[0].step_time_s = {20, 40}, r.trials[1].step_time_s = {1, 9};
     summarise(r);
     EXPECT_EQ(has_flag(r, "steps_disagree"), flagged) << window;
-    EXPECT_EQ(r.verdict.status, "valid");
+    EXPECT_EQ(r.verdict.status, Status::valid);
   }
 }
 
@@ -91,7 +91,7 @@ TEST(Verdict, AWindowHasALength) {
     r.trials[1].window_s = window;
     summarise(r);
     EXPECT_EQ(r.verdict.reasons, std::vector<std::string>{"window: that of trial 2 has no positive, finite length"});
-    EXPECT_EQ(r.verdict.status, "invalid");
+    EXPECT_EQ(r.verdict.status, Status::invalid);
     EXPECT_EQ(r.summary.samples_per_s->count, 2);
   }
 }
@@ -105,7 +105,7 @@ TEST(Verdict, ImagesHaveNoTokens) {
 TEST(Verdict, IsIdempotent) {
   for (Record r :
        {sample_record(), sample_record_with_energy(), sample_report().records[1], sample_report().records[2]}) {
-    r.verdict.flags.push_back("narrow_affinity");
+    r.verdict.flags.push_back(Flag::narrow_affinity);
     summarise(r);
     const std::string once = to_json_line(r);
     summarise(r);
@@ -115,24 +115,24 @@ TEST(Verdict, IsIdempotent) {
 
 TEST(Verdict, KeepsWhatTheCallerSaid) {
   Record r = sample_record();
-  r.verdict.flags = {"steps_given", "oversubscribed"};
+  r.verdict.flags = {Flag::steps_given, Flag::oversubscribed};
   summarise(r);
   EXPECT_TRUE(has_flag(r, "steps_given") && has_flag(r, "oversubscribed"));
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
   r.verdict.reasons = {"thermal throttling"};
-  EXPECT_EQ(summarised(r).verdict.status, "invalid");
+  EXPECT_EQ(summarised(r).verdict.status, Status::invalid);
   Record unsupported = sample_report().records[2];
-  EXPECT_EQ(unsupported.verdict.status, "unsupported");
+  EXPECT_EQ(unsupported.verdict.status, Status::unsupported);
   EXPECT_TRUE(unsupported.verdict.flags.empty());
   EXPECT_EQ(unsupported.summary.energy_reason, "not measured");
 }
 
 TEST(Verdict, StaleDecisionsAreWithdrawn) {
   Record r = sample_record();
-  r.verdict = {"invalid", {"short", "loss_not_finite"}, {"loss_not_finite: at measured step 3 of 9"}};
+  r.verdict = {Status::invalid, {Flag::short_window, Flag::loss_not_finite}, {"loss_not_finite: at measured step 3 of 9"}};
   summarise(r);
-  EXPECT_EQ(r.verdict.status, "valid");
-  EXPECT_EQ(r.verdict.flags, std::vector<std::string>{"no_energy_meter"});
+  EXPECT_EQ(r.verdict.status, Status::valid);
+  EXPECT_EQ(r.verdict.flags, std::vector<FlagName>{Flag::no_energy_meter});
 }
 
 TEST(Verdict, EnergyIsSummedByScopeOverCountedRows) {
@@ -205,7 +205,7 @@ TEST(Verdict, AHostWithoutAMeterMakesTheScopeAbsent) {
   EXPECT_EQ(r.summary.energy_reason.substr(r.summary.energy_reason.find("dram")),
             "dram: no meter on node2; package: no meter on node2, node3");
   EXPECT_TRUE(has_flag(r, "no_energy_meter"));
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
 }
 
 TEST(Verdict, HostsThatAllCountAreSummed) {
@@ -258,7 +258,7 @@ TEST(Verdict, NoJoulesAtAllIsNeverZero) {
   EXPECT_FALSE(r.summary.energy_j.at("package"));
   EXPECT_TRUE(has_flag(r, "no_energy_meter"));
   EXPECT_TRUE(r.summary.energy_reason.starts_with("no_energy_meter: ")) << r.summary.energy_reason;
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
 
   Record still = sample_record_with_energy();
   for (EnergyRow& row : still.trials[1].energy) row.energy_j = 0;
@@ -291,7 +291,7 @@ TEST(Verdict, ImplausiblePowerTakesTheEnergyNotTheSpeed) {
   EXPECT_TRUE(has_flag(r, "implausible"));
   EXPECT_FALSE(r.summary.energy_j.at("package"));
   EXPECT_TRUE(r.summary.energy_j.at("dram"));
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
 
@@ -305,7 +305,7 @@ TEST(Verdict, ACounterThatWasSetOrStoppedTakesTheEnergyNotTheSpeed) {
         << r.summary.energy_reason;
     EXPECT_FALSE(r.summary.energy_j.at("package"));
     EXPECT_TRUE(r.summary.samples_per_s);
-    EXPECT_EQ(r.verdict.status, "valid");
+    EXPECT_EQ(r.verdict.status, Status::valid);
     EXPECT_TRUE(has_flag(r, reason));
     for (const char* other : {"no_energy_meter", "implausible", "wrapped"}) EXPECT_FALSE(has_flag(r, other)) << other;
   }
@@ -321,7 +321,7 @@ TEST(Verdict, WrappedIsNotedAndTakesJoulesOnlyWhereUnseen) {
   r.trials[1].energy[0].wraps = 1;
   summarise(r);
   EXPECT_TRUE(has_flag(r, "wrapped"));
-  EXPECT_EQ(r.verdict.status, "valid");
+  EXPECT_EQ(r.verdict.status, Status::valid);
   EXPECT_DOUBLE_EQ(r.summary.energy_j.at("package").value().value, 11800);
   r.trials[1].energy[0].wraps.reset();
   summarise(r);
@@ -379,7 +379,7 @@ TEST(Verdict, LossNotFalling) {
   r.trials = {sample_trial(20, 1, 60)};
   for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 + 0.001 * i;
   EXPECT_TRUE(has_flag(summarised(r), "loss_not_falling"));
-  EXPECT_EQ(summarised(r).verdict.status, "valid");
+  EXPECT_EQ(summarised(r).verdict.status, Status::valid);
   for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 - 0.001 * i;
   EXPECT_FALSE(has_flag(summarised(r), "loss_not_falling"));
   for (int i = 0; i < 20; ++i) r.trials[0].loss[i] = 5 + 0.001 * i;
@@ -393,7 +393,7 @@ TEST(Verdict, LossNotFiniteIsInvalid) {
     r.trials[1].loss[2] = bad;
     summarise(r);
     EXPECT_TRUE(has_flag(r, "loss_not_finite"));
-    EXPECT_EQ(r.verdict.status, "invalid");
+    EXPECT_EQ(r.verdict.status, Status::invalid);
     EXPECT_EQ(r.verdict.reasons, std::vector<std::string>{"loss_not_finite: at measured step 43 of 120"});
     EXPECT_FALSE(r.summary.loss_slope_per_step);
   }
@@ -402,16 +402,16 @@ TEST(Verdict, LossNotFiniteIsInvalid) {
 TEST(Verdict, NothingMeasuredIsInvalid) {
   Record none = sample_record();
   none.trials.clear();
-  EXPECT_EQ(summarised(none).verdict.status, "invalid");
+  EXPECT_EQ(summarised(none).verdict.status, Status::invalid);
   Record empty = sample_record();
   empty.trials[1] = Trial{};
   empty.trials[1].window_s = 60;
   summarise(empty);
-  EXPECT_EQ(empty.verdict.status, "invalid");
+  EXPECT_EQ(empty.verdict.status, Status::invalid);
   EXPECT_EQ(empty.verdict.reasons[0], "step_time: trial 2 has no step");
   Record zero = sample_record();
   zero.trials[0].step_time_s[3] = 0;
-  EXPECT_EQ(summarised(zero).verdict.status, "invalid");
+  EXPECT_EQ(summarised(zero).verdict.status, Status::invalid);
 }
 
 TEST(Verdict, AboveTheCeiling) {
@@ -452,16 +452,16 @@ TEST(Verdict, ReasonsStandWhereFiguresAreAbsent) {
 }
 
 TEST(Verdict, ExitCode) {
-  const auto code = [](std::vector<std::string> statuses) {
+  const auto code = [](std::vector<Status> statuses) {
     Report report;
-    for (const std::string& s : statuses) report.records.emplace_back().verdict.status = s;
+    for (const Status s : statuses) report.records.emplace_back().verdict.status = s;
     return exit_code(report);
   };
-  EXPECT_EQ(code({"valid"}), 0);
-  EXPECT_EQ(code({"unsupported", "valid", "failed"}), 0);
-  EXPECT_EQ(code({"unsupported", "unsupported"}), 0);
-  EXPECT_EQ(code({"unsupported", "failed"}), 4);
-  EXPECT_EQ(code({"invalid"}), 4);
+  EXPECT_EQ(code({Status::valid}), 0);
+  EXPECT_EQ(code({Status::unsupported, Status::valid, Status::failed}), 0);
+  EXPECT_EQ(code({Status::unsupported, Status::unsupported}), 0);
+  EXPECT_EQ(code({Status::unsupported, Status::failed}), 4);
+  EXPECT_EQ(code({Status::invalid}), 4);
 }
 
 }  // namespace

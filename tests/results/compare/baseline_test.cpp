@@ -48,7 +48,7 @@ std::vector<RuleCheck> check(const std::string& rule, double first, double other
 }
 std::string statuses(const std::vector<RuleCheck>& checks) {
   std::string all;
-  for (const RuleCheck& c : checks) all += (all.empty() ? "" : ", ") + c.status;
+  for (const RuleCheck& c : checks) all += std::string(all.empty() ? "" : ", ") + to_string(c.status);
   return all;
 }
 
@@ -66,7 +66,7 @@ TEST(Baseline, Variance) {
 TEST(Baseline, OnlyWholeIntervalsDecide) {
   const std::string rule = R"("kind": "variance", "figure": "throughput", "most_below": 0.05)";
   const std::vector<RuleCheck> near = check(rule, 0.948, 1);
-  EXPECT_EQ(near[0].status, "undecided");
+  EXPECT_EQ(near[0].status, RuleState::undecided);
   EXPECT_NE(near[0].text.find("reaches inside"), std::string::npos) << near[0].text;
   const std::vector<RuleCheck> inside = check(rule, 0.955, 1);
   EXPECT_EQ(statuses(inside), "undecided, kept") << "a loss of more than 5 % is not shut out";
@@ -108,7 +108,7 @@ TEST(Baseline, NothingIsDecidedWithoutAnInterval) {
   EXPECT_EQ(status(surely), "violated");
   EXPECT_EQ(status(R"("most_below": 0.6)"), "kept");
   systems = single;
-  systems[1].runs[0].records[0].verdict.flags.emplace_back("busy_host");
+  systems[1].runs[0].records[0].verdict.flags.emplace_back(Flag::busy_host);
   EXPECT_EQ(status(surely), "undecided") << "half as fast on a busy machine passes no gate";
   EXPECT_EQ(status(plainly), "undecided");
   EXPECT_EQ(status(R"("most_below": 0.6)"), "undecided") << "a busy machine shows nothing";
@@ -139,10 +139,10 @@ TEST(Baseline, FiguresWithoutAnInterval) {
 TEST(Baseline, Failure) {
   const std::string rule = R"("kind": "failure")";
   EXPECT_EQ(statuses(check(rule, 1, 1)), "kept");
-  const auto failed = [](SystemInput& s) { s.runs[0].records[1].verdict = {"failed", {}, {"rank 1 died"}}; };
+  const auto failed = [](SystemInput& s) { s.runs[0].records[1].verdict = {Status::failed, {}, {"rank 1 died"}}; };
   const auto missing = [](SystemInput& s) { s.runs[0].records.pop_back(); };
-  const auto unsupported = [](SystemInput& s) { s.runs[0].records[1].verdict = {"unsupported", {}, {"no such type"}}; };
-  const auto throttled = [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("throttled"); };
+  const auto unsupported = [](SystemInput& s) { s.runs[0].records[1].verdict = {Status::unsupported, {}, {"no such type"}}; };
+  const auto throttled = [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::throttled); };
   EXPECT_EQ(statuses(check(rule, 1, 1, failed)), "violated");
   EXPECT_NE(check(rule, 1, 1, failed)[0].text.find("gpt2-tiny/float32 is failed"), std::string::npos);
   EXPECT_EQ(statuses(check(rule, 1, 1, missing)), "violated") << "what is gone has not passed";
@@ -189,7 +189,7 @@ TEST(Baseline, EveryRunIsLookedAt) {
     return [speed, throttled](SystemInput& s) {
       Report other = made_report({made_record(one, times(speed)), second(made_record(two, times(1.002)))});
       other.context.started_at = "2026-03-02T10:00:00Z", other.context.finished_at = "2026-03-02T10:10:00Z";
-      if (throttled) other.records[1].verdict.flags.emplace_back("throttled");
+      if (throttled) other.records[1].verdict.flags.emplace_back(Flag::throttled);
       s.runs.push_back(other);
     };
   };
@@ -209,7 +209,7 @@ TEST(Baseline, EveryRunIsLookedAt) {
 }
 
 TEST(Baseline, WhatNoDeviceCanDoIsInNoRule) {
-  const Verdict none = {"unsupported", {}, {"no such type"}};
+  const Verdict none = {Status::unsupported, {}, {"no such type"}};
   const auto of = [&](const std::string& rule, bool in_baseline, bool in_report) {
     std::vector<SystemInput> systems = {
         several("base", {made_record(one, before), second(made_record(two, before))}),

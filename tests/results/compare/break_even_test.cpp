@@ -142,18 +142,18 @@ TEST(BreakEven, ClaimsNoMoreThanTheRatio) {
   EXPECT_EQ(electricity.ranges[0].cheaper, "B");
   EXPECT_EQ(electricity.ranges[1].cheaper, "");
   EXPECT_EQ(electricity.ranges[2].cheaper, "A");
-  EXPECT_EQ(verdict_at(0.9999 * low, 1.6), "better");
-  EXPECT_EQ(verdict_at(1.0001 * low, 1.6), "no difference shown");
-  EXPECT_EQ(verdict_at(*electricity.at, 1.6), "no difference shown");
-  EXPECT_EQ(verdict_at(0.9999 * high, 1.6), "no difference shown");
-  EXPECT_EQ(verdict_at(1.0001 * high, 1.6), "worse");
+  EXPECT_EQ(verdict_at(0.9999 * low, 1.6), Claim::better);
+  EXPECT_EQ(verdict_at(1.0001 * low, 1.6), Claim::no_difference);
+  EXPECT_EQ(verdict_at(*electricity.at, 1.6), Claim::no_difference);
+  EXPECT_EQ(verdict_at(0.9999 * high, 1.6), Claim::no_difference);
+  EXPECT_EQ(verdict_at(1.0001 * high, 1.6), Claim::worse);
   EXPECT_NE(electricity.text.find("no difference is shown from"), std::string::npos) << electricity.text;
   EXPECT_NE(electricity.text.find("(the means meet at"), std::string::npos) << electricity.text;
   const BreakEven& rent = *find(found, "rent_per_month", "B");
   ASSERT_EQ(rent.ranges.size(), 3u);
-  EXPECT_EQ(verdict_at(0.1, 0.9999 * rent.ranges[0].to / 730), "better");
-  EXPECT_EQ(verdict_at(0.1, 1.0001 * rent.ranges[0].to / 730), "no difference shown");
-  EXPECT_EQ(verdict_at(0.1, 1.0001 * rent.ranges[2].from / 730), "worse");
+  EXPECT_EQ(verdict_at(0.1, 0.9999 * rent.ranges[0].to / 730), Claim::better);
+  EXPECT_EQ(verdict_at(0.1, 1.0001 * rent.ranges[0].to / 730), Claim::no_difference);
+  EXPECT_EQ(verdict_at(0.1, 1.0001 * rent.ranges[2].from / 730), Claim::worse);
   // As dear as each other but for noise, whatever electricity costs.
   const Record same = made_record(id, {103, 100, 98, 99, 101.5}, 1000);
   const BreakEven nowhere = *find(evens(a, rented(1, 0.1), same, rented(1, 0.1)).inputs, "electricity_per_kwh");
@@ -219,13 +219,13 @@ TEST(BreakEven, SaysWhatTheComparisonSaysAtEachPrice) {
         }
         CompareOptions options;
         options.figures = {"cost"}, options.currency = "EUR";
-        const std::string verdict = compare(systems, options).figures.at(0).rows.at(0).systems.at(1).ratio.verdict;
+        const Claim verdict = compare(systems, options).figures.at(0).rows.at(0).systems.at(1).ratio.verdict;
         const auto range = std::ranges::find_if(one.ranges, [&](const CheaperRange& r) { return value <= r.to; });
         ASSERT_NE(range, one.ranges.end());
-        EXPECT_EQ(range->cheaper, verdict == "better"  ? "B"
-                                  : verdict == "worse" ? "A"
+        EXPECT_EQ(range->cheaper, verdict == Claim::better  ? "B"
+                                  : verdict == Claim::worse ? "A"
                                                        : "")
-            << pair << " " << one.input << " " << value << ": " << verdict << "; " << one.text;
+            << pair << " " << one.input << " " << value << ": " << to_string(verdict) << "; " << one.text;
       }
     }
   }
@@ -283,7 +283,7 @@ TEST(BreakEven, StandsInAComparison) {
   ASSERT_EQ(c.break_even.size(), 1u);
   const auto cost = std::ranges::find(c.figures, "cost", [](const FigureComparison& f) { return f.figure.name; });
   ASSERT_NE(cost, c.figures.end());
-  EXPECT_EQ(cost->rows[0].systems[1].ratio.verdict, "better");
+  EXPECT_EQ(cost->rows[0].systems[1].ratio.verdict, Claim::better);
   EXPECT_NEAR(*cost->rows[0].systems[1].ratio.value, (2.2222222222 + 0.41666666667) / (2.7777777778 + 0.27777777778),
               1e-9);
   const std::string text = comparison_text(c, {}, {});

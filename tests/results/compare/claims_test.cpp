@@ -26,7 +26,7 @@ TEST(Claims, ARunCountsOnce) {
   }
   const Comparison c = compare(systems, {});
   ASSERT_NE(difference(c, "samples"), nullptr);
-  EXPECT_EQ(ratio(c).verdict, "not comparable");
+  EXPECT_EQ(ratio(c).verdict, Claim::not_comparable);
 }
 
 /// Whatever their reports say of who measured them: by names, times and order alone nothing becomes a second one.
@@ -50,7 +50,7 @@ TEST(Claims, AMeasurementCountsOnce) {
   ASSERT_NE(samples, nullptr);
   EXPECT_TRUE(samples->blocking);
   EXPECT_EQ(samples->system_value, "runs 1 and 2 are the same");
-  EXPECT_EQ(ratio(c).verdict, "not comparable");
+  EXPECT_EQ(ratio(c).verdict, Claim::not_comparable);
   EXPECT_FALSE(c.compared);
   // One system's run as the other's.
   SystemInput copy = made_system("B", {});
@@ -58,12 +58,12 @@ TEST(Claims, AMeasurementCountsOnce) {
   SystemInput a = made_system("A", {made_record(id, slow)}), third = made_system("C", {made_record(id, fast)});
   c = compare({a, copy, third}, {});
   EXPECT_EQ(difference(c, "samples")->system_value, "A and B are the same");
-  EXPECT_EQ(ratio(c, 1).verdict, "not comparable");
-  EXPECT_EQ(ratio(c, 2).verdict, "single_run") << "C is one of its own";
+  EXPECT_EQ(ratio(c, 1).verdict, Claim::not_comparable);
+  EXPECT_EQ(ratio(c, 2).verdict, Claim::single_run) << "C is one of its own";
   // Two that are not the reference: nobody knows whose it is.
   c = compare({third, a, copy}, {});
-  EXPECT_EQ(ratio(c, 1).verdict, "not comparable");
-  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 1).verdict, Claim::not_comparable);
+  EXPECT_EQ(ratio(c, 2).verdict, Claim::not_comparable);
   // Of one point alone.
   const auto two = [&](Record first, Record second) {
     second.id = "two", second.workload.precision = "float32";
@@ -72,8 +72,8 @@ TEST(Claims, AMeasurementCountsOnce) {
   c = compare({made_system("A", two(made_record(id, slow), made_record(id, slow))),
                made_system("B", two(made_record(id, fast), made_record(id, slow)))},
               {});
-  EXPECT_EQ(ratio(c, 1).verdict, "single_run");
-  EXPECT_EQ(ratio(c, 1, "throughput", 1).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 1).verdict, Claim::single_run);
+  EXPECT_EQ(ratio(c, 1, "throughput", 1).verdict, Claim::not_comparable);
 }
 
 TEST(Claims, AStatedSummaryIsBelievedInNothing) {
@@ -121,7 +121,7 @@ TEST(Claims, CostsOfRunsOfTwoKindsHaveNoMean) {
   const SystemInput a = priced("A", 1), b = priced("B", 1.01);
   const auto cost = [](const Comparison& c) { return ratio(c, 1, "cost"); };
   const Comparison whole = compare({a, b}, options);
-  EXPECT_EQ(cost(whole).verdict, "better");
+  EXPECT_EQ(cost(whole).verdict, Claim::better);
   EXPECT_EQ(difference(whole, "basis of cost"), nullptr);
   EXPECT_FALSE(whole.break_even.empty());
   EXPECT_EQ(figure(whole, "cost").note, "");
@@ -138,7 +138,7 @@ TEST(Claims, CostsOfRunsOfTwoKindsHaveNoMean) {
       EXPECT_EQ(basis->system, side);
       const std::string said = "run " + std::to_string(missing + 1) + ": hours only, no joules";
       EXPECT_NE(basis->system_value.find(said), std::string::npos) << basis->system_value;
-      EXPECT_EQ(cost(c).verdict, "not comparable");
+      EXPECT_EQ(cost(c).verdict, Claim::not_comparable);
       EXPECT_TRUE(c.break_even.empty());
       EXPECT_EQ(figure(c, "cost").note, "lower bounds, without all electricity");
       const Difference* scope = difference(c, "scope of energy");
@@ -159,7 +159,7 @@ TEST(Claims, TheAnswerSaysWhatWasLeftOutAndWhoLacksIt) {
     return made_system(name, {made_record(id, times(fast, factor)), second(made_record(id, times(slow, factor)))});
   };
   SystemInput c_system = both("C", 0.7);
-  c_system.runs[0].records[1].verdict = {"unsupported", {}, {"float32: none here"}};
+  c_system.runs[0].records[1].verdict = {Status::unsupported, {}, {"float32: none here"}};
   const Comparison c = compare({both("A", 1), both("B", 1.2), c_system}, {});
   const std::string words = "over 1 of 2 workloads; two is left out of all means, since C calls it unsupported";
   EXPECT_NE(c.rests_on.back().find(words), std::string::npos) << c.rests_on.back();
@@ -234,7 +234,7 @@ TEST(Claims, TheAnswerIsOneSentenceWithAbsoluteCosts) {
 /// What undecides it stands in the same sentence, and the range is not made narrower by rounding.
 TEST(Claims, AnUndecidedAnswerSaysHowItLookedAndWhy) {
   Record b = made_record(id, {104.04, 194});
-  b.verdict.flags.emplace_back("busy_host");
+  b.verdict.flags.emplace_back(Flag::busy_host);
   const Comparison c = of_single(made_record(id, {100, 100.0001}), b);
   ASSERT_EQ(c.answer.size(), 1u);
   EXPECT_EQ(c.answer[0],
@@ -314,7 +314,7 @@ TEST(Claims, OneRunOfEachIsSaidOnlyWhereEachHasOne) {
   c_system.runs[0].context.hosts[0].cpu = "Another CPU";
   const std::string begins = "In this one run of each";
   const Comparison mixed = compare({runs_at("A", spread), runs_at("B", times(spread, 1.5)), c_system}, {});
-  EXPECT_EQ(figure(mixed).overall.at(2).verdict, "single_run");
+  EXPECT_EQ(figure(mixed).overall.at(2).verdict, Claim::single_run);
   for (const std::string& line : mixed.answer) EXPECT_FALSE(line.starts_with(begins)) << line;
   EXPECT_TRUE(mixed.answer.at(0).find("one run of C") != std::string::npos) << mixed.answer[0];
   EXPECT_TRUE(compare({runs_at("A", {1}), runs_at("B", {1.1}), c_system}, {}).answer.at(0).starts_with(begins));

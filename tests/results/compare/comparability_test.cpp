@@ -20,7 +20,7 @@ TEST(Comparison, AMissingFieldBlocksTheFiguresThatNeedIt) {
   const Comparison c = compare(systems, {});
   ASSERT_NE(difference(c, "missing field"), nullptr);
   for (const FigureComparison& figure : c.figures)
-    EXPECT_EQ(figure.rows[0].systems[1].ratio.verdict == "not comparable", figure.figure.name == "samples-per-joule")
+    EXPECT_EQ(figure.rows[0].systems[1].ratio.verdict == Claim::not_comparable, figure.figure.name == "samples-per-joule")
         << figure.figure.name;
 }
 
@@ -56,7 +56,7 @@ TEST(Comparison, AMeasurementBesideItselfIsBlocked) {
     const Comparison c = compare(systems, {});
     const Difference* copy = difference(c, "samples");
     EXPECT_EQ(c.compared, copy == nullptr);
-    EXPECT_EQ(ratio(c).verdict == "not comparable", copy != nullptr) << ratio(c).reason;
+    EXPECT_EQ(ratio(c).verdict == Claim::not_comparable, copy != nullptr) << ratio(c).reason;
     if (copy != nullptr) {
       EXPECT_TRUE(copy->blocking);
       EXPECT_EQ(copy->system_value, "A and B are the same");
@@ -82,7 +82,7 @@ TEST(Comparison, TwoPointsOfARunAreComparedAndTheRunIsNoted) {
   other.workload.micro_batch = 16, other.workload.accumulate = 2;
   launched(systems[0], "one"), launched(systems[1], "one");
   const Comparison c = compare(systems, {});
-  EXPECT_EQ(ratio(c).verdict, "single_run") << ratio(c).reason;
+  EXPECT_EQ(ratio(c).verdict, Claim::single_run) << ratio(c).reason;
   ASSERT_NE(difference(c, "run of its own"), nullptr);
   EXPECT_FALSE(difference(c, "run of its own")->blocking);
   EXPECT_EQ(difference(c, "samples"), nullptr);
@@ -94,8 +94,8 @@ TEST(Comparison, OfTwoCopiesBesideAReferenceNoneIsASystem) {
                                       made_system("C", {made_record(id, fast)})};
   launched(systems[0], "one"), launched(systems[1], "two"), launched(systems[2], "two");
   const Comparison c = compare(systems, {});
-  EXPECT_EQ(ratio(c, 1).verdict, "not comparable") << "whose it is nobody knows";
-  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 1).verdict, Claim::not_comparable) << "whose it is nobody knows";
+  EXPECT_EQ(ratio(c, 2).verdict, Claim::not_comparable);
   EXPECT_EQ(difference(c, "samples")->system_value, "B and C are the same");
 }
 
@@ -103,9 +103,9 @@ TEST(Comparison, ARunThatTwoSystemsShareIsFoundAmongSeveral) {
   std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow)}),
                                       made_system("B", {made_record(id, fast)})};
   for (SystemInput& system : systems) repeat(system, 5);
-  EXPECT_EQ(ratio(compare(systems, {})).verdict, "better");
+  EXPECT_EQ(ratio(compare(systems, {})).verdict, Claim::better);
   systems[1].runs[3] = systems[0].runs[1];
-  EXPECT_EQ(ratio(compare(systems, {})).verdict, "not comparable");
+  EXPECT_EQ(ratio(compare(systems, {})).verdict, Claim::not_comparable);
 }
 
 TEST(Comparison, JoulesThatTellNotAllSaySo) {
@@ -135,16 +135,16 @@ const Case cases[] = {
     {"workload hash", true, [](SystemInput& s) { s.runs[0].records[0].workload.hash = "other"; }},
     {"verdict", true,
      [](SystemInput& s) {
-       s.runs[0].records[0].verdict = {"invalid", {}, {"throttled: heat"}};
+       s.runs[0].records[0].verdict = {Status::invalid, {}, {"throttled: heat"}};
      }},
-    {"flag debug_build", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("debug_build"); }},
-    {"flag unstable", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("unstable"); }},
+    {"flag debug_build", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::debug_build); }},
+    {"flag unstable", true, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::unstable); }},
     {"validation", true, [](SystemInput& s) { s.faults = {"/records/0: forged"}; }},
     {"note of validation", false, [](SystemInput& s) { s.notes = {"/schema_version: newer"}; }},
-    {"flag oversubscribed", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("oversubscribed"); }},
-    {"run rule steady", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("drift"); }},
+    {"flag oversubscribed", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::oversubscribed); }},
+    {"run rule steady", false, [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::drift); }},
     {"run rule throttling", false,
-     [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back("throttled"); }},
+     [](SystemInput& s) { s.runs[0].records[0].verdict.flags.emplace_back(Flag::throttled); }},
     {"run rule temperature", false,
      [](SystemInput& s) {
        s.runs[0].records[0].start = StartTemperature{std::nan(""), 0};
@@ -178,9 +178,9 @@ TEST(Comparability, EachDifferenceIsNamedAndBlocksOrIsNoted) {
     ASSERT_NE(found, nullptr) << one.what;
     EXPECT_EQ(found->blocking, one.blocking) << one.what;
     EXPECT_EQ(found->system, 1u);
-    EXPECT_EQ(ratio(c).verdict, one.blocking                                      ? "not comparable"
-                                : one.what == std::string_view("run rule steady") ? "no claim"
-                                                                                  : "single_run")
+    EXPECT_EQ(ratio(c).verdict, one.blocking                                      ? Claim::not_comparable
+                                : one.what == std::string_view("run rule steady") ? Claim::no_claim
+                                                                                  : Claim::single_run)
         << one.what << ": " << ratio(c).reason;
     EXPECT_EQ(ratio(c).value.has_value(), !one.blocking) << one.what;
     EXPECT_EQ(c.compared, !one.blocking) << one.what;
@@ -194,7 +194,7 @@ TEST(Comparability, EachDifferenceIsNamedAndBlocksOrIsNoted) {
 
 TEST(Comparability, RunRulesAreNamedWithTheFlagsThatBreakThem) {
   Record b = made_record(id, fast);
-  b.verdict.flags.emplace_back("steps_given");
+  b.verdict.flags.emplace_back(Flag::steps_given);
   Record other = made_record("gpt2-tiny/bf16/other", fast);
   other.workload.hash = "other";
   other.verdict.flags.clear();
@@ -216,7 +216,7 @@ TEST(Comparability, TheReferencesOwnFaultsBlockAll) {
   const Comparison c =
       compare({a, made_system("B", {made_record(id, fast)}), made_system("C", {made_record(id, fast)})}, {});
   EXPECT_FALSE(c.compared);
-  EXPECT_EQ(ratio(c, 2).verdict, "not comparable");
+  EXPECT_EQ(ratio(c, 2).verdict, Claim::not_comparable);
 }
 
 TEST(Comparability, EqualReportsHaveNoDifferenceButTheirFlagsAndRules) {
@@ -235,7 +235,7 @@ TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
   EXPECT_TRUE(scope->blocking);
   EXPECT_EQ(scope->reference_value, "package");
   EXPECT_EQ(scope->system_value, "device");
-  EXPECT_EQ(ratio(c).verdict, "single_run") << "the speed has no joules in it";
+  EXPECT_EQ(ratio(c).verdict, Claim::single_run) << "the speed has no joules in it";
   EXPECT_FALSE(ratio(c, 1, "samples-per-joule").value);
   // GPUs are trained on and CPUs are read.
   Record a = made_record(id, slow, 200, "package"), b = made_record(id, fast, 200, "package");
@@ -244,7 +244,7 @@ TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
   options.scope = "package";
   const Comparison of_part = of_single(a, b, options);
   ASSERT_NE(difference(of_part, "scope of energy"), nullptr);
-  EXPECT_EQ(ratio(of_part, 1, "samples-per-joule").verdict, "not comparable");
+  EXPECT_EQ(ratio(of_part, 1, "samples-per-joule").verdict, Claim::not_comparable);
 }
 
 TEST(Comparability, MethodsOfEnergyAreNoted) {
@@ -262,28 +262,28 @@ TEST(Comparability, ARuleOfFlopsBlocksFlopsAlone) {
   CompareOptions options;
   options.figures = {"throughput", "efficiency"};
   const Comparison c = of_single(made_record(id, slow, 200), b, options);
-  EXPECT_EQ(ratio(c).verdict, "single_run");
-  EXPECT_EQ(ratio(c, 1, "efficiency").verdict, "not comparable");
+  EXPECT_EQ(ratio(c).verdict, Claim::single_run);
+  EXPECT_EQ(ratio(c, 1, "efficiency").verdict, Claim::not_comparable);
 }
 
 TEST(Comparability, TargetsHaveToBeTheSame) {
   const std::vector<double> seconds = {100, 101, 102, 99, 98};
   Record b = made_target_record(id, times(seconds, 0.5));
   const Comparison c = of_single(made_target_record(id, seconds), b);
-  EXPECT_EQ(ratio(c, 1, "time-to-target").verdict, "single_run") << "less is better";
+  EXPECT_EQ(ratio(c, 1, "time-to-target").verdict, Claim::single_run) << "less is better";
   EXPECT_NEAR(*ratio(c, 1, "time-to-target").value, 0.5, 1e-9);
   b.target->value = 0.2, b.workload.hash = workload_hash(b.workload, b.target);
   const Comparison other = of_single(made_target_record(id, seconds), b);
   ASSERT_NE(difference(other, "target"), nullptr);
   EXPECT_TRUE(difference(other, "target")->blocking);
-  EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, "not comparable");
+  EXPECT_EQ(ratio(other, 1, "time-to-target").verdict, Claim::not_comparable);
 }
 
 TEST(Matching, IsByWorkloadAndNotByName) {
   const Comparison c = of_single(made_record("one/name", slow), made_record("another/name", fast));
   EXPECT_EQ(c.workloads.at(0).id, "one/name");
   EXPECT_EQ(figure(c).rows.at(0).systems[1].record, "another/name");
-  EXPECT_EQ(ratio(c).verdict, "single_run");
+  EXPECT_EQ(ratio(c).verdict, Claim::single_run);
 }
 
 TEST(Matching, OfSeveralTheOneOfTheSameSplitAndSettingIsTaken) {
@@ -304,7 +304,7 @@ TEST(Matching, NoneIsChosenAmongSeveral) {
   const std::vector<SystemInput> systems = {made_system("A", {made_record("a", slow)}),
                                             made_system("B", {first, second})};
   const Comparison c = compare(systems, {});
-  EXPECT_EQ(ratio(c).verdict, "absent");
+  EXPECT_EQ(ratio(c).verdict, Claim::absent);
   EXPECT_NE(ratio(c).reason.find("none is chosen"), std::string::npos) << ratio(c).reason;
 }
 

@@ -29,7 +29,7 @@ using namespace testing;
 TEST(Comparison, ADifferenceThatIsThereIsShownWithItsInterval) {
   const Comparison c = of(made_record(id, slow), made_record(id, fast));
   const Ratio& r = ratio(c);
-  EXPECT_EQ(r.verdict, "better");
+  EXPECT_EQ(r.verdict, Claim::better);
   EXPECT_NEAR(*r.value, 1.1, 1e-3);
   EXPECT_LT(*r.low, *r.value);
   EXPECT_GT(*r.low, 1.08);
@@ -37,12 +37,12 @@ TEST(Comparison, ADifferenceThatIsThereIsShownWithItsInterval) {
   EXPECT_FALSE(r.is_range);
   EXPECT_FALSE(r.needed) << "nothing is left to decide";
   EXPECT_TRUE(c.compared);
-  EXPECT_EQ(ratio(c, 0).verdict, "reference");
+  EXPECT_EQ(ratio(c, 0).verdict, Claim::reference);
   EXPECT_EQ(figure(c).ranking[0].system, 1u);
   EXPECT_TRUE(c.decided() && c.names_one());
   // The other way round the ratio and its interval are the inverse.
   const Comparison back = of(made_record(id, fast), made_record(id, slow));
-  EXPECT_EQ(ratio(back).verdict, "worse");
+  EXPECT_EQ(ratio(back).verdict, Claim::worse);
   EXPECT_NEAR(*ratio(back).low, 1 / *r.high, 1e-12);
 }
 
@@ -50,7 +50,7 @@ TEST(Comparison, NoDifferenceShownSaysWhatWouldHaveBeen) {
   const std::vector<double> shares = {1, 1.01, 0.99, 1.005, 0.995};
   const Comparison c = compare({runs_at("A", shares), runs_at("B", times(shares, 1.001))}, {});
   const Ratio& r = ratio(c);
-  EXPECT_EQ(r.verdict, "no difference shown");
+  EXPECT_EQ(r.verdict, Claim::no_difference);
   EXPECT_TRUE(c.decided());
   EXPECT_FALSE(c.names_one());
   ASSERT_TRUE(r.detectable);
@@ -64,8 +64,8 @@ TEST(Comparison, TheSameInAnotherOrderShowsNoDifference) {
   std::vector<double> again = times(spread, 1 + 1e-12);  // not to the last bit: that would be one measurement
   std::ranges::reverse(again);
   const Comparison c = compare({runs_at("A", spread, 200), runs_at("B", again, 200)}, {});
-  EXPECT_EQ(ratio(c).verdict, "no difference shown");
-  EXPECT_EQ(ratio(c, 1, "samples-per-joule").verdict, "no difference shown");
+  EXPECT_EQ(ratio(c).verdict, Claim::no_difference);
+  EXPECT_EQ(ratio(c, 1, "samples-per-joule").verdict, Claim::no_difference);
   EXPECT_EQ(figure(c).ranking[0].rank, 1);
   EXPECT_EQ(figure(c).ranking[1].rank, 1);
 }
@@ -75,7 +75,7 @@ TEST(Comparison, OneRunOfEachGivesNoVerdictHoweverManyTrialsItHas) {
     const std::vector<double> few(fast.begin(), fast.begin() + static_cast<std::ptrdiff_t>(count));
     const Comparison c = of_single(made_record(id, slow), made_record(id, few));
     const Ratio& r = ratio(c);
-    EXPECT_EQ(r.verdict, "single_run") << count;
+    EXPECT_EQ(r.verdict, Claim::single_run) << count;
     EXPECT_EQ(r.code, "single_run");
     EXPECT_EQ(r.replicates, static_cast<int>(count));
     EXPECT_EQ(r.is_range, count < 3) << "from three trials on an interval over them";
@@ -123,10 +123,10 @@ TEST(Comparison, LowerBoundsOfCostsClaimNothing) {
     options.currency = "EUR";
     return ratio(compare(systems, options), 1, "cost");
   };
-  EXPECT_EQ(cost().verdict, "no claim");
+  EXPECT_EQ(cost().verdict, Claim::no_claim);
   EXPECT_EQ(cost().code, "lower_bound");
   for (SystemInput& system : systems) system.price->electricity_included = true;
-  EXPECT_EQ(cost().verdict, "better");
+  EXPECT_EQ(cost().verdict, Claim::better);
 }
 
 /// Only points that weigh something have a say in the overall ratio.
@@ -134,7 +134,7 @@ TEST(Comparison, ABusyPointThatWeighsNothingTakesNoClaimAway) {
   const auto records = [](double factor, bool busy) {
     Record counts = made_record("one", times(slow, factor)), other = made_record("two", times(slow, factor));
     other.workload.seq_len = 64, other.workload.hash = workload_hash(other.workload);
-    if (busy) other.verdict.flags.emplace_back("busy_host");
+    if (busy) other.verdict.flags.emplace_back(Flag::busy_host);
     return std::vector{counts, other};
   };
   CompareOptions options;
@@ -154,26 +154,26 @@ TEST(Comparison, TrialsOfABusyMachineClaimNothing) {
       systems[busy].runs[0].records[0].verdict.flags.emplace_back(flag);
       const Comparison c = compare(systems, {});
       const Ratio& r = ratio(c);
-      EXPECT_EQ(r.verdict, "no claim");
+      EXPECT_EQ(r.verdict, Claim::no_claim);
       EXPECT_TRUE(r.is_range);
       EXPECT_NEAR(*r.low, 109 / 101.0, 1e-12);
       EXPECT_FALSE(r.needed) << "more of the same would decide nothing";
       EXPECT_EQ(r.code, flag);
-      EXPECT_EQ(ratio(c, 2).verdict, busy == 0 ? "no claim" : "single_run") << "of two quiet ones it is their one run";
-      EXPECT_EQ(figure(c).overall[1].verdict, "no claim");
+      EXPECT_EQ(ratio(c, 2).verdict, busy == 0 ? Claim::no_claim : Claim::single_run) << "of two quiet ones it is their one run";
+      EXPECT_EQ(figure(c).overall[1].verdict, Claim::no_claim);
       for (SystemInput& system : systems) repeat(system, 5);
-      EXPECT_EQ(ratio(compare(systems, {})).verdict, "better") << "runs differ by what was at work";
+      EXPECT_EQ(ratio(compare(systems, {})).verdict, Claim::better) << "runs differ by what was at work";
     }
 }
 
 TEST(Comparison, SeedsAndCommandsAreTrialsOfOneRun) {
   const std::vector<double> three(fast.begin(), fast.begin() + 3);
   const Record a = made_target_record(id, three), b = made_target_record(id, {slow.begin(), slow.begin() + 3});
-  EXPECT_EQ(ratio(of_single(a, b), 1, "time-to-target").verdict, "single_run");
+  EXPECT_EQ(ratio(of_single(a, b), 1, "time-to-target").verdict, Claim::single_run);
   Record command = made_record("command", {100}), other = made_record("command", {110});
   for (Record* one : {&command, &other}) one->workload.device = "command", one->trials[0].samples = 640, summarise(*one);
-  EXPECT_EQ(ratio(of_single(command, other)).verdict, "single_run");
-  EXPECT_EQ(ratio(of(command, other)).verdict, "better") << "five runs of a command";
+  EXPECT_EQ(ratio(of_single(command, other)).verdict, Claim::single_run);
+  EXPECT_EQ(ratio(of(command, other)).verdict, Claim::better) << "five runs of a command";
 }
 
 /// From reports to verdicts: systems that took turns over blocks that drift, 2,000 times at 5 and 10 blocks.
@@ -213,7 +213,7 @@ TEST(Comparison, PairedIntervalsCoverTheTruth) {
       ASSERT_EQ(c.replicates, Replicates::paired_runs);
       const Ratio& r = ratio(c);
       held += *r.low <= truth && truth <= *r.high;
-      wrong += r.verdict == "worse";
+      wrong += r.verdict == Claim::worse;
     }
     EXPECT_GE(held, 0.93 * comparisons) << blocks;
     EXPECT_LE(held, 0.97 * comparisons) << blocks;
@@ -230,7 +230,7 @@ TEST(Comparison, RunsThatDidNotTakeTurnsAreIndependent) {
   EXPECT_EQ(ratio(c).replicates, 5);
   systems[1].runs.pop_back();
   c = compare(systems, {});
-  EXPECT_EQ(ratio(c).verdict, "better");
+  EXPECT_EQ(ratio(c).verdict, Claim::better);
   EXPECT_EQ(ratio(c).replicates, 4);
 }
 
@@ -243,12 +243,12 @@ TEST(Overall, IsTheWeightedGeometricMean) {
   const std::vector<SystemInput> systems = {several("A", records(1, 1)), several("B", records(2, 0.5))};
   const Comparison even = compare(systems, {});
   EXPECT_NEAR(*figure(even).overall[1].value, 1, 1e-12);
-  EXPECT_EQ(figure(even).overall[1].verdict, "no difference shown");
+  EXPECT_EQ(figure(even).overall[1].verdict, Claim::no_difference);
   CompareOptions options;
   options.weights = {{"one", 3}, {"two", 1}};
   const Comparison weighted = compare(systems, options);
   EXPECT_NEAR(*figure(weighted).overall[1].value, std::pow(2, 0.75) * std::pow(0.5, 0.25), 1e-12);
-  EXPECT_EQ(figure(weighted).overall[1].verdict, "better");
+  EXPECT_EQ(figure(weighted).overall[1].verdict, Claim::better);
   EXPECT_DOUBLE_EQ(figure(weighted).rows[0].weight, 0.75);
   options.weights = {{"one", 1}};
   EXPECT_NEAR(*figure(compare(systems, options)).overall[1].value, 2, 1e-12) << "the others weigh nothing";
@@ -264,13 +264,13 @@ TEST(Overall, APointThatFailsTakesTheMeanAwayAndOneThatIsUnsupportedDoesNot) {
     return r;
   };
   Record failed = second(made_record(id, {}));
-  failed.verdict = {"failed", {}, {"out of memory"}};
+  failed.verdict = {Status::failed, {}, {"out of memory"}};
   const SystemInput a = several("A", {made_record(id, slow), second(made_record(id, slow))});
   const Comparison gone = compare({a, several("B", {made_record(id, fast), failed})}, {});
-  EXPECT_EQ(ratio(gone).verdict, "better");
+  EXPECT_EQ(ratio(gone).verdict, Claim::better);
   EXPECT_FALSE(figure(gone).overall[1].value) << "a failed run counts as infinite: no mean leaves it out";
   EXPECT_NE(figure(gone).overall[1].reason.find("out of memory"), std::string::npos);
-  failed.verdict = {"unsupported", {}, {"fp8: this CPU has none"}};
+  failed.verdict = {Status::unsupported, {}, {"fp8: this CPU has none"}};
   const Comparison without = compare({a, several("B", {made_record(id, fast), failed})}, {});
   EXPECT_NEAR(*figure(without).overall[1].value, 1.1, 1e-3);
   EXPECT_EQ(figure(without).rows[1].weight, 0) << "of all systems";
@@ -362,7 +362,7 @@ TEST(Views, InAsciiHoldNothingElse) {
   for (Trial& trial : record.trials)
     for (double& seconds : trial.step_time_s) seconds = 2e-5;  // µs
   summarise(record);
-  record.verdict.flags = {"short"}, record.verdict.reasons = {"needs ≥ 2 GiB – or …"};
+  record.verdict.flags = {Flag::short_window}, record.verdict.reasons = {"needs ≥ 2 GiB – or …"};
   SystemInput a = made_system("Süd", {record}), b = made_system("€ 3", {made_record("punkt/µ/größe", fast, 200)});
   a.runs[0].context.hosts[0].cpu = "Prozessor™ 3 GHz ×2", a.runs[0].context.hosts[0].name = "knoten-ä";
   a.runs[0].context.warnings = {"90 °C"};

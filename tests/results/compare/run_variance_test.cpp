@@ -22,7 +22,7 @@ std::string code_of_fault(const std::vector<SystemInput>& earlier, const std::ve
 
 TEST(RunVariance, ASingleRunOfEachDecidesNothing) {
   const Comparison c = compare({runs_at("A", {1}), runs_at("B", {1.5})}, {});
-  EXPECT_EQ(ratio(c).verdict, "single_run");
+  EXPECT_EQ(ratio(c).verdict, Claim::single_run);
   EXPECT_EQ(ratio(c).code, "single_run");
   EXPECT_FALSE(ratio(c).is_range) << "the interval over trials";
   EXPECT_GT(*ratio(c).low, 1.4);
@@ -42,9 +42,9 @@ TEST(RunVariance, EarlierRunsOfTheMachineLetItBeJudged) {
   options.run_variance = {runs_at("earlier", spread)};
   const std::vector<SystemInput> close = {runs_at("A", {1}), runs_at("B", {1.04})};
   EXPECT_EQ(code_of_fault(options.run_variance, close), "");
-  EXPECT_EQ(ratio(compare(close, options)).verdict, "no difference shown") << "4 % is within what runs differ by";
+  EXPECT_EQ(ratio(compare(close, options)).verdict, Claim::no_difference) << "4 % is within what runs differ by";
   const Comparison c = compare({runs_at("A", {1}), runs_at("B", {1.5})}, options);
-  EXPECT_EQ(ratio(c).verdict, "better");
+  EXPECT_EQ(ratio(c).verdict, Claim::better);
   EXPECT_LT(*ratio(c).low, 1.42) << "wider than over trials";
   ASSERT_EQ(c.learned.size(), 1u);
   EXPECT_EQ(c.learned[0].systems, (std::vector<std::size_t>{0, 1}));
@@ -60,13 +60,13 @@ TEST(RunVariance, OneMachineSaysNothingOfAnother) {
   CompareOptions options;
   options.run_variance = {runs_at("earlier", spread)};
   EXPECT_EQ(code_of_fault(options.run_variance, {runs_at("A", {1}), b}), "run-variance-machine");
-  EXPECT_EQ(ratio(compare({runs_at("A", {1}), b}, options)).verdict, "single_run");
+  EXPECT_EQ(ratio(compare({runs_at("A", {1}), b}, options)).verdict, Claim::single_run);
   // Each machine by its own.
   SystemInput other = runs_at("other", {0.7, 0.71, 0.72});
   for (Report& run : other.runs) run.context.hosts[0].cpu = "Another CPU";
   options.run_variance.push_back(other);
   EXPECT_EQ(code_of_fault(options.run_variance, {runs_at("A", {1}), b}), "");
-  EXPECT_EQ(ratio(compare({runs_at("A", {1}), b}, options)).verdict, "better");
+  EXPECT_EQ(ratio(compare({runs_at("A", {1}), b}, options)).verdict, Claim::better);
 }
 
 TEST(RunVariance, NodesOfOneKindAreOneMachine) {
@@ -115,12 +115,12 @@ TEST(RunVariance, SeveralRunsOfOneSideOnTheSameMachine) {
   SystemInput b = runs_at("B", {1.04});
   Comparison c = compare({a, b}, {});
   EXPECT_EQ(c.replicates, Replicates::runs);
-  EXPECT_EQ(ratio(c).verdict, "no difference shown");
-  EXPECT_EQ(ratio(compare({a, runs_at("B", {1.5})}, {})).verdict, "better");
-  EXPECT_EQ(ratio(compare({runs_at("B", {1.5}), a}, {})).verdict, "worse");
+  EXPECT_EQ(ratio(c).verdict, Claim::no_difference);
+  EXPECT_EQ(ratio(compare({a, runs_at("B", {1.5})}, {})).verdict, Claim::better);
+  EXPECT_EQ(ratio(compare({runs_at("B", {1.5}), a}, {})).verdict, Claim::worse);
   b.runs[0].context.hosts[0].cpu = "Another CPU";
   c = compare({a, b}, {});
-  EXPECT_EQ(ratio(c).verdict, "single_run") << "nobody knows how another machine's runs differ";
+  EXPECT_EQ(ratio(c).verdict, Claim::single_run) << "nobody knows how another machine's runs differ";
   EXPECT_TRUE(ratio(c).is_range);
 }
 
@@ -133,7 +133,7 @@ TEST(RunVariance, ADisturbedRunClaimsNothing) {
     b.runs[0].records[0].verdict.flags.emplace_back(flag);
     for (const bool learned : {false, true}) {
       const Comparison c = compare({runs_at("A", {1}), b}, learned ? options : CompareOptions());
-      EXPECT_EQ(ratio(c).verdict, "no claim") << flag;
+      EXPECT_EQ(ratio(c).verdict, Claim::no_claim) << flag;
       EXPECT_EQ(ratio(c).code, flag);
       EXPECT_EQ(ratio(c).is_range, !learned) << "one run each has no range of runs";
       if (learned) {
@@ -143,8 +143,8 @@ TEST(RunVariance, ADisturbedRunClaimsNothing) {
     // Of several runs the runs themselves show it; where most of them drift nothing was ever steady.
     SystemInput many = runs_at("B", times(spread, 1.5));
     many.runs[0].records[0].verdict.flags.emplace_back(flag);
-    EXPECT_EQ(ratio(compare({runs_at("A", spread), many}, {})).verdict, "better") << flag;
-    for (Report& run : many.runs) run.records[0].verdict.flags.emplace_back("drift");
+    EXPECT_EQ(ratio(compare({runs_at("A", spread), many}, {})).verdict, Claim::better) << flag;
+    for (Report& run : many.runs) run.records[0].verdict.flags.emplace_back(Flag::drift);
     EXPECT_EQ(ratio(compare({runs_at("A", spread), many}, {})).code, "drift");
   }
 }
@@ -170,15 +170,15 @@ TEST(RunVariance, GroupsKeepTheirPlacesOverWorkloads) {
   CompareOptions options;
   options.run_variance = {first, second};
   const Comparison halves = compare(systems, options);
-  EXPECT_EQ(ratio(halves, 1, "throughput", 0).verdict, "better") << "each workload by the group that has it";
-  EXPECT_EQ(ratio(halves, 1, "throughput", 1).verdict, "better");
-  EXPECT_EQ(figure(halves).overall.at(1).verdict, "single_run") << "no run of either group has both";
+  EXPECT_EQ(ratio(halves, 1, "throughput", 0).verdict, Claim::better) << "each workload by the group that has it";
+  EXPECT_EQ(ratio(halves, 1, "throughput", 1).verdict, Claim::better);
+  EXPECT_EQ(figure(halves).overall.at(1).verdict, Claim::single_run) << "no run of either group has both";
   options.run_variance = {whole};
   const Ratio by_whole = figure(compare(systems, options)).overall.at(1);
-  EXPECT_EQ(by_whole.verdict, "better");
+  EXPECT_EQ(by_whole.verdict, Claim::better);
   options.run_variance = {first, whole, second};
   const Ratio with_more = figure(compare(systems, options)).overall.at(1);
-  EXPECT_EQ(with_more.verdict, "better");
+  EXPECT_EQ(with_more.verdict, Claim::better);
   EXPECT_DOUBLE_EQ(*with_more.low, *by_whole.low) << "over all workloads the whole group alone counts";
 }
 

@@ -75,8 +75,8 @@ Named named(const std::vector<Offer>& offers, int workloads, double shared) {
   Named count;
   for (int i = 0; i < tenders; ++i) {
     const Comparison c = compare(tender(noise, offers, workloads, shared), options);
-    const std::string& verdict = figure(c).overall.at(1).verdict;
-    count.right += verdict == "better", count.wrong += verdict == "worse", count.in_a_workload += c.names_one();
+    const Claim verdict = figure(c).overall.at(1).verdict;
+    count.right += verdict == Claim::better, count.wrong += verdict == Claim::worse, count.in_a_workload += c.names_one();
   }
   return count;
 }
@@ -134,7 +134,7 @@ TEST(Tender, EarlierRunsLetSingleOnesBeJudged) {
     wrong += figure(equal).overall.at(1).names_one();
     ASSERT_EQ(equal.learned.size(), 1u);
     const Comparison faster = compare(tender(noise, {{1, 1}, {1.25, 1}}, 2, 0.5), options);
-    right += figure(faster).overall.at(1).verdict == "better";
+    right += figure(faster).overall.at(1).verdict == Claim::better;
   }
   EXPECT_LE(wrong, tenders * 7 / 100) << "5 % of 500, and two standard errors";
   EXPECT_GE(right, tenders * 90 / 100);
@@ -151,9 +151,9 @@ TEST(Tender, ADailyCheckOfSingleRunsIsUndecidedWithoutASpread) {
     std::vector<SystemInput> single = systems;
     single[0].runs.resize(1);
     for (const RuleCheck& check : check_baseline(rules, single, compare(single, {})))
-      EXPECT_EQ(check.status, "undecided");
+      EXPECT_EQ(check.status, RuleState::undecided);
     // Against five runs of the same machine there is a spread: 20 % less is seen.
-    for (const RuleCheck& check : check_baseline(rules, systems, compare(systems, {}))) EXPECT_NE(check.status, "kept");
+    for (const RuleCheck& check : check_baseline(rules, systems, compare(systems, {}))) EXPECT_NE(check.status, RuleState::kept);
   }
 }
 

@@ -125,7 +125,7 @@ TEST(Cost, ARentThatIncludesElectricityMakesNoMeterWhole) {
 
 TEST(Cost, WhatDoesNotCountHasNone) {
   Record bad = made_record(id, hundred);
-  bad.verdict = {"invalid", {}, {"throttled: heat"}};
+  bad.verdict = {Status::invalid, {}, {"throttled: heat"}};
   const RecordCost r = cost_of(made_report({bad}), "EUR", bought()).records.at(0);
   EXPECT_TRUE(r.figures.empty());
   EXPECT_EQ(r.reason, "invalid: throttled: heat");

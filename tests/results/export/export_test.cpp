@@ -84,7 +84,7 @@ TEST(Markdown, NothingInAReportIsMarkup) {
   c.devices[0].kind = c.devices[0].name = evil;
   Record& r = report.records[0];
   r.id = evil;
-  r.verdict = {evil, {evil}, {evil, evil}};
+  r.verdict = {Status::invalid, {FlagName(evil)}, {evil, evil}};
   r.summary.energy_j[evil] = r.summary.samples_per_s;
   r.summary.to_target->energy_j[evil] = r.summary.samples_per_s;
   report.records.push_back(r);

@@ -177,7 +177,7 @@ TEST(PageFronts, WhatAComparisonBlocksIsDrawnAndNamedButOnNoFront) {
   }
   std::vector<Record> other = better, unstable = better;
   other[0].workload.precision = "float32";
-  unstable[0].verdict.flags.emplace_back("unstable");
+  unstable[0].verdict.flags.emplace_back(Flag::unstable);
   for (const auto& [page, why] : {std::pair{compared(a, better, {"/records/0: is odd"}), "validation"},
                                   {compared(a, other), "precision"},
                                   {compared(a, unstable), "flag unstable"}}) {
@@ -223,7 +223,7 @@ TEST(PageFronts, MeansOfADisturbedMachineNameNoWinner) {
   };
   for (const char* said : {"trains fastest as a: ", "no other point's interval reaches it", "Fastest, ", "Least node energy"})
     EXPECT_NE(screen().find(said), std::string::npos) << screen();
-  report.records[1].verdict.flags.emplace_back("busy_host");
+  report.records[1].verdict.flags.emplace_back(Flag::busy_host);
   for (const char* said : {"trains fastest", "interval reaches", "Fastest", "Least"})
     EXPECT_EQ(screen().find(said), std::string::npos) << screen();
   for (const char* said : {"has its highest mean speed as a: ", "Lowest mean node energy a sample: b, ",
@@ -302,7 +302,7 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   ASSERT_EQ(choices[0].options.size(), 2u);
   EXPECT_EQ(choices[0].options[0].first, "b") << "the cheapest first";
   Record failed = made_record("f", around(100), 1000);
-  failed.verdict.status = "failed";
+  failed.verdict.status = Status::failed;
   const page::Page without = page::build({priced("A", {failed}, 1)}, nullptr);
   EXPECT_TRUE(blocks<page::Table>(section(without, "cost"))[0].rows.at(0)[2].text.starts_with("no cost: "));
 }

@@ -178,7 +178,7 @@ TEST(Page, BarsAreSortedByValueAndWhatDidNotRunIsLast) {
     record.id += "/" + std::to_string(report.records.size());
     record.summary.samples_per_s->value = speed, record.summary.samples_per_j["package"]->value = 1 / (speed + 1);
     if (speed == 0)
-      record.verdict.status = "failed", record.summary.samples_per_s.reset(), record.summary.samples_per_j.clear();
+      record.verdict.status = Status::failed, record.summary.samples_per_s.reset(), record.summary.samples_per_j.clear();
     report.records.push_back(record);
   }
   const auto lengths = [](const page::Chart& chart) {
@@ -202,7 +202,7 @@ TEST(Page, TheAnswerNamesTheFastestAndWhatIsWrong) {
        {"1 point is failed.", "1 point is unsupported.", "Run rules broken: points have no record, failed or are invalid; windows are short"})
     EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
   Report none = sample_report();
-  for (Record& record : none.records) record.verdict.status = "invalid";
+  for (Record& record : none.records) record.verdict.status = Status::invalid;
   EXPECT_NE(built(none).answer.at(0).text.find("No point of this report counts"), std::string::npos);
   EXPECT_NE(page::build({{"A", sample_report(), {"/records/0: is odd"}}}, nullptr)
                 .caveats.at(0)
@@ -369,7 +369,7 @@ TEST(Html, NothingInAReportIsMarkup) {
   const std::string evil = "</script><script>x</script><!-- \xe2\x80\xa8 @DATA@ @SCRIPT@ & \" '";
   Report report = sample_energy_report();
   report.plan.suite = report.records[0].id = report.records[0].workload.model = evil;
-  report.records[0].verdict.flags = {evil};
+  report.records[0].verdict.flags = {FlagName(evil)};
   report.context.hosts[0].name = evil;
   const std::string html = to_html({{evil, report}});
   const std::string data = data_of(html);
@@ -390,7 +390,7 @@ TEST(Html, TheAnswerAndTheMainTableNeedNoScript) {
   report.plan.suite = report.context.hosts[0].name = report.context.hosts[0].cpu = report.records[0].workload.model =
       evil;
   for (Record& record : report.records) record.id += "/" + evil;
-  report.records[0].verdict.flags = {evil};
+  report.records[0].verdict.flags = {FlagName(evil)};
   for (MeterEntry& meter : report.context.meters) meter.detail = meter.domain = evil;
   const auto count = [](const std::string& text, const std::string& what) {
     std::size_t n = 0;

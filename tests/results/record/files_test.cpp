@@ -175,7 +175,7 @@ TEST_F(Files, RecordsOnDiskAreTheRecords) {
   for (const char* id : {"a", "b", "c"}) {
     records.emplace_back().id = id;
     const bool earlier_changed = records.size() == 3;
-    if (earlier_changed) records.front().verdict.flags.emplace_back("unstable");
+    if (earlier_changed) records.front().verdict.flags.emplace_back(Flag::unstable);
     keep_last_record(path, records, earlier_changed);
     std::string expected;
     for (const Record& record : records) expected += to_json_line(record) + "\n";

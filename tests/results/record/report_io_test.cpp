@@ -105,7 +105,7 @@ TEST(ReportJson, NotFiniteBecomesNull) {
   EXPECT_NE(line.find("\"loss\":[5.5,null,"), std::string::npos);
   const Record back = record_from_json(line);
   EXPECT_TRUE(std::isnan(back.trials[0].loss[1]));
-  EXPECT_EQ(back.verdict.status, "invalid");
+  EXPECT_EQ(back.verdict.status, Status::invalid);
 }
 
 TEST(ReportJson, AbsentMetersHaveNoTimes) {

@@ -20,7 +20,7 @@ Record record(const std::string& id, double samples_per_s, double package_flops_
   };
   Record r;
   r.id = id;
-  r.verdict.status = "valid";
+  r.verdict.status = Status::valid;
   r.summary.samples_per_s = estimate(samples_per_s);
   r.summary.flops_per_w["package"] = estimate(package_flops_per_w);
   r.summary.flops_per_w["dram"] = estimate(package_flops_per_w > 0 ? 10 / package_flops_per_w : 0);
@@ -46,9 +46,9 @@ TEST(Ranking, BestFirst) {
 TEST(Ranking, WhatDoesNotCountComesLast) {
   std::vector<Record> records = {record("f", 0),         record("i", 90, 9, 9), record("n", 40),
                                  record("a", 10, 3, 60), record("u", 0),        record("b", 30, 1, 20)};
-  records[0].verdict.status = "failed";
-  records[1].verdict.status = "invalid";
-  records[4].verdict.status = "unsupported";
+  records[0].verdict.status = Status::failed;
+  records[1].verdict.status = Status::invalid;
+  records[4].verdict.status = Status::unsupported;
   EXPECT_EQ(order(records, "throughput"), "nbaifu");
   EXPECT_EQ(order(records, "efficiency"), "abnifu") << "absent joules are not none";
   EXPECT_EQ(order(records, "time-to-target"), "banifu") << "never reached is longest";

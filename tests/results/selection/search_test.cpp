@@ -16,7 +16,7 @@ namespace {
 
 /// Three trials of ten steps around these samples/s and samples/J. Each trial's time scatters by 3 %, and with it its speed;
 /// the power is the same in all, so that joules and speed do not scatter on their own.
-Record record(const std::string& id, double speed, double per_joule, const char* status = "valid", double scatter = 0.03,
+Record record(const std::string& id, double speed, double per_joule, Status status = Status::valid, double scatter = 0.03,
               const std::vector<const char*>& scopes = {"device"}) {
   Record r;
   r.id = id;
@@ -46,11 +46,11 @@ Report searched(double again_speed = 97, double again_per_joule = 1.2, double sc
   Report report;
   report.records = {record("w", 100, 1.0),         record("w/c=1900", 98, 1.1),
                     record("w/c=1500", 96, 1.25),  record("w/c=900", 60, 1.5),
-                    record("w/c=901", 1, 1),       record("w/again", 101, 1.0, "valid", scatter),
-                    record("w/c=1500/again", again_speed, again_per_joule, "valid", scatter)};
+                    record("w/c=901", 1, 1),       record("w/again", 101, 1.0, Status::valid, scatter),
+                    record("w/c=1500/again", again_speed, again_per_joule, Status::valid, scatter)};
   report.records[4].trials.clear();
   report.records[4].summary = {};
-  report.records[4].verdict.status = "unsupported";
+  report.records[4].verdict.status = Status::unsupported;
   SearchOutcome outcome;
   outcome.workload = "w", outcome.merit = "energy", outcome.scope = "device", outcome.max_slowdown = 0.05;
   outcome.points = 20, outcome.measured = 3, outcome.refused = 1;
@@ -136,7 +136,7 @@ TEST(SearchOutcome, AClaimThatTheRecordsDoNotBearOutIsAFault) {
   EXPECT_EQ(faults_of([](Report& r) { r.search->front().speed_ratio->low = 0.99; }), 1u);
   EXPECT_EQ(faults_of([](Report& r) { r.search->front().best = "w/c=1900/again"; }), 3u) << "and has no record";
   EXPECT_EQ(faults_of([](Report& r) { r.search->front().best.clear(); }), 4u) << "a better setting was measured";
-  EXPECT_EQ(faults_of([](Report& r) { r.records[2].verdict.status = "invalid"; }), 1u) << "what does not count is not the best";
+  EXPECT_EQ(faults_of([](Report& r) { r.records[2].verdict.status = Status::invalid; }), 1u) << "what does not count is not the best";
   EXPECT_EQ(faults_of([](Report& r) { r.search->front().reason = "x"; }), 1u);
   EXPECT_EQ(faults_of([](Report& r) { r.records[0].workload.device = "cpu"; }), 1u) << "a GPU's joules of a CPU's training";
   EXPECT_EQ(faults_of([](Report&) {}, {SearchMerit::edp, 0.05}), 1u) << "another merit than the plan's";
@@ -144,13 +144,13 @@ TEST(SearchOutcome, AClaimThatTheRecordsDoNotBearOutIsAFault) {
 }
 
 TEST(SearchOutcome, MeritsAreOfASample) {
-  const Record r = record("w", 50, 0.25, "valid", 0);
+  const Record r = record("w", 50, 0.25, Status::valid, 0);
   EXPECT_NEAR(merit_of(r, {SearchMerit::energy}, "device")->value, 4, 1e-12);
   EXPECT_NEAR(merit_of(r, {SearchMerit::edp}, "device")->value, 4 * 0.02, 1e-12);
   // 3600 an hour is 1 a second; 3.6e6 a kWh is 1 a joule.
   EXPECT_NEAR(merit_of(r, {SearchMerit::cost, 0, 3600, 3.6e6}, "device")->value, 0.02 + 4, 1e-12);
   EXPECT_FALSE(merit_of(r, goal, "package"));
-  EXPECT_FALSE(merit_of(record("w", 50, 0.25, "invalid"), goal, "device"));
+  EXPECT_FALSE(merit_of(record("w", 50, 0.25, Status::invalid), goal, "device"));
 }
 
 // Joules and seconds scatter together where only the time does: the product scatters by twice as much, not by √2.
@@ -171,9 +171,9 @@ TEST(SearchOutcome, WhatScattersTogetherIsNotTakenForIndependent) {
 }
 
 TEST(SearchScope, IsOfWhatTrainsAndOfWhatIsSet) {
-  Record gpu = record("w", 50, 0.25, "valid", 0, {"device", "package", "node"});
+  Record gpu = record("w", 50, 0.25, Status::valid, 0, {"device", "package", "node"});
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), "node") << "which holds both";
-  gpu = record("w", 50, 0.25, "valid", 0, {"device", "package"});
+  gpu = record("w", 50, 0.25, Status::valid, 0, {"device", "package"});
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), "device");
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz", "cpu_frequency_mhz"}), "") << "neither alone holds both";
   Record cpu = gpu;
@@ -185,7 +185,7 @@ TEST(SearchScope, IsOfWhatTrainsAndOfWhatIsSet) {
 TEST(ParetoFront, IsOfWhatTrainsAndOfWhatIsSet) {
   const std::vector<const char*> both = {"device", "package"};
   Report report;
-  report.records = {record("a", 100, 1.0, "valid", 0, both), record("b", 90, 1.6, "valid", 0, both)};
+  report.records = {record("a", 100, 1.0, Status::valid, 0, both), record("b", 90, 1.6, Status::valid, 0, both)};
   EXPECT_EQ(pareto_fronts(report).at(0).scope, "device");
   for (Record& one : report.records) one.workload.device = "cpu";
   EXPECT_EQ(pareto_fronts(report).at(0).scope, "package");
@@ -196,10 +196,10 @@ TEST(ParetoFront, IsOfWhatTrainsAndOfWhatIsSet) {
 TEST(ParetoFront, HoldsWhatNothingBeatsInBoth) {
   Report report;
   const auto sharp = [](const char* id, double speed, double per_joule) {
-    return record(id, speed, per_joule, "valid", 0.001);
+    return record(id, speed, per_joule, Status::valid, 0.001);
   };
   report.records = {sharp("a", 100, 1.0), sharp("slow", 70, 1.1), sharp("b", 90, 1.6), sharp("c", 60, 1.8),
-                    sharp("worse", 89, 1.5), record("bad", 200, 9, "invalid"), record("a/again", 300, 9)};
+                    sharp("worse", 89, 1.5), record("bad", 200, 9, Status::invalid), record("a/again", 300, 9)};
   const std::vector<Front> fronts = pareto_fronts(report);
   ASSERT_EQ(fronts.size(), 1u);
   EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 2, 3}));
@@ -300,8 +300,8 @@ TEST(ParetoFront, HasACostWherePricesAreGivenAndNamesTheCheapest) {
   EXPECT_EQ(cheapest(report_to_target(), {0, 3.6e6}), 2u) << "joules alone: the leanest";
   EXPECT_EQ(cheapest(report_to_target(), {3600, 0.36e6}), 1u) << "20, 17 and 24";
   Report report;
-  report.records = {record("a", 100, 1.0, "valid", 0.001), record("b", 90, 1.6, "valid", 0.001),
-                    record("c", 60, 1.8, "valid", 0.001)};
+  report.records = {record("a", 100, 1.0, Status::valid, 0.001), record("b", 90, 1.6, Status::valid, 0.001),
+                    record("c", 60, 1.8, Status::valid, 0.001)};
   EXPECT_EQ(cheapest(report, {3600, 0}), 0u);
   EXPECT_EQ(cheapest(report, {0, 3.6e6}), 2u);
   for (Record& one : report.records) one.prices = JobPrices{3600, 0};

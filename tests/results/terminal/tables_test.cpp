@@ -118,7 +118,7 @@ TEST(Tables, DisturbedPointsAreSaidAtTheEnd) {
   }
   EXPECT_EQ(summary_table(report, {false, 200}).find("in 1 of 1 points "), std::string::npos);
   Report invalid = report;
-  invalid.records[0].verdict = {"invalid", {"busy_host"}, {"window: odd"}};
+  invalid.records[0].verdict = {Status::invalid, {Flag::busy_host}, {"window: odd"}};
   EXPECT_EQ(summary_table(invalid, {false, 200}).find("in 1 of 1 points "), std::string::npos)
       << "it counts for nothing";
 }
@@ -268,7 +268,7 @@ TEST(Tables, ControlCharactersDoNotReachTheTerminal) {
   s.flops_rule = s.of_ceiling_reason = s.mfu_reason = s.energy_reason = evil;
   s.op_share[evil] = 0.1;
   s.energy_j[evil] = s.samples_per_s;
-  r.verdict = {evil, {evil}, {evil}};
+  r.verdict = {Status::invalid, {FlagName(evil)}, {evil}};
   report.records.push_back(r);
   report.records[1].summary.samples_per_s.reset();
   expect_harmless(show_report(report, {false, 80}));

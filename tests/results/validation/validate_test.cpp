@@ -108,10 +108,10 @@ Report drifting(const std::string& commit) {
 TEST(Validate, LeftOutFlagsAreNotedAndCount) {
   for (const char* commit : {"", "000000000000"}) {
     Report report = drifting(commit);
-    const std::vector<std::string> whole = report.records[0].verdict.flags;
-    std::vector<std::string>& flags = report.records[0].verdict.flags;
-    ASSERT_EQ(std::erase(flags, "drift"), 1u);
-    ASSERT_EQ(std::erase(flags, "no_energy_meter"), 1u);
+    const std::vector<FlagName> whole = report.records[0].verdict.flags;
+    std::vector<FlagName>& flags = report.records[0].verdict.flags;
+    ASSERT_EQ(std::erase(flags, Flag::drift), 1u);
+    ASSERT_EQ(std::erase(flags, Flag::no_energy_meter), 1u);
     const Validation found = validate_report(to_json(report));
     EXPECT_EQ(
         all(found),
@@ -120,8 +120,8 @@ TEST(Validate, LeftOutFlagsAreNotedAndCount) {
         "warning: /records/0/verdict/flags: the samples give \"drift\", which the report leaves out: it counts all "
         "the same\n");
     add_left_out_flags(report.records, found);
-    EXPECT_EQ(std::set<std::string>(flags.begin(), flags.end()), std::set<std::string>(whole.begin(), whole.end()));
-    flags.push_back("busy_host");
+    EXPECT_EQ(std::set(flags.begin(), flags.end()), std::set(whole.begin(), whole.end()));
+    flags.push_back(Flag::busy_host);
     EXPECT_FALSE(validate_report(to_json(report)).violations.empty()) << "the samples do not give it";
   }
 }
@@ -134,7 +134,7 @@ TEST(Validate, GivenStepsStayGiven) {
     plan.replace(plan.find(old), std::string_view(old).size(), now);
   const Validation found = validate_report(to_json(report));
   ASSERT_EQ(found.left_out_flags.size(), 1u) << all(found);
-  EXPECT_EQ(found.left_out_flags[0].flag, "steps_given");
+  EXPECT_EQ(found.left_out_flags[0].flag, Flag::steps_given);
   EXPECT_EQ(all(found),
             "warning: /records/0/verdict/flags: the plan gives \"steps_given\", which the report leaves out: it counts "
             "all the same\n");
@@ -166,7 +166,7 @@ TEST(Validate, AnUnstablePointStaysSo) {
   report.program.git_commit = "000000000000";
   const Validation found = validate_report(to_json(report));
   ASSERT_EQ(found.left_out_flags.size(), 1u) << all(found);
-  EXPECT_EQ(found.left_out_flags[0].flag, "unstable");
+  EXPECT_EQ(found.left_out_flags[0].flag, Flag::unstable);
   EXPECT_EQ(found.left_out_flags[0].record, report.records.size() - 1);
 }
 
@@ -326,15 +326,15 @@ TEST(Validate, TheReferenceIsThatOfThisVersion) {
     };
     const Report inside = markov_report(21), slow = markov_report(40);  // 525 steps; 1000
     ASSERT_TRUE(inside.records[0].target->reference) << inside.records[0].target->reference_reason;
-    EXPECT_EQ(inside.records[0].verdict.status, "valid");
-    EXPECT_EQ(slow.records[0].verdict.status, "invalid") << "off_reference";
+    EXPECT_EQ(inside.records[0].verdict.status, Status::valid);
+    EXPECT_EQ(slow.records[0].verdict.status, Status::invalid) << "off_reference";
     EXPECT_EQ(said(inside), "");
     EXPECT_EQ(said(slow), "") << "which the report says itself";
 
     Report forged = slow;  // a wider band hides it
     forged.records[0].target->reference->steps_high = 1e4;
     summarise(forged.records[0]);
-    ASSERT_EQ(forged.records[0].verdict.status, "valid");
+    ASSERT_EQ(forged.records[0].verdict.status, Status::valid);
     EXPECT_TRUE(said(forged).starts_with("/records/0/target/reference: is ")) << said(forged);
     EXPECT_NE(said(forged).find(": the 1000 steps of these runs lie outside it\n"), std::string::npos) << said(forged);
     forged = inside;
@@ -491,7 +491,7 @@ TEST(Validate, InvalidRecordsAreGoodReports) {
   Report report = sample_report();
   report.records[0].trials[1].loss[3] = 0.0 / 0.0;
   summarise(report.records[0]);
-  ASSERT_EQ(report.records[0].verdict.status, "invalid");
+  ASSERT_EQ(report.records[0].verdict.status, Status::invalid);
   EXPECT_EQ(all(validate_report(to_json(report))), "");
 }
 

@@ -1,0 +1,41 @@
+// Values that stand in reports by name: an enumeration's names are one list, in the order of its enumerators. Writer, reader
+// and all comparisons go through the enumeration.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+namespace tw {
+
+template <class E>
+inline constexpr std::array<const char*, 0> name_list{};
+template <class E>
+concept Named = std::is_enum_v<E> && !name_list<E>.empty();
+
+template <Named E>
+constexpr const char* to_string(E value) {
+  return name_list<E>[static_cast<std::size_t>(value)];
+}
+/// The value of that name; nullopt of others.
+template <Named E>
+constexpr std::optional<E> named(std::string_view name) {
+  const auto at = std::ranges::find(name_list<E>, name, [](const char* one) { return std::string_view(one); });
+  if (at == name_list<E>.end()) return std::nullopt;
+  return static_cast<E>(at - name_list<E>.begin());
+}
+
+/// What a point is worth.
+enum class Status {
+  valid,        ///< counts
+  invalid,      ///< was measured, does not count
+  unsupported,  ///< did not run: the device cannot do it
+  failed,       ///< did not run to its end
+};
+template <>
+inline constexpr std::array name_list<Status> = {"valid", "invalid", "unsupported", "failed"};
+
+}  // namespace tw
