@@ -37,10 +37,9 @@ struct Sample {
   bool unsupported = false;
 };
 
-std::vector<double> logs_of(const std::vector<double>& values) {
-  std::vector<double> logs;
-  for (const double value : values) logs.push_back(std::log(value));
-  return logs;
+std::vector<double> logs_of(std::vector<double> values) {
+  for (double& value : values) value = std::log(value);
+  return values;
 }
 
 class Comparer {
@@ -299,9 +298,8 @@ class Comparer {
   }
 
   Sample sample_of(std::size_t s, std::size_t w, const FigureComparison& figure) const {
-    Sample sample;
+    Sample sample{.verdict = Claim::absent};
     const RecordPair& first = pairs_[s][0][w];
-    sample.verdict = Claim::absent;
     if (first.system == nullptr) {
       sample.reason = first.why_missing;
       return sample;

@@ -16,7 +16,7 @@ patterns = [
     rf"\}},\s*{code}\)",  # behind a function that reads a file
     rf"\bfail\([^;]*,\s*{code}\);",
 ]
-flag = r'\{\{?"([a-z_]+)",\s*(?=[a-z"])'  # of a warning that is a flag of the report, too
+flag = r"\{Flag::([a-z_]+),"  # of a warning that is a flag of the report, too
 
 
 def sources():
