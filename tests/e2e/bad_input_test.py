@@ -24,7 +24,7 @@ class Names(Refusals):
         self.refused(USAGE, ["error[unknown-name]", "gpt2-124n", "gpt2-124m"], "--model", "gpt2-124n")
 
     def test_no_model(self):
-        self.refused(USAGE, ["error[no-model]", "--model", "--suite"])
+        self.refused(USAGE, ["error[no-model]"])
 
     def test_unknown_precision(self):
         self.refused(USAGE, ["error[unknown-name]", "bf17", "bf16"], "--model", "gpt2-tiny", "--precision", "bf17")

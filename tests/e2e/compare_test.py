@@ -163,8 +163,8 @@ class Compare(Case):
         self.assert_ran(process)
         for word in ("Prices of a", "Prices of b", "100 EUR a node and month, electricity included", "basis of cost"):
             self.assertIn(word, process.stdout)
-        self.refused(USAGE, ["prices.json", "no row is that of a", "--price-of a="], "compare", self.a, self.b, "--prices", prices)
-        self.refused(USAGE, ["three", "one, two"], "compare", self.a, self.b, "--prices", prices, "--price-of", "a=three", "--price-of", "b=two")
+        self.refused(USAGE, ["prices.json", "error[no-price]", "--price-of a="], "compare", self.a, self.b, "--prices", prices)
+        self.refused(USAGE, ["error[unknown-name]", "three"], "compare", self.a, self.b, "--prices", prices, "--price-of", "a=three", "--price-of", "b=two")
         self.refused(USAGE, ["c=one", "a, b"], "compare", self.a, self.b, "--prices", prices, "--price-of", "c=one")
         self.refused(USAGE, ["--prices"], "compare", self.a, self.b, "--figure", "cost")
         cost = tool("cost", self.a, "--prices", prices, "--price-of", "one", "--json")
@@ -199,7 +199,7 @@ class Compare(Case):
         price = json.loads(process.stdout)["systems"][0]["cost"]["price"]
         self.assertAlmostEqual(price["pue"], (1300 * 600 + 1600 * 1200) / (1000 * 1800), 9)
         self.assertIn("along 2 runs", price["pue_source"])
-        self.refused(USAGE, ["PUE below 1"], "cost", self.a, "--prices", prices, "--facility-csv", it, "--it-csv", facility)
+        self.refused(USAGE, ["error[no-pue]"], "cost", self.a, "--prices", prices, "--facility-csv", it, "--it-csv", facility)
         self.refused(USAGE, ["--it-csv"], "cost", self.a, "--prices", prices, "--facility-csv", facility)
         short = self.write("short.csv", "time,watts\n2026-03-01T10:05:00Z,1300\n2026-03-01T10:06:00Z,1300\n")
         self.refused(USAGE, ["short.csv", "begins"], "cost", self.a, "--prices", prices, "--facility-csv", short, "--it-csv", it)
@@ -222,12 +222,12 @@ class Compare(Case):
             with self.subTest(path=path.name):
                 self.refused(USAGE, words, "compare", path, self.b)
                 self.refused(USAGE, words, "compare", self.b, path)
-        self.refused(USAGE, ["no point"], "compare", self.write("empty.json", empty), self.b)
+        self.refused(USAGE, ["empty.json"], "compare", self.write("empty.json", empty), self.b)
         process = tool("compare", self.b, self.folder / "empty.json")
         self.assert_ran(process, NOTHING)
-        self.refused(USAGE, ["two reports"], "compare", self.a)
-        self.refused(USAGE, ["zzzzzz", "known"], "compare", self.a, self.b, "--figure", "zzzzzz,speed")
-        self.refused(USAGE, ["--reference x", "a, b"], "compare", self.a, self.b, "--reference", "x")
+        self.refused(USAGE, ["error[option-needs]"], "compare", self.a)
+        self.refused(USAGE, ["error[unknown-name]", "zzzzzz"], "compare", self.a, self.b, "--figure", "zzzzzz,speed")
+        self.refused(USAGE, ["error[unknown-name]", "a, b"], "compare", self.a, self.b, "--reference", "x")
 
     def test_control_characters_do_not_reach_the_terminal(self):
         report = json.loads(self.b.read_text())
