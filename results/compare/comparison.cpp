@@ -489,10 +489,6 @@ class Comparer {
 
 }  // namespace
 
-const char* to_string(Replicates replicates) {
-  return std::array{"trials", "runs", "paired_runs"}[static_cast<std::size_t>(replicates)];
-}
-
 Comparison compare(const std::vector<SystemInput>& systems, const CompareOptions& options) {
   return Comparer(systems, options).compare();
 }

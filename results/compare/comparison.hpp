@@ -80,7 +80,8 @@ enum class Replicates {
   paired_runs,  ///< runs of the systems took turns: their differences block by block, which a drift of the machine
                 ///< leaves
 };
-const char* to_string(Replicates replicates);  ///< "trials", "runs", "paired_runs"
+template <>
+inline constexpr std::array name_list<Replicates> = {"trials", "runs", "paired_runs"};
 
 /// What is said of a system against the reference.
 enum class Claim {

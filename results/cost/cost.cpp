@@ -124,11 +124,6 @@ double Sensitivity::effect() const {
   return std::max(std::abs(cost_low - cost_base), std::abs(cost_high - cost_base));
 }
 
-const char* to_string(CostBasis basis) {
-  static constexpr const char* names[] = {"complete", "lower_bound", "hours_only"};
-  return names[static_cast<std::size_t>(basis)];
-}
-
 int nodes_of(const Report& report, const Record& record) {
   const Context* context = &report.context;
   for (const RunPart& part : report.parts.value_or(std::vector<RunPart>()))

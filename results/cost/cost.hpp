@@ -63,7 +63,8 @@ enum class CostBasis {
   lower_bound,  ///< joules of a part of the node: device or package; the whole draws more
   hours_only,   ///< no joules: what the hours cost, without electricity; a lower bound, too
 };
-const char* to_string(CostBasis basis);  ///< "complete", "lower_bound", "hours_only"
+template <>
+inline constexpr std::array name_list<CostBasis> = {"complete", "lower_bound", "hours_only"};
 
 /// One kind of cost: of an hour, an EFLOP (10^18 model FLOPs), a million samples, a model trained to its target. Of samples
 /// and FLOPs it is what a second costs ÷ the record's throughput, and what a joule costs ÷ its samples/J (estimate_of_paid());

@@ -332,7 +332,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
       TradeOff found = trade_off(figures);
       for (std::vector<std::size_t>* of : {&found.front, &found.alike})
         for (std::size_t& i : *of) i = places[i];
-      const bool is_bound = basis != "complete";
+      const bool is_bound = basis != to_string(CostBasis::complete);
       section.blocks.emplace_back(front_chart(
           systems, comparison, dots, found,
           {fmt::format("{} in batches of {}: {} against cost{}", group.name, batch,
