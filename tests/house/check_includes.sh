@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check_includes.sh ROOT: every include "…" is relative to the root and obeys the matrix of rooms in
-# CONTRIBUTING.md; each library's own headers stay in the one place that may use them.
+# CONTRIBUTING.md; each library's own headers stay in the one place that may use them; a source of a room opens the room's
+# namespaces.
 set -euo pipefail
 root=$(cd "$1" && pwd)
 # shellcheck source=tests/house/lib.sh
@@ -48,6 +49,18 @@ problems=$(list_files | grep -E '^(bench|models|comm|power|results|tests)/.*\.(c
     return 0
   }
   function problem(what) { printf "%s:%d: %s\n", FILENAME, FNR, what }
+  # tw::ROOM and what is below it. Of another room a block may declare types, and nothing else.
+  FNR == 1 { other = "" }
+  other != "" && !/^((class|struct) [A-Za-z0-9_]+;[ \t]*(\/\/.*)?|}.*)?$/ {
+    printf "%s:%d: opens %s; what is in %s/ belongs to tw::%s\n", FILENAME, at, other, top, top
+    other = ""
+  }
+  /^}/ { other = "" }
+  /^[ \t]*(inline )?namespace tw[ :{]/ {
+    top = FILENAME; sub(/\/.*/, "", top)
+    opened = $0; sub(/^.*namespace /, "", opened); sub(/[ {].*/, "", opened)
+    if (top != "tests" && index(opened "::", "tw::" top "::") != 1) { other = opened; at = FNR }
+  }
   /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\""); target = part[2]
     if (room(FILENAME) ~ /^(bench|comm|power|results)$/ && room(target) == room(FILENAME) && folder_of(target) != folder_of(FILENAME))

@@ -127,6 +127,8 @@ for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/rec
   'comm/wrong_relative.cpp:2: "communicator.hpp" does not begin with a room' \
   'models/families/one/description.hpp:2: models/catalog must not include "models/network.hpp"' \
   'models/wrong_family.cpp:2: "models/families/one/description.hpp" belongs to its family' \
+  'power/wrong_namespace.hpp:2: opens tw; what is in power/ belongs to tw::power' \
+  'power/wrong_namespace.hpp:8: opens tw::models; what is in power/ belongs to tw::power' \
   'results/record/wrong_floor.hpp:2: "results/compare/comparison.hpp" is of a folder above this one' \
   'include each other, which is a circle of folders' \
   'results/wrong_json.hpp:2: <nlohmann/json.hpp> costs'; do
