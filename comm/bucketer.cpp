@@ -5,7 +5,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::comm {
 namespace {
 
 constexpr std::int64_t element_bytes = 4;  // float32
@@ -14,7 +14,7 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 
 }  // namespace
 
-Bucketer::Bucketer(Communicator& communicator, Device& device, std::int64_t bucket_bytes, Start start,
+Bucketer::Bucketer(Communicator& communicator, models::Device& device, std::int64_t bucket_bytes, Start start,
                    const std::string& collective)
     : collective_(create_collective(collective, communicator, device)),
       side_(communicator.side_stream()),
@@ -24,35 +24,35 @@ Bucketer::Bucketer(Communicator& communicator, Device& device, std::int64_t buck
   if (side_)
     for (auto* event : {&ready_, &done_}) *event = device.create_event();
   if (bucket_bytes < element_bytes)
-    throw Error(Failure::usage, "a gradient bucket of " + text(bucket_bytes) + " bytes holds nothing; " +
-                                    text(element_bytes) + " is the least");
+    throw models::Error(models::Failure::usage, "a gradient bucket of " + text(bucket_bytes) +
+                                                    " bytes holds nothing; " + text(element_bytes) + " is the least");
 }
 
 std::int64_t Bucketer::piece_bytes() const {
   return start_ == Start::when_full ? bucket_bytes_ : std::numeric_limits<std::int64_t>::max();
 }
 
-void Bucketer::check_buffer(const Tensor& flat_gradients) {
-  if (flat_gradients.dtype != DType::float32)
-    throw Error(Failure::internal,
-                "gradients are summed in float32, not " + std::string(to_string(flat_gradients.dtype)));
+void Bucketer::check_buffer(const models::Tensor& flat_gradients) {
+  if (flat_gradients.dtype != models::DType::float32)
+    throw models::Error(models::Failure::internal,
+                        "gradients are summed in float32, not " + std::string(models::to_string(flat_gradients.dtype)));
   if (announced_ > 0 && flat_gradients.data != buffer_)
-    throw Error(Failure::internal, "the gradient buffer changed in the middle of a step");
+    throw models::Error(models::Failure::internal, "the gradient buffer changed in the middle of a step");
   buffer_ = flat_gradients.data;
 }
 
-void Bucketer::ready(Stream& stream, Tensor flat_gradients, std::int64_t begin, std::int64_t end) {
+void Bucketer::ready(models::Stream& stream, models::Tensor flat_gradients, std::int64_t begin, std::int64_t end) {
   check_buffer(flat_gradients);
   if (begin != announced_ || end < begin || end > flat_gradients.count())
-    throw Error(Failure::internal, "gradient range [" + text(begin) + ", " + text(end) + ") does not follow " +
-                                       text(announced_) + " in a buffer of " + text(flat_gradients.count()) +
-                                       " elements");
+    throw models::Error(models::Failure::internal, "gradient range [" + text(begin) + ", " + text(end) +
+                                                       ") does not follow " + text(announced_) + " in a buffer of " +
+                                                       text(flat_gradients.count()) + " elements");
   announced_ = end;
   if (start_ == Start::when_full && (announced_ - reduced_) * element_bytes >= bucket_bytes_)
     reduce(stream, flat_gradients, announced_);
 }
 
-void Bucketer::finish(Stream& stream, Tensor flat_gradients) {
+void Bucketer::finish(models::Stream& stream, models::Tensor flat_gradients) {
   check_buffer(flat_gradients);
   const std::int64_t bucket = bucket_bytes_ / element_bytes;
   while (reduced_ < flat_gradients.count())
@@ -61,8 +61,8 @@ void Bucketer::finish(Stream& stream, Tensor flat_gradients) {
   announced_ = reduced_ = 0;
 }
 
-void Bucketer::reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t end) {
-  const Tensor bucket = flat_gradients.slice(reduced_, {end - reduced_});
+void Bucketer::reduce(models::Stream& stream, const models::Tensor& flat_gradients, std::int64_t end) {
+  const models::Tensor bucket = flat_gradients.slice(reduced_, {end - reduced_});
   if (side_) {
     ready_->record(stream);
     side_->wait(*ready_);  // as recorded now; the next bucket may record it again
@@ -74,4 +74,4 @@ void Bucketer::reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t
   reduced_ = end;
 }
 
-}  // namespace tw
+}  // namespace tw::comm

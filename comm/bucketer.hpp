@@ -7,7 +7,7 @@
 
 #include "comm/collective.hpp"
 
-namespace tw {
+namespace tw::comm {
 
 /// Sums one flat float32 gradient buffer over the ranks of a communicator, in buckets.
 ///
@@ -29,29 +29,29 @@ class Bucketer {
   /// Sums by the named one of collectives(), or for "" by the default. Throws Error{usage} for a bucket size below one
   /// element and for an unknown name. The communicator and the device, whose memory the buffer is, must outlive the
   /// bucketer.
-  Bucketer(Communicator& communicator, Device& device, std::int64_t bucket_bytes = default_bucket_bytes,
+  Bucketer(Communicator& communicator, models::Device& device, std::int64_t bucket_bytes = default_bucket_bytes,
            Start start = Start::by_communicator, const std::string& collective = {});
 
   /// Elements [begin, end) of the buffer are final on this rank. Throws Error{internal} where ranges skip, overlap,
   /// leave the buffer, or the buffer is another one than before.
-  void ready(Stream& stream, Tensor flat_gradients, std::int64_t begin, std::int64_t end);
+  void ready(models::Stream& stream, models::Tensor flat_gradients, std::int64_t begin, std::int64_t end);
   /// Backward is over: reduces everything that has not been, announced or not; the next step may then begin.
-  void finish(Stream& stream, Tensor flat_gradients);
+  void finish(models::Stream& stream, models::Tensor flat_gradients);
 
   /// Ranges of this many bytes or more start the same collectives as their parts would.
   std::int64_t piece_bytes() const;
 
  private:
-  void check_buffer(const Tensor& flat_gradients);
-  void reduce(Stream& stream, const Tensor& flat_gradients, std::int64_t end);
+  void check_buffer(const models::Tensor& flat_gradients);
+  void reduce(models::Stream& stream, const models::Tensor& flat_gradients, std::int64_t end);
 
   std::unique_ptr<Collective> collective_;
-  Stream* side_;                         ///< null where collectives are done when a call returns
-  std::unique_ptr<Event> ready_, done_;  ///< of the last bucket on the side stream
+  models::Stream* side_;                         ///< null where collectives are done when a call returns
+  std::unique_ptr<models::Event> ready_, done_;  ///< of the last bucket on the side stream
   std::int64_t bucket_bytes_;
   Start start_;
   void* buffer_ = nullptr;
   std::int64_t announced_ = 0, reduced_ = 0;  ///< elements, from the buffer's begin
 };
 
-}  // namespace tw
+}  // namespace tw::comm

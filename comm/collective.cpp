@@ -2,9 +2,9 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::comm {
 
-#define TW_COLLECTIVE(name, description) std::unique_ptr<Collective> name##_create(Communicator&, Device&);
+#define TW_COLLECTIVE(name, description) std::unique_ptr<Collective> name##_create(Communicator&, models::Device&);
 #include "comm/collectives.def"
 #undef TW_COLLECTIVE
 
@@ -17,13 +17,14 @@ const std::vector<CollectiveKind>& collectives() {
   return kinds;
 }
 
-std::unique_ptr<Collective> create_collective(const std::string& name, Communicator& communicator, Device& device) {
+std::unique_ptr<Collective> create_collective(const std::string& name, Communicator& communicator,
+                                              models::Device& device) {
   std::string known;
   for (const CollectiveKind& kind : collectives()) {
     if (name.empty() || name == kind.name) return kind.create(communicator, device);
     known += (known.empty() ? "" : ", ") + std::string(kind.name);
   }
-  throw Error(Failure::usage, "the collective algorithm " + name + " is not known; known are " + known);
+  throw models::Error(models::Failure::usage, "the collective algorithm " + name + " is not known; known are " + known);
 }
 
-}  // namespace tw
+}  // namespace tw::comm

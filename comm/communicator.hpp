@@ -6,7 +6,7 @@
 
 #include "models/compute/device.hpp"
 
-namespace tw {
+namespace tw::comm {
 
 enum class Reduction : std::uint8_t { sum, maximum };
 
@@ -24,17 +24,18 @@ class Communicator {
   /// How the data go, for the report: "host memory", "device memory, staged in host memory", "NCCL 2.28.9", …
   virtual std::string route() const = 0;
   /// A stream of its own, where collectives run beside the computation; null where they are done when a call returns.
-  virtual Stream* side_stream() { return nullptr; }
+  virtual models::Stream* side_stream() { return nullptr; }
 
-  virtual void all_reduce(Stream&, Tensor values, Reduction) = 0;                    // in place, (count)
-  virtual void reduce_scatter(Stream&, Tensor input, Tensor output, Reduction) = 0;  // (size × n) → (n)
-  virtual void all_gather(Stream&, Tensor input, Tensor output) = 0;                 // (n) → (size × n)
-  virtual void broadcast(Stream&, Tensor values, int root) = 0;                      // in place
-  virtual void all_to_all(Stream&, Tensor input, Tensor output) = 0;                 // (size × n) → (size × n)
-  virtual void send(Stream&, Tensor values, int peer) = 0;
-  virtual void receive(Stream&, Tensor values, int peer) = 0;
+  virtual void all_reduce(models::Stream&, models::Tensor values, Reduction) = 0;  // in place, (count)
+  virtual void reduce_scatter(models::Stream&, models::Tensor input, models::Tensor output,
+                              Reduction) = 0;                                                 // (size × n) → (n)
+  virtual void all_gather(models::Stream&, models::Tensor input, models::Tensor output) = 0;  // (n) → (size × n)
+  virtual void broadcast(models::Stream&, models::Tensor values, int root) = 0;               // in place
+  virtual void all_to_all(models::Stream&, models::Tensor input, models::Tensor output) = 0;  // (size × n) → (size × n)
+  virtual void send(models::Stream&, models::Tensor values, int peer) = 0;
+  virtual void receive(models::Stream&, models::Tensor values, int peer) = 0;
   /// All ranks have arrived (host side); the stream is synchronised first.
-  virtual void barrier(Stream&) = 0;
+  virtual void barrier(models::Stream&) = 0;
 };
 
-}  // namespace tw
+}  // namespace tw::comm

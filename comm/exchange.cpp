@@ -1,18 +1,22 @@
 #include "comm/exchange.hpp"
 
-namespace tw {
+namespace tw::comm {
 namespace {
 
-class CommunicatorExchange : public Exchange {
+class CommunicatorExchange : public models::Exchange {
  public:
   explicit CommunicatorExchange(Communicator& communicator) : communicator_(communicator) {}
   int rank() const override { return communicator_.rank(); }
   int size() const override { return communicator_.size(); }
-  void all_reduce_sum(Stream& stream, Tensor values) override {
+  void all_reduce_sum(models::Stream& stream, models::Tensor values) override {
     communicator_.all_reduce(stream, values, Reduction::sum);
   }
-  void send(Stream& stream, Tensor values, int peer) override { communicator_.send(stream, values, peer); }
-  void receive(Stream& stream, Tensor values, int peer) override { communicator_.receive(stream, values, peer); }
+  void send(models::Stream& stream, models::Tensor values, int peer) override {
+    communicator_.send(stream, values, peer);
+  }
+  void receive(models::Stream& stream, models::Tensor values, int peer) override {
+    communicator_.receive(stream, values, peer);
+  }
 
  private:
   Communicator& communicator_;
@@ -20,8 +24,8 @@ class CommunicatorExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_exchange(Communicator& communicator) {
+std::unique_ptr<models::Exchange> make_exchange(Communicator& communicator) {
   return std::make_unique<CommunicatorExchange>(communicator);
 }
 
-}  // namespace tw
+}  // namespace tw::comm

@@ -6,9 +6,9 @@
 #include "comm/communicator.hpp"
 #include "models/compute/exchange.hpp"
 
-namespace tw {
+namespace tw::comm {
 
 /// The communicator must outlive it.
-std::unique_ptr<Exchange> make_exchange(Communicator& communicator);
+std::unique_ptr<models::Exchange> make_exchange(Communicator& communicator);
 
-}  // namespace tw
+}  // namespace tw::comm

@@ -8,13 +8,13 @@
 #include "comm/communicator.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::comm {
 
 /// More processes were started than MPI connects: the launcher belongs to another MPI (launcher_mismatch of
 /// comm/launch.hpp).
-class LauncherMismatch : public Error {
+class LauncherMismatch : public models::Error {
  public:
-  explicit LauncherMismatch(const std::string& what) : Error(Failure::environment, what) {}
+  explicit LauncherMismatch(const std::string& what) : models::Error(models::Failure::environment, what) {}
 };
 
 /// Owns MPI_Init_thread … MPI_Finalize. One per process, and those that first() makes. Runs alone (size 1) when not
@@ -59,7 +59,7 @@ class Job {
   std::string agree(const std::string& failure);
 
   /// The gradient communicator over all ranks: the first of communicators.def that serves.
-  std::unique_ptr<Communicator> communicator(Device& device);
+  std::unique_ptr<Communicator> communicator(models::Device& device);
 
   /// Ends all ranks with this exit code; never returns, never throws. From any thread.
   [[noreturn]] void abort(int exit_code) noexcept;
@@ -71,4 +71,4 @@ class Job {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tw
+}  // namespace tw::comm

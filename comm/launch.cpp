@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace tw {
+namespace tw::comm {
 namespace {
 
 std::string variable(const char* name) {
@@ -72,4 +72,4 @@ std::string launcher_mismatch(const Launch& launch, int size, int local_size) {
          "), but MPI connects " + std::to_string(connected) + (connected == 1 ? " rank" : " ranks");
 }
 
-}  // namespace tw
+}  // namespace tw::comm

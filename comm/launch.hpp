@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace tw {
+namespace tw::comm {
 
 /// Where this process is among those that were started with it. Numbers are 0 where the launcher does not say them.
 struct Launch {
@@ -31,4 +31,4 @@ Launch read_launch();
 /// one command line).
 std::string launcher_mismatch(const Launch& launch, int size, int local_size);
 
-}  // namespace tw
+}  // namespace tw::comm

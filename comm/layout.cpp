@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace tw {
+namespace tw::comm {
 
 NodePlace place_on_node(const std::vector<int>& leader_of, int rank) {
   NodePlace place{0, 0, 0, 0};
@@ -26,4 +26,4 @@ NodePlace place_on_node(const std::vector<int>& leader_of, int rank) {
   return place;
 }
 
-}  // namespace tw
+}  // namespace tw::comm

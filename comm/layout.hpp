@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace tw {
+namespace tw::comm {
 
 struct NodePlace {
   int local_rank = 0, local_size = 1;
@@ -13,4 +13,4 @@ struct NodePlace {
 /// `leader_of[r]` is the lowest rank on the node of rank r. Throws std::invalid_argument where a leader is not its own.
 NodePlace place_on_node(const std::vector<int>& leader_of, int rank);
 
-}  // namespace tw
+}  // namespace tw::comm

@@ -2,11 +2,11 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::comm {
 
-#define TW_COMMUNICATOR(name, serves)        \
-  std::string name##_why_not(Job&, Device&); \
-  std::unique_ptr<Communicator> name##_create(Job&, Device&);
+#define TW_COMMUNICATOR(name, serves)                \
+  std::string name##_why_not(Job&, models::Device&); \
+  std::unique_ptr<Communicator> name##_create(Job&, models::Device&);
 #include "comm/communicators.def"
 #undef TW_COMMUNICATOR
 
@@ -19,13 +19,13 @@ const std::vector<CommunicatorKind>& communicators() {
   return kinds;
 }
 
-std::string why_no_communicator(const std::string& name, Job& job, Device& device) {
+std::string why_no_communicator(const std::string& name, Job& job, models::Device& device) {
   for (const CommunicatorKind& kind : communicators())
     if (name == kind.name) return job.agree(kind.why_not(job, device));
   return {};
 }
 
-std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, Device& device) {
+std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& job, models::Device& device) {
   std::string known, reasons;
   for (const CommunicatorKind& kind : communicators()) {
     known += (known.empty() ? "" : ", ") + std::string(kind.name);
@@ -41,13 +41,15 @@ std::unique_ptr<Communicator> create_communicator(const std::string& name, Job& 
       }
       failure = job.agree(failure);
       if (failure.empty()) return made;
-      throw Error(Failure::environment, "--comm " + std::string(kind.name) + ": cannot be made: " + failure);
+      throw models::Error(models::Failure::environment,
+                          "--comm " + std::string(kind.name) + ": cannot be made: " + failure);
     }
     reasons += (reasons.empty() ? "" : "; ") + std::string(kind.name) + ": " + reason;
   }
-  if (reasons.empty()) throw Error(Failure::usage, "--comm " + name + " is not known; known are " + known);
-  throw Error(Failure::unsupported,
-              "no communicator serves " + std::to_string(job.size()) + " ranks here (" + reasons + ")");
+  if (reasons.empty())
+    throw models::Error(models::Failure::usage, "--comm " + name + " is not known; known are " + known);
+  throw models::Error(models::Failure::unsupported,
+                      "no communicator serves " + std::to_string(job.size()) + " ranks here (" + reasons + ")");
 }
 
-}  // namespace tw
+}  // namespace tw::comm

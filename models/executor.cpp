@@ -6,7 +6,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 constexpr std::size_t alignment = 128;
@@ -179,4 +179,4 @@ void Executor::refresh() {
   for (WeightPlan* plan : weight_plans_) plan->refresh(stream_);
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -16,7 +16,7 @@
 
 #include "models/network.hpp"
 
-namespace tw {
+namespace tw::models {
 
 struct ExecutorOptions {
   int recomputed = 0;        ///< blocks of the network, from its first on, whose forward is run again
@@ -94,4 +94,4 @@ class Executor {
   const Listener* listener_ = nullptr;
 };
 
-}  // namespace tw
+}  // namespace tw::models

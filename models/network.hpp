@@ -11,7 +11,7 @@
 #include "models/compute/device.hpp"
 #include "models/compute/precision.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// How a parameter starts: normal(0, stddev), a constant, or the published scheme's stddev computed by the block.
 struct Initialiser {
@@ -98,4 +98,4 @@ class Block {
 std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, Precision precision,
                                                  std::int64_t micro_batch, std::int64_t seq_len);
 
-}  // namespace tw
+}  // namespace tw::models

@@ -8,7 +8,7 @@
 #include "models/compute/philox.hpp"
 #include "models/data/gaussian.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
@@ -133,4 +133,4 @@ std::size_t ParameterStore::gradient_bytes(const ParameterLayout& layout) {
   return static_cast<std::size_t>(layout.count) * sizeof(float);
 }
 
-}  // namespace tw
+}  // namespace tw::models

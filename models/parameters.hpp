@@ -7,7 +7,7 @@
 
 #include "models/network.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Where each parameter lies. Order: as gradients become complete in backward, that is blocks from last to first, the
 /// parameters of a block from last to first; a tied parameter stands at its owner. Needs no device.
@@ -66,4 +66,4 @@ class ParameterStore {
   std::vector<Statistic> statistics_;
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tw {
+namespace tw::models {
 
 StepRing::StepRing(Device& device, Stream& stream, std::int64_t accumulate)
     : device_(device),
@@ -75,4 +75,4 @@ void StepRing::set_ahead(int steps) {
   ahead_ = is_asynchronous_ ? static_cast<std::size_t>(std::clamp(steps, 1, Trainer::most_ahead)) : 1;
 }
 
-}  // namespace tw
+}  // namespace tw::models

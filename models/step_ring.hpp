@@ -10,7 +10,7 @@
 #include "models/compute/device.hpp"
 #include "models/trainer.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// One step's events and its memory on the host. Device work reads and writes the memory in the order of the stream, so
 /// that it is the step's own until `done` is over.
@@ -54,4 +54,4 @@ class StepRing {
   std::vector<StepResult> results_;
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -9,7 +9,7 @@
 #include "models/trainer_impl.hpp"
 #include "models/workspace_estimate.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 void check(const TrainerConfig& config) {
@@ -310,4 +310,4 @@ std::map<std::string, std::vector<std::string>> Trainer::implementations() const
   return all;
 }
 
-}  // namespace tw
+}  // namespace tw::models

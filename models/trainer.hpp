@@ -11,7 +11,7 @@
 
 #include "models/network.hpp"
 
-namespace tw {
+namespace tw::models {
 
 struct TrainerConfig {
   NetworkDescription network;
@@ -115,4 +115,4 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -4,7 +4,7 @@
 #include "models/export/step_export.hpp"
 #include "models/trainer_impl.hpp"
 
-namespace tw {
+namespace tw::models {
 
 namespace {
 
@@ -99,7 +99,7 @@ std::string Trainer::Impl::description(const StepResult& result, double loss) co
   field("ranks", integer(config.ranks));
   field("seed", std::to_string(config.seed));
   if (config.network.shape->has_relu()) {
-    const std::string why = tw::why_no_relu_sides(config);
+    const std::string why = tw::models::why_no_relu_sides(config);
     field("relu_sides", why.empty() ? "true" : "false");
     if (!why.empty()) field("relu_sides_reason", json_string(why));
   }
@@ -133,7 +133,7 @@ std::string Trainer::Impl::description(const StepResult& result, double loss) co
   return json + "\n}\n";
 }
 
-std::string Trainer::why_no_relu_sides() const { return tw::why_no_relu_sides(impl_->config); }
+std::string Trainer::why_no_relu_sides() const { return tw::models::why_no_relu_sides(impl_->config); }
 
 void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   Impl& impl = *impl_;
@@ -170,4 +170,4 @@ void Trainer::export_step(const std::string& folder, const GradientSync& sync) {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::models

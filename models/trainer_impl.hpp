@@ -16,7 +16,7 @@
 #include "models/step_ring.hpp"
 #include "models/trainer.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Everything that is launched again and again is recorded once: forward and backward of each kind of micro-batch, and
 /// the update. The cuts between graphs are where the host has something to say: phases end with an event, which inside
@@ -115,4 +115,4 @@ struct Trainer::Impl {
   std::string description(const StepResult& result, double loss) const;
 };
 
-}  // namespace tw
+}  // namespace tw::models

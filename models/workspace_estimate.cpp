@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 constexpr std::size_t page = 4096, library_thread = std::size_t{512} << 10;
@@ -107,4 +107,4 @@ std::size_t workspace_estimate(const NetworkDescription& network, DType precisio
   return most.workspace + most.library + norms;
 }
 
-}  // namespace tw
+}  // namespace tw::models

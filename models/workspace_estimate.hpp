@@ -7,7 +7,7 @@
 #include "models/catalog/description.hpp"
 #include "models/compute/dtype.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// An upper estimate of Device::arena_bytes() of a cpu device with `threads` threads once all plans of the network are
 /// built. What the plans themselves lay out is counted; what the library takes for each thread (copies of blocks,
@@ -15,4 +15,4 @@ namespace tw {
 std::size_t workspace_estimate(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                                std::int64_t seq_len, int threads);
 
-}  // namespace tw
+}  // namespace tw::models

@@ -3,7 +3,7 @@
 #include "power/sources/amdgpu/sight.hpp"
 #include "power/sources/nvml/library.hpp"
 
-namespace tw {
+namespace tw::power {
 
 Sight look() {
   Sight all = nvml::look();
@@ -16,4 +16,4 @@ Sight look() {
 
 GpuName name_of_gpu(const std::string& uuid) { return nvml::name_of(uuid); }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -5,7 +5,7 @@
 
 #include "power/sources/gpu_sight.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// Of all makers whose GPUs we meter.
 Sight look();
@@ -14,4 +14,4 @@ Sight look();
 /// `uuid` itself where NVML knows no better.
 GpuName name_of_gpu(const std::string& uuid);
 
-}  // namespace tw
+}  // namespace tw::power

@@ -12,7 +12,7 @@
 #include "bench/ceiling/sizes.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -70,12 +70,12 @@ std::string times(const std::vector<std::int64_t>& extents) {
 
 class Measurement {
  public:
-  Measurement(Device& device, Precision precision, const std::vector<Product>& all, const Ceiling* earlier,
-              const std::function<void()>& pause)
+  Measurement(models::Device& device, models::Precision precision, const std::vector<models::Product>& all,
+              const Ceiling* earlier, const std::function<void()>& pause)
       : device_(device),
-        dtype_(storage(precision)),
-        math_(math(precision)),
-        head_math_(math_beside_linear(precision)),
+        dtype_(models::storage(precision)),
+        math_(models::math(precision)),
+        head_math_(models::math_beside_linear(precision)),
         all_(all),
         earlier_(earlier),
         pause_(pause ? pause : [] {}),
@@ -86,9 +86,9 @@ class Measurement {
     start_ = Clock::now();
     budget_seconds_ = budget_seconds;
     double model_flops = 0;
-    for (const Product& product : all_) model_flops += product.flops();
+    for (const models::Product& product : all_) model_flops += product.flops();
     allocate();
-    for (const Product& product : all_) pause_(), add(product);
+    for (const models::Product& product : all_) pause_(), add(product);
     make_room_for_library();
     time_all();
     return sum_up(model_flops);
@@ -97,52 +97,53 @@ class Measurement {
  private:
   // ---- operands ----
   void allocate() {
-    const std::size_t element = size_of(dtype_);
+    const std::size_t element = models::size_of(dtype_);
     const auto bytes = [](std::int64_t count, std::size_t size) { return static_cast<std::size_t>(count) * size; };
-    x_ = Buffer(device_, bytes(sizes_.input, element));
-    dx_ = Buffer(device_, bytes(sizes_.input, element));
-    y_ = Buffer(device_, bytes(sizes_.output, element));
-    dy_ = Buffer(device_, bytes(sizes_.output, element));
-    weight_ = Buffer(device_, bytes(sizes_.weight, element));
-    d_weight_ = Buffer(device_, bytes(sizes_.weight, sizeof(float)));
+    x_ = models::Buffer(device_, bytes(sizes_.input, element));
+    dx_ = models::Buffer(device_, bytes(sizes_.input, element));
+    y_ = models::Buffer(device_, bytes(sizes_.output, element));
+    dy_ = models::Buffer(device_, bytes(sizes_.output, element));
+    weight_ = models::Buffer(device_, bytes(sizes_.weight, element));
+    d_weight_ = models::Buffer(device_, bytes(sizes_.weight, sizeof(float)));
     if (sizes_.rows > 0) {
-      targets_ = Buffer(device_, bytes(sizes_.rows, sizeof(std::int32_t)));
+      targets_ = models::Buffer(device_, bytes(sizes_.rows, sizeof(std::int32_t)));
       const std::vector<std::int32_t> zeros(static_cast<std::size_t>(sizes_.rows), 0);
       device_.copy_from_host(*stream_, targets_.data(), zeros.data(), targets_.bytes());
-      loss_ = Buffer(device_, sizeof(float));
+      loss_ = models::Buffer(device_, sizeof(float));
     }
     // Outputs too: it touches their pages. Weights are as small as a network's own: with large logits the classifier's
     // gradients would be denormal numbers, which a CPU multiplies a hundred times slower than those of a real step.
-    for (const Buffer* buffer : {&x_, &dy_, &weight_, &dx_, &y_})
+    for (const models::Buffer* buffer : {&x_, &dy_, &weight_, &dx_, &y_})
       fill_random(device_, *stream_,
-                  Tensor{buffer->data(), dtype_, {static_cast<std::int64_t>(buffer->bytes() / element)}},
+                  models::Tensor{buffer->data(), dtype_, {static_cast<std::int64_t>(buffer->bytes() / element)}},
                   buffer == &weight_ ? weight_scale : 1.0f);
     fill_random(device_, *stream_, gradient({sizes_.weight}));
   }
 
-  Tensor view(const Buffer& buffer, Dims dims, std::int64_t offset = 0) const {
-    return Tensor{buffer.data(), dtype_, {}}.slice(offset, dims);
+  models::Tensor view(const models::Buffer& buffer, models::Dims dims, std::int64_t offset = 0) const {
+    return models::Tensor{buffer.data(), dtype_, {}}.slice(offset, dims);
   }
-  Tensor gradient(Dims dims, std::int64_t offset = 0) const {
-    return Tensor{d_weight_.data(), DType::float32, {}}.slice(offset, dims);
+  models::Tensor gradient(models::Dims dims, std::int64_t offset = 0) const {
+    return models::Tensor{d_weight_.data(), models::DType::float32, {}}.slice(offset, dims);
   }
 
   // ---- products ----
-  void need(Op op) const {
+  void need(models::Op op) const {
     if (device_.supports(op, dtype_)) return;
-    throw Error(Failure::unsupported, std::string("ceiling: ") + to_string(op) + " in " +
-                                          std::string(to_string(dtype_)) + ": " + device_.why_unsupported(dtype_));
+    throw models::Error(models::Failure::unsupported, std::string("ceiling: ") + models::to_string(op) + " in " +
+                                                          std::string(models::to_string(dtype_)) + ": " +
+                                                          device_.why_unsupported(dtype_));
   }
 
-  void add(const Product& p) {
-    if (p.kind == Product::Kind::attention) return;
-    const bool convolution = p.kind == Product::Kind::convolution;
-    const std::string extents = convolution ? "convolution " + std::to_string(p.kernel) + "x" +
-                                                  std::to_string(p.kernel) + "/" + std::to_string(p.stride) + " " +
-                                                  times({p.batch, p.height, p.width, p.in_channels}) + "->" +
-                                                  std::to_string(p.out_channels)
-                                            : std::string(p.kind == Product::Kind::linear ? "linear " : "classifier ") +
-                                                  times({p.rows, p.in_features, p.out_features});
+  void add(const models::Product& p) {
+    if (p.kind == models::Product::Kind::attention) return;
+    const bool convolution = p.kind == models::Product::Kind::convolution;
+    const std::string extents =
+        convolution ? "convolution " + std::to_string(p.kernel) + "x" + std::to_string(p.kernel) + "/" +
+                          std::to_string(p.stride) + " " + times({p.batch, p.height, p.width, p.in_channels}) + "->" +
+                          std::to_string(p.out_channels)
+                    : std::string(p.kind == models::Product::Kind::linear ? "linear " : "classifier ") +
+                          times({p.rows, p.in_features, p.out_features});
     const double flops = p.flops() / p.count / (p.backward_input ? 3 : 2);
     const auto named = [&](const char* pass) {
       return Pass{extents + " " + pass + (p.count > 1 ? " x" + std::to_string(p.count) : ""), flops, p.count, {}};
@@ -155,9 +156,9 @@ class Measurement {
     } else {
       // A head of tens of thousands of classes takes seconds a run when whole, and tiles are faster in every library
       // seen.
-      if (p.kind != Product::Kind::classifier || p.out_features <= widest_whole)
+      if (p.kind != models::Product::Kind::classifier || p.out_features <= widest_whole)
         add_linear(p.rows, p.in_features, p.out_features, 1, 1, "", math_);
-      if (p.kind == Product::Kind::classifier) add_classifier(p);
+      if (p.kind == models::Product::Kind::classifier) add_classifier(p);
     }
     passes_.push_back(std::move(forward_));
     if (p.backward_input) passes_.push_back(std::move(backward_input_));
@@ -167,10 +168,13 @@ class Measurement {
   /// row_tiles × column_tiles products of (rows, in, out) each, so that together they do the whole. The tiles share one
   /// packed weight; activations and gradients move on from tile to tile as they would in the whole.
   void add_linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t row_tiles,
-                  std::int64_t column_tiles, const std::string& name, Math math) {
+                  std::int64_t column_tiles, const std::string& name, models::Math math) {
     pause_();  // a plan is built by timing the ways that it has
-    for (const Op op : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights}) need(op);
-    std::shared_ptr<LinearPlan> plan = device_.plan(LinearShape{rows, in, out, dtype_, Activation::none, math});
+    for (const models::Op op :
+         {models::Op::linear_forward, models::Op::linear_backward_input, models::Op::linear_backward_weights})
+      need(op);
+    std::shared_ptr<models::LinearPlan> plan =
+        device_.plan(models::LinearShape{rows, in, out, dtype_, models::Activation::none, math});
     plan->bind(view(weight_, {out, in}));
     plan->refresh(*stream_);
     const auto each_tile = [=](auto&& body) {
@@ -182,7 +186,7 @@ class Measurement {
                                    plan->description(),
                                    [=, this] {
                                      each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
-                                       LinearForward args;
+                                       models::LinearForward args;
                                        args.x = view(x_, {rows, in}, x);
                                        args.y = view(y_, {rows, out}, y);
                                        plan->forward(*stream_, args);
@@ -193,7 +197,7 @@ class Measurement {
                                           plan->description(),
                                           [=, this] {
                                             each_tile([&](std::int64_t x, std::int64_t y, std::int64_t) {
-                                              LinearBackwardInput args;
+                                              models::LinearBackwardInput args;
                                               args.dy = view(dy_, {rows, out}, y);
                                               args.dx = view(dx_, {rows, in}, x);
                                               plan->backward_input(*stream_, args);
@@ -204,7 +208,7 @@ class Measurement {
                                             plan->description(),
                                             [=, this] {
                                               each_tile([&](std::int64_t x, std::int64_t y, std::int64_t w) {
-                                                LinearBackwardWeights args;
+                                                models::LinearBackwardWeights args;
                                                 args.x = view(x_, {rows, in}, x);
                                                 args.dy = view(dy_, {rows, out}, y);
                                                 args.d_weight = gradient({out, in}, w);
@@ -213,21 +217,21 @@ class Measurement {
                                             },
                                             {}});
     if (row_tiles > 1) return;
-    const LinearShape shape{rows, in, out, dtype_, Activation::none, math};
-    add_library(forward_, shape, Op::linear_forward, column_tiles, name);
-    add_library(backward_input_, shape, Op::linear_backward_input, column_tiles, name);
-    add_library(backward_weights_, shape, Op::linear_backward_weights, column_tiles, name);
+    const models::LinearShape shape{rows, in, out, dtype_, models::Activation::none, math};
+    add_library(forward_, shape, models::Op::linear_forward, column_tiles, name);
+    add_library(backward_input_, shape, models::Op::linear_backward_input, column_tiles, name);
+    add_library(backward_weights_, shape, models::Op::linear_backward_weights, column_tiles, name);
   }
 
   /// The library's bare products, `tiles` times: weight and y move on from tile to tile, x stays.
   template <class Shape>
-  void add_library(Pass& pass, const Shape& shape, Op op, std::int64_t tiles, const std::string& name) {
-    const bool to_x = op == Op::linear_backward_input || op == Op::convolution_backward_input;
-    const bool to_weight = op == Op::linear_backward_weights || op == Op::convolution_backward_weights;
-    const Buffer &x = to_x ? dx_ : x_, &weight = to_weight ? d_weight_ : library_weight_,
-                 &y = to_x || to_weight ? dy_ : y_;
+  void add_library(Pass& pass, const Shape& shape, models::Op op, std::int64_t tiles, const std::string& name) {
+    const bool to_x = op == models::Op::linear_backward_input || op == models::Op::convolution_backward_input;
+    const bool to_weight = op == models::Op::linear_backward_weights || op == models::Op::convolution_backward_weights;
+    const models::Buffer &x = to_x ? dx_ : x_, &weight = to_weight ? d_weight_ : library_weight_,
+                         &y = to_x || to_weight ? dy_ : y_;
     const auto count = static_cast<std::size_t>(tiles);
-    for (LibraryProduct& product : device_.library_products(shape, op)) {
+    for (models::LibraryProduct& product : device_.library_products(shape, op)) {
       const auto [x_bytes, weight_bytes, y_bytes] = product.bytes;
       library_needs_.x = std::max(library_needs_.x, x_bytes);
       library_needs_.y = std::max(library_needs_.y, count * y_bytes);
@@ -242,25 +246,26 @@ class Measurement {
                                  {}});
     }
   }
-  static void* at(const Buffer& buffer, std::size_t bytes) { return static_cast<char*>(buffer.data()) + bytes; }
+  static void* at(const models::Buffer& buffer, std::size_t bytes) { return static_cast<char*>(buffer.data()) + bytes; }
 
   /// The library's own layouts may be padded. No plan is bound to what grows here.
   void make_room_for_library() {
-    const auto grow = [this](Buffer& buffer, std::size_t bytes, DType dtype, float scale = 1) {
+    const auto grow = [this](models::Buffer& buffer, std::size_t bytes, models::DType dtype, float scale = 1) {
       if (bytes <= buffer.bytes()) return;
-      buffer = Buffer();
-      buffer = Buffer(device_, bytes);
-      fill_random(device_, *stream_, Tensor{buffer.data(), dtype, {static_cast<std::int64_t>(bytes / size_of(dtype))}},
+      buffer = models::Buffer();
+      buffer = models::Buffer(device_, bytes);
+      fill_random(device_, *stream_,
+                  models::Tensor{buffer.data(), dtype, {static_cast<std::int64_t>(bytes / models::size_of(dtype))}},
                   scale);
     };
-    for (Buffer* buffer : {&x_, &dx_}) grow(*buffer, library_needs_.x, dtype_);
-    for (Buffer* buffer : {&y_, &dy_}) grow(*buffer, library_needs_.y, dtype_);
+    for (models::Buffer* buffer : {&x_, &dx_}) grow(*buffer, library_needs_.x, dtype_);
+    for (models::Buffer* buffer : {&y_, &dy_}) grow(*buffer, library_needs_.y, dtype_);
     grow(library_weight_, library_needs_.weight, dtype_, weight_scale);
-    grow(d_weight_, library_needs_.d_weight, DType::float32);
+    grow(d_weight_, library_needs_.d_weight, models::DType::float32);
   }
 
   /// Other ways for the output head, whose width (50,257 classes) suits no library.
-  void add_classifier(const Product& p) {
+  void add_classifier(const models::Product& p) {
     const std::int64_t classes = p.out_features, padded = round_up(classes, class_padding);
     const bool whole = classes <= widest_whole;
     if (whole && padded != classes && classes > class_padding)
@@ -277,14 +282,14 @@ class Measurement {
     whole_heads_.push_back({passes_.size(), p});
   }
 
-  void add_convolution(const Product& p) {
-    for (const Op op : {Op::convolution_forward, Op::convolution_backward_weights}) need(op);
-    if (p.backward_input) need(Op::convolution_backward_input);
-    const ConvolutionShape shape = convolution_shape(p, dtype_, math_);
-    std::shared_ptr<ConvolutionPlan> plan = device_.plan(shape);
-    const Dims x{p.batch, p.height, p.width, p.in_channels};
-    const Dims y{p.batch, shape.out_height(), shape.out_width(), p.out_channels};
-    const Dims w{p.out_channels, p.kernel, p.kernel, p.in_channels};
+  void add_convolution(const models::Product& p) {
+    for (const models::Op op : {models::Op::convolution_forward, models::Op::convolution_backward_weights}) need(op);
+    if (p.backward_input) need(models::Op::convolution_backward_input);
+    const models::ConvolutionShape shape = convolution_shape(p, dtype_, math_);
+    std::shared_ptr<models::ConvolutionPlan> plan = device_.plan(shape);
+    const models::Dims x{p.batch, p.height, p.width, p.in_channels};
+    const models::Dims y{p.batch, shape.out_height(), shape.out_width(), p.out_channels};
+    const models::Dims w{p.out_channels, p.kernel, p.kernel, p.in_channels};
     plan->bind(view(weight_, w));
     plan->refresh(*stream_);
     forward_.candidates.push_back({"",
@@ -306,10 +311,10 @@ class Measurement {
            plan->backward_weights(*stream_, {view(x_, x), view(dy_, y), gradient(w), false});
          },
          {}});
-    add_library(forward_, shape, Op::convolution_forward, 1, "");
-    if (p.backward_input) add_library(backward_input_, shape, Op::convolution_backward_input, 1, "");
-    add_library(backward_weights_, shape, Op::convolution_backward_weights, 1, "");
-    if (p.kernel == 1 && p.stride == 1 && p.padding == 0 && device_.supports(Op::linear_forward, dtype_))
+    add_library(forward_, shape, models::Op::convolution_forward, 1, "");
+    if (p.backward_input) add_library(backward_input_, shape, models::Op::convolution_backward_input, 1, "");
+    add_library(backward_weights_, shape, models::Op::convolution_backward_weights, 1, "");
+    if (p.kernel == 1 && p.stride == 1 && p.padding == 0 && device_.supports(models::Op::linear_forward, dtype_))
       add_linear(p.batch * p.height * p.width, p.in_channels, p.out_channels, 1, 1, "as a matrix product", math_);
   }
 
@@ -371,20 +376,20 @@ class Measurement {
   /// The classifier operator does the head's three products and the softmax: where that is faster than the products as
   /// timed above, they must be slower than they need to be.
   void time_heads() {
-    if (!device_.supports(Op::classifier, dtype_)) return;
+    if (!device_.supports(models::Op::classifier, dtype_)) return;
     for (const auto& [first, p] : whole_heads_) {
       if (const std::string* way = known_way(first); way && *way != classifier_way) continue;
-      std::shared_ptr<ClassifierPlan> plan =
-          device_.plan(ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_, head_math_});
+      std::shared_ptr<models::ClassifierPlan> plan =
+          device_.plan(models::ClassifierShape{p.rows, p.in_features, p.out_features, 0.0f, dtype_, head_math_});
       plan->bind(view(weight_, {p.out_features, p.in_features}));
       plan->refresh(*stream_);
       Candidate whole{classifier_way,
                       plan->description(),
                       [=, this] {
-                        ClassifierForwardBackward args;
+                        models::ClassifierForwardBackward args;
                         args.x = view(x_, {p.rows, p.in_features});
-                        args.targets = Tensor{targets_.data(), DType::int32, {p.rows}};
-                        args.loss = Tensor{loss_.data(), DType::float32, {1}};
+                        args.targets = models::Tensor{targets_.data(), models::DType::int32, {p.rows}};
+                        args.loss = models::Tensor{loss_.data(), models::DType::float32, {1}};
                         args.dx = view(dx_, {p.rows, p.in_features});
                         args.d_weight = gradient({p.out_features, p.in_features});
                         plan->forward_backward(*stream_, args);
@@ -410,7 +415,8 @@ class Measurement {
     Ceiling ceiling;
     double flops = 0;
     for (const Pass& pass : passes_) {
-      if (pass.candidates.empty()) throw Error(Failure::internal, "ceiling: no way is left to run " + pass.name);
+      if (pass.candidates.empty())
+        throw models::Error(models::Failure::internal, "ceiling: no way is left to run " + pass.name);
       const Candidate& best = pass.best();
       Ceiling::Entry entry;
       entry.way = best.name;
@@ -429,33 +435,33 @@ class Measurement {
     return ceiling;
   }
 
-  Device& device_;
-  DType dtype_;
-  Math math_, head_math_;
-  const std::vector<Product>& all_;
+  models::Device& device_;
+  models::DType dtype_;
+  models::Math math_, head_math_;
+  const std::vector<models::Product>& all_;
   const Ceiling* earlier_;
   const std::function<void()> pause_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<models::Stream> stream_;
   Clock::time_point start_;
   double budget_seconds_ = 0;
   OperandSizes sizes_;
-  Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
+  models::Buffer x_, dx_, y_, dy_, weight_, d_weight_, targets_, loss_;
   struct {
     std::size_t x = 0, weight = 0, d_weight = 0, y = 0;  // bytes
   } library_needs_;
-  Buffer library_weight_;
+  models::Buffer library_weight_;
   Pass forward_, backward_input_, backward_weights_;  // of the product being added
   std::vector<Pass> passes_;
-  std::vector<std::pair<std::size_t, Product>> whole_heads_;  // index of the first of its three passes
+  std::vector<std::pair<std::size_t, models::Product>> whole_heads_;  // index of the first of its three passes
 };
 
 }  // namespace
 
-Ceiling measure_ceiling(Device& device, const NetworkDescription& network, Precision precision,
+Ceiling measure_ceiling(models::Device& device, const models::NetworkDescription& network, models::Precision precision,
                         std::int64_t micro_batch, std::int64_t seq_len, double budget_seconds, const Ceiling* earlier,
                         const std::function<void()>& pause) {
-  const std::vector<Product> all = products(network, micro_batch, seq_len);
+  const std::vector<models::Product> all = models::products(network, micro_batch, seq_len);
   return Measurement(device, precision, all, earlier, pause).run(budget_seconds);
 }
 
-}  // namespace tw
+}  // namespace tw::bench

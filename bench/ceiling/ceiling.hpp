@@ -27,7 +27,7 @@
 #include "models/catalog/description.hpp"
 #include "models/compute/device.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 struct Ceiling {
   double flops_per_s = 0;              ///< model FLOPs of all entries ÷ their seconds
@@ -46,8 +46,8 @@ struct Ceiling {
 };
 
 /// An upper estimate of the memory that measure_ceiling() takes on a cpu device with so many threads.
-std::size_t ceiling_bytes(const NetworkDescription& network, Precision precision, std::int64_t micro_batch,
-                          std::int64_t seq_len, int threads);
+std::size_t ceiling_bytes(const models::NetworkDescription& network, models::Precision precision,
+                          std::int64_t micro_batch, std::int64_t seq_len, int threads);
 
 /// Takes about `budget_seconds`, and more where a glance at each way and three runs of the best two take longer.
 /// Allocates (and frees) operands on the device: best called while no network is there. Throws Error{unsupported} where
@@ -55,8 +55,8 @@ std::size_t ceiling_bytes(const NetworkDescription& network, Precision precision
 ///
 /// `earlier`, a ceiling of the same arguments: each pass is timed again in the way that won there, in no other.
 /// `pause` is called between products and between the ways of one; what it throws ends the timing.
-Ceiling measure_ceiling(Device& device, const NetworkDescription& network, Precision precision,
+Ceiling measure_ceiling(models::Device& device, const models::NetworkDescription& network, models::Precision precision,
                         std::int64_t micro_batch, std::int64_t seq_len, double budget_seconds,
                         const Ceiling* earlier = nullptr, const std::function<void()>& pause = {});
 
-}  // namespace tw
+}  // namespace tw::bench

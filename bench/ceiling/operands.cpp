@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-namespace tw {
+namespace tw::bench {
 
-void fill_random(Device& device, Stream& stream, const Tensor& tensor, float scale) {
+void fill_random(models::Device& device, models::Stream& stream, const models::Tensor& tensor, float scale) {
   const std::size_t block_bytes = std::min<std::size_t>(tensor.bytes(), 1 << 20);
   std::vector<unsigned char> block(block_bytes);
   std::uint64_t state = 0x9e3779b97f4a7c15u;
@@ -15,12 +15,12 @@ void fill_random(Device& device, Stream& stream, const Tensor& tensor, float sca
     state ^= state >> 27;
     return scale * static_cast<float>(static_cast<std::int64_t>(state * 0x2545f4914f6cdd1du)) * 0x1p-63f;
   };
-  if (tensor.dtype == DType::bf16) {
-    auto* values = reinterpret_cast<bf16*>(block.data());
-    for (std::size_t i = 0; i < block_bytes / sizeof(bf16); ++i) values[i] = to_bf16(next());
-  } else if (tensor.dtype == DType::fp16) {
-    auto* values = reinterpret_cast<fp16*>(block.data());
-    for (std::size_t i = 0; i < block_bytes / sizeof(fp16); ++i) values[i] = to_fp16(next());
+  if (tensor.dtype == models::DType::bf16) {
+    auto* values = reinterpret_cast<models::bf16*>(block.data());
+    for (std::size_t i = 0; i < block_bytes / sizeof(models::bf16); ++i) values[i] = models::to_bf16(next());
+  } else if (tensor.dtype == models::DType::fp16) {
+    auto* values = reinterpret_cast<models::fp16*>(block.data());
+    for (std::size_t i = 0; i < block_bytes / sizeof(models::fp16); ++i) values[i] = models::to_fp16(next());
   } else {
     auto* values = reinterpret_cast<float*>(block.data());
     for (std::size_t i = 0; i < block_bytes / sizeof(float); ++i) values[i] = next();
@@ -31,4 +31,4 @@ void fill_random(Device& device, Stream& stream, const Tensor& tensor, float sca
   stream.synchronize();
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -3,9 +3,9 @@
 
 #include "models/compute/device.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Values in ±scale, float32 or bf16 as the tensor's dtype: one seeded block of 1 MiB over and over. Synchronises.
-void fill_random(Device& device, Stream& stream, const Tensor& tensor, float scale = 1);
+void fill_random(models::Device& device, models::Stream& stream, const models::Tensor& tensor, float scale = 1);
 
-}  // namespace tw
+}  // namespace tw::bench

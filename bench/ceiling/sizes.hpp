@@ -8,7 +8,7 @@
 #include "models/catalog/description.hpp"
 #include "models/compute/device.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Of an output head: classes that a tile is a multiple of, classes of a tile, classes of a head that is run whole.
 inline constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_tile = 4096,
@@ -16,7 +16,7 @@ inline constexpr std::int64_t class_padding = 64, smallest_tile = 1024, large_ti
 
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
 
-ConvolutionShape convolution_shape(const Product& product, DType dtype, Math math);
+models::ConvolutionShape convolution_shape(const models::Product& product, models::DType dtype, models::Math math);
 
 /// Elements of the operands that serve all products: as large as the largest needs. A layout may round features and
 /// channels up.
@@ -24,6 +24,6 @@ struct OperandSizes {
   std::int64_t input = 0, output = 0, weight = 0;
   std::int64_t rows = 0;  ///< of an output head; 0 without
 };
-OperandSizes operand_sizes(const std::vector<Product>& products, std::int64_t rounded_to = 1);
+OperandSizes operand_sizes(const std::vector<models::Product>& products, std::int64_t rounded_to = 1);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -10,7 +10,7 @@
 
 #include "bench/inventory/read.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ std::string others_at_work(const ProcessorUse& earlier, const ProcessorUse& late
   return "other programs use " + std::to_string(std::lround(100 * std::min(*share, 1.0))) + " % of the CPU" + names;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -9,7 +9,7 @@
 
 #include "bench/inventory/inventory.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// CPU time until now, of the node and of each process that can be seen, this one left out.
 struct ProcessorUse {
@@ -27,4 +27,4 @@ ProcessorUse read_processor_use(const std::filesystem::path& root = "/");
 /// job's other processes have to sleep meanwhile: they count as others.
 std::string others_at_work(const ProcessorUse& earlier, const ProcessorUse& later);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -5,7 +5,7 @@
 #include "bench/inventory/inventory.hpp"
 #include "bench/inventory/read.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using inventory::find_field;
@@ -154,4 +154,4 @@ CgroupLimits read_cgroup_limits(const fs::path& root) {
   return limits;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -11,7 +11,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace fs = std::filesystem;
 namespace {
 
@@ -41,7 +41,7 @@ bool is_kept_away(const fs::path& file) {
 
 }  // namespace
 
-std::string visible_gpu(const Sight& sight, const fs::path& root, const char* named) {
+std::string visible_gpu(const power::Sight& sight, const fs::path& root, const char* named) {
   if (named != nullptr && !names_any(named)) return {};
   constexpr std::string_view maker = "nvml:";
   for (const auto* domains : {&sight.visible, &sight.addressable}) {
@@ -61,20 +61,20 @@ std::string visible_gpu(const Sight& sight, const fs::path& root, const char* na
   return first.empty() ? "" : first + " is there";
 }
 
-std::string visible_gpu() { return visible_gpu(look(), "/", std::getenv("CUDA_VISIBLE_DEVICES")); }
+std::string visible_gpu() { return visible_gpu(power::look(), "/", std::getenv("CUDA_VISIBLE_DEVICES")); }
 
-DeviceChoice choose_device(const std::string& wanted, const std::vector<Backend>& backends,
+DeviceChoice choose_device(const std::string& wanted, const std::vector<models::Backend>& backends,
                            const std::function<std::string()>& visible_gpu) {
-  const auto named = [&](const std::string& name) { return std::ranges::find(backends, name, &Backend::name); };
+  const auto named = [&](const std::string& name) { return std::ranges::find(backends, name, &models::Backend::name); };
   const auto cuda = named("cuda");
   const int gpus = cuda == backends.end() ? 0 : cuda->count();
   if (wanted == "auto") {
     if (gpus > 0) return {"cuda", "device auto: a GPU is visible, so cuda is used", gpus};
     if (const std::string gpu = visible_gpu(); !gpu.empty())
-      throw Error(Failure::environment,
-                  "--device auto: " + gpu + ", but it cannot be used: " +
-                      (cuda == backends.end() ? "not compiled into this program" : cuda->why_none()) +
-                      "; repair it, or run on the CPU with --device cpu");
+      throw models::Error(models::Failure::environment,
+                          "--device auto: " + gpu + ", but it cannot be used: " +
+                              (cuda == backends.end() ? "not compiled into this program" : cuda->why_none()) +
+                              "; repair it, or run on the CPU with --device cpu");
     return {"cpu", ""};
   }
   const auto mine = named(wanted);
@@ -85,7 +85,7 @@ DeviceChoice choose_device(const std::string& wanted, const std::vector<Backend>
 }
 
 DeviceChoice choose_device(const std::string& wanted) {
-  return choose_device(wanted, backends(), [] { return visible_gpu(); });
+  return choose_device(wanted, models::backends(), [] { return visible_gpu(); });
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -9,7 +9,7 @@
 #include "models/compute/registry.hpp"
 #include "power/visible_gpus.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 struct DeviceChoice {
   std::string name, note;  ///< a line to say about it; may be empty
@@ -21,12 +21,12 @@ struct DeviceChoice {
 /// cgroup keeps the device files away.
 std::string visible_gpu();
 /// The same of what was seen: the device files under `root`, and the variable's text, null where it is unset.
-std::string visible_gpu(const Sight& sight, const std::filesystem::path& root, const char* named);
+std::string visible_gpu(const power::Sight& sight, const std::filesystem::path& root, const char* named);
 
 /// `auto` takes CUDA where a GPU is visible, and says so; a visible GPU that cannot be used is Error{environment},
 /// never a silent CPU run. `cpu` where a usable GPU is visible says that it is not used.
 DeviceChoice choose_device(const std::string& wanted);
-DeviceChoice choose_device(const std::string& wanted, const std::vector<Backend>& backends,
+DeviceChoice choose_device(const std::string& wanted, const std::vector<models::Backend>& backends,
                            const std::function<std::string()>& visible_gpu);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -6,26 +6,26 @@
 #include "models/compute/device.hpp"
 #include "power/visible_gpus.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 using inventory::find_field;
 using inventory::read_text;
 namespace fs = std::filesystem;
 
-HostInfo inspect_node() {
-  HostInfo host = inspect_host();
+results::HostInfo inspect_node() {
+  results::HostInfo host = inspect_host();
   inventory::read_topology(host);
   return host;
 }
 
-DeviceEntry inspect_device(const Device& device, int rank) {
-  const DeviceInfo info = device.info();
-  DeviceEntry entry;
+results::DeviceEntry inspect_device(const models::Device& device, int rank) {
+  const models::DeviceInfo info = device.info();
+  results::DeviceEntry entry;
   entry.rank = rank;
   entry.host = inventory::read_word("/proc/sys/kernel/hostname").value_or("");
-  entry.kind = to_string(info.kind);
+  entry.kind = models::to_string(info.kind);
   entry.name = info.name;
-  entry.uuid = name_of_gpu(info.uuid).uuid;
+  entry.uuid = power::name_of_gpu(info.uuid).uuid;
   entry.instruction_set = info.instruction_set;
   entry.threads = info.threads;
   entry.affinity = affinity_list();
@@ -49,4 +49,4 @@ std::map<std::string, std::string> library_versions(const fs::path& root) {
   return versions;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

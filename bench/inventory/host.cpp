@@ -15,7 +15,7 @@
 
 extern char** environ;
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using inventory::file_exists;
@@ -74,7 +74,7 @@ std::string host_name(const fs::path& root) {
 }
 
 /// Governor and the limits in force; the widest range over all CPUs, governors joined where they differ.
-void read_frequency(const fs::path& root, HostInfo& host) {
+void read_frequency(const fs::path& root, results::HostInfo& host) {
   std::set<std::string> governors;
   for (const std::string& cpu : list(root / "sys/devices/system/cpu")) {
     if (cpu.rfind("cpu", 0) != 0 || cpu.size() < 4 || !std::isdigit(static_cast<unsigned char>(cpu[3]))) continue;
@@ -257,7 +257,7 @@ std::vector<std::string> find_nics(const fs::path& root) {
 
 namespace {
 
-void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed, HostInfo& host) {
+void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed, results::HostInfo& host) {
   const fs::path cpus = root / "sys/devices/system/cpu";
   const std::vector<int> online = inventory::number_list(read_word(cpus / "online").value_or(""));
   std::set<std::string> sockets, cores;
@@ -281,8 +281,8 @@ void read_kernel_topology(const fs::path& root, const std::vector<int>& allowed,
 
 }  // namespace
 
-HostInfo inspect_host(const fs::path& root) {
-  HostInfo host;
+results::HostInfo inspect_host(const fs::path& root) {
+  results::HostInfo host;
   host.name = host_name(root);
   host.cpu = cpu_model(root);
   host.kernel = kernel_release(root);
@@ -303,4 +303,4 @@ HostInfo inspect_host(const fs::path& root) {
   return host;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -12,22 +12,24 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
-
+namespace tw::models {
 class Device;
+}
+
+namespace tw::bench {
 
 // ---- the node ----
 /// Topology as the kernel lists it, of the CPUs that are online; 0 where it does not.
-HostInfo inspect_host(const std::filesystem::path& root = "/");
+results::HostInfo inspect_host(const std::filesystem::path& root = "/");
 /// The running machine's, with its topology from hwloc where that is built in. Of tw_inventory; what else is of the
 /// node is in tw_host too, which `trainwatt` links.
-HostInfo inspect_node();
+results::HostInfo inspect_node();
 
 /// One line of text, for gathering over ranks; `unpack` is its inverse and throws std::runtime_error on other text.
-std::string pack(const HostInfo& host);
-std::string pack(const DeviceEntry& device);
-HostInfo unpack_host(const std::string& text);
-DeviceEntry unpack_device(const std::string& text);
+std::string pack(const results::HostInfo& host);
+std::string pack(const results::DeviceEntry& device);
+results::HostInfo unpack_host(const std::string& text);
+results::DeviceEntry unpack_device(const std::string& text);
 
 /// "kvm (Amazon EC2)"; nullopt on bare metal. `cpuid_signature`: leaf 0x40000000's 12 letters, empty where the CPU does
 /// not say that it runs under a hypervisor, nullopt on CPUs without CPUID (DMI and the device tree then decide alone).
@@ -50,7 +52,7 @@ struct CgroupLimits {
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
 
 // ---- this process ----
-DeviceEntry inspect_device(const Device& device, int rank);
+results::DeviceEntry inspect_device(const models::Device& device, int rank);
 /// The logical CPUs this thread may run on, ascending.
 std::vector<int> affinity_list();
 int affinity_threads();
@@ -86,4 +88,4 @@ std::map<std::string, std::string> relevant_environment(const char* const* envir
 /// Compiler, C library, hwloc, kernel, NVIDIA driver, build type. Other libraries' versions come from who links them.
 std::map<std::string, std::string> library_versions(const std::filesystem::path& root = "/");
 
-}  // namespace tw
+}  // namespace tw::bench

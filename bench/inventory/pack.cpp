@@ -2,7 +2,7 @@
 
 #include "bench/inventory/inventory.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -80,33 +80,33 @@ Json parse(const std::string& text) {
 
 }  // namespace
 
-std::string pack(const HostInfo& host) {
+std::string pack(const results::HostInfo& host) {
   Writer writer;
   visit_host(writer, host);
   return dump(writer.json);
 }
-std::string pack(const DeviceEntry& device) {
+std::string pack(const results::DeviceEntry& device) {
   Writer writer;
   visit_device(writer, device);
   return dump(writer.json);
 }
-HostInfo unpack_host(const std::string& text) try {
+results::HostInfo unpack_host(const std::string& text) try {
   const Json json = parse(text);
   Reader reader{json};
-  HostInfo host;
+  results::HostInfo host;
   visit_host(reader, host);
   return host;
 } catch (const Json::exception& error) {
   throw std::runtime_error(std::string("inventory: ") + error.what());
 }
-DeviceEntry unpack_device(const std::string& text) try {
+results::DeviceEntry unpack_device(const std::string& text) try {
   const Json json = parse(text);
   Reader reader{json};
-  DeviceEntry device;
+  results::DeviceEntry device;
   visit_device(reader, device);
   return device;
 } catch (const Json::exception& error) {
   throw std::runtime_error(std::string("inventory: ") + error.what());
 }
 
-}  // namespace tw
+}  // namespace tw::bench

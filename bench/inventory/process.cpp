@@ -12,7 +12,7 @@
 
 extern char** environ;
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using inventory::find_field;
@@ -175,4 +175,4 @@ std::map<std::string, std::string> relevant_environment(const char* const* envir
 
 std::map<std::string, std::string> relevant_environment() { return relevant_environment(environ); }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tw::inventory {
+namespace tw::bench::inventory {
 
 inline std::string trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\n\r\0");
@@ -84,4 +84,4 @@ inline bool file_exists(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-}  // namespace tw::inventory
+}  // namespace tw::bench::inventory

@@ -9,7 +9,7 @@
 #include "results/record/report_io.hpp"
 #endif
 
-namespace tw::inventory {
+namespace tw::bench::inventory {
 
 #ifdef TW_HAVE_HWLOC
 
@@ -34,12 +34,12 @@ std::string hash_xml(hwloc_topology_t topology) {
       skip = skip || line.find(name) != std::string::npos;
     if (!skip) kept += line + '\n';
   }
-  return sha256_hex(kept);
+  return results::sha256_hex(kept);
 }
 
 }  // namespace
 
-void read_topology(HostInfo& host) {
+void read_topology(results::HostInfo& host) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return;
   const Topology topology(raw);
@@ -68,4 +68,4 @@ std::string hwloc_version() { return "not built in"; }
 
 #endif
 
-}  // namespace tw::inventory
+}  // namespace tw::bench::inventory

@@ -5,11 +5,11 @@
 
 #include "results/record/record.hpp"
 
-namespace tw::inventory {
+namespace tw::bench::inventory {
 
 /// Fills the topology fields; leaves them as they are where hwloc is not built in.
-void read_topology(HostInfo& host);
+void read_topology(results::HostInfo& host);
 /// "2.9.0", or "not built in".
 std::string hwloc_version();
 
-}  // namespace tw::inventory
+}  // namespace tw::bench::inventory

@@ -8,7 +8,7 @@
 #include "power/telemetry/sampler.hpp"
 #include "power/visible_gpus.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 namespace {
 
@@ -23,12 +23,12 @@ std::string gpu_of(const std::string& domain) {
   return {};
 }
 
-bool is_cray_accelerator(const MeterFinding& finding) { return finding.domain.starts_with("cray:accel"); }
+bool is_cray_accelerator(const power::MeterFinding& finding) { return finding.domain.starts_with("cray:accel"); }
 
 /// Whether all GPUs of the node are the job's, and this process can read them.
-bool has_whole_node(const std::vector<MeterFinding>& findings, const GpuChoice& gpus) {
+bool has_whole_node(const std::vector<power::MeterFinding>& findings, const GpuChoice& gpus) {
   std::set<std::string> here;
-  for (const MeterFinding& one : findings)
+  for (const power::MeterFinding& one : findings)
     if (std::string gpu = gpu_of(one.domain); !gpu.empty()) here.insert(std::move(gpu));
   const auto is_ours = [&](const std::string& gpu) { return gpus.visible->count(gpu) > 0; };
   // A GPU that a cgroup keeps away may not be listed at all; Cray's files show it.
@@ -36,7 +36,7 @@ bool has_whole_node(const std::vector<MeterFinding>& findings, const GpuChoice& 
   return gpus.unread.empty() && here.size() >= accelerators && std::ranges::all_of(here, is_ours);
 }
 
-void leave_out(MeterFinding& finding, const std::string& why) {
+void leave_out(power::MeterFinding& finding, const std::string& why) {
   finding.counted = false;
   finding.reason = "not_visible";
   finding.detail = why;
@@ -44,18 +44,18 @@ void leave_out(MeterFinding& finding, const std::string& why) {
 
 }  // namespace
 
-std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus) {
+std::vector<power::MeterFinding> choose(std::vector<power::MeterFinding> findings, const GpuChoice& gpus) {
   if (gpus.only)
-    std::erase_if(findings, [&](const MeterFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
+    std::erase_if(findings, [&](const power::MeterFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
   const bool whole_node = gpus.visible && has_whole_node(findings, gpus);
-  for (MeterFinding& one : findings) {
+  for (power::MeterFinding& one : findings) {
     if (gpus.visible && !whole_node && is_cray_accelerator(one))
       leave_out(one,
                 "has no name by which to know whether it is the job's, and not all GPUs of the node are known to be");
     const std::string gpu = gpu_of(one.domain);
     if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0) continue;
     // What stands for another's joules says so already; an APU's socket is not its GPU's alone.
-    const bool of_device = one.scope.value_or(EnergyScope::device) == EnergyScope::device;
+    const bool of_device = one.scope.value_or(power::EnergyScope::device) == power::EnergyScope::device;
     if (one.reason == "duplicate" || one.reason == "contained" || !of_device) continue;
     leave_out(one,
               std::string("no rank of this node is known to use the GPU (") +
@@ -63,15 +63,15 @@ std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuCh
                   "): it is not the job's");
   }
   for (const GpuChoice::Unread& gpu : gpus.unread) {
-    MeterFinding& one = findings.emplace_back();
+    power::MeterFinding& one = findings.emplace_back();
     one.domain = gpu.domain, one.reason = gpu.reason, one.detail = gpu.detail;
-    one.scope = EnergyScope::device;
+    one.scope = power::EnergyScope::device;
   }
   return findings;
 }
 
-std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus) {
-  std::erase_if(findings, [&](const TelemetryFinding& one) {
+std::vector<power::TelemetryFinding> choose(std::vector<power::TelemetryFinding> findings, const GpuChoice& gpus) {
+  std::erase_if(findings, [&](const power::TelemetryFinding& one) {
     const std::string gpu = gpu_of(one.domain);
     const bool is_foreign = gpus.visible && !gpu.empty() && gpus.visible->count(gpu) == 0;
     return is_foreign || (gpus.only && gpus.only->count(gpu) == 0);
@@ -79,21 +79,22 @@ std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, con
   return findings;
 }
 
-ChooseMeters choosing(GpuChoice gpus) {
-  return
-      [gpus = std::move(gpus)](std::vector<MeterFinding>& findings) { findings = choose(std::move(findings), gpus); };
+power::ChooseMeters choosing(GpuChoice gpus) {
+  return [gpus = std::move(gpus)](std::vector<power::MeterFinding>& findings) {
+    findings = choose(std::move(findings), gpus);
+  };
 }
 
 GpuChoice choice_here() {
-  const Sight sight = look();
+  const power::Sight sight = power::look();
   GpuChoice gpus;
   gpus.visible.emplace(sight.visible.begin(), sight.visible.end());
   if (!sight.unclear.empty()) gpus.unread.push_back({"gpu", "gpus_unclear", sight.unclear});
   return gpus;
 }
 
-EnergyRow energy_row(const LedgerRow& from, const std::string& host) {
-  EnergyRow row;
+results::EnergyRow energy_row(const power::LedgerRow& from, const std::string& host) {
+  results::EnergyRow row;
   row.scope = from.scope;
   row.domain = from.domain;
   row.host = host;
@@ -110,11 +111,11 @@ EnergyRow energy_row(const LedgerRow& from, const std::string& host) {
 }
 
 struct NodePower::Impl {
-  Impl(std::string the_host, const MeterOptions& options, const GpuChoice& gpus)
+  Impl(std::string the_host, const power::MeterOptions& options, const GpuChoice& gpus)
       : host(std::move(the_host)),
         choice(gpus),
-        reader(std::make_shared<EnergyReader>(find_meters(options, choosing(gpus)))),
-        sampler(std::make_shared<Sampler>(choose(find_telemetry(), gpus), reader.get())) {}
+        reader(std::make_shared<power::EnergyReader>(power::find_meters(options, choosing(gpus)))),
+        sampler(std::make_shared<power::Sampler>(choose(power::find_telemetry(), gpus), reader.get())) {}
   Impl(std::string the_host, const GpuChoice& gpus, const Impl& whole)
       : host(std::move(the_host)), choice(gpus), is_part(true), reader(whole.reader), sampler(whole.sampler) {}
 
@@ -127,16 +128,16 @@ struct NodePower::Impl {
   std::string host;
   GpuChoice choice;
   bool is_part = false;
-  std::shared_ptr<EnergyReader> reader;
-  std::shared_ptr<Sampler> sampler;
-  EnergySnapshot first, last;
+  std::shared_ptr<power::EnergyReader> reader;
+  std::shared_ptr<power::Sampler> sampler;
+  power::EnergySnapshot first, last;
   Clock::time_point begin, end;  // of the readings: before the first of the one, after the last of the other
-  Sampled sampled;
-  KnobWatch* knobs = nullptr;
-  std::vector<KnobChange> changes;
+  power::Sampled sampled;
+  power::KnobWatch* knobs = nullptr;
+  std::vector<power::KnobChange> changes;
 };
 
-NodePower::NodePower(std::string host, const MeterOptions& options, const GpuChoice& gpus)
+NodePower::NodePower(std::string host, const power::MeterOptions& options, const GpuChoice& gpus)
     : impl_(std::make_unique<Impl>(std::move(host), options, gpus)) {}
 NodePower::NodePower(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 NodePower::~NodePower() = default;
@@ -150,21 +151,21 @@ std::unique_ptr<NodePower> NodePower::share(std::string host, const GpuChoice& g
   return std::unique_ptr<NodePower>(new NodePower(std::make_unique<Impl>(std::move(host), gpus, *impl_)));
 }
 
-std::vector<MeterEntry> NodePower::entries() const {
-  std::vector<MeterEntry> entries;
-  for (const MeterFinding& finding : impl_->reader->findings()) {
-    MeterEntry entry;
+std::vector<results::MeterEntry> NodePower::entries() const {
+  std::vector<results::MeterEntry> entries;
+  for (const power::MeterFinding& finding : impl_->reader->findings()) {
+    results::MeterEntry entry;
     entry.host = impl_->host;
     entry.domain = finding.domain;
-    if (finding.scope) entry.scope = to_string(*finding.scope);
+    if (finding.scope) entry.scope = power::to_string(*finding.scope);
     entry.reason = finding.reason;
     entry.detail = finding.detail;
     entry.available = finding.meter != nullptr;
     entry.counted = finding.counted;
     if (finding.counted && finding.shared) entry.reason = "shared";
     if (finding.meter) {
-      entry.scope = to_string(finding.meter->scope());
-      entry.method = to_string(finding.meter->method());
+      entry.scope = power::to_string(finding.meter->scope());
+      entry.method = power::to_string(finding.meter->method());
       if (finding.meter->update_period_seconds() > 0) entry.update_period_s = finding.meter->update_period_seconds();
     }
     entries.push_back(std::move(entry));
@@ -172,16 +173,16 @@ std::vector<MeterEntry> NodePower::entries() const {
   return entries;
 }
 
-std::vector<std::string> shared_devices(const std::vector<MeterEntry>& meters) {
+std::vector<std::string> shared_devices(const std::vector<results::MeterEntry>& meters) {
   std::vector<std::string> lines;
-  for (const MeterEntry& meter : meters)
+  for (const results::MeterEntry& meter : meters)
     if (meter.counted && meter.reason == "shared")
       lines.push_back(meter.host + ": " + meter.domain + ": the joules may be those of others, too: " + meter.detail);
   return lines;
 }
 
 bool NodePower::has_meter() const {
-  for (const MeterFinding& finding : impl_->reader->findings())
+  for (const power::MeterFinding& finding : impl_->reader->findings())
     if (finding.meter && finding.counted && !impl_->leaves_out(finding.domain)) return true;
   return false;
 }
@@ -189,12 +190,12 @@ bool NodePower::has_meter() const {
 double NodePower::idle_seconds() const {
   constexpr double least_seconds = 1, most_seconds = 10, periods = 2;
   double seconds = least_seconds;
-  for (const MeterFinding& finding : impl_->reader->findings())
+  for (const power::MeterFinding& finding : impl_->reader->findings())
     if (finding.meter && finding.counted) seconds = std::max(seconds, periods * finding.meter->update_period_seconds());
   return std::min(seconds, most_seconds);
 }
 
-void NodePower::watch(KnobWatch* knobs) { impl_->knobs = knobs != nullptr && !knobs->empty() ? knobs : nullptr; }
+void NodePower::watch(power::KnobWatch* knobs) { impl_->knobs = knobs != nullptr && !knobs->empty() ? knobs : nullptr; }
 
 // The counters are read last before the window, and first after it: what the sampler does at its edges is not in
 // between.
@@ -221,13 +222,14 @@ void NodePower::end_watch() {
 void NodePower::begin_warm_up() { impl_->sampler->begin(); }
 void NodePower::end_warm_up() { impl_->sampler->end(); }
 
-void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
+void NodePower::collect(results::Trial& trial, Clock::time_point first_step, Clock::time_point last_step) const {
   // A nanosecond on top keeps the bound also where others subtract the seconds as floating-point numbers.
   const Clock::duration skew = (first_step - impl_->begin) + (impl_->end - last_step) + std::chrono::nanoseconds(1);
   const double skew_seconds = std::chrono::duration<double>(skew).count();
   if (has_meter()) trial.clock_skew_s = std::max(trial.clock_skew_s.value_or(0), skew_seconds);
-  for (const LedgerRow& from : make_ledger(impl_->reader->findings(), impl_->first, impl_->last, skew_seconds)) {
-    EnergyRow& row = trial.energy.emplace_back(energy_row(from, impl_->host));
+  for (const power::LedgerRow& from :
+       power::make_ledger(impl_->reader->findings(), impl_->first, impl_->last, skew_seconds)) {
+    results::EnergyRow& row = trial.energy.emplace_back(energy_row(from, impl_->host));
     if (!row.counted || !impl_->leaves_out(row.domain)) continue;
     row.counted = false;
     row.reason = "not_visible";
@@ -235,16 +237,16 @@ void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_
   }
   const bool looked = impl_->knobs != nullptr || !impl_->changes.empty();
   if (looked && !trial.setting_changes) trial.setting_changes.emplace();
-  for (const KnobChange& one : impl_->changes)
+  for (const power::KnobChange& one : impl_->changes)
     trial.setting_changes->push_back(
-        {to_string(one.kind), impl_->host, one.domain, one.is_set, one.time_seconds, one.expected, one.found});
-  for (const Series& series : impl_->sampled.series) {
-    const Channel& channel = series.channel;
+        {power::to_string(one.kind), impl_->host, one.domain, one.is_set, one.time_seconds, one.expected, one.found});
+  for (const power::Series& series : impl_->sampled.series) {
+    const power::Channel& channel = series.channel;
     if (impl_->leaves_out(channel.domain)) continue;
     if (series.change) trial.counters.push_back({impl_->host, channel.domain, channel.quantity, *series.change});
     if (channel.cumulative || series.points.empty()) continue;
-    SeriesRow row{impl_->host, channel.domain, channel.quantity, {}, {}, {}, {}};
-    for (const SeriesPoint& point : series.points) {
+    results::SeriesRow row{impl_->host, channel.domain, channel.quantity, {}, {}, {}, {}};
+    for (const power::SeriesPoint& point : series.points) {
       row.time_s.push_back(point.time_seconds);
       row.minimum.push_back(point.minimum);
       row.mean.push_back(point.mean);
@@ -259,9 +261,9 @@ void NodePower::collect(Trial& trial, Clock::time_point first_step, Clock::time_
 
 std::optional<double> NodePower::hottest_c() const {
   std::optional<double> hottest;
-  for (const TelemetryFinding& finding : impl_->sampler->findings()) {
+  for (const power::TelemetryFinding& finding : impl_->sampler->findings()) {
     if (!finding.telemetry) continue;
-    const std::vector<Channel>& channels = finding.telemetry->channels();
+    const std::vector<power::Channel>& channels = finding.telemetry->channels();
     std::vector<double> values(channels.size());
     finding.telemetry->read(values);
     for (std::size_t i = 0; i < channels.size(); ++i) {
@@ -272,14 +274,14 @@ std::optional<double> NodePower::hottest_c() const {
   return hottest;
 }
 
-std::vector<IdleRow> NodePower::idle(const std::string& when) const {
-  std::vector<IdleRow> rows;
-  const std::vector<MeterFinding>& findings = impl_->reader->findings();
-  const std::vector<LedgerRow> ledger = make_ledger(findings, impl_->first, impl_->last);
+std::vector<results::IdleRow> NodePower::idle(const std::string& when) const {
+  std::vector<results::IdleRow> rows;
+  const std::vector<power::MeterFinding>& findings = impl_->reader->findings();
+  const std::vector<power::LedgerRow> ledger = power::make_ledger(findings, impl_->first, impl_->last);
   for (std::size_t i = 0; i < ledger.size(); ++i) {
     if (!findings[i].counted) continue;
-    const LedgerRow& from = ledger[i];
-    IdleRow row{when, impl_->host, from.domain, from.scope, {}, {}, {}, from.reason};
+    const power::LedgerRow& from = ledger[i];
+    results::IdleRow row{when, impl_->host, from.domain, from.scope, {}, {}, {}, from.reason};
     if (from.window_seconds > 0) row.window_s = from.window_seconds;
     if (from.counted && row.window_s) {
       row.power_w = *from.energy_joules / *row.window_s;
@@ -290,4 +292,4 @@ std::vector<IdleRow> NodePower::idle(const std::string& when) const {
   return rows;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -15,7 +15,7 @@
 #include "power/telemetry/telemetry.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Which GPUs ("nvml:GPU-…", "amdgpu:0000:c1:00.0") a process reads for its node.
 struct GpuChoice {
@@ -31,20 +31,20 @@ struct GpuChoice {
 
 /// What of the findings is read; of what is read and not counted, `reason` becomes "not_visible". Cray's counters of
 /// accelerators have no names that ranks know: they are the job's where all GPUs of the node are.
-std::vector<MeterFinding> choose(std::vector<MeterFinding> findings, const GpuChoice& gpus);
-std::vector<TelemetryFinding> choose(std::vector<TelemetryFinding> findings, const GpuChoice& gpus);
+std::vector<power::MeterFinding> choose(std::vector<power::MeterFinding> findings, const GpuChoice& gpus);
+std::vector<power::TelemetryFinding> choose(std::vector<power::TelemetryFinding> findings, const GpuChoice& gpus);
 /// The former for find_meters().
-ChooseMeters choosing(GpuChoice gpus);
+power::ChooseMeters choosing(GpuChoice gpus);
 /// What a run of one process that is started here would choose.
 GpuChoice choice_here();
 
 /// A sensor's window as it stands in a record.
-EnergyRow energy_row(const LedgerRow& from, const std::string& host);
+results::EnergyRow energy_row(const power::LedgerRow& from, const std::string& host);
 
 class NodePower {
  public:
   /// Looks for meters and telemetry; takes up to two seconds a source. `host` goes into each row.
-  explicit NodePower(std::string host, const MeterOptions& options = {}, const GpuChoice& gpus = {});
+  explicit NodePower(std::string host, const power::MeterOptions& options = {}, const GpuChoice& gpus = {});
   ~NodePower();
   /// The same meters, opened once, for fewer of the node's GPUs; not in a window at the same time. Null where what is
   /// counted would have to be decided anew: where another process reads some of the GPUs, or Cray's counters of
@@ -52,12 +52,12 @@ class NodePower {
   std::unique_ptr<NodePower> share(std::string host, const GpuChoice& gpus) const;
 
   /// What was found, with reasons for what was not; of a counted meter that others' joules may be in: "shared".
-  std::vector<MeterEntry> entries() const;
+  std::vector<results::MeterEntry> entries() const;
   /// Whether any meter is counted.
   bool has_meter() const;
 
   /// What is to stay as it is along the windows from now on; null: nothing. It must outlive them.
-  void watch(KnobWatch* knobs);
+  void watch(power::KnobWatch* knobs);
   void begin();
   void end();
   /// After end(), for collect(): reads what is watched once more. That may run a site's command, so CPU times of the
@@ -73,7 +73,7 @@ class NodePower {
   /// how far that lies from the readings' outer edges (before the first reading of begin(), after the last of end()),
   /// both distances added, in whole nanoseconds and rounded up. So no meter's window differs from the measured one by
   /// more. It is part of each uncertainty.
-  void collect(Trial& trial, std::chrono::steady_clock::time_point first_step,
+  void collect(results::Trial& trial, std::chrono::steady_clock::time_point first_step,
                std::chrono::steady_clock::time_point last_step) const;
   /// The highest temperature that a sensor shows now, of CPUs and of GPUs that are the job's; nullopt where none
   /// answers. Not between begin() and end().
@@ -82,7 +82,7 @@ class NodePower {
   /// at most.
   double idle_seconds() const;
   /// Mean power of each counted meter between begin() and end(), with nothing of ours running.
-  std::vector<IdleRow> idle(const std::string& when) const;
+  std::vector<results::IdleRow> idle(const std::string& when) const;
 
  private:
   struct Impl;
@@ -91,6 +91,6 @@ class NodePower {
 };
 
 /// A line for people on each counted meter that others' joules may be in, for the flag `shared_device`.
-std::vector<std::string> shared_devices(const std::vector<MeterEntry>& meters);
+std::vector<std::string> shared_devices(const std::vector<results::MeterEntry>& meters);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -12,29 +12,29 @@
 #include "models/compute/device.hpp"
 #include "models/compute/precision.hpp"
 
-namespace tw::ops {
+namespace tw::bench::ops {
 
 /// Owns the operands and the plan that `run` uses. Made outside the timed region.
 class Case {
  public:
-  explicit Case(Device& device) : device_(device), stream_(device.create_stream()) {}
+  explicit Case(models::Device& device) : device_(device), stream_(device.create_stream()) {}
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
   /// Random values in ±1; zeros for int32.
-  Tensor tensor(DType dtype, Dims dims);
-  Tensor indices(Dims dims, std::int64_t end);  ///< int32 in [0, end)
+  models::Tensor tensor(models::DType dtype, models::Dims dims);
+  models::Tensor indices(models::Dims dims, std::int64_t end);  ///< int32 in [0, end)
   template <class T>
   T* host_values(const std::vector<T>& values) {  ///< a copy in device memory
-    Buffer buffer(device_, values.size() * sizeof(T));
+    models::Buffer buffer(device_, values.size() * sizeof(T));
     device_.copy_from_host(*stream_, buffer.data(), values.data(), buffer.bytes());
     stream_->synchronize();
     buffers_.push_back(std::move(buffer));
     return static_cast<T*>(buffers_.back().data());
   }
 
-  Device& device() { return device_; }
-  Stream& stream() { return *stream_; }
+  models::Device& device() { return device_; }
+  models::Stream& stream() { return *stream_; }
 
   std::function<void()> run;  ///< enqueues the operator once
   double flops = 0;           ///< of one run: model FLOPs of the pass; 0 where none are counted
@@ -42,9 +42,9 @@ class Case {
   std::string label;          ///< shape, and the plan's choice
 
  private:
-  Device& device_;
-  std::unique_ptr<Stream> stream_;
-  std::vector<Buffer> buffers_;
+  models::Device& device_;
+  std::unique_ptr<models::Stream> stream_;
+  std::vector<models::Buffer> buffers_;
 };
 
 /// In which precisions an operator does something else than in the one that it is stored in: none, tf32, tf32 and fp8.
@@ -53,33 +53,35 @@ enum class Multiplies : std::uint8_t { nothing, not_in_fp8, in_all };
 /// A benchmark: its name without the precision ("linear_forward/gpt2-124m/qkv"), what it needs, and how to make it.
 struct Entry {
   std::string name;
-  Op op;
-  std::function<std::unique_ptr<Case>(Device&, Precision)> make;
+  models::Op op;
+  std::function<std::unique_ptr<Case>(models::Device&, models::Precision)> make;
   Multiplies multiplies = Multiplies::nothing;
 
   /// Whether it does in `precision` what it does in float32 or bf16 too, under whose name it stands.
-  bool repeats(Precision precision) const {
-    if (precision == Precision::tf32) return multiplies == Multiplies::nothing;
-    return precision == Precision::fp8 && multiplies != Multiplies::in_all;
+  bool repeats(models::Precision precision) const {
+    if (precision == models::Precision::tf32) return multiplies == Multiplies::nothing;
+    return precision == models::Precision::fp8 && multiplies != Multiplies::in_all;
   }
 };
 
 /// Matrix products, convolutions, attention and the output head of a network.
-std::vector<Entry> product_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
+std::vector<Entry> product_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
+                                   std::int64_t seq_len);
 /// A pass of a product with nothing around it: no bias, no activation.
-std::unique_ptr<Case> make_bare(Device& device, const LinearShape& shape, Op pass);
-std::unique_ptr<Case> make_bare(Device& device, const ConvolutionShape& shape, Op pass);
+std::unique_ptr<Case> make_bare(models::Device& device, const models::LinearShape& shape, models::Op pass);
+std::unique_ptr<Case> make_bare(models::Device& device, const models::ConvolutionShape& shape, models::Op pass);
 /// The library's own products at the same shapes in its layouts ("library/linear_forward/gpt2-124m/qkv/packed"), and
 /// the device's plan beside them, as bare as they ("…/plan"): how far a plan is from the best that the library can do.
 /// For devices with a library.
-std::vector<Entry> library_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len);
+std::vector<Entry> library_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
+                                   std::int64_t seq_len);
 /// Norms, the optimizer and the gradient's norm.
-std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::int64_t micro_batch,
+std::vector<Entry> elementwise_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
                                        std::int64_t seq_len);
 /// STREAM's triad a = b + s·c on host memory (McCalpin): three arrays of 64 MiB, no write-allocate counted.
-std::unique_ptr<Case> make_triad(Device& device);
+std::unique_ptr<Case> make_triad(models::Device& device);
 
 /// "qkv", "attention_out", "mlp_up", "mlp_down", "head", "3x3s2_h56_64to64".
-std::string product_name(const Product& product);
+std::string product_name(const models::Product& product);
 
-}  // namespace tw::ops
+}  // namespace tw::bench::ops

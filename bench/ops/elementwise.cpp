@@ -1,19 +1,19 @@
 #include "bench/ops/case.hpp"
 
-namespace tw::ops {
+namespace tw::bench::ops {
 namespace {
 
-std::unique_ptr<Case> make_layer_norm(Device& device, std::int64_t rows, std::int64_t width, DType dtype,
-                                      bool backward) {
+std::unique_ptr<Case> make_layer_norm(models::Device& device, std::int64_t rows, std::int64_t width,
+                                      models::DType dtype, bool backward) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
-  LayerNormForward forward;
+  models::LayerNormForward forward;
   forward.x = c.tensor(dtype, {rows, width});
   forward.gamma = c.tensor(dtype, {width});
   forward.beta = c.tensor(dtype, {width});
   forward.y = c.tensor(dtype, {rows, width});
-  forward.mean = c.tensor(DType::float32, {rows});
-  forward.rstd = c.tensor(DType::float32, {rows});
+  forward.mean = c.tensor(models::DType::float32, {rows});
+  forward.rstd = c.tensor(models::DType::float32, {rows});
   const double activation = static_cast<double>(forward.x.bytes());
   c.label = forward.x.dims.str();
   if (!backward) {
@@ -22,7 +22,7 @@ std::unique_ptr<Case> make_layer_norm(Device& device, std::int64_t rows, std::in
     return made;
   }
   c.device().layer_norm_forward(c.stream(), forward);
-  LayerNormBackward args;
+  models::LayerNormBackward args;
   args.dy = c.tensor(dtype, {rows, width});
   args.x = forward.x;
   args.gamma = forward.gamma;
@@ -30,27 +30,27 @@ std::unique_ptr<Case> make_layer_norm(Device& device, std::int64_t rows, std::in
   args.rstd = forward.rstd;
   args.d_residual = c.tensor(dtype, {rows, width});
   args.dx = c.tensor(dtype, {rows, width});
-  args.d_gamma = c.tensor(DType::float32, {width});
-  args.d_beta = c.tensor(DType::float32, {width});
+  args.d_gamma = c.tensor(models::DType::float32, {width});
+  args.d_beta = c.tensor(models::DType::float32, {width});
   c.bytes = 4 * activation;
   c.run = [&c, args] { c.device().layer_norm_backward(c.stream(), args); };
   return made;
 }
 
-std::unique_ptr<Case> make_batch_norm(Device& device, Dims dims, DType dtype, bool backward) {
+std::unique_ptr<Case> make_batch_norm(models::Device& device, models::Dims dims, models::DType dtype, bool backward) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
   const std::int64_t channels = dims[3];
-  BatchNormForward forward;
+  models::BatchNormForward forward;
   forward.x = c.tensor(dtype, dims);
-  forward.gamma = c.tensor(DType::float32, {channels});
-  forward.beta = c.tensor(DType::float32, {channels});
-  forward.running_mean = c.tensor(DType::float32, {channels});
-  forward.running_var = c.tensor(DType::float32, {channels});
+  forward.gamma = c.tensor(models::DType::float32, {channels});
+  forward.beta = c.tensor(models::DType::float32, {channels});
+  forward.running_mean = c.tensor(models::DType::float32, {channels});
+  forward.running_var = c.tensor(models::DType::float32, {channels});
   forward.relu = true;
   forward.y = c.tensor(dtype, dims);
-  forward.mean = c.tensor(DType::float32, {channels});
-  forward.rstd = c.tensor(DType::float32, {channels});
+  forward.mean = c.tensor(models::DType::float32, {channels});
+  forward.rstd = c.tensor(models::DType::float32, {channels});
   const double activation = static_cast<double>(forward.x.bytes());
   c.label = dims.str() + " relu";
   if (!backward) {
@@ -59,7 +59,7 @@ std::unique_ptr<Case> make_batch_norm(Device& device, Dims dims, DType dtype, bo
     return made;
   }
   c.device().batch_norm_forward(c.stream(), forward);
-  BatchNormBackward args;
+  models::BatchNormBackward args;
   args.dy = c.tensor(dtype, dims);
   args.x = forward.x;
   args.y = forward.y;
@@ -68,34 +68,35 @@ std::unique_ptr<Case> make_batch_norm(Device& device, Dims dims, DType dtype, bo
   args.rstd = forward.rstd;
   args.relu = true;
   args.dx = c.tensor(dtype, dims);
-  args.d_gamma = c.tensor(DType::float32, {channels});
-  args.d_beta = c.tensor(DType::float32, {channels});
+  args.d_gamma = c.tensor(models::DType::float32, {channels});
+  args.d_beta = c.tensor(models::DType::float32, {channels});
   c.bytes = 7 * activation;  // dy, x, y twice: once for the sums
   c.run = [&c, args] { c.device().batch_norm_backward(c.stream(), args); };
   return made;
 }
 
 /// `dtype` is what the step stores: 16 bits are rounded weights beside the float32 master.
-std::unique_ptr<Case> make_optimizer(Device& device, std::int64_t count, DType dtype, Op op) {
+std::unique_ptr<Case> make_optimizer(models::Device& device, std::int64_t count, models::DType dtype, models::Op op) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
-  const Tensor gradient = c.tensor(DType::float32, {count});
-  StepScalars scalars;
+  const models::Tensor gradient = c.tensor(models::DType::float32, {count});
+  models::StepScalars scalars;
   scalars.learning_rate = 1e-4f;
-  StepScalars* step = c.host_values(std::vector<StepScalars>{scalars});
+  models::StepScalars* step = c.host_values(std::vector<models::StepScalars>{scalars});
   c.label = std::to_string(count) + " parameters";
-  if (op == Op::global_norm) {
-    const GlobalNorm args{gradient, step, 1.0f};
+  if (op == models::Op::global_norm) {
+    const models::GlobalNorm args{gradient, step, 1.0f};
     c.bytes = static_cast<double>(gradient.bytes());
     c.run = [&c, args] { c.device().global_norm(c.stream(), args); };
     return made;
   }
-  const Tensor master = c.tensor(DType::float32, {count}), first = c.tensor(DType::float32, {count});
-  const Tensor weights = dtype == DType::float32 ? Tensor{} : c.tensor(dtype, {count});
-  const DecaySegment* segments = c.host_values(std::vector<DecaySegment>{{0, count, 0.1f}});
+  const models::Tensor master = c.tensor(models::DType::float32, {count}),
+                       first = c.tensor(models::DType::float32, {count});
+  const models::Tensor weights = dtype == models::DType::float32 ? models::Tensor{} : c.tensor(dtype, {count});
+  const models::DecaySegment* segments = c.host_values(std::vector<models::DecaySegment>{{0, count, 0.1f}});
   c.bytes = 5 * static_cast<double>(master.bytes()) + static_cast<double>(weights.bytes());
-  if (op == Op::sgd) {
-    Sgd args;
+  if (op == models::Op::sgd) {
+    models::Sgd args;
     args.master = master;
     args.weights = weights;
     args.gradient = gradient;
@@ -106,13 +107,13 @@ std::unique_ptr<Case> make_optimizer(Device& device, std::int64_t count, DType d
     c.run = [&c, args] { c.device().sgd(c.stream(), args); };
     return made;
   }
-  AdamW args;
+  models::AdamW args;
   args.master = master;
   args.weights = weights;
   args.gradient = gradient;
   args.first_moment = first;
   // Starts at zero, since a second moment is never negative.
-  args.second_moment = c.tensor(DType::float32, {count});
+  args.second_moment = c.tensor(models::DType::float32, {count});
   c.device().fill(c.stream(), {args.second_moment, 0});
   args.segments = segments;
   args.segment_count = 1;
@@ -124,40 +125,41 @@ std::unique_ptr<Case> make_optimizer(Device& device, std::int64_t count, DType d
 
 }  // namespace
 
-std::vector<Entry> elementwise_entries(const NetworkDescription& network, std::int64_t micro_batch,
+std::vector<Entry> elementwise_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
                                        std::int64_t seq_len) {
   std::vector<Entry> entries;
-  for (const Norm& n : network.shape->norms(micro_batch, seq_len)) {
-    const bool layer = n.kind == Norm::Kind::layer;
+  for (const models::Norm& n : network.shape->norms(micro_batch, seq_len)) {
+    const bool layer = n.kind == models::Norm::Kind::layer;
     const std::string name = "/" + network.name + (n.name.empty() ? "" : "/" + n.name);
     for (const bool backward : {false, true}) {
-      const Op op = layer ? (backward ? Op::layer_norm_backward : Op::layer_norm_forward)
-                          : (backward ? Op::batch_norm_backward : Op::batch_norm_forward);
-      entries.push_back({to_string(op) + name, op, [=](Device& device, Precision precision) {
-                           const DType dtype = storage(precision);
+      const models::Op op = layer ? (backward ? models::Op::layer_norm_backward : models::Op::layer_norm_forward)
+                                  : (backward ? models::Op::batch_norm_backward : models::Op::batch_norm_forward);
+      entries.push_back({models::to_string(op) + name, op, [=](models::Device& device, models::Precision precision) {
+                           const models::DType dtype = models::storage(precision);
                            return layer ? make_layer_norm(device, n.rows, n.channels, dtype, backward)
                                         : make_batch_norm(device, {n.batch, n.height, n.width, n.channels}, dtype,
                                                           backward);
                          }});
     }
   }
-  const std::int64_t parameters = count_parameters(network);
-  const bool adamw = default_optimizer(network).kind == OptimizerConfig::Kind::adamw;
-  for (const Op op : {adamw ? Op::adamw : Op::sgd, Op::global_norm})
-    entries.push_back({std::string(to_string(op)) + "/" + network.name, op, [=](Device& device, Precision precision) {
-                         return make_optimizer(device, parameters, storage(precision), op);
+  const std::int64_t parameters = models::count_parameters(network);
+  const bool adamw = models::default_optimizer(network).kind == models::OptimizerConfig::Kind::adamw;
+  for (const models::Op op : {adamw ? models::Op::adamw : models::Op::sgd, models::Op::global_norm})
+    entries.push_back({std::string(models::to_string(op)) + "/" + network.name, op,
+                       [=](models::Device& device, models::Precision precision) {
+                         return make_optimizer(device, parameters, models::storage(precision), op);
                        }});
   return entries;
 }
 
-std::unique_ptr<Case> make_triad(Device& device) {
+std::unique_ptr<Case> make_triad(models::Device& device) {
   constexpr std::int64_t count = 16 << 20;
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
   const int threads = device.info().threads;
-  float* a = c.tensor(DType::float32, {count}).as<float>();
-  const float* b = c.tensor(DType::float32, {count}).as<float>();
-  const float* d = c.tensor(DType::float32, {count}).as<float>();
+  float* a = c.tensor(models::DType::float32, {count}).as<float>();
+  const float* b = c.tensor(models::DType::float32, {count}).as<float>();
+  const float* d = c.tensor(models::DType::float32, {count}).as<float>();
   c.bytes = 3.0 * sizeof(float) * count;
   c.label = "3 arrays of 64 MiB, " + std::to_string(threads) + " threads";
   c.run = [=] {
@@ -167,4 +169,4 @@ std::unique_ptr<Case> make_triad(Device& device) {
   return made;
 }
 
-}  // namespace tw::ops
+}  // namespace tw::bench::ops

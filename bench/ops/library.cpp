@@ -1,62 +1,69 @@
 #include "bench/ops/case.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw::ops {
+namespace tw::bench::ops {
 namespace {
 
 template <class Shape>
-std::unique_ptr<Case> make_library_case(Device& device, const Shape& shape, Op pass, const std::string& layout,
-                                        double flops) {
-  for (const LibraryProduct& product : device.library_products(shape, pass)) {
+std::unique_ptr<Case> make_library_case(models::Device& device, const Shape& shape, models::Op pass,
+                                        const std::string& layout, double flops) {
+  for (const models::LibraryProduct& product : device.library_products(shape, pass)) {
     if (product.layout != layout) continue;
     auto made = std::make_unique<Case>(device);
     Case& c = *made;
     std::array<void*, 3> operands{};
     for (std::size_t i = 0; i < 3; ++i)
-      operands[i] = c.tensor(DType::bf16, {static_cast<std::int64_t>(product.bytes[i] / size_of(DType::bf16))}).data;
+      operands[i] = c.tensor(models::DType::bf16,
+                             {static_cast<std::int64_t>(product.bytes[i] / models::size_of(models::DType::bf16))})
+                        .data;
     c.flops = flops;
     c.label = product.implementation;
     c.run = [&c, product, operands] { product.run(c.stream(), operands[0], operands[1], operands[2]); };
     return made;
   }
-  throw Error(Failure::unsupported, "the library has no fast implementation for this layout");
+  throw models::Error(models::Failure::unsupported, "the library has no fast implementation for this layout");
 }
 
 }  // namespace
 
-std::vector<Entry> library_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
+std::vector<Entry> library_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
+                                   std::int64_t seq_len) {
   std::vector<Entry> entries;
-  for (const Product& p : products(network, micro_batch, seq_len)) {
-    if (p.kind == Product::Kind::attention) continue;
+  for (const models::Product& p : models::products(network, micro_batch, seq_len)) {
+    if (p.kind == models::Product::Kind::attention) continue;
     const double flops = p.flops() / p.count / (p.backward_input ? 3 : 2);
-    const auto add = [&](const auto& bare, Op pass, std::initializer_list<const char*> layouts) {
+    const auto add = [&](const auto& bare, models::Op pass, std::initializer_list<const char*> layouts) {
       const std::string name =
-          std::string("library/") + to_string(pass) + "/" + network.name + "/" + product_name(p) + "/";
-      const auto shape_of = [bare](DType dtype) {
+          std::string("library/") + models::to_string(pass) + "/" + network.name + "/" + product_name(p) + "/";
+      const auto shape_of = [bare](models::DType dtype) {
         auto shape = bare;
         shape.dtype = dtype;
         return shape;
       };
-      entries.push_back({name + "plan", pass, [=](Device& device, Precision precision) {
-                           return make_bare(device, shape_of(storage(precision)), pass);
+      entries.push_back({name + "plan", pass, [=](models::Device& device, models::Precision precision) {
+                           return make_bare(device, shape_of(models::storage(precision)), pass);
                          }});
       for (const std::string layout : layouts)
-        entries.push_back({name + layout, pass, [=](Device& device, Precision precision) {
-                             return make_library_case(device, shape_of(storage(precision)), pass, layout, flops);
+        entries.push_back({name + layout, pass, [=](models::Device& device, models::Precision precision) {
+                             return make_library_case(device, shape_of(models::storage(precision)), pass, layout,
+                                                      flops);
                            }});
     };
-    if (p.kind == Product::Kind::convolution) {
-      const ConvolutionShape shape{p.batch,  p.height, p.width,   p.in_channels, p.out_channels,
-                                   p.kernel, p.stride, p.padding, DType::float32};
-      for (const Op pass : {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights})
-        if (p.backward_input || pass != Op::convolution_backward_input) add(shape, pass, {"plain", "any"});
+    if (p.kind == models::Product::Kind::convolution) {
+      const models::ConvolutionShape shape{p.batch,  p.height, p.width,   p.in_channels,         p.out_channels,
+                                           p.kernel, p.stride, p.padding, models::DType::float32};
+      for (const models::Op pass : {models::Op::convolution_forward, models::Op::convolution_backward_input,
+                                    models::Op::convolution_backward_weights})
+        if (p.backward_input || pass != models::Op::convolution_backward_input) add(shape, pass, {"plain", "any"});
     } else {
-      const LinearShape shape{p.rows, p.in_features, p.out_features, DType::float32, Activation::none};
-      for (const Op pass : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights})
+      const models::LinearShape shape{p.rows, p.in_features, p.out_features, models::DType::float32,
+                                      models::Activation::none};
+      for (const models::Op pass :
+           {models::Op::linear_forward, models::Op::linear_backward_input, models::Op::linear_backward_weights})
         add(shape, pass, {"plain", "packed", "any"});
     }
   }
   return entries;
 }
 
-}  // namespace tw::ops
+}  // namespace tw::bench::ops

@@ -16,7 +16,7 @@
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
 
-namespace tw::ops {
+namespace tw::bench::ops {
 namespace {
 
 struct Options {
@@ -32,10 +32,10 @@ struct Options {
 /// operands are made at the first call and freed when the next benchmark starts.
 class Stage {
  public:
-  explicit Stage(Device& device) : device_(device) {}
+  explicit Stage(models::Device& device) : device_(device) {}
 
   void run(benchmark::State& state, const std::string& name,
-           const std::function<std::unique_ptr<Case>(Device&)>& make) try {
+           const std::function<std::unique_ptr<Case>(models::Device&)>& make) try {
     if (name != name_) {
       case_.reset();
       name_ = name;
@@ -67,61 +67,64 @@ class Stage {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  Device& device_;
+  models::Device& device_;
   int batch_ = 1;
   std::string name_;
   std::unique_ptr<Case> case_;
 };
 
-Precision parse(const std::string& name) {
-  if (const std::optional<Precision> precision = parse_precision(name)) return *precision;
-  throw Error(Failure::usage, "unknown --precision '" + name + "': known: float32, tf32, bf16, fp16, fp8");
+models::Precision parse(const std::string& name) {
+  if (const std::optional<models::Precision> precision = models::parse_precision(name)) return *precision;
+  throw models::Error(models::Failure::usage,
+                      "unknown --precision '" + name + "': known: float32, tf32, bf16, fp16, fp8");
 }
 
-std::string why_unsupported(const Device& device, const NetworkDescription& network, Precision precision) {
+std::string why_unsupported(const models::Device& device, const models::NetworkDescription& network,
+                            models::Precision precision) {
   if (const std::string why = device.why_unsupported(precision); !why.empty()) return why;
-  return math(precision) == Math::fp8 ? why_no_fp8(network) : std::string();
+  return models::math(precision) == models::Math::fp8 ? models::why_no_fp8(network) : std::string();
 }
 
-NetworkDescription find_model(const std::string& name) try {
-  return find_network(name);
+models::NetworkDescription find_model(const std::string& name) try {
+  return models::find_network(name);
 } catch (const std::invalid_argument& error) {
-  throw Error(Failure::usage, error.what());
+  throw models::Error(models::Failure::usage, error.what());
 }
 
-void register_all(const Options& options, Device& device, Stage& stage) {
-  const auto add = [&](const std::string& name, const std::function<std::unique_ptr<Case>(Device&)>& make) {
+void register_all(const Options& options, models::Device& device, Stage& stage) {
+  const auto add = [&](const std::string& name, const std::function<std::unique_ptr<Case>(models::Device&)>& make) {
     benchmark::RegisterBenchmark(name.c_str(),
                                  [&stage, name, make](benchmark::State& state) { stage.run(state, name, make); })
         ->UseRealTime()
         ->Unit(benchmark::kMicrosecond);
   };
-  if (device.info().kind != DeviceKind::cuda) add("stream_triad", make_triad);
+  if (device.info().kind != models::DeviceKind::cuda) add("stream_triad", make_triad);
   for (const std::string& model : options.models) {
-    const NetworkDescription network = find_model(model);
+    const models::NetworkDescription network = find_model(model);
     const std::int64_t batch = options.micro_batch > 0 ? options.micro_batch : network.default_micro_batch;
     const std::int64_t seq = options.seq_len > 0 ? options.seq_len : network.default_seq_len;
     std::vector<Entry> entries = product_entries(network, batch, seq);
     for (Entry& entry : elementwise_entries(network, batch, seq)) entries.push_back(std::move(entry));
-    if (device.info().kind == DeviceKind::cpu)
+    if (device.info().kind == models::DeviceKind::cpu)
       for (Entry& entry : library_entries(network, batch, seq)) entries.push_back(std::move(entry));
-    std::vector<Precision> offered;
+    std::vector<models::Precision> offered;
     for (const std::string& name : options.precisions) {
-      const Precision precision = parse(name);
+      const models::Precision precision = parse(name);
       const std::string why = why_unsupported(device, network, precision);
       if (why.empty())
         offered.push_back(precision);
       else  // once, and not for each operator
-        add("unsupported/" + network.name + "/" + name,
-            [why](Device&) -> std::unique_ptr<Case> { throw Error(Failure::unsupported, "unsupported: " + why); });
+        add("unsupported/" + network.name + "/" + name, [why](models::Device&) -> std::unique_ptr<Case> {
+          throw models::Error(models::Failure::unsupported, "unsupported: " + why);
+        });
     }
     for (const Entry& entry : entries) {
-      for (const Precision precision : offered) {
+      for (const models::Precision precision : offered) {
         if (entry.repeats(precision)) continue;
-        add(entry.name + "/" + std::string(to_string(precision)), [=](Device& on) {
-          if (!on.supports(entry.op, storage(precision)))
-            throw Error(Failure::unsupported,
-                        std::string(to_string(precision)) + ": no " + to_string(entry.op) + " on this device");
+        add(entry.name + "/" + std::string(models::to_string(precision)), [=](models::Device& on) {
+          if (!on.supports(entry.op, models::storage(precision)))
+            throw models::Error(models::Failure::unsupported, std::string(models::to_string(precision)) + ": no " +
+                                                                  models::to_string(entry.op) + " on this device");
           return entry.make(on, precision);
         });
       }
@@ -129,9 +132,9 @@ void register_all(const Options& options, Device& device, Stage& stage) {
   }
 }
 
-void add_context(const Device& device) {
-  const DeviceInfo info = device.info();
-  benchmark::AddCustomContext("device", std::string(to_string(info.kind)) + ": " + info.name);
+void add_context(const models::Device& device) {
+  const models::DeviceInfo info = device.info();
+  benchmark::AddCustomContext("device", std::string(models::to_string(info.kind)) + ": " + info.name);
   benchmark::AddCustomContext("device_threads", std::to_string(info.threads));
   if (!info.instruction_set.empty()) benchmark::AddCustomContext("instruction_set", info.instruction_set);
   std::string libraries;
@@ -178,10 +181,11 @@ int run(int argc, char** argv) {
   benchmark::Initialize(&rest_argc, rest_argv.data());
   if (benchmark::ReportUnrecognizedArguments(rest_argc, rest_argv.data())) return 2;
 
-  DeviceOptions device_options;
+  models::DeviceOptions device_options;
   device_options.threads = options.threads;
   device_options.deterministic = options.deterministic == "yes";
-  const std::unique_ptr<Device> device = create_device(choose_device(options.device).name, device_options);
+  const std::unique_ptr<models::Device> device =
+      models::create_device(choose_device(options.device).name, device_options);
   Stage stage(*device);
   register_all(options, *device, stage);
   add_context(*device);
@@ -191,15 +195,15 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tw::ops
+}  // namespace tw::bench::ops
 
 int main(int argc, char** argv) {
   try {
-    return tw::ops::run(argc, argv);
+    return tw::bench::ops::run(argc, argv);
   } catch (const std::exception& error) {
-    const std::string text = tw::coded(error);
-    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-ops", text).c_str());
-    const auto* known = dynamic_cast<const tw::Error*>(&error);
-    return known != nullptr && known->failure() == tw::Failure::usage ? 2 : 3;
+    const std::string text = tw::bench::coded(error);
+    std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-ops", text).c_str());
+    const auto* known = dynamic_cast<const tw::models::Error*>(&error);
+    return known != nullptr && known->failure() == tw::models::Failure::usage ? 2 : 3;
   }
 }

@@ -1,39 +1,40 @@
 #include "bench/ops/case.hpp"
 
-namespace tw::ops {
+namespace tw::bench::ops {
 namespace {
 
-using Kind = Product::Kind;
-using Epilogue = Product::Epilogue;
+using Kind = models::Product::Kind;
+using Epilogue = models::Product::Epilogue;
 
-std::string extents(const LinearShape& s) {
+std::string extents(const models::LinearShape& s) {
   return std::to_string(s.rows) + "x" + std::to_string(s.in_features) + "x" + std::to_string(s.out_features);
 }
 
-void add_label(Case& made, const std::string& shape, const Plan& plan) {
+void add_label(Case& made, const std::string& shape, const models::Plan& plan) {
   made.label = plan.description().empty() ? shape : shape + " " + plan.description();
 }
 
-double bytes_of(std::initializer_list<Tensor> tensors) {
+double bytes_of(std::initializer_list<models::Tensor> tensors) {
   double bytes = 0;
-  for (const Tensor& tensor : tensors) bytes += static_cast<double>(tensor.bytes());
+  for (const models::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.bytes());
   return bytes;
 }
 
-std::unique_ptr<Case> make_linear(Device& device, LinearShape s, Op pass, Epilogue epilogue) {
+std::unique_ptr<Case> make_linear(models::Device& device, models::LinearShape s, models::Op pass, Epilogue epilogue) {
   auto made = std::make_unique<Case>(device);
-  if (pass == Op::linear_forward && epilogue == Epilogue::bias_gelu) s.activation = Activation::gelu;
-  std::shared_ptr<LinearPlan> plan = device.plan(s);
-  const Tensor x = made->tensor(s.dtype, {s.rows, s.in_features}), y = made->tensor(s.dtype, {s.rows, s.out_features});
-  const Tensor weight = made->tensor(s.dtype, {s.out_features, s.in_features});
+  if (pass == models::Op::linear_forward && epilogue == Epilogue::bias_gelu) s.activation = models::Activation::gelu;
+  std::shared_ptr<models::LinearPlan> plan = device.plan(s);
+  const models::Tensor x = made->tensor(s.dtype, {s.rows, s.in_features}),
+                       y = made->tensor(s.dtype, {s.rows, s.out_features});
+  const models::Tensor weight = made->tensor(s.dtype, {s.out_features, s.in_features});
   Case& c = *made;
   c.flops =
       2.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.out_features);
   plan->bind(weight);
   plan->refresh(c.stream());
   const bool bias = epilogue != Epilogue::none;
-  if (pass == Op::linear_forward) {
-    LinearForward args;
+  if (pass == models::Op::linear_forward) {
+    models::LinearForward args;
     args.x = x;
     args.y = y;
     if (bias) args.bias = c.tensor(s.dtype, {s.out_features});
@@ -41,19 +42,19 @@ std::unique_ptr<Case> make_linear(Device& device, LinearShape s, Op pass, Epilog
     if (epilogue == Epilogue::bias_residual) args.residual = c.tensor(s.dtype, {s.rows, s.out_features});
     c.bytes = bytes_of({x, weight, y, args.pre_activation, args.residual});
     c.run = [&c, plan, args] { plan->forward(c.stream(), args); };
-  } else if (pass == Op::linear_backward_input) {
-    LinearBackwardInput args;
+  } else if (pass == models::Op::linear_backward_input) {
+    models::LinearBackwardInput args;
     args.dy = y;
     args.dx = x;
     if (epilogue == Epilogue::bias_gelu) args.input_pre_activation = c.tensor(s.dtype, {s.rows, s.in_features});
     c.bytes = bytes_of({x, weight, y, args.input_pre_activation});
     c.run = [&c, plan, args] { plan->backward_input(c.stream(), args); };
   } else {
-    LinearBackwardWeights args;
+    models::LinearBackwardWeights args;
     args.x = x;
     args.dy = y;
-    args.d_weight = c.tensor(DType::float32, {s.out_features, s.in_features});
-    if (bias) args.d_bias = c.tensor(DType::float32, {s.out_features});
+    args.d_weight = c.tensor(models::DType::float32, {s.out_features, s.in_features});
+    if (bias) args.d_bias = c.tensor(models::DType::float32, {s.out_features});
     c.bytes = bytes_of({x, y, args.d_weight});
     c.run = [&c, plan, args] { plan->backward_weights(c.stream(), args); };
   }
@@ -61,23 +62,23 @@ std::unique_ptr<Case> make_linear(Device& device, LinearShape s, Op pass, Epilog
   return made;
 }
 
-std::unique_ptr<Case> make_convolution(Device& device, const ConvolutionShape& s, Op pass) {
+std::unique_ptr<Case> make_convolution(models::Device& device, const models::ConvolutionShape& s, models::Op pass) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
-  std::shared_ptr<ConvolutionPlan> plan = device.plan(s);
-  const Tensor x = c.tensor(s.dtype, {s.batch, s.height, s.width, s.in_channels});
-  const Tensor y = c.tensor(s.dtype, {s.batch, s.out_height(), s.out_width(), s.out_channels});
-  const Tensor weight = c.tensor(s.dtype, {s.out_channels, s.kernel, s.kernel, s.in_channels});
+  std::shared_ptr<models::ConvolutionPlan> plan = device.plan(s);
+  const models::Tensor x = c.tensor(s.dtype, {s.batch, s.height, s.width, s.in_channels});
+  const models::Tensor y = c.tensor(s.dtype, {s.batch, s.out_height(), s.out_width(), s.out_channels});
+  const models::Tensor weight = c.tensor(s.dtype, {s.out_channels, s.kernel, s.kernel, s.in_channels});
   plan->bind(weight);
   plan->refresh(c.stream());
   c.flops = 2.0 * static_cast<double>(y.count()) * static_cast<double>(s.kernel * s.kernel * s.in_channels);
   c.bytes = bytes_of({x, y, weight});
-  if (pass == Op::convolution_forward) {
+  if (pass == models::Op::convolution_forward) {
     c.run = [&c, plan, x, y] { plan->forward(c.stream(), {x, y}); };
-  } else if (pass == Op::convolution_backward_input) {
+  } else if (pass == models::Op::convolution_backward_input) {
     c.run = [&c, plan, x, y] { plan->backward_input(c.stream(), {y, x}); };
   } else {
-    const Tensor gradient = c.tensor(DType::float32, weight.dims);
+    const models::Tensor gradient = c.tensor(models::DType::float32, weight.dims);
     c.bytes = bytes_of({x, y, gradient});
     c.run = [&c, plan, x, y, gradient] { plan->backward_weights(c.stream(), {x, y, gradient, false}); };
   }
@@ -85,26 +86,26 @@ std::unique_ptr<Case> make_convolution(Device& device, const ConvolutionShape& s
   return made;
 }
 
-std::unique_ptr<Case> make_attention(Device& device, const AttentionShape& s, Op pass) {
+std::unique_ptr<Case> make_attention(models::Device& device, const models::AttentionShape& s, models::Op pass) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
-  std::shared_ptr<AttentionPlan> plan = device.plan(s);
-  const Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, heads{s.batch, s.seq, s.heads, s.head_dim};
-  AttentionForward forward;
+  std::shared_ptr<models::AttentionPlan> plan = device.plan(s);
+  const models::Dims packed{s.batch, s.seq, 3, s.heads, s.head_dim}, heads{s.batch, s.seq, s.heads, s.head_dim};
+  models::AttentionForward forward;
   forward.qkv = c.tensor(s.dtype, packed);
   forward.out = c.tensor(s.dtype, heads);
-  forward.log_sum_exp = c.tensor(DType::float32, {s.batch, s.heads, s.seq});
+  forward.log_sum_exp = c.tensor(models::DType::float32, {s.batch, s.heads, s.seq});
   const double width = static_cast<double>(s.heads * s.head_dim);
   const double causal =
       2.0 * static_cast<double>(s.batch) * static_cast<double>(s.seq) * static_cast<double>(s.seq) * width;
-  if (pass == Op::attention_forward) {
+  if (pass == models::Op::attention_forward) {
     c.flops = causal;
     c.bytes = bytes_of({forward.qkv, forward.out});
     c.run = [&c, plan, forward] { plan->forward(c.stream(), forward); };
   } else {
     plan->forward(c.stream(), forward);  // backward reads what forward saved
-    AttentionBackward args{c.tensor(s.dtype, heads), forward.qkv, forward.out, forward.log_sum_exp,
-                           c.tensor(s.dtype, packed)};
+    models::AttentionBackward args{c.tensor(s.dtype, heads), forward.qkv, forward.out, forward.log_sum_exp,
+                                   c.tensor(s.dtype, packed)};
     c.flops = 2 * causal;
     c.bytes = bytes_of({args.d_out, args.qkv, args.out, args.d_qkv});
     c.run = [&c, plan, args] { plan->backward(c.stream(), args); };
@@ -116,19 +117,19 @@ std::unique_ptr<Case> make_attention(Device& device, const AttentionShape& s, Op
   return made;
 }
 
-std::unique_ptr<Case> make_classifier(Device& device, const ClassifierShape& s) {
+std::unique_ptr<Case> make_classifier(models::Device& device, const models::ClassifierShape& s) {
   auto made = std::make_unique<Case>(device);
   Case& c = *made;
-  std::shared_ptr<ClassifierPlan> plan = device.plan(s);
-  ClassifierForwardBackward args;
-  const Tensor weight = c.tensor(s.dtype, {s.classes, s.in_features});
+  std::shared_ptr<models::ClassifierPlan> plan = device.plan(s);
+  models::ClassifierForwardBackward args;
+  const models::Tensor weight = c.tensor(s.dtype, {s.classes, s.in_features});
   plan->bind(weight);
   plan->refresh(c.stream());
   args.x = c.tensor(s.dtype, {s.rows, s.in_features});
   args.targets = c.indices({s.rows}, s.classes);
-  args.loss = c.tensor(DType::float32, {1});
+  args.loss = c.tensor(models::DType::float32, {1});
   args.dx = c.tensor(s.dtype, {s.rows, s.in_features});
-  args.d_weight = c.tensor(DType::float32, {s.classes, s.in_features});
+  args.d_weight = c.tensor(models::DType::float32, {s.classes, s.in_features});
   c.flops = 6.0 * static_cast<double>(s.rows) * static_cast<double>(s.in_features) * static_cast<double>(s.classes);
   c.bytes = bytes_of({args.x, weight, args.dx, args.d_weight});
   c.run = [&c, plan, args] { plan->forward_backward(c.stream(), args); };
@@ -137,77 +138,83 @@ std::unique_ptr<Case> make_classifier(Device& device, const ClassifierShape& s) 
 }
 
 /// Forward and the two backward passes, each without what the network adds behind the product and with it.
-void add_linear(std::vector<Entry>& entries, const std::string& network, const Product& p) {
+void add_linear(std::vector<Entry>& entries, const std::string& network, const models::Product& p) {
   const std::string name = product_name(p);
   const bool is_head = p.kind == Kind::classifier;
-  const auto math_of = is_head ? math_beside_linear : math;
-  const auto add = [&](Op pass, const std::string& suffix, Epilogue epilogue) {
-    entries.push_back({std::string(to_string(pass)) + "/" + network + "/" + name + suffix, pass,
-                       [=](Device& device, Precision precision) {
+  const auto math_of = is_head ? models::math_beside_linear : models::math;
+  const auto add = [&](models::Op pass, const std::string& suffix, Epilogue epilogue) {
+    entries.push_back({std::string(models::to_string(pass)) + "/" + network + "/" + name + suffix, pass,
+                       [=](models::Device& device, models::Precision precision) {
                          return make_linear(device,
-                                            {p.rows, p.in_features, p.out_features, storage(precision),
-                                             Activation::none, math_of(precision)},
+                                            {p.rows, p.in_features, p.out_features, models::storage(precision),
+                                             models::Activation::none, math_of(precision)},
                                             pass, epilogue);
                        },
                        is_head ? Multiplies::not_in_fp8 : Multiplies::in_all});
   };
-  for (const Op pass : {Op::linear_forward, Op::linear_backward_input, Op::linear_backward_weights})
+  for (const models::Op pass :
+       {models::Op::linear_forward, models::Op::linear_backward_input, models::Op::linear_backward_weights})
     add(pass, "", Epilogue::none);
-  if (p.epilogue == Epilogue::bias) add(Op::linear_forward, "+bias", Epilogue::bias);
-  if (p.epilogue == Epilogue::bias_gelu) add(Op::linear_forward, "+bias+gelu", Epilogue::bias_gelu);
-  if (p.epilogue == Epilogue::bias_residual) add(Op::linear_forward, "+bias+residual", Epilogue::bias_residual);
-  if (p.input_from_gelu) add(Op::linear_backward_input, "+gelu", Epilogue::bias_gelu);
-  if (p.epilogue != Epilogue::none) add(Op::linear_backward_weights, "+bias", Epilogue::bias);
+  if (p.epilogue == Epilogue::bias) add(models::Op::linear_forward, "+bias", Epilogue::bias);
+  if (p.epilogue == Epilogue::bias_gelu) add(models::Op::linear_forward, "+bias+gelu", Epilogue::bias_gelu);
+  if (p.epilogue == Epilogue::bias_residual) add(models::Op::linear_forward, "+bias+residual", Epilogue::bias_residual);
+  if (p.input_from_gelu) add(models::Op::linear_backward_input, "+gelu", Epilogue::bias_gelu);
+  if (p.epilogue != Epilogue::none) add(models::Op::linear_backward_weights, "+bias", Epilogue::bias);
 }
 
 }  // namespace
 
-std::unique_ptr<Case> make_bare(Device& device, const LinearShape& shape, Op pass) {
+std::unique_ptr<Case> make_bare(models::Device& device, const models::LinearShape& shape, models::Op pass) {
   return make_linear(device, shape, pass, Epilogue::none);
 }
-std::unique_ptr<Case> make_bare(Device& device, const ConvolutionShape& shape, Op pass) {
+std::unique_ptr<Case> make_bare(models::Device& device, const models::ConvolutionShape& shape, models::Op pass) {
   return make_convolution(device, shape, pass);
 }
 
-std::vector<Entry> product_entries(const NetworkDescription& network, std::int64_t micro_batch, std::int64_t seq_len) {
+std::vector<Entry> product_entries(const models::NetworkDescription& network, std::int64_t micro_batch,
+                                   std::int64_t seq_len) {
   std::vector<Entry> entries;
-  for (const Product& p : products(network, micro_batch, seq_len)) {
+  for (const models::Product& p : models::products(network, micro_batch, seq_len)) {
     const std::string name = product_name(p);
-    const auto full_name = [&](Op op) { return std::string(to_string(op)) + "/" + network.name + "/" + name; };
+    const auto full_name = [&](models::Op op) {
+      return std::string(models::to_string(op)) + "/" + network.name + "/" + name;
+    };
     switch (p.kind) {
       case Kind::linear:
         add_linear(entries, network.name, p);
         break;
       case Kind::classifier:
         add_linear(entries, network.name, p);  // as plain products
-        entries.push_back({full_name(Op::classifier), Op::classifier,
-                           [=](Device& device, Precision precision) {
-                             return make_classifier(device, {p.rows, p.in_features, p.out_features, p.label_smoothing,
-                                                             storage(precision), math_beside_linear(precision)});
+        entries.push_back({full_name(models::Op::classifier), models::Op::classifier,
+                           [=](models::Device& device, models::Precision precision) {
+                             return make_classifier(
+                                 device, {p.rows, p.in_features, p.out_features, p.label_smoothing,
+                                          models::storage(precision), models::math_beside_linear(precision)});
                            },
                            Multiplies::not_in_fp8});
         break;
       case Kind::attention:
-        for (const Op pass : {Op::attention_forward, Op::attention_backward})
+        for (const models::Op pass : {models::Op::attention_forward, models::Op::attention_backward})
           entries.push_back({full_name(pass), pass,
-                             [=](Device& device, Precision precision) {
-                               return make_attention(device,
-                                                     {p.batch, p.seq, p.heads, p.head_dim, true, storage(precision),
-                                                      math_beside_linear(precision)},
-                                                     pass);
+                             [=](models::Device& device, models::Precision precision) {
+                               return make_attention(
+                                   device,
+                                   {p.batch, p.seq, p.heads, p.head_dim, true, models::storage(precision),
+                                    models::math_beside_linear(precision)},
+                                   pass);
                              },
                              Multiplies::not_in_fp8});
         break;
       case Kind::convolution:
-        for (const Op pass :
-             {Op::convolution_forward, Op::convolution_backward_input, Op::convolution_backward_weights}) {
-          if (pass == Op::convolution_backward_input && !p.backward_input) continue;
+        for (const models::Op pass : {models::Op::convolution_forward, models::Op::convolution_backward_input,
+                                      models::Op::convolution_backward_weights}) {
+          if (pass == models::Op::convolution_backward_input && !p.backward_input) continue;
           entries.push_back({full_name(pass), pass,
-                             [=](Device& device, Precision precision) {
+                             [=](models::Device& device, models::Precision precision) {
                                return make_convolution(
                                    device,
                                    {p.batch, p.height, p.width, p.in_channels, p.out_channels, p.kernel, p.stride,
-                                    p.padding, storage(precision), math(precision)},
+                                    p.padding, models::storage(precision), models::math(precision)},
                                    pass);
                              },
                              Multiplies::in_all});
@@ -218,4 +225,4 @@ std::vector<Entry> product_entries(const NetworkDescription& network, std::int64
   return entries;
 }
 
-}  // namespace tw::ops
+}  // namespace tw::bench::ops

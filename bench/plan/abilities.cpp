@@ -13,7 +13,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -29,7 +29,7 @@ std::optional<T> optional_of(const Json& json, const char* key) {
 
 KnobAbility knob_of(const Json& json) {
   const std::string kind = json.at("kind");
-  const std::optional<KnobKind> known = knob_kind_from_string(kind);
+  const std::optional<power::KnobKind> known = power::knob_kind_from_string(kind);
   if (!known) throw std::invalid_argument(fmt::format("unknown setting '{}': this version does not know it", kind));
   KnobAbility knob;
   knob.kind = *known;
@@ -39,15 +39,15 @@ KnobAbility knob_of(const Json& json) {
   knob.maximum = optional_of<double>(json, "maximum").value_or(0);
   for (const Json& value : json.at("values"))
     if (const auto point =
-            value.is_string() ? set_point_of_name(*known, value.get<std::string>()) : value.get<double>())
+            value.is_string() ? power::set_point_of_name(*known, value.get<std::string>()) : value.get<double>())
       knob.values.push_back(*point);
   knob.reason = json.at("reason");
   knob.detail = json.at("detail");
   return knob;
 }
 
-std::string why_no_setting(KnobKind kind, double value, const Abilities& node) {
-  const std::string asked = fmt::format("{} {}", to_string(kind), set_point_text(kind, value));
+std::string why_no_setting(power::KnobKind kind, double value, const Abilities& node) {
+  const std::string asked = fmt::format("{} {}", power::to_string(kind), power::set_point_text(kind, value));
   bool any = false;
   std::string missing;
   for (const KnobAbility& knob : node.knobs) {
@@ -59,13 +59,13 @@ std::string why_no_setting(KnobKind kind, double value, const Abilities& node) {
       continue;
     }
     any = true;
-    const bool is_name = !names_of(kind).empty();
+    const bool is_name = !power::names_of(kind).empty();
     if (is_name ? std::ranges::find(knob.values, value) == knob.values.end()
                 : value < knob.minimum || value > knob.maximum)
       return is_name ? fmt::format("{}: {} does not have this value", asked, knob.domain)
                      : fmt::format("{}: {} takes {} to {}", asked, knob.domain, knob.minimum, knob.maximum);
     const bool is_clock =
-        kind == KnobKind::gpu_clock || kind == KnobKind::gpu_memory_clock;  // of the driver's list alone
+        kind == power::KnobKind::gpu_clock || kind == power::KnobKind::gpu_memory_clock;  // of the driver's list alone
     if (is_clock && !knob.values.empty() && std::ranges::find(knob.values, value) == knob.values.end()) {
       const auto farther = [&](double a, double b) { return std::abs(a - value) < std::abs(b - value); };
       return fmt::format("{}: {} does not have this value; the nearest is {}", asked, knob.domain,
@@ -80,7 +80,7 @@ std::string why_no_precision(const Point& point, const std::string& device, cons
   if (device != "cuda" && point.precision != "float32" && point.precision != "bf16" &&
       !(device == "reference" && point.precision == "fp16"))
     return fmt::format("{} has no {}: choose float32 or bf16", device, point.precision);
-  if (const std::string why = why_no_fp8(point.network); point.precision == "fp8" && !why.empty())
+  if (const std::string why = models::why_no_fp8(point.network); point.precision == "fp8" && !why.empty())
     return why + ": choose bf16";
   if (point.precision == "bf16" && device == "cpu" && node.cpu_bf16 == false)
     return "bf16: the CPU has neither AVX512-BF16 nor AMX";
@@ -107,14 +107,14 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vector<KnobFinding>& knobs) {
+Abilities abilities_here(const std::vector<power::MeterFinding>& meters, const std::vector<power::KnobFinding>& knobs) {
   Abilities node;
   node.host = host_name();
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page_bytes > 0)
     node.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
   node.cpu_bf16 = has_bf16();
-  for (const KnobFinding& finding : knobs) {
+  for (const power::KnobFinding& finding : knobs) {
     KnobAbility& knob = node.knobs.emplace_back();
     knob.kind = finding.kind;
     knob.domain = finding.domain;
@@ -122,18 +122,18 @@ Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vec
     knob.reason = finding.reason;
     knob.detail = finding.detail;
     if (!finding.knob) continue;
-    const KnobRange range = finding.knob->range();
+    const power::KnobRange range = finding.knob->range();
     knob.minimum = range.minimum, knob.maximum = range.maximum, knob.values = range.values;
   }
-  for (const MeterFinding& finding : meters)
+  for (const power::MeterFinding& finding : meters)
     if (finding.counted)
-      node.maximum_power_w[to_string(finding.meter->scope())] += finding.meter->maximum_power_watts();
+      node.maximum_power_w[power::to_string(finding.meter->scope())] += finding.meter->maximum_power_watts();
   return node;
 }
 
 Abilities abilities_from_json(const std::string& path, const std::string& text) {
   try {
-    if (!json_fault(text).empty()) throw Json::other_error::create(501, "no JSON of ours", nullptr);
+    if (!results::json_fault(text).empty()) throw Json::other_error::create(501, "no JSON of ours", nullptr);
     const Json json = Json::parse(text);
     Abilities node;
     node.host = json.at("host");
@@ -170,8 +170,8 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
   if (!node.memory_bytes) return {};
   const bool is_half = point.precision == "bf16" || point.precision == "fp16" || point.precision == "fp8";
   // Weights as computed with, float32 masters of those of two bytes, float32 gradients, one or two float32 moments.
-  const double weight_bytes = (is_half ? 6.0 : 4.0) + 4 + 4 * default_optimizer(point.network).moments();
-  const double needed = ranks_per_node * weight_bytes * static_cast<double>(count_parameters(point.network));
+  const double weight_bytes = (is_half ? 6.0 : 4.0) + 4 + 4 * models::default_optimizer(point.network).moments();
+  const double needed = ranks_per_node * weight_bytes * static_cast<double>(models::count_parameters(point.network));
   if (needed <= static_cast<double>(*node.memory_bytes)) return {};
   return fmt::format(
       "needs more than {:.1f} GiB on a node ({} ranks, without activations), {} has {:.1f} GiB: use fewer ranks "
@@ -179,4 +179,4 @@ std::string obstacle(const Point& point, const std::string& device, const Abilit
       needed / gib, ranks_per_node, node.host, static_cast<double>(*node.memory_bytes) / gib);
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -12,10 +12,10 @@
 #include "power/knob/knob.hpp"
 #include "power/meter/energy_meter.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 struct KnobAbility {
-  KnobKind kind = KnobKind::gpu_clock;
+  power::KnobKind kind = power::KnobKind::gpu_clock;
   std::string domain;
   bool writable = false;
   double minimum = 0, maximum = 0;  ///< of numbers
@@ -36,7 +36,7 @@ struct Abilities {
 /// This node's; empty where it has none.
 std::string host_name();
 /// This node's.
-Abilities abilities_here(const std::vector<MeterFinding>& meters, const std::vector<KnobFinding>& knobs);
+Abilities abilities_here(const std::vector<power::MeterFinding>& meters, const std::vector<power::KnobFinding>& knobs);
 /// Of what `trainwatt probe --json` writes. Throws UsageError that names `path`.
 Abilities abilities_from_json(const std::string& path, const std::string& text);
 
@@ -46,4 +46,4 @@ std::string setting_obstacle(const Point& point, const Abilities& node);
 /// memory only what weights, gradients and the optimizer's state of `ranks_per_node` ranks take is counted.
 std::string obstacle(const Point& point, const std::string& device, const Abilities& node, int ranks_per_node);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -6,7 +6,7 @@
 #include "bench/plan/plan.hpp"
 #include "models/catalog/floors.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 using Json = nlohmann::json;  // sorted keys: canonical
 
@@ -42,9 +42,9 @@ std::string RunPlan::canonical_json() const {
     if (point.network.has_sequence()) entry["seq_len"] = point.seq_len;
     if (point.task) {
       entry["target"] = {{"task", point.task->name},
-                         {"metric", to_string(point.task->metric)},
+                         {"metric", models::to_string(point.task->metric)},
                          {"value", point.task->target},
-                         {"floor", exact_floor(point.network, point.seq_len)},
+                         {"floor", models::exact_floor(point.network, point.seq_len)},
                          {"held_out_samples", point.task->held_out_samples},
                          {"evaluation_interval", point.task->evaluation_interval},
                          {"most_steps", point.task->most_steps},
@@ -56,10 +56,11 @@ std::string RunPlan::canonical_json() const {
       entry["seeds"] = point.seeds;
     }
     for (const auto& [kind, value] : point.setting)
-      entry["setting"][to_string(kind)] = names_of(kind).empty() ? Json(value) : Json(set_point_text(kind, value));
+      entry["setting"][power::to_string(kind)] =
+          power::names_of(kind).empty() ? Json(value) : Json(power::set_point_text(kind, value));
     json["points"].push_back(std::move(entry));
   }
   return json.dump();
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -12,7 +12,7 @@
 #include "results/analysis/scopes.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 // Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes
@@ -23,8 +23,8 @@ std::string time_of(const PointForecast& point) {
   if (!point.obstacle.empty()) return "-";
   if (!point.seconds && point.likely_steps) return fmt::format("? ({:.0f} steps)", *point.likely_steps);
   if (!point.seconds) return fmt::format("? (<= {:.0f} steps)", point.most_steps.value_or(0));
-  const std::string most = (point.is_most ? "<= " : "") + text::duration(*point.seconds);
-  return point.likely_seconds ? fmt::format("{} ({})", text::duration(*point.likely_seconds), most) : most;
+  const std::string most = (point.is_most ? "<= " : "") + results::text::duration(*point.seconds);
+  return point.likely_seconds ? fmt::format("{} ({})", results::text::duration(*point.likely_seconds), most) : most;
 }
 
 std::string count(std::size_t n, const std::string& one) { return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s"); }
@@ -32,7 +32,7 @@ std::string count(std::size_t n, const std::string& one) { return fmt::format("{
 /// Steps of the optimizer, and what the evaluations between them take, in such steps: these pass forward only, a third
 /// of a step for as many samples.
 double with_evaluations(double steps, const Point& point) {
-  const TaskDescription& task = *point.task;
+  const models::TaskDescription& task = *point.task;
   return steps * (1 + static_cast<double>(task.held_out_samples) /
                           static_cast<double>(task.evaluation_interval * 3 * point.global_batch()));
 }
@@ -41,7 +41,8 @@ double with_evaluations(double steps, const Point& point) {
 /// 1305: no device has this knob".
 std::string kind_of(const std::string& obstacle) {
   const std::size_t blank = obstacle.find(' '), colon = obstacle.find(": ");
-  if (colon == std::string::npos || blank > colon || !knob_kind_from_string(obstacle.substr(0, blank))) return obstacle;
+  if (colon == std::string::npos || blank > colon || !power::knob_kind_from_string(obstacle.substr(0, blank)))
+    return obstacle;
   return obstacle.substr(0, blank) + obstacle.substr(colon);
 }
 
@@ -78,8 +79,8 @@ std::string refusals(const Forecast& forecast, std::size_t width) {
     if (shown < points.size()) out += fmt::format("  ... and {} more\n", points.size() - shown);
     const bool is_one = points.size() == 1;
     const std::string why = fmt::format("cannot run{}: {}", is_one ? "" : fmt::format(" ({} points)", points.size()),
-                                        text::printable(is_one ? points.front()->obstacle : kind));
-    out += std::string(6, ' ') + text::wrap(why, width, 6) + "\n";
+                                        results::text::printable(is_one ? points.front()->obstacle : kind));
+    out += std::string(6, ' ') + results::text::wrap(why, width, 6) + "\n";
   }
   return out;
 }
@@ -174,11 +175,11 @@ std::string search_obstacle(const RunPlan& plan, const Forecast& forecast) {
   std::set<std::string> settings;
   bool any = false;
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
-    for (const auto& [kind, value] : plan.points[i].setting) settings.insert(to_string(kind));
+    for (const auto& [kind, value] : plan.points[i].setting) settings.insert(power::to_string(kind));
     any = any || (!plan.points[i].setting.empty() && forecast.points[i].obstacle.empty());
   }
   if (!any) return "none of its settings can be changed";
-  const std::vector<std::string> telling = telling_scopes(plan.device, {settings.begin(), settings.end()});
+  const std::vector<std::string> telling = results::telling_scopes(plan.device, {settings.begin(), settings.end()});
   if (std::ranges::none_of(telling, [&](const std::string& scope) { return forecast.maximum_power_w.contains(scope); }))
     return fmt::format("it needs {} energy, and no meter measures it", fmt::join(telling, " or "));
   return {};
@@ -192,12 +193,13 @@ std::string point_lines(const Forecast& forecast, std::size_t width) {
   std::size_t id_width = 5, time_width = 4;
   for (const PointForecast& point : forecast.points) {
     if (!point.obstacle.empty()) continue;
-    id_width = std::max(id_width, text::columns(point.id));
-    time_width = std::max(time_width, text::columns(time_of(point)));
+    id_width = std::max(id_width, results::text::columns(point.id));
+    time_width = std::max(time_width, results::text::columns(time_of(point)));
   }
   const auto row = [&](const std::string& id, const std::string& time) {
     if (2 + id_width + 2 + time_width <= width)
-      out += fmt::format("  {}  {}\n", text::pad_right(id, id_width), text::pad_left(time, time_width));
+      out +=
+          fmt::format("  {}  {}\n", results::text::pad_right(id, id_width), results::text::pad_left(time, time_width));
     else
       out += fmt::format("  {}\n      {}\n", id, time);
   };
@@ -211,15 +213,15 @@ std::string time_line(const Forecast& forecast) {
   const double seconds = forecast.seconds();
   const std::optional<double> likely = forecast.likely_seconds();
   const std::string nodes = count(static_cast<std::size_t>(forecast.nodes), "node");
-  const auto node_hours = [&](double of) { return text::significant(of / 3600 * forecast.nodes, 2); };
+  const auto node_hours = [&](double of) { return results::text::significant(of / 3600 * forecast.nodes, 2); };
   const std::string bound = forecast.is_most() ? "at most " : forecast.is_least() ? "at least about " : "about ";
   std::string time;
   if (forecast.runs() > forecast.unknown())
-    time = likely
-               ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, if runs miss their targets",
-                             text::duration(*likely), node_hours(*likely), nodes, text::duration(seconds),
-                             node_hours(seconds))
-               : fmt::format("{}{}, {} node-hours on {}", bound, text::duration(seconds), node_hours(seconds), nodes);
+    time = likely ? fmt::format("about {}, {} node-hours on {}; at most {}, {} node-hours, if runs miss their targets",
+                                results::text::duration(*likely), node_hours(*likely), nodes,
+                                results::text::duration(seconds), node_hours(seconds))
+                  : fmt::format("{}{}, {} node-hours on {}", bound, results::text::duration(seconds),
+                                node_hours(seconds), nodes);
   if (forecast.unknown() > 0)
     time += fmt::format(
         "{}{} until a step or a target ({}), whose speed is not known: trainwatt-train --dry-run measures it",
@@ -233,19 +235,19 @@ std::string energy_line(const Forecast& forecast) {
   if (forecast.unknown() > 0) return "not known, because the time is not known";
   const double seconds = forecast.seconds();
   const std::optional<double> likely = forecast.likely_seconds();
-  const auto joules_in = [&](double watts, double of) { return text::si(watts * of * forecast.nodes, "J"); };
+  const auto joules_in = [&](double watts, double of) { return results::text::si(watts * of * forecast.nodes, "J"); };
   std::string energy;
   for (const auto& [scope, watts] : forecast.maximum_power_w) {
     if (!energy.empty()) energy += "; ";
     if (const auto unknown = forecast.power_unknown.find(scope); unknown != forecast.power_unknown.end())
       energy += fmt::format("{}: not known: {} does not report its maximum power", scope, unknown->second);
     else
-      energy +=
-          fmt::format("{}: at most {} ({} W a node)", scope,
-                      likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
-                                           text::duration(*likely), joules_in(watts, seconds), text::duration(seconds))
-                             : joules_in(watts, seconds) + " in that time",
-                      text::significant(watts));
+      energy += fmt::format("{}: at most {} ({} W a node)", scope,
+                            likely ? fmt::format("{} in about {}, {} in at most {}", joules_in(watts, *likely),
+                                                 results::text::duration(*likely), joules_in(watts, seconds),
+                                                 results::text::duration(seconds))
+                                   : joules_in(watts, seconds) + " in that time",
+                            results::text::significant(watts));
   }
   return energy;
 }
@@ -254,19 +256,19 @@ std::string energy_line(const Forecast& forecast) {
 
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width) {
   const auto ranks = std::ranges::max(plan.points, {}, &Point::ranks).ranks;
-  std::string out =
-      text::wrap(fmt::format("{}: {}, {} on {}, device {}", text::printable(plan.suite),
-                             count(plan.points.size(), "point"), count(static_cast<std::size_t>(ranks), "rank"),
-                             count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device),
-                 width, 2) +
-      "\n\n" + point_lines(forecast, width);
+  std::string out = results::text::wrap(
+                        fmt::format("{}: {}, {} on {}, device {}", results::text::printable(plan.suite),
+                                    count(plan.points.size(), "point"), count(static_cast<std::size_t>(ranks), "rank"),
+                                    count(static_cast<std::size_t>(forecast.nodes), "node"), plan.device),
+                        width, 2) +
+                    "\n\n" + point_lines(forecast, width);
   const auto line = [&](const char* label, const std::string& value) {
-    out += fmt::format("  {:<8}{}\n", label, text::wrap(value, width, 10));
+    out += fmt::format("  {:<8}{}\n", label, results::text::wrap(value, width, 10));
   };
   if (forecast.runs() < static_cast<int>(forecast.points.size()))
     line("points", fmt::format("{} of {} can run; the others are recorded as unsupported or failed, with the reason",
                                forecast.runs(), forecast.points.size()));
-  for (const std::string& why : plan.left_out) line("without", text::printable(why));
+  for (const std::string& why : plan.left_out) line("without", results::text::printable(why));
   if (!forecast.search_obstacle.empty()) line("search", "not possible here: " + forecast.search_obstacle);
   if (forecast.likely_looks)
     line("search",
@@ -331,4 +333,4 @@ std::string forecast_json(const RunPlan& plan, const Forecast& forecast) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -9,7 +9,7 @@
 
 #include "bench/plan/plan.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// How long one optimizer step of a point takes, in seconds; nullopt where nobody knows.
 using StepSeconds = std::function<std::optional<double>(const Point&)>;
@@ -57,4 +57,4 @@ std::string search_obstacle(const RunPlan& plan, const Forecast& forecast);
 std::string forecast_text(const RunPlan& plan, const Forecast& forecast, std::size_t width);
 std::string forecast_json(const RunPlan& plan, const Forecast& forecast);
 
-}  // namespace tw
+}  // namespace tw::bench

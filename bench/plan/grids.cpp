@@ -7,14 +7,14 @@
 
 #include "bench/plan/options/set_points.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// How many combinations a grid has, however many these are.
 double combinations_of(const Axes& axes, bool with_found) {
   double settings = 1, others = 1;
   for (const Axis& axis : axes_list()) {
-    const auto* kind = std::get_if<KnobKind>(&axis.values);
+    const auto* kind = std::get_if<power::KnobKind>(&axis.values);
     if (kind == nullptr) others *= static_cast<double>(std::max<std::size_t>(1, count_values(axis, axes)));
     if (kind == nullptr || count_values(axis, axes) == 0) continue;
     double values = 0;
@@ -47,7 +47,7 @@ std::string listed_twice(const Axes& axes) {
     if (found.empty() && twice != values.end()) found = fmt::format("{} lists {} twice", key_ref(key), *twice);
   };
   for (const Axis& axis : axes_list()) {
-    const auto* kind = std::get_if<KnobKind>(&axis.values);
+    const auto* kind = std::get_if<power::KnobKind>(&axis.values);
     if (kind == nullptr) {
       with_values(axis, axes, [&](const auto& values) { look(axis.key, values); });
       continue;
@@ -56,10 +56,10 @@ std::string listed_twice(const Axes& axes) {
     if (const auto written = axes.setting.find(*kind); written != axes.setting.end())
       for (const std::string& text : written->second)
         for (const auto& value : parse_set_points(*kind, axis.key, text))
-          values.push_back(value ? set_point_text(*kind, *value) : "found");
+          values.push_back(value ? power::set_point_text(*kind, *value) : "found");
     look(axis.key, values);
   }
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -5,7 +5,7 @@
 
 #include "bench/plan/plan.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Throws UsageError where all grids together have over 100,000 combinations: these may not even fit into memory.
 void check_grids(const Request& request);
@@ -14,4 +14,4 @@ void check_grids(const Request& request);
 /// does.
 std::string listed_twice(const Axes& axes);
 
-}  // namespace tw
+}  // namespace tw::bench

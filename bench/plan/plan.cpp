@@ -12,7 +12,7 @@
 #include "bench/plan/search.hpp"
 #include "models/catalog/floors.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// A batch that these ranks cannot share out so. Beside combinations that can it is left out; `advice` is for who has
@@ -57,11 +57,12 @@ std::vector<std::optional<T>> values_or_none(const std::vector<T>& values) {
 }
 
 /// The task that a point is trained to, in place of a window: its shape is the default.
-TaskDescription task_for(const std::string& model, const std::optional<int>& layers, const TargetRequest& target) {
-  std::optional<TaskDescription> task = layers ? std::nullopt : task_of(model);
+models::TaskDescription task_for(const std::string& model, const std::optional<int>& layers,
+                                 const TargetRequest& target) {
+  std::optional<models::TaskDescription> task = layers ? std::nullopt : models::task_of(model);
   if (!task) {
     std::vector<std::string> known;
-    for (const TaskDescription& one : tasks()) known.push_back(one.model);
+    for (const models::TaskDescription& one : models::tasks()) known.push_back(one.model);
     throw UsageError(
         "no-task", "target",
         fmt::format("{0}: {1} has no task to train to a target: choose one of {2}, or leave out {0}", key_ref("target"),
@@ -117,18 +118,18 @@ std::string point_id(const Point& point) {
   id += fmt::format("/acc{}/np{}", point.accumulate, point.ranks);
   for (const SettingAxis& axis : setting_axes())
     if (const auto value = point.setting.find(axis.kind); value != point.setting.end())
-      id += fmt::format("/{}={}", axis.key, set_point_text(axis.kind, value->second));
+      id += fmt::format("/{}={}", axis.key, power::set_point_text(axis.kind, value->second));
   if (point.task) id += fmt::format("/to{}", point.task->target);
   return id;
 }
 
 /// All combinations of the set points of one grid; one without any where it names none.
-std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes, bool with_found) {
-  std::vector<std::map<KnobKind, double>> all = {{}};
+std::vector<std::map<power::KnobKind, double>> settings_of(const Axes& axes, bool with_found) {
+  std::vector<std::map<power::KnobKind, double>> all = {{}};
   for (const SettingAxis& axis : setting_axes()) {
     const auto written = axes.setting.find(axis.kind);
     if (written == axes.setting.end() || written->second.empty()) continue;
-    std::vector<std::map<KnobKind, double>> longer;
+    std::vector<std::map<power::KnobKind, double>> longer;
     for (const auto& before : all)
       for (const std::string& text : written->second)
         for (const std::optional<double>& value : parse_set_points(axis.kind, axis.key, text)) {
@@ -145,18 +146,19 @@ std::vector<std::map<KnobKind, double>> settings_of(const Axes& axes, bool with_
 /// often than it must; under one setting the points of all grids in an order drawn from the seed, so that a machine
 /// that slowly warms up or slows down does not look like an effect of what was varied.
 void order_points(std::vector<Point>& points, std::uint64_t seed) {
-  const auto value_of = [](const Point& point, KnobKind kind) {
+  const auto value_of = [](const Point& point, power::KnobKind kind) {
     const auto found = point.setting.find(kind);
     return found == point.setting.end() ? std::nullopt : std::optional(found->second);
   };
-  std::map<KnobKind, std::map<std::optional<double>, std::size_t>> written;  // values in the order in which they stand
-  for (const KnobKind kind : settings_by_cost)
+  std::map<power::KnobKind, std::map<std::optional<double>, std::size_t>>
+      written;  // values in the order in which they stand
+  for (const power::KnobKind kind : settings_by_cost)
     for (const Point& point : points) written[kind].emplace(value_of(point, kind), written[kind].size());
   // By name among equals: the order is then one of the plan's contents alone.
   std::vector<std::pair<std::vector<std::size_t>, std::size_t>> places;
   for (std::size_t i = 0; i < points.size(); ++i) {
     auto& [place, index] = places.emplace_back(std::vector<std::size_t>(), i);
-    for (const KnobKind kind : settings_by_cost) place.push_back(written[kind].at(value_of(points[i], kind)));
+    for (const power::KnobKind kind : settings_by_cost) place.push_back(written[kind].at(value_of(points[i], kind)));
   }
   std::ranges::sort(places, [&](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : points[a.second].id < points[b.second].id;
@@ -182,12 +184,12 @@ void order_points(std::vector<Point>& points, std::uint64_t seed) {
   }
 }
 
-NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
+models::NetworkDescription network_of(const std::string& model, std::optional<int> layers) {
   const char* key = "model";
   try {
-    NetworkDescription network = find_network(model);
+    models::NetworkDescription network = models::find_network(model);
     key = "layers";
-    return layers ? cut_layers(std::move(network), *layers) : network;
+    return layers ? models::cut_layers(std::move(network), *layers) : network;
   } catch (const std::invalid_argument& error) {
     if (layers && key == std::string_view("layers"))
       throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), *layers, error.what()));
@@ -212,7 +214,7 @@ void check_search(const Request& request, const Axes& axes) {
     const auto written = axes.setting.find(axis.kind);
     if (written == axes.setting.end() || written->second.empty()) continue;
     any = true;
-    if (!names_of(axis.kind).empty())
+    if (!power::names_of(axis.kind).empty())
       throw UsageError("options-conflict", axis.key,
                        fmt::format("{} varies only numeric settings: leave out {}", search, key_ref(axis.key)));
     if (std::ranges::find(written->second, "found") != written->second.end())
@@ -228,7 +230,7 @@ void check_search(const Request& request, const Axes& axes) {
 
 /// One value of each axis.
 struct Choice {
-  const std::map<KnobKind, double>& setting;
+  const std::map<power::KnobKind, double>& setting;
   const std::string &model, &precision;
   std::optional<int> layers;
   std::optional<std::int64_t> seq_len, micro_batch, accumulate, global_batch;
@@ -241,7 +243,7 @@ void set_seq_len(Point& point, const Choice& choice) {
     if (choice.seq_len)
       throw UsageError("option-does-not-apply", "seq_len",
                        fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key, choice.model,
-                                   to_string(point.network.data().kind)));
+                                   models::to_string(point.network.data().kind)));
     return;
   }
   point.seq_len = choice.seq_len.value_or(point.task ? point.task->seq_len : point.network.default_seq_len);
@@ -403,4 +405,4 @@ RunPlan make_plan(const Request& request, int ranks, const std::string& device) 
 
 bool RunPlan::is_deterministic() const { return deterministic.value_or(is_deterministic_by_default(device)); }
 
-}  // namespace tw
+}  // namespace tw::bench

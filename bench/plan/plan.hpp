@@ -14,19 +14,19 @@
 #include "power/knob/knob.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// One point, fully determined.
 struct Point {
   std::string id;
-  NetworkDescription network;
+  models::NetworkDescription network;
   std::optional<int> layers;  ///< as given by --layers
   std::string precision;
   std::int64_t micro_batch = 0, accumulate = 0, seq_len = 0;
   int ranks = 1;
   int recomputed_layers = 0;
-  std::map<KnobKind, double> setting;   ///< what is not in it stays as found
-  std::optional<TaskDescription> task;  ///< trained to its target, once with each of the seeds
+  std::map<power::KnobKind, double> setting;    ///< what is not in it stays as found
+  std::optional<models::TaskDescription> task;  ///< trained to its target, once with each of the seeds
   std::vector<std::uint64_t> seeds;     ///< those of this point alone
   std::int64_t global_batch() const { return micro_batch * accumulate * ranks; }
 };
@@ -36,7 +36,7 @@ struct RunPlan : RunSettings {
   std::vector<Point> points;          ///< of a search the grid, of which few are measured
   std::string device;                 ///< resolved: "cpu"
   std::vector<std::string> left_out;  ///< combinations whose batch the ranks cannot share out, and why
-  std::optional<KitInfo> kit;         ///< its SHA-256 enters the plan's
+  std::optional<results::KitInfo> kit;  ///< its SHA-256 enters the plan's
   /// Whether two runs are to have the same bits as far as the device can promise. Not asked for: on the CPU no, since
   /// fixed implementations cost speed there; elsewhere yes.
   bool is_deterministic() const;
@@ -52,4 +52,4 @@ struct RunPlan : RunSettings {
 /// share out are left out; where nothing else is left, that is thrown.
 RunPlan make_plan(const Request& request, int ranks, const std::string& device);
 
-}  // namespace tw
+}  // namespace tw::bench

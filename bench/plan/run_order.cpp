@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace tw {
+namespace tw::bench {
 
 std::vector<std::size_t> run_order(const RunPlan& plan, int run) {
   std::vector<std::size_t> order(plan.points.size());
@@ -24,4 +24,4 @@ std::vector<std::size_t> run_order(const RunPlan& plan, int run) {
   return order;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -6,7 +6,7 @@
 
 #include "bench/plan/plan.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Indices into `plan.points`, in the order of run `run` (from 1) of the plan. Run 1 has the plan's own order, and so
 /// has every run of a search, which chooses its points itself. Settings stay outermost and in their order. Under one
@@ -17,4 +17,4 @@ namespace tw {
 /// Australian Journal of Scientific Research A 2 (1949) 149.
 std::vector<std::size_t> run_order(const RunPlan& plan, int run);
 
-}  // namespace tw
+}  // namespace tw::bench

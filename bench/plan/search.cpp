@@ -9,7 +9,7 @@
 
 #include "bench/plan/options/set_points.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// A point's id without its setting: equal for the points of one workload.
@@ -60,14 +60,14 @@ class Finder {
     const auto known = ranks_.find(at);
     if (known != ranks_.end()) return known->second;
     const Look seen = look_(space_.points.at(at));
-    for (const KnobKind kind : seen.refused) drop(kind, at);
+    for (const power::KnobKind kind : seen.refused) drop(kind, at);
     Rank rank = nowhere;
     if (seen.is_valid && seen.refused.empty())
       rank = seen.slowdown <= max_slowdown_ ? Rank{0, seen.merit} : Rank{1, seen.slowdown};
     return ranks_.emplace(at, rank).first->second;
   }
   /// What a device does not take once it never takes: the grid goes on without that value.
-  void drop(KnobKind kind, const std::vector<std::size_t>& at) {
+  void drop(power::KnobKind kind, const std::vector<std::size_t>& at) {
     const auto found = std::ranges::find(space_.kinds, kind);
     if (found == space_.kinds.end()) return;
     const auto axis = static_cast<std::size_t>(found - space_.kinds.begin());
@@ -212,13 +212,13 @@ std::vector<SearchSpace> search_spaces(const RunPlan& plan) {
     SearchSpace space;
     space.found = i;
     std::vector<std::size_t> others;
-    std::map<KnobKind, std::set<double>> values;
+    std::map<power::KnobKind, std::set<double>> values;
     for (std::size_t j = 0; j < plan.points.size(); ++j) {
       if (j == i || workload_of(plan.points[j]) != workload_of(plan.points[i])) continue;
       others.push_back(j);
       for (const auto& [kind, value] : plan.points[j].setting) values[kind].insert(value);
     }
-    for (const KnobKind kind : settings_by_cost)
+    for (const power::KnobKind kind : settings_by_cost)
       if (const auto written = values.find(kind); written != values.end()) {
         space.kinds.push_back(kind);
         space.values.emplace_back(written->second.begin(), written->second.end());
@@ -259,4 +259,4 @@ std::optional<std::size_t> find_best(const SearchSpace& space, double max_slowdo
   return Finder(space, max_slowdown, look)();
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -9,12 +9,12 @@
 
 #include "bench/plan/plan.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// One workload at all combinations of set points.
 struct SearchSpace {
   std::size_t found = 0;                                   ///< place in the plan of the point at the found settings
-  std::vector<KnobKind> kinds;                             ///< the costliest to change first
+  std::vector<power::KnobKind> kinds;                      ///< the costliest to change first
   std::vector<std::vector<double>> values;                 ///< of each kind, ascending
   std::map<std::vector<std::size_t>, std::size_t> points;  ///< places in the plan, by place along each kind
 };
@@ -27,10 +27,10 @@ std::size_t likely_looks(const SearchSpace& space);
 
 /// What a search sees of a point.
 struct Look {
-  double merit = 0;                 ///< the less the better
-  double slowdown = 0;              ///< share of the speed at the found settings that is lost
-  bool is_valid = true;             ///< otherwise neither counts
-  std::vector<KnobKind> refused{};  ///< whose value some device did not take: nothing was measured
+  double merit = 0;                        ///< the less the better
+  double slowdown = 0;                     ///< share of the speed at the found settings that is lost
+  bool is_valid = true;                    ///< otherwise neither counts
+  std::vector<power::KnobKind> refused{};  ///< whose value some device did not take: nothing was measured
 };
 using TakeALook = std::function<Look(std::size_t point)>;
 
@@ -42,4 +42,4 @@ using TakeALook = std::function<Look(std::size_t point)>;
 /// point that was looked at is both valid and fast enough. `look` is asked once for each point.
 std::optional<std::size_t> find_best(const SearchSpace& space, double max_slowdown, const TakeALook& look);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -10,11 +10,11 @@
 #include "bench/plan/options/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// What every device of the kind takes; nullopt where none tells.
-std::optional<KnobAbility> range_of(KnobKind kind, const std::vector<KnobAbility>& knobs) {
+std::optional<KnobAbility> range_of(power::KnobKind kind, const std::vector<KnobAbility>& knobs) {
   std::optional<KnobAbility> common;
   for (const KnobAbility& knob : knobs) {
     if (knob.kind != kind || !(knob.maximum > knob.minimum)) continue;
@@ -32,15 +32,15 @@ std::optional<KnobAbility> range_of(KnobKind kind, const std::vector<KnobAbility
   return common;
 }
 
-std::string value_of(double share, KnobKind kind, const KnobAbility& range) {
+std::string value_of(double share, power::KnobKind kind, const KnobAbility& range) {
   const double wanted = range.minimum + share * (range.maximum - range.minimum);
   const auto farther = [&](double a, double b) { return std::abs(a - wanted) < std::abs(b - wanted); };
   const double value = range.values.empty() ? std::clamp(std::round(wanted), range.minimum, range.maximum)
                                             : *std::ranges::min_element(range.values, farther);
-  return set_point_text(kind, value);
+  return power::set_point_text(kind, value);
 }
 
-std::vector<std::string> values_of(const std::vector<double>& shares, KnobKind kind, const KnobAbility& range) {
+std::vector<std::string> values_of(const std::vector<double>& shares, power::KnobKind kind, const KnobAbility& range) {
   std::vector<std::string> values;
   for (const double share : shares)
     if (std::string value = value_of(share, kind, range); std::ranges::find(values, value) == values.end())
@@ -66,7 +66,7 @@ void resolve_shares(Request& request, const std::string& device, const std::vect
       std::vector<std::string> values;
       for (const std::string& text : texts) {
         const std::vector<double> shares =
-            names_of(kind).empty() ? parse_shares(axis->key, text) : std::vector<double>{};
+            power::names_of(kind).empty() ? parse_shares(axis->key, text) : std::vector<double>{};
         if (shares.empty()) {
           values.push_back(text);
           continue;
@@ -75,14 +75,14 @@ void resolve_shares(Request& request, const std::string& device, const std::vect
         if (!range)
           throw UsageError("range-unknown", axis->key,
                            fmt::format("{} {}: this node does not report the range (see trainwatt probe): give a value",
-                                       key_ref(axis->key), cut_word(text)))
+                                       key_ref(axis->key), models::cut_word(text)))
               .seen_in(request, &axes);
         for (std::string& value : values_of(shares, kind, *range))
           if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
       }
       texts = std::move(values);
     }
-    const KnobKind kind = device == "cuda" ? KnobKind::gpu_clock : KnobKind::cpu_frequency;
+    const power::KnobKind kind = device == "cuda" ? power::KnobKind::gpu_clock : power::KnobKind::cpu_frequency;
     const std::optional<KnobAbility> range = axes.clock.empty() ? std::nullopt : range_of(kind, knobs);
     if (!range) continue;
     for (const std::string& text : axes.clock)
@@ -94,7 +94,8 @@ void resolve_shares(Request& request, const std::string& device, const std::vect
 std::string pack_ranges(const std::vector<KnobAbility>& knobs) {
   std::string text;
   for (const KnobAbility& knob : knobs)
-    text += fmt::format("{} {} {} {}\n", to_string(knob.kind), knob.minimum, knob.maximum, fmt::join(knob.values, " "));
+    text += fmt::format("{} {} {} {}\n", power::to_string(knob.kind), knob.minimum, knob.maximum,
+                        fmt::join(knob.values, " "));
   return text;
 }
 
@@ -106,10 +107,10 @@ std::vector<KnobAbility> unpack_ranges(const std::string& text) {
     std::string kind;
     KnobAbility& knob = knobs.emplace_back();
     words >> kind >> knob.minimum >> knob.maximum;
-    knob.kind = knob_kind_from_string(kind).value();
+    knob.kind = power::knob_kind_from_string(kind).value();
     for (double value; words >> value;) knob.values.push_back(value);
   }
   return knobs;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -7,7 +7,7 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/plan.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Whether the request has set points that only a range makes into values.
 bool has_shares(const Request& request);
@@ -22,4 +22,4 @@ void resolve_shares(Request& request, const std::string& device, const std::vect
 std::string pack_ranges(const std::vector<KnobAbility>& knobs);
 std::vector<KnobAbility> unpack_ranges(const std::string& text);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -11,7 +11,7 @@
 #include "power/knob/site.hpp"
 #include "power/meter/energy_meter.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 template <class... Types>
@@ -46,16 +46,16 @@ std::string_view without_code(std::string_view text) {
 std::string coded(const std::exception& error) {
   const std::string text = error.what();
   if (!code_of(text).empty()) return text;
-  if (is_any_of<site::SiteError>(error)) return with_code("bad-site-file", text);
-  if (is_any_of<SettingsHeld>(error)) return with_code("settings-held", text);
-  if (is_any_of<JournalError>(error)) return with_code("bad-journal", text);
-  if (is_any_of<WindowUnknown>(error)) return with_code("no-power-data", text);
+  if (is_any_of<power::site::SiteError>(error)) return with_code("bad-site-file", text);
+  if (is_any_of<power::SettingsHeld>(error)) return with_code("settings-held", text);
+  if (is_any_of<power::JournalError>(error)) return with_code("bad-journal", text);
+  if (is_any_of<power::WindowUnknown>(error)) return with_code("no-power-data", text);
   if (is_any_of<std::bad_alloc>(error)) return with_code("out-of-memory", "not enough memory");
   if (is_any_of<std::system_error>(error)) return with_code("system-error", text);
-  if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    if (known->failure() == Failure::usage) return with_code("bad-value", text);
-    if (known->failure() == Failure::environment) return with_code("device-unusable", text);
-    if (known->failure() == Failure::unsupported) return with_code("unsupported", text);
+  if (const auto* known = dynamic_cast<const models::Error*>(&error)) {
+    if (known->failure() == models::Failure::usage) return with_code("bad-value", text);
+    if (known->failure() == models::Failure::environment) return with_code("device-unusable", text);
+    if (known->failure() == models::Failure::unsupported) return with_code("unsupported", text);
   }
   return with_code("internal", text);
 }
@@ -64,4 +64,4 @@ std::string error_line(std::string_view program, std::string_view text) { return
 
 std::string warning_line(std::string_view program, std::string_view text) { return line(program, "warning", text); }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tw {
+namespace tw::bench {
 
 /// `text` with a stable code in front: "[launcher-mismatch] …". The code travels inside the text, so that it survives
 /// exceptions of every type and the ranks' agreement. Codes are lower-case words joined by hyphens; they never change,
@@ -26,4 +26,4 @@ std::string coded(const std::exception& error);
 std::string error_line(std::string_view program, std::string_view text);
 std::string warning_line(std::string_view program, std::string_view text);
 
-}  // namespace tw
+}  // namespace tw::bench

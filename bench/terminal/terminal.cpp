@@ -8,7 +8,7 @@
 
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 std::string without_surrounding_spaces(const std::string& line) {
@@ -45,7 +45,7 @@ std::optional<int> terminal_width(int descriptor) {
 }
 
 std::string without_middle(const std::string& text, std::size_t width) {
-  const std::size_t long_is = text::columns(text);
+  const std::size_t long_is = results::text::columns(text);
   if (long_is <= width) return text;
   if (width == 0) return "";
   const std::size_t kept = width - 1, front = (kept + 1) / 2;
@@ -60,14 +60,15 @@ std::string help_within(const std::string& help, std::size_t width, std::size_t 
     if (entry->text.empty()) {
       out += entry->name + "\n";
     } else if (entry->name.empty()) {
-      out += text::wrap(entry->text, width, 0) + "\n";
+      out += results::text::wrap(entry->text, width, 0) + "\n";
     } else {
       const std::string padding(column, ' ');
       const bool beside = entry->name.size() < column;
-      std::string description = text::wrap(entry->text, width - column, 0);
+      std::string description = results::text::wrap(entry->text, width - column, 0);
       for (std::size_t at = description.find('\n'); at != description.npos; at = description.find('\n', at + 1))
         description.insert(at + 1, padding);
-      out += beside ? text::pad_right(entry->name, column) + description : entry->name + "\n" + padding + description;
+      out += beside ? results::text::pad_right(entry->name, column) + description
+                    : entry->name + "\n" + padding + description;
       out += "\n";
     }
     entry.reset();
@@ -99,4 +100,4 @@ std::string help_within_terminal(const std::string& help) {
   return help_within(help, static_cast<std::size_t>(terminal_width(STDOUT_FILENO).value_or(80)));
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace tw {
+namespace tw::bench {
 
 /// Columns of the terminal behind this descriptor, from 40 to 200; nullopt where there is none, or it does not say.
 std::optional<int> terminal_width(int descriptor);
@@ -18,4 +18,4 @@ std::string help_within_terminal(const std::string& help);
 /// `text` in `width` columns at most, without its middle where it is longer: "gpt2-124m/bf…/acc2/np2".
 std::string without_middle(const std::string& text, std::size_t width);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -18,7 +18,7 @@
 #include "results/export/bundle.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,32 +30,32 @@ struct BundleOptions {
 };
 
 /// The files of a run that are there; those of a folder are plain ones.
-BundleFiles files_of(const fs::path& folder) {
+results::BundleFiles files_of(const fs::path& folder) {
   std::error_code code;
   if (!fs::is_directory(folder, code))
     throw UsageError("bad-folder",
                      folder.string() + ": not a folder: give the folder of a run (trainwatt-train --out)");
-  BundleFiles files;
-  for (const char* name : {report_file, records_file, run_file}) {
+  results::BundleFiles files;
+  for (const char* name : {results::report_file, results::records_file, results::run_file}) {
     const fs::path file = folder / name;
     const fs::file_status status = fs::status(file, code);
     if (!fs::exists(status)) continue;
     if (!fs::is_regular_file(status)) throw UsageError("bad-file", file.string() + ": not a regular file");
     files[name] = read_report_file(file.string());
   }
-  if (!files.contains(report_file))
-    throw UsageError("no-report", fmt::format("{}: no {} in this folder: {}", folder.string(), report_file,
-                                              files.contains(run_file)
+  if (!files.contains(results::report_file))
+    throw UsageError("no-report", fmt::format("{}: no {} in this folder: {}", folder.string(), results::report_file,
+                                              files.contains(results::run_file)
                                                   ? "its run is unfinished; finish it with trainwatt-train --resume"
                                                   : "give the folder of a run (trainwatt-train --out)"));
   return files;
 }
 
 /// Says what is wrong with what is to be bundled; whether it is bundled all the same.
-bool may_force(const fs::path& folder, const std::vector<Fault>& faults, bool force) {
-  const std::string name = text::printable(folder.string());
-  for (const Fault& fault : faults)
-    fmt::print(stderr, "{}: fault[{}]: {}\n", name, fault.code, text::printable(fault_line(fault)));
+bool may_force(const fs::path& folder, const std::vector<results::Fault>& faults, bool force) {
+  const std::string name = results::text::printable(folder.string());
+  for (const results::Fault& fault : faults)
+    fmt::print(stderr, "{}: fault[{}]: {}\n", name, fault.code, results::text::printable(results::fault_line(fault)));
   if (!force)
     fmt::print(
         stderr, "{}\n",
@@ -64,21 +64,21 @@ bool may_force(const fs::path& folder, const std::vector<Fault>& faults, bool fo
   return force;
 }
 
-std::vector<std::string> lines_of(const std::vector<Fault>& faults) {
+std::vector<std::string> lines_of(const std::vector<results::Fault>& faults) {
   std::vector<std::string> lines;
-  for (const Fault& fault : faults) lines.push_back(fault_line(fault));
+  for (const results::Fault& fault : faults) lines.push_back(results::fault_line(fault));
   return lines;
 }
 
 /// The bundle of one run, before it is packed; nullopt where its report is not good and `force` was not given, which is
 /// said.
-std::optional<BundleFiles> bundle_of(const fs::path& folder, bool force) {
-  const BundleFiles run = files_of(folder);
+std::optional<results::BundleFiles> bundle_of(const fs::path& folder, bool force) {
+  const results::BundleFiles run = files_of(folder);
   // As the buyer will: what the files say of each other too.
   const auto check = [&](const std::vector<std::string>& over) {
-    return with_named_errors((folder / report_file).string(), [&] {
-      BundleFiles files = make_bundle(run, over);
-      return std::pair(std::move(files), validate_bundle(files));
+    return with_named_errors((folder / results::report_file).string(), [&] {
+      results::BundleFiles files = results::make_bundle(run, over);
+      return std::pair(std::move(files), results::validate_bundle(files));
     });
   };
   auto [files, found] = check({});
@@ -88,22 +88,23 @@ std::optional<BundleFiles> bundle_of(const fs::path& folder, bool force) {
 }
 
 /// The bundle of several runs; nullopt as above, also where they are not runs of one plan.
-std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vector<fs::path>& runs, bool force) {
+std::optional<results::BundleFiles> bundle_of_runs(const fs::path& folder, const std::vector<fs::path>& runs,
+                                                   bool force) {
   if (runs.size() > most_offered_runs)
     throw UsageError("too-many-runs", fmt::format("{}: {} runs; a bundle holds at most {}", folder.string(),
                                                   runs.size(), most_offered_runs));
   std::vector<std::pair<std::string, std::string>> packed;
-  std::vector<Report> reports;
+  std::vector<results::Report> reports;
   for (const fs::path& run : runs) {
-    const std::optional<BundleFiles> files = bundle_of(run, force);
+    const std::optional<results::BundleFiles> files = bundle_of(run, force);
     if (!files) return std::nullopt;
-    reports.push_back(
-        with_named_errors((run / report_file).string(), [&] { return report_from_json(files->at(report_file)); }));
+    reports.push_back(with_named_errors((run / results::report_file).string(),
+                                        [&] { return results::report_from_json(files->at(results::report_file)); }));
     packed.emplace_back(run.filename().string(), pack(*files));
   }
-  std::vector<std::pair<std::string, const Report*>> named;
+  std::vector<std::pair<std::string, const results::Report*>> named;
   for (std::size_t i = 0; i < runs.size(); ++i) named.emplace_back(packed[i].first, &reports[i]);
-  const std::vector<Fault> faults = series_faults(named);
+  const std::vector<results::Fault> faults = series_faults(named);
   if (!faults.empty() && !may_force(folder, faults, force)) return std::nullopt;
   return make_series(packed, lines_of(faults));
 }
@@ -112,16 +113,17 @@ std::optional<BundleFiles> bundle_of_runs(const fs::path& folder, const std::vec
 int bundle(const BundleOptions& command) {
   refuse_existing(command.out);
   const std::vector<fs::path> runs = run_folders(command.folder);
-  std::optional<BundleFiles> made =
+  std::optional<results::BundleFiles> made =
       runs.empty() ? bundle_of(command.folder, command.force) : bundle_of_runs(command.folder, runs, command.force);
   if (!made) return 1;
-  BundleFiles& files = *made;
-  if (!command.sign.empty()) files[signature_file] = sign(files.at(sums_file), command.sign);
+  results::BundleFiles& files = *made;
+  if (!command.sign.empty()) files[results::signature_file] = sign(files.at(results::sums_file), command.sign);
   const std::string bytes = pack(files);
   write_out(command.out, bytes);
   const std::string what = runs.empty() ? "" : fmt::format("{} run{}, ", runs.size(), runs.size() == 1 ? "" : "s");
-  fmt::print("{}: {}{} files, {}{}\nSHA-256 {}\n", text::printable(command.out), what, files.size(),
-             text::bytes(static_cast<double>(bytes.size())), command.sign.empty() ? "" : ", signed", sha256_hex(bytes));
+  fmt::print("{}: {}{} files, {}{}\nSHA-256 {}\n", results::text::printable(command.out), what, files.size(),
+             results::text::bytes(static_cast<double>(bytes.size())), command.sign.empty() ? "" : ", signed",
+             results::sha256_hex(bytes));
   return 0;
 }
 
@@ -137,4 +139,4 @@ Action add_bundle(CLI::App& command, const Words&) {
   return [options] { return bundle(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -9,7 +9,7 @@ namespace CLI {
 class App;
 }
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// Prints to stdout and returns the exit code (DESIGN §9).
 using Action = std::function<int()>;
@@ -38,4 +38,4 @@ Action add_restore(CLI::App& command, const Words& words);
 Action add_show(CLI::App& command, const Words& words);
 Action add_validate(CLI::App& command, const Words& words);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

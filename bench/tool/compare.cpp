@@ -18,7 +18,7 @@
 #include "results/record/text.hpp"
 #include "results/terminal/comparison_text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 struct CompareCommand : SystemsOptions {
@@ -30,26 +30,28 @@ struct CompareCommand : SystemsOptions {
 
 void check_figures(const std::vector<std::string>& figures) {
   std::vector<std::string> known;
-  for (const ComparedFigure& figure : compared_figures()) known.push_back(figure.name);
+  for (const results::ComparedFigure& figure : results::compared_figures()) known.push_back(figure.name);
   for (const std::string& name : figures)
     if (std::ranges::find(known, name) == known.end()) throw_unknown("figure", name, known);
 }
 
 /// What the rules ask for besides.
-std::vector<std::string> figures_of(const BaselineRules& rules) {
+std::vector<std::string> figures_of(const results::BaselineRules& rules) {
   std::vector<std::string> names;
-  for (const BaselineRule& rule : rules.rules)
-    if (const std::string name = compared_figure_of(rule.figure); rule.kind == RuleKind::variance && !name.empty())
+  for (const results::BaselineRule& rule : rules.rules)
+    if (const std::string name = results::compared_figure_of(rule.figure);
+        rule.kind == results::RuleKind::variance && !name.empty())
       names.push_back(name);
   return names;
 }
 
 /// 1: a rule is violated; 4: none is, and one is undecided or could not be checked on some point.
-int code_of_rules(const std::vector<RuleCheck>& checks, const Comparison& comparison) {
+int code_of_rules(const std::vector<results::RuleCheck>& checks, const results::Comparison& comparison) {
   bool violated = false, open = false;
-  for (const RuleCheck& check : checks) {
-    if (check.status == RuleState::kept) continue;
-    const bool is_violated = check.status == RuleState::violated, is_undecided = check.status == RuleState::undecided;
+  for (const results::RuleCheck& check : checks) {
+    if (check.status == results::RuleState::kept) continue;
+    const bool is_violated = check.status == results::RuleState::violated,
+               is_undecided = check.status == results::RuleState::undecided;
     (is_violated ? violated : open) = true;
     const std::string text =
         fmt::format("rule \"{}\" {} {}{}: {}", check.rule,
@@ -69,30 +71,32 @@ int code_of_rules(const std::vector<RuleCheck>& checks, const Comparison& compar
 /// undecided or not checked on some point.
 int compare_reports(const CompareCommand& command) {
   check_figures(command.figures);
-  CompareOptions options;
+  results::CompareOptions options;
   options.figures = command.figures;
-  std::optional<BaselineRules> rules;
+  std::optional<results::BaselineRules> rules;
   if (!command.baseline.empty()) {
     rules = with_text_of(
-        command.baseline, [](const std::string& text) { return baseline_from_json(text); }, "bad-baseline");
+        command.baseline, [](const std::string& text) { return results::baseline_from_json(text); }, "bad-baseline");
     options.also = figures_of(*rules);
   }
-  if (command.prices.prices.empty() && std::ranges::any_of(compared_figures(), [&](const ComparedFigure& figure) {
+  if (command.prices.prices.empty() &&
+      std::ranges::any_of(results::compared_figures(), [&](const results::ComparedFigure& figure) {
         return figure.is_cost() && std::ranges::count(command.figures, figure.name) > 0;
       }))
     throw UsageError("option-needs", "--figure cost: add --prices FILE");
-  std::vector<SystemInput> systems = read_systems(command.systems);
+  std::vector<results::SystemInput> systems = read_systems(command.systems);
   if (systems.size() < 2)
     throw UsageError("option-needs", "give at least two reports: trainwatt compare A.json B.json");
   compare_as(command, systems, options);
-  const Comparison comparison = with_named_errors(
-      files_of(systems), [&] { return compare(systems, options); }, "not-comparable");
-  const std::vector<RuleCheck> checks = rules ? check_baseline(*rules, systems, comparison) : std::vector<RuleCheck>();
-  fmt::print("{}", command.as_json       ? comparison_json(comparison, checks)
-                   : command.as_markdown ? comparison_markdown(comparison)
-                   : command.as_csv
-                       ? comparison_csv(comparison)
-                       : comparison_text(comparison, checks, terminal_style(command.look.width, command.look.ascii)));
+  const results::Comparison comparison = with_named_errors(
+      files_of(systems), [&] { return results::compare(systems, options); }, "not-comparable");
+  const std::vector<results::RuleCheck> checks =
+      rules ? results::check_baseline(*rules, systems, comparison) : std::vector<results::RuleCheck>();
+  fmt::print("{}", command.as_json       ? results::comparison_json(comparison, checks)
+                   : command.as_markdown ? results::comparison_markdown(comparison)
+                   : command.as_csv      ? results::comparison_csv(comparison)
+                                         : results::comparison_text(
+                                               comparison, checks, terminal_style(command.look.width, command.look.ascii)));
   if (rules) return code_of_rules(checks, comparison);
   return code_of(comparison, systems);
 }
@@ -103,7 +107,7 @@ Action add_compare(CLI::App& command, const Words&) {
   const auto options = std::make_shared<CompareCommand>();
   add_systems(command, *options);
   std::vector<std::string> names;
-  for (const ComparedFigure& figure : compared_figures()) names.push_back(figure.name);
+  for (const results::ComparedFigure& figure : results::compared_figures()) names.push_back(figure.name);
   command
       .add_option("--figure", options->figures, fmt::format("figures to compare, a list of {}", fmt::join(names, ", ")))
       ->delimiter(',')
@@ -119,4 +123,4 @@ Action add_compare(CLI::App& command, const Words&) {
   return [options] { return compare_reports(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -13,7 +13,7 @@
 #include "results/export/comparison_export.hpp"
 #include "results/terminal/cost_text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 struct CostOptions {
@@ -29,11 +29,11 @@ int cost(const CostOptions& command) {
     throw UsageError("option-needs", "give a prices file: --prices FILE (fields: results/schema/prices.schema.json)");
   const LoadedReport loaded = load_report(command.path);
   say_findings(command.path, loaded.validation);
-  const CostReport report = *cost_of_one(command.prices, command.path, loaded.report);
-  fmt::print("{}", command.json ? cost_json(report)
-                                : cost_text(report, terminal_style(command.look.width, command.look.ascii)));
-  const bool any = std::ranges::any_of(report.records, [](const RecordCost& r) {
-    return std::ranges::any_of(r.figures, [](const CostFigure& f) { return f.total.has_value(); });
+  const results::CostReport report = *cost_of_one(command.prices, command.path, loaded.report);
+  fmt::print("{}", command.json ? results::cost_json(report)
+                                : results::cost_text(report, terminal_style(command.look.width, command.look.ascii)));
+  const bool any = std::ranges::any_of(report.records, [](const results::RecordCost& r) {
+    return std::ranges::any_of(r.figures, [](const results::CostFigure& f) { return f.total.has_value(); });
   });
   if (any) return 0;
   fmt::print(stderr, "{}\n", error_line("trainwatt", with_code("no-cost", command.path + ": no point has a cost")));
@@ -51,4 +51,4 @@ Action add_cost(CLI::App& command, const Words&) {
   return [options] { return cost(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -15,7 +15,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,40 +27,40 @@ struct ExportCommand {
   PriceOptions prices;  ///< for the formats that take costs
 };
 
-const ExportFormat& format_of(const std::string& name) {
-  if (const ExportFormat* format = find_export_format(name)) return *format;
+const results::ExportFormat& format_of(const std::string& name) {
+  if (const results::ExportFormat* format = results::find_export_format(name)) return *format;
   std::vector<std::string> known;
-  for (const ExportFormat& format : export_formats()) known.emplace_back(format.name);
+  for (const results::ExportFormat& format : results::export_formats()) known.emplace_back(format.name);
   throw_unknown("to", name, known);
 }
 
 /// Each file whole or not at all.
 int export_report(const ExportCommand& options) {
-  std::vector<const ExportFormat*> formats;
+  std::vector<const results::ExportFormat*> formats;
   for (const std::string& name : options.formats)
-    if (const ExportFormat* format = &format_of(name); std::ranges::find(formats, format) == formats.end())
+    if (const results::ExportFormat* format = &format_of(name); std::ranges::find(formats, format) == formats.end())
       formats.push_back(format);
   const LoadedReport loaded = load_report(options.path);  // nothing is exported of what is no report
   say_findings(options.path, loaded.validation);
-  const Report& report = loaded.report;
-  ExportOptions wanted;
+  const results::Report& report = loaded.report;
+  results::ExportOptions wanted;
   wanted.order = parse_order(options.sort, report.records);
   wanted.cost = cost_of_one(options.prices, options.path, report);
-  if (wanted.cost && std::ranges::none_of(formats, &ExportFormat::takes_cost))
+  if (wanted.cost && std::ranges::none_of(formats, &results::ExportFormat::takes_cost))
     throw UsageError("options-conflict",
                      "--prices: only xlsx contains costs: add xlsx to --to, or use trainwatt cost or html");
 
   std::error_code code;
   const fs::path folder = options.out;
-  for (const ExportFormat* format : formats)
+  for (const results::ExportFormat* format : formats)
     if (const fs::path file = folder / format->file; fs::exists(fs::symlink_status(file, code)))
       throw UsageError("file-exists", file.string() + ": already exists: choose another folder with -o");
   const bool was_there = fs::exists(folder, code);
   try {
-    for (const ExportFormat* format : formats) {
+    for (const results::ExportFormat* format : formats) {
       const fs::path file = folder / format->file;
       write_out(file, with_named_errors(options.path, [&] { return format->write(report, wanted); }));
-      fmt::print("{}\n", text::printable(file.string()));
+      fmt::print("{}\n", results::text::printable(file.string()));
     }
   } catch (const EnvironmentError&) {
     if (!was_there) fs::remove(folder, code);  // where nothing is in it
@@ -74,7 +74,7 @@ int export_report(const ExportCommand& options) {
 Action add_export(CLI::App& command, const Words&) {
   const auto options = std::make_shared<ExportCommand>();
   std::vector<std::string> names;
-  for (const ExportFormat& format : export_formats()) names.emplace_back(format.name);
+  for (const results::ExportFormat& format : results::export_formats()) names.emplace_back(format.name);
   command.add_option("FILE", options->path, report_help)->required();
   command.add_option("--to", options->formats, fmt::format("a list of {}", fmt::join(names, ", ")))
       ->required()
@@ -86,4 +86,4 @@ Action add_export(CLI::App& command, const Words&) {
   return [options] { return export_report(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -16,7 +16,7 @@
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 struct FreezeCommand {
@@ -40,7 +40,7 @@ int freeze(const FreezeCommand& command) {
   const Request request = request_of(command.options, config);
   if (request.kit) throw UsageError("frozen-plan", command.options.config + ": already a kit: hand it out as it is");
   refuse_existing(command.out);
-  const std::string text = kit_json(command.text, request, program_info("trainwatt"));
+  const std::string text = kit_json(command.text, request, results::program_info("trainwatt"));
   // What no run could read back is no kit; as many ranks as it names are the least that it takes.
   const Request again = read_config(command.out, text);
   int ranks = 1;
@@ -49,14 +49,15 @@ int freeze(const FreezeCommand& command) {
   const RunPlan plan = make_plan(again, ranks, "cpu");
   write_out(command.out, text);
   const std::string runs = plan.runs() > 1 ? fmt::format(", {} runs", plan.runs()) : "";
-  fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", text::printable(command.out),
-             text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs, again.kit->sha256);
+  fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", results::text::printable(command.out),
+             results::text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs,
+             again.kit->sha256);
   if (grows_with_ranks(again))
     fmt::print(
         stderr, "{}\n",
         warning_line("trainwatt",
                      with_code("open-global-batch",
-                               text::printable(command.out) +
+                               results::text::printable(command.out) +
                                    ": the kit does not fix the global batch, which grows with the number of ranks: "
                                    "offers on different numbers of ranks cannot be compared; freeze it with "
                                    "--global-batch N or --ranks N")));
@@ -75,4 +76,4 @@ Action add_freeze(CLI::App& command, const Words&) {
   return [options] { return freeze(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

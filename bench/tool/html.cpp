@@ -13,7 +13,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,38 +34,38 @@ int html(const HtmlCommand& command) {
       if (given)
         throw UsageError("options-conflict", std::string(name) + ": only for comparisons; give at least two reports");
 
-  std::vector<SystemInput> inputs = read_systems(command.systems);
+  std::vector<results::SystemInput> inputs = read_systems(command.systems);
   if (inputs.size() == 1 && inputs[0].runs.size() > 1)
     throw UsageError("option-needs", command.systems[0] +
                                          ": several runs of one system: give one of them, or another "
                                          "system to compare with");
-  for (const SystemInput& input : inputs)
+  for (const results::SystemInput& input : inputs)
     if (!input.faults.empty()) say_faults(input.paths.front(), input.faults);
-  std::optional<Comparison> comparison;
-  std::optional<CostReport> cost;
+  std::optional<results::Comparison> comparison;
+  std::optional<results::CostReport> cost;
   const std::string files = files_of(inputs);
   if (inputs.size() > 1)
     comparison = with_named_errors(
         files,
         [&] {
-          CompareOptions options;
+          results::CompareOptions options;
           compare_as(command, inputs, options);
-          return compare(inputs, options);
+          return results::compare(inputs, options);
         },
         "not-comparable");
   else
     cost = cost_of_one(command.prices, inputs.front().paths.front(), inputs.front().runs.front(), inputs.front().name);
   const int code = comparison ? code_of(*comparison, inputs) : 0;
-  std::vector<HtmlSystem> systems;
-  for (SystemInput& input : inputs) {
+  std::vector<results::HtmlSystem> systems;
+  for (results::SystemInput& input : inputs) {
     const std::size_t runs = input.runs.size();
     systems.push_back(
         {input.name, std::move(input.runs.front()), std::move(input.faults), runs, cost, std::move(input.notes)});
   }
   const std::string text =
-      with_named_errors(files, [&] { return to_html(systems, comparison ? &*comparison : nullptr); });
+      with_named_errors(files, [&] { return results::to_html(systems, comparison ? &*comparison : nullptr); });
   write_out(page, text);
-  fmt::print("{}\n", text::printable(page.string()));
+  fmt::print("{}\n", results::text::printable(page.string()));
   return code;
 }
 
@@ -78,4 +78,4 @@ Action add_html(CLI::App& command, const Words&) {
   return [options] { return html(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

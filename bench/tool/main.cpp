@@ -27,25 +27,29 @@ using namespace tw;
 struct Command {
   const char* name;
   const char* help;  ///< one line
-  tool::Action (*add)(CLI::App& command, const tool::Words& words);
+  bench::tool::Action (*add)(CLI::App& command, const bench::tool::Words& words);
   /// The words behind -- are another program's, whose exit code is passed through.
   bool needs_program = false;
 };
 
 constexpr Command commands[] = {
-    {"validate", "Check reports and bundles: schema, figures against their samples, run rules", tool::add_validate},
-    {"show", "Print a report", tool::add_show},
-    {"export", "Write a report in other formats, each to its own file", tool::add_export},
-    {"compare", "Compare reports: comparability, ratios with intervals, ranking, costs", tool::add_compare},
-    {"html", "Write a report, or a comparison, as one offline page", tool::add_html},
-    {"cost", "Print the cost per hour, EFLOP, million samples and trained model of a report", tool::add_cost},
-    {"models", "List the networks, or print the operations of one network's training step", tool::add_models},
-    {"plan", "Print the points of a run, what this node cannot run, and the time and energy it takes", tool::add_plan},
-    {"freeze", "Write a plan as a kit that others run unchanged: trainwatt-train --config kit.json", tool::add_freeze},
-    {"bundle", "Pack a run into one file with checksums: trainwatt bundle DIR -o offer.tar.zst", tool::add_bundle},
-    {"probe", "List this node's energy meters and settings, and how to make more available", tool::add_probe},
-    {"meter", "Run a command and measure its energy: trainwatt meter -- CMD...", tool::add_meter, true},
-    {"restore", "Restore clocks and power limits that a killed run left changed", tool::add_restore},
+    {"validate", "Check reports and bundles: schema, figures against their samples, run rules",
+     bench::tool::add_validate},
+    {"show", "Print a report", bench::tool::add_show},
+    {"export", "Write a report in other formats, each to its own file", bench::tool::add_export},
+    {"compare", "Compare reports: comparability, ratios with intervals, ranking, costs", bench::tool::add_compare},
+    {"html", "Write a report, or a comparison, as one offline page", bench::tool::add_html},
+    {"cost", "Print the cost per hour, EFLOP, million samples and trained model of a report", bench::tool::add_cost},
+    {"models", "List the networks, or print the operations of one network's training step", bench::tool::add_models},
+    {"plan", "Print the points of a run, what this node cannot run, and the time and energy it takes",
+     bench::tool::add_plan},
+    {"freeze", "Write a plan as a kit that others run unchanged: trainwatt-train --config kit.json",
+     bench::tool::add_freeze},
+    {"bundle", "Pack a run into one file with checksums: trainwatt bundle DIR -o offer.tar.zst",
+     bench::tool::add_bundle},
+    {"probe", "List this node's energy meters and settings, and how to make more available", bench::tool::add_probe},
+    {"meter", "Run a command and measure its energy: trainwatt meter -- CMD...", bench::tool::add_meter, true},
+    {"restore", "Restore clocks and power limits that a killed run left changed", bench::tool::add_restore},
 };
 
 constexpr const char* exit_codes =
@@ -66,18 +70,18 @@ std::string unknown_word(const CLI::App& called, const CLI::App& program, const 
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   if (is_command)
     for (const Command& command : commands) known.emplace_back(command.name);
-  const std::string close = nearest(word.substr(0, word.find('=')), known);
-  const std::string what =
-      fmt::format("unknown {} {}{} See {}",
-                  is_option    ? "option"
-                  : is_command ? "command"
-                               : "argument",
-                  cut_word(word), close.empty() ? "." : ": did you mean " + close + "?", help_of(called, program));
-  return is_command ? with_code("unknown-command", what) : with_code("unknown-option", what);
+  const std::string close = models::nearest(word.substr(0, word.find('=')), known);
+  const std::string what = fmt::format("unknown {} {}{} See {}",
+                                       is_option    ? "option"
+                                       : is_command ? "command"
+                                                    : "argument",
+                                       models::cut_word(word), close.empty() ? "." : ": did you mean " + close + "?",
+                                       help_of(called, program));
+  return is_command ? bench::with_code("unknown-command", what) : bench::with_code("unknown-option", what);
 }
 
 int fail(const std::string& what, int code) {
-  fmt::print(stderr, "{}\n", text::printable(error_line("trainwatt", what)));
+  fmt::print(stderr, "{}\n", results::text::printable(bench::error_line("trainwatt", what)));
   return code;
 }
 
@@ -85,22 +89,23 @@ int fail(const std::string& what, int code) {
 int finish(int code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
-  return fail(with_code("not-written", std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO)),
-              tool::exit_environment);
+  return fail(
+      bench::with_code("not-written", std::string("standard output: ") + std::strerror(errno != 0 ? errno : EIO)),
+      bench::tool::exit_environment);
 }
 
 int run(int argc, char** argv) {
   const auto is_called = [&](const Command& one) { return argc > 1 && std::string_view(argv[1]) == one.name; };
   const auto entry = std::ranges::find_if(commands, is_called);
   const bool has_program = entry != std::end(commands) && entry->needs_program;
-  const int usage = has_program ? tool::meter_failure : tool::exit_usage;
+  const int usage = has_program ? bench::tool::meter_failure : bench::tool::exit_usage;
   // The words behind the -- of `meter` are another program's, whatever they look like.
   const int own =
       has_program ? static_cast<int>(std::find(argv + 2, argv + argc, std::string_view("--")) - argv) : argc;
-  tool::Words words{{argv, argv + argc}, {}};
+  bench::tool::Words words{{argv, argv + argc}, {}};
   if (own < argc) words.behind_dashes.assign(argv + own + 1, argv + argc);
 
-  const Program program = program_info("trainwatt");
+  const results::Program program = results::program_info("trainwatt");
   CLI::App app("Reads training reports, lists networks, and shows this node's energy meters and settings.",
                "trainwatt");
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
@@ -108,7 +113,7 @@ int run(int argc, char** argv) {
   app.footer(exit_codes);
   app.allow_extras();  // told apart below, with a suggestion
   const CLI::App* called = &app;
-  tool::Action action;
+  bench::tool::Action action;
   for (const Command& command : commands) {
     CLI::App* const added = app.add_subcommand(command.name, command.help);
     added->allow_extras();
@@ -117,37 +122,38 @@ int run(int argc, char** argv) {
     action = command.add(*added, words);
   }
   try {
-    check_words(own, argv);
+    bench::check_words(own, argv);
     app.parse(own, argv);
-  } catch (const UsageError& error) {
+  } catch (const bench::UsageError& error) {
     return fail(error.what(), usage);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", help_within_terminal(app.help()));
+    fmt::print("{}", bench::help_within_terminal(app.help()));
     return finish(0);
   } catch (const CLI::Success& success) {  // --version
     return finish(app.exit(success));
   } catch (const CLI::ParseError& error) {
-    return fail(parse_problem(*called, error) + "; see " + help_of(*called, app), usage);
+    return fail(bench::parse_problem(*called, error) + "; see " + help_of(*called, app), usage);
   }
   const std::vector<std::string> extras = app.remaining(true);
   if (has_program && !extras.empty() && !extras.front().starts_with("-"))
-    return fail(with_code("no-command", fmt::format("put -- before the command: trainwatt {} [options] -- {}",
-                                                    entry->name, fmt::join(extras, " "))),
+    return fail(bench::with_code("no-command", fmt::format("put -- before the command: trainwatt {} [options] -- {}",
+                                                           entry->name, fmt::join(extras, " "))),
                 usage);
   if (!extras.empty()) return fail(unknown_word(*called, app, extras.front()), usage);
-  if (!action) return fail(with_code("no-command", "no command given; see trainwatt --help"), usage);
+  if (!action) return fail(bench::with_code("no-command", "no command given; see trainwatt --help"), usage);
   if (has_program && words.behind_dashes.empty())
-    return fail(
-        with_code("no-command",
-                  fmt::format("no command given: trainwatt {0} -- CMD...; see trainwatt {0} --help", entry->name)),
-        usage);
+    return fail(bench::with_code(
+                    "no-command",
+                    fmt::format("no command given: trainwatt {0} -- CMD...; see trainwatt {0} --help", entry->name)),
+                usage);
   try {
     const int code = action();
     return has_program ? code : finish(code);
-  } catch (const tool::EnvironmentError& error) {
-    return fail(error.what(), tool::exit_environment);
+  } catch (const bench::tool::EnvironmentError& error) {
+    return fail(error.what(), bench::tool::exit_environment);
   } catch (const std::exception& error) {
-    return fail(coded(error), std::ferror(stdout) != 0 ? tool::exit_environment : tool::exit_usage);
+    return fail(bench::coded(error),
+                std::ferror(stdout) != 0 ? bench::tool::exit_environment : bench::tool::exit_usage);
   }
 }
 

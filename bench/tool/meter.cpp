@@ -32,7 +32,7 @@
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,7 +51,7 @@ struct MeterCommand {
 
 std::string utc_now(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 
-void say(const std::string& what) { fmt::print(stderr, "{}: {}\n", program, text::printable(what)); }
+void say(const std::string& what) { fmt::print(stderr, "{}: {}\n", program, results::text::printable(what)); }
 
 fs::path out_folder(const std::string& wanted, const Place& place) {
   if (wanted.empty()) return utc_now("out/meter-{:%Y%m%dT%H%M%SZ}") + (place.ranks != 1 ? "-" + host_name() : "");
@@ -71,18 +71,18 @@ class Metering {
       : options_(options), place_(place), rendezvous_(rendezvous) {}
 
   /// `gpus`: which of the node's are the job's. Throws where the command cannot be started.
-  Ended run(const MeterOptions& meters, const GpuChoice& gpus) {
+  Ended run(const power::MeterOptions& meters, const GpuChoice& gpus) {
     begin_report();
     for (const GpuChoice::Unread& gpu : gpus.unread)
       warn("gpu-energy-missing",
            fmt::format("{}: the energy of this node's GPUs is not measured: {}", gpu.domain, gpu.detail));
     // Not under what a dead run has left.
-    for (const std::string& line : settle_before_measuring(host_name())) warn("settings", line);
+    for (const std::string& line : power::settle_before_measuring(host_name())) warn("settings", line);
     NodePower power(host_name(), meters, gpus);
     report_.context.meters = power.entries();
     const std::vector<std::string> shared = shared_devices(report_.context.meters);
     for (const std::string& line : shared) warn("shared-device", line);
-    if (!shared.empty()) record_.verdict.flags.emplace_back(Flag::shared_device);
+    if (!shared.empty()) record_.verdict.flags.emplace_back(results::Flag::shared_device);
     idle(power, "before");
     const Ended ended = measure(power);
     idle(power, "after");
@@ -97,17 +97,17 @@ class Metering {
     for (const std::string& warning : warnings_) report_.context.warnings.emplace_back(without_code(warning));
     print_figures();
     for (const std::string& warning : warnings_)
-      fmt::print(stderr, "{}\n", text::printable(warning_line(program, warning)));
+      fmt::print(stderr, "{}\n", results::text::printable(warning_line(program, warning)));
   }
 
   void warn(const char* code, const std::string& text) { warnings_.push_back(with_code(code, text)); }
 
-  const Report& report() const { return report_; }
+  const results::Report& report() const { return report_; }
 
  private:
   void begin_report() {
-    report_.program = program_info("trainwatt");
-    Context& context = report_.context;
+    report_.program = results::program_info("trainwatt");
+    results::Context& context = report_.context;
     context.started_at = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
     launched_ = Clock::now();
     context.argv = options_.words.all;
@@ -166,18 +166,18 @@ class Metering {
   void fill_record(const Ended& ended) {
     const std::string name = fs::path(options_.command().front()).filename().string();
     record_.id = "command/" + name;
-    Workload& w = record_.workload;
+    results::Workload& w = record_.workload;
     w.model = name;
     w.device = "command", w.precision = "unknown", w.optimizer = "unknown";
     w.micro_batch = w.accumulate = w.global_batch = w.ranks = 1;
-    w.hash = workload_hash(w);
+    w.hash = results::workload_hash(w);
     record_.trials.push_back(std::move(trial_));
     record_.summary.flops_rule = "none: the command's FLOPs are not known";
     record_.summary.of_ceiling_reason = record_.summary.mfu_reason = "not defined for a command";
     if (ended.code != 0) record_.verdict.reasons.push_back(fmt::format("command: ended with code {}", ended.code));
     if (!ended.all_ended)
       record_.verdict.reasons.emplace_back("command: a signal ended it before the node's other tasks had ended");
-    summarise(record_);
+    results::summarise(record_);
     report_.plan.suite = "command";
     report_.plan.canonical_json = nlohmann::json{
         {"device", "command"},
@@ -186,23 +186,25 @@ class Metering {
   }
 
   void print_figures() const {
-    const Record& done = report_.records.front();
-    const Trial& trial = done.trials.front();
-    std::string line = text::duration(trial.window_s);
+    const results::Record& done = report_.records.front();
+    const results::Trial& trial = done.trials.front();
+    std::string line = results::text::duration(trial.window_s);
     for (const auto& [scope, joules] : done.summary.energy_j)
       if (joules)
-        line += fmt::format(" · {} {} ± {} ({} mean)", scope, text::si(joules->value, "J"),
-                            text::si(uncertainty_of(trial, scope), "J"), text::si(joules->value / trial.window_s, "W"));
-    for (const EnergyRow& row : trial.energy)
+        line += fmt::format(" · {} {} ± {} ({} mean)", scope, results::text::si(joules->value, "J"),
+                            results::text::si(results::uncertainty_of(trial, scope), "J"),
+                            results::text::si(joules->value / trial.window_s, "W"));
+    for (const results::EnergyRow& row : trial.energy)
       if (row.method == "estimate" && row.energy_j)
-        line += fmt::format(" · {} about {}, estimated by {}, not measured", row.scope, text::si(*row.energy_j, "J"),
-                            row.domain);
+        line += fmt::format(" · {} about {}, estimated by {}, not measured", row.scope,
+                            results::text::si(*row.energy_j, "J"), row.domain);
     if (!done.summary.energy_reason.empty()) line += " · " + done.summary.energy_reason;
-    if (done.summary.samples_per_s) line += fmt::format(" · {} samples/s", text::si(done.summary.samples_per_s->value));
+    if (done.summary.samples_per_s)
+      line += fmt::format(" · {} samples/s", results::text::si(done.summary.samples_per_s->value));
     for (const auto& [scope, efficiency] : done.summary.samples_per_j)
-      if (efficiency) line += fmt::format(" · {} samples/J ({})", text::si(efficiency->value), scope);
+      if (efficiency) line += fmt::format(" · {} samples/J ({})", results::text::si(efficiency->value), scope);
     say(host_name() + ": " + line);
-    for (const EnergyRow& row : trial.energy)
+    for (const results::EnergyRow& row : trial.energy)
       if (row.detail && row.reason != "duplicate") say(row.domain + ": " + *row.detail);
   }
 
@@ -210,18 +212,18 @@ class Metering {
   const Place& place_;
   std::optional<Rendezvous>& rendezvous_;
   OutputParser parser_;
-  Report report_;
-  Record record_;
-  Trial trial_;
+  results::Report report_;
+  results::Record record_;
+  results::Trial trial_;
   std::vector<std::string> warnings_;  // with their codes
   Clock::time_point launched_;
 };
 
 /// Last: a full disk must not take the figures along.
-void write_report(const Report& report, NewFolders& folders) {
+void write_report(const results::Report& report, NewFolders& folders) {
   const fs::path file = folders.path() / "report.json";
   try {
-    write_atomically(file, to_json(report));
+    results::write_atomically(file, results::to_json(report));
   } catch (const std::system_error& error) {
     throw EnvironmentError(
         "not-written", fmt::format("{}: cannot be written, and only the figures above remain of {}: {}", file.string(),
@@ -236,9 +238,9 @@ int meter_command(const MeterCommand& options) {
   const Place place = find_place();
   // What one process says may be the whole job's; the joules are this node's.
   const bool all_here = place.ranks > 0 && place.ranks <= std::max(1, place.local_ranks);
-  const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, host_name(), all_here);
+  const power::MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, host_name(), all_here);
   check_meters(meters);
-  const Sight sight = look();
+  const power::Sight sight = power::look();
   const Gpus visible{{sight.visible.begin(), sight.visible.end()}, sight.unclear};
   std::optional<Rendezvous> rendezvous;
   if (!place.meeting.empty()) rendezvous.emplace(place);
@@ -291,10 +293,10 @@ Action add_meter(CLI::App& command, const Words& words) {
     try {
       return meter_command(*options);
     } catch (const std::exception& error) {
-      fmt::print(stderr, "{}\n", text::printable(error_line(program, coded(error))));
+      fmt::print(stderr, "{}\n", results::text::printable(error_line(program, coded(error))));
       return meter_failure;
     }
   };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

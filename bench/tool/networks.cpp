@@ -15,11 +15,11 @@
 #include "models/catalog/tasks.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using text::pad_left, text::pad_right, text::si;
+using results::text::pad_left, results::text::pad_right, results::text::si;
 
 std::size_t text_width() { return static_cast<std::size_t>(terminal_style({}, false).width); }
 
@@ -42,7 +42,7 @@ constexpr std::array<Precision, 5> precisions = {
 /// 0.1f as 0.1.
 double decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
-Json sizes_of(const NetworkDescription& network) {
+Json sizes_of(const models::NetworkDescription& network) {
   Json sizes = Json::object();
   const auto json = [](const auto& value) -> Json {
     if constexpr (std::is_same_v<decltype(value), const float&>)
@@ -50,26 +50,27 @@ Json sizes_of(const NetworkDescription& network) {
     else
       return value;
   };
-  for (const Fact& fact : network.shape->sizes()) sizes[fact.name] = std::visit(json, fact.value);
+  for (const models::Fact& fact : network.shape->sizes()) sizes[fact.name] = std::visit(json, fact.value);
   return sizes;
 }
 
-Json json_of(const TaskDescription& t) {
+Json json_of(const models::TaskDescription& t) {
   Json json = {{"name", t.name}, {"model", t.model}, {"seq_len", t.seq_len}, {"global_batch", t.global_batch}};
   json["optimizer"] = {{"learning_rate", t.learning_rate},
                        {"warmup_steps", t.warmup_steps},
                        {"decay_steps", t.decay_steps},
                        {"final_share", t.final_learning_rate_share}};
-  json["metric"] = to_string(t.metric), json["target"] = t.target, json["held_out_samples"] = t.held_out_samples;
+  json["metric"] = models::to_string(t.metric), json["target"] = t.target,
+  json["held_out_samples"] = t.held_out_samples;
   json["evaluation_interval"] = t.evaluation_interval, json["most_steps"] = t.most_steps;
   return json;
 }
 
-std::string shape_of(const Product& p) {
-  if (p.kind == Product::Kind::convolution)
+std::string shape_of(const models::Product& p) {
+  if (p.kind == models::Product::Kind::convolution)
     return fmt::format("{} x {} x {} x {} -> {}, kernel {}, stride {}", p.batch, p.height, p.width, p.in_channels,
                        p.out_channels, p.kernel, p.stride);
-  if (p.kind == Product::Kind::attention)
+  if (p.kind == models::Product::Kind::attention)
     return fmt::format("{} x {} tokens, {} heads of {}", p.batch, p.seq, p.heads, p.head_dim);
   return fmt::format("{} x {} -> {}", p.rows, p.in_features, p.out_features);
 }
@@ -82,7 +83,8 @@ void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
     widths.resize(row.cells.size());
-    for (std::size_t i = 0; i < row.cells.size(); ++i) widths[i] = std::max(widths[i], text::columns(row.cells[i]));
+    for (std::size_t i = 0; i < row.cells.size(); ++i)
+      widths[i] = std::max(widths[i], results::text::columns(row.cells[i]));
   }
   for (const Row& row : rows) {
     std::string line;
@@ -96,9 +98,9 @@ void print_table(const std::vector<Row>& rows, std::size_t text_columns) {
 void print_models(bool json) {
   Json all = Json::array();
   std::vector<Row> rows = {{{"model", "shape", "parameters", "FLOP/sample", "at"}}};
-  for (const NetworkDescription& network : catalog()) {
-    const std::int64_t parameters = count_parameters(network);
-    const double flops = model_flops_per_sample(network, network.default_seq_len);
+  for (const models::NetworkDescription& network : models::catalog()) {
+    const std::int64_t parameters = models::count_parameters(network);
+    const double flops = models::model_flops_per_sample(network, network.default_seq_len);
     Json entry = {{"name", network.name},
                   {"shape", network.shape->summary()},
                   {"sizes", sizes_of(network)},
@@ -109,25 +111,31 @@ void print_models(bool json) {
     all.push_back(std::move(entry));
     rows.push_back({{network.name, network.shape->summary(), si(static_cast<double>(parameters)), si(flops),
                      network.has_sequence() ? fmt::format("{} tokens", network.default_seq_len)
-                                            : fmt::format("1 {}", sample_name(network.data().kind))}});
+                                            : fmt::format("1 {}", models::sample_name(network.data().kind))}});
   }
   if (json) {
     Json with_target = Json::array();
-    for (const TaskDescription& task : tasks()) with_target.push_back(json_of(task));
-    fmt::print("{}\n", Json{{"flops_rule", flops_rule()}, {"models", std::move(all)}, {"tasks", std::move(with_target)}}.dump(2));
+    for (const models::TaskDescription& task : models::tasks()) with_target.push_back(json_of(task));
+    fmt::print(
+        "{}\n",
+        Json{{"flops_rule", models::flops_rule()}, {"models", std::move(all)}, {"tasks", std::move(with_target)}}.dump(
+            2));
   } else {
     print_table(rows, 2);
-    fmt::print("\n  {}\n", text::wrap(flops_rule(), text_width(), 2));
-    for (const TaskDescription& t : tasks())
-      fmt::print("\n  {}\n", text::wrap(fmt::format("--target trains {} to {} {} ({}), {} samples a step{}", t.model,
-                                                    t.metric == TaskDescription::Metric::error ? "held-out error" : "excess loss",
-                                                    t.target, t.name, t.global_batch,
-                                                    t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""), text_width(), 2));
+    fmt::print("\n  {}\n", results::text::wrap(models::flops_rule(), text_width(), 2));
+    for (const models::TaskDescription& t : models::tasks())
+      fmt::print("\n  {}\n",
+                 results::text::wrap(
+                     fmt::format("--target trains {} to {} {} ({}), {} samples a step{}", t.model,
+                                 t.metric == models::TaskDescription::Metric::error ? "held-out error" : "excess loss",
+                                 t.target, t.name, t.global_batch,
+                                 t.seq_len > 0 ? fmt::format(" of {} tokens", t.seq_len) : ""),
+                     text_width(), 2));
   }
 }
 
 struct Step {
-  NetworkDescription network;
+  models::NetworkDescription network;
   const Precision* precision;
   std::int64_t micro_batch, seq_len;
   double samples;  ///< of the global batch
@@ -142,18 +150,18 @@ Step step_of(const ModelsOptions& options) {
     if (options.precision == p.name) precision = &p;
   }
   if (precision == nullptr) throw_unknown("precision", options.precision, names);
-  NetworkDescription network;
+  models::NetworkDescription network;
   const char* code = "unknown-name";
   try {
-    network = find_network(options.model);
+    network = models::find_network(options.model);
     code = "bad-value";
-    if (options.layers) network = cut_layers(network, *options.layers);
+    if (options.layers) network = models::cut_layers(network, *options.layers);
   } catch (const std::invalid_argument& error) {
     throw UsageError(code, error.what());
   }
   const long long micro_batch = options.micro_batch.value_or(network.default_micro_batch);
   const long long seq_len = options.seq_len.value_or(network.default_seq_len);
-  const DataDescription data = network.data();
+  const models::DataDescription data = network.data();
   if (network.has_sequence() && seq_len > data.longest_sequence)
     throw UsageError("bad-value", "seq_len",
                      fmt::format("{} {}: value too large for {} (maximum {})", key_ref("seq_len"), seq_len,
@@ -161,7 +169,7 @@ Step step_of(const ModelsOptions& options) {
   if (!network.has_sequence() && options.seq_len)
     throw UsageError("option-does-not-apply", "seq_len",
                      fmt::format("{}: does not apply to {}, which trains on {}: leave it out", key_ref("seq_len"),
-                                 network.name, to_string(data.kind)));
+                                 network.name, models::to_string(data.kind)));
   constexpr long long most = 1 << 24;
   for (const auto& [key, value] : {std::pair("micro_batch", micro_batch), std::pair("accumulate", options.accumulate),
                                    std::pair("ranks", options.ranks)})
@@ -177,11 +185,11 @@ Step step_of(const ModelsOptions& options) {
 
 void print_step(const ModelsOptions& options, const Step& step) {
   const auto& [network, precision, micro_batch, seq_len, samples] = step;
-  const double flops = model_flops_per_sample(network, seq_len);
-  const std::int64_t parameters = count_parameters(network);
-  const std::vector<Product> list = products(network, micro_batch, seq_len);
+  const double flops = models::model_flops_per_sample(network, seq_len);
+  const std::int64_t parameters = models::count_parameters(network);
+  const std::vector<models::Product> list = models::products(network, micro_batch, seq_len);
   double total = 0;
-  for (const Product& p : list) total += p.flops();
+  for (const models::Product& p : list) total += p.flops();
 
   if (options.json) {
     Json json = {{"model", network.name},
@@ -192,11 +200,11 @@ void print_step(const ModelsOptions& options, const Step& step) {
     json["seq_len"] = network.has_sequence() ? Json(seq_len) : Json();
     json["parameters"] = parameters, json["model_flops_per_sample"] = flops,
     json["model_flops_per_step"] = flops * samples;
-    json["flops_rule"] = flops_rule();
+    json["flops_rule"] = models::flops_rule();
     Json& products_json = json["products_per_micro_batch"] = Json::array();
-    for (const Product& p : list)
+    for (const models::Product& p : list)
       products_json.push_back(
-          {{"kind", to_string(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
+          {{"kind", models::to_string(p.kind)}, {"shape", shape_of(p)}, {"count", p.count}, {"flops", p.flops()}});
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -205,18 +213,18 @@ void print_step(const ModelsOptions& options, const Step& step) {
   line("shape", network.shape->summary());
   line("parameters", fmt::format("{} ({})", parameters, si(static_cast<double>(parameters))));
   line("weights", fmt::format("about {} in {}, {} as float32 masters",
-                              text::bytes(static_cast<double>(parameters) * precision->weight_bytes), precision->name,
-                              text::bytes(static_cast<double>(parameters) * 4)));
+                              results::text::bytes(static_cast<double>(parameters) * precision->weight_bytes),
+                              precision->name, results::text::bytes(static_cast<double>(parameters) * 4)));
   line("batch", fmt::format("{} micro-batch x {} accumulated x {} rank{} = {:.0f} samples{}", micro_batch,
                             options.accumulate, options.ranks, options.ranks == 1 ? "" : "s", samples,
                             network.has_sequence() ? fmt::format(" of {} tokens", seq_len) : ""));
   line("model FLOPs", fmt::format("{} a sample, {} a step", si(flops, "FLOP"), si(flops * samples, "FLOP")));
-  line("rule", text::wrap(flops_rule(), text_width(), 16));
+  line("rule", results::text::wrap(models::flops_rule(), text_width(), 16));
   fmt::print("\nProducts of one micro-batch, forward and backward\n");
   std::vector<Row> rows = {{{"kind", "shape", "times", "FLOP", "share"}}};
-  for (const Product& p : list)
-    rows.push_back({{to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
-                     text::significant(100 * p.flops() / total) + " %"}});
+  for (const models::Product& p : list)
+    rows.push_back({{models::to_string(p.kind), shape_of(p), std::to_string(p.count), si(p.flops()),
+                     results::text::significant(100 * p.flops() / total) + " %"}});
   print_table(rows, 2);
 }
 
@@ -243,4 +251,4 @@ Action add_models(CLI::App& command, const Words&) {
   };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -15,7 +15,7 @@
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/terminal.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 struct PlanCommand {
@@ -45,9 +45,9 @@ int plan(const PlanCommand& command) {
     throw UsageError("options-conflict",
                      "--on: leave out --site and --energy-csv: give them to trainwatt probe on that node");
   const auto here = [&] {
-    const MeterOptions meters = meter_options(command.energy_csv, {}, host_name(), true);
+    const power::MeterOptions meters = meter_options(command.energy_csv, {}, host_name(), true);
     check_meters(meters);
-    return abilities_here(find_meters(meters, choosing(choice_here())), find_knobs({command.site}));
+    return abilities_here(power::find_meters(meters, choosing(choice_here())), power::find_knobs({command.site}));
   };
   const Abilities node =
       command.on.empty() ? here() : abilities_from_json(command.on, read_config_text(command.on, "--on"));
@@ -88,4 +88,4 @@ Action add_plan(CLI::App& command, const Words&) {
   return [options] { return plan(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -19,7 +19,7 @@
 #include "power/telemetry/telemetry.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -48,8 +48,8 @@ class Grants {
     for (const auto& [grant, names] : grants_) {
       std::string list;
       for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-      fmt::print("  {}\n", text::wrap(text::printable(grant), width(), 4));
-      fmt::print("      {}\n", text::wrap("for " + text::printable(list), width(), 10));
+      fmt::print("  {}\n", results::text::wrap(results::text::printable(grant), width(), 4));
+      fmt::print("      {}\n", results::text::wrap("for " + results::text::printable(list), width(), 10));
     }
   }
 
@@ -60,11 +60,11 @@ class Grants {
 void line(const std::string& name, const std::string& state, const std::string& rest) {
   // A name or a text that does not fit beside the others goes on below.
   const std::size_t indent = 2 + name_width + 1 + state_width + 1;
-  const std::string shown = text::printable(name);
-  fmt::print("  {}", text::pad_right(shown, name_width));
-  if (text::columns(shown) > name_width) fmt::print("\n{}", std::string(2 + name_width, ' '));
-  fmt::print(" {} ", text::pad_right(state, state_width));
-  std::string below = text::wrap(text::printable(rest), width() - indent, 0);
+  const std::string shown = results::text::printable(name);
+  fmt::print("  {}", results::text::pad_right(shown, name_width));
+  if (results::text::columns(shown) > name_width) fmt::print("\n{}", std::string(2 + name_width, ' '));
+  fmt::print(" {} ", results::text::pad_right(state, state_width));
+  std::string below = results::text::wrap(results::text::printable(rest), width() - indent, 0);
   for (std::size_t at = below.find('\n'); at != std::string::npos; at = below.find('\n', at + 1))
     below.insert(at + 1, indent, ' ');
   fmt::print("{}\n", below);
@@ -75,14 +75,14 @@ std::string why(const std::string& reason, const std::string& detail) {
 }
 
 /// A name, or a number in the unit of its kind.
-Json set_point(KnobKind kind, double value) {
-  return names_of(kind).empty() ? Json(value) : Json(set_point_text(kind, value));
+Json set_point(power::KnobKind kind, double value) {
+  return power::names_of(kind).empty() ? Json(value) : Json(power::set_point_text(kind, value));
 }
-std::string figure(KnobKind kind, double value) {
-  return names_of(kind).empty() ? text::significant(value, 4) : set_point_text(kind, value);
+std::string figure(power::KnobKind kind, double value) {
+  return power::names_of(kind).empty() ? results::text::significant(value, 4) : power::set_point_text(kind, value);
 }
 
-std::string now_of(Knob& knob) {
+std::string now_of(power::Knob& knob) {
   try {
     const std::optional<double> value = knob.get();
     return value ? ", now " + figure(knob.kind(), *value) : "";
@@ -92,17 +92,17 @@ std::string now_of(Knob& knob) {
 }
 
 struct Findings {
-  std::vector<MeterFinding> meters;
-  std::vector<TelemetryFinding> telemetry;
-  std::vector<KnobFinding> knobs;
-  std::vector<SettingsInForce> in_force;
+  std::vector<power::MeterFinding> meters;
+  std::vector<power::TelemetryFinding> telemetry;
+  std::vector<power::KnobFinding> knobs;
+  std::vector<power::SettingsInForce> in_force;
 };
 
 Findings look(const ProbeOptions& options) {
   const GpuChoice gpus = choice_here();
-  const MeterOptions meters = meter_options(options.energy_csv, {}, host_name(), true);
-  return {find_meters(meters, choosing(gpus)), choose(find_telemetry(), gpus), find_knobs({options.site}),
-          settings_in_force()};
+  const power::MeterOptions meters = meter_options(options.energy_csv, {}, host_name(), true);
+  return {power::find_meters(meters, choosing(gpus)), choose(power::find_telemetry(), gpus),
+          power::find_knobs({options.site}), power::settings_in_force()};
 }
 
 std::string json_of(const Findings& findings) {
@@ -112,12 +112,12 @@ std::string json_of(const Findings& findings) {
   json["cpu"]["bf16"] = node.cpu_bf16 ? Json(*node.cpu_bf16) : Json();
   json["memory"]["total_bytes"] = node.memory_bytes ? Json(*node.memory_bytes) : Json();
   json["meters"] = json["telemetry"] = json["knobs"] = Json::array();
-  for (const MeterFinding& m : meters) {
+  for (const power::MeterFinding& m : meters) {
     Json one = {{"domain", m.domain},
-                {"scope", m.scope ? Json(to_string(*m.scope)) : Json()},
+                {"scope", m.scope ? Json(power::to_string(*m.scope)) : Json()},
                 {"available", m.meter != nullptr},
                 {"counted", m.counted},
-                {"method", m.meter ? Json(to_string(m.meter->method())) : Json()},
+                {"method", m.meter ? Json(power::to_string(m.meter->method())) : Json()},
                 {"update_period_s", m.meter ? Json(m.meter->update_period_seconds()) : Json()},
                 {"maximum_power_w", m.meter ? Json(m.meter->maximum_power_watts()) : Json()},
                 {"reason", m.reason},
@@ -125,16 +125,16 @@ std::string json_of(const Findings& findings) {
                 {"grant", m.grant}};
     json["meters"].push_back(std::move(one));
   }
-  for (const TelemetryFinding& t : telemetry) {
+  for (const power::TelemetryFinding& t : telemetry) {
     Json channels = Json::array();
     if (t.telemetry)
-      for (const Channel& channel : t.telemetry->channels()) channels.push_back(channel.quantity);
+      for (const power::Channel& channel : t.telemetry->channels()) channels.push_back(channel.quantity);
     json["telemetry"].push_back(
         {{"domain", t.domain}, {"channels", channels}, {"reason", t.reason}, {"detail", t.detail}});
   }
-  for (const KnobFinding& k : knobs) {
-    Json one = {{"kind", to_string(k.kind)}, {"domain", k.domain}, {"writable", k.knob && k.reason.empty()}};
-    const bool numbers = k.knob && names_of(k.kind).empty();
+  for (const power::KnobFinding& k : knobs) {
+    Json one = {{"kind", power::to_string(k.kind)}, {"domain", k.domain}, {"writable", k.knob && k.reason.empty()}};
+    const bool numbers = k.knob && power::names_of(k.kind).empty();
     one["minimum"] = numbers ? Json(k.knob->range().minimum) : Json();
     one["maximum"] = numbers ? Json(k.knob->range().maximum) : Json();
     one["values"] = Json::array();
@@ -144,14 +144,14 @@ std::string json_of(const Findings& findings) {
     json["knobs"].push_back(std::move(one));
   }
   json["settings_in_force"] = Json::array();
-  for (const SettingsInForce& one : in_force) {
+  for (const power::SettingsInForce& one : in_force) {
     const bool known = one.unreadable.empty();
     json["settings_in_force"].push_back(
         {{"folder", one.folder.string()},
-         {"values", known ? Json(values_of(one.journal)) : Json()},
+         {"values", known ? Json(power::values_of(one.journal)) : Json()},
          {"pid", known ? Json(one.journal.owner.pid) : Json()},
          {"user", known ? Json(one.journal.owner.uid) : Json()},
-         {"running", known && one.life != Life::unknown ? Json(one.life == Life::living) : Json()},
+         {"running", known && one.life != power::Life::unknown ? Json(one.life == power::Life::living) : Json()},
          {"earlier_boot", one.earlier_boot},
          {"unreadable", known ? Json() : Json("journal unreadable: " + one.unreadable)}});
   }
@@ -159,40 +159,42 @@ std::string json_of(const Findings& findings) {
 }
 
 /// Whether reports will have energy.
-bool print_meters(const std::vector<MeterFinding>& meters, Grants& grants) {
+bool print_meters(const std::vector<power::MeterFinding>& meters, Grants& grants) {
   bool any = false;
-  for (const MeterFinding& m : meters) {
+  for (const power::MeterFinding& m : meters) {
     grants.add(m.grant, m.domain);
     if (!m.meter) {
       line(m.domain, "absent", why(m.reason, m.detail));
       continue;
     }
-    const bool whole = std::none_of(meters.begin(), meters.end(), [&](const MeterFinding& other) {
+    const bool whole = std::none_of(meters.begin(), meters.end(), [&](const power::MeterFinding& other) {
       return !other.meter && other.scope == m.meter->scope() && other.reason != "not_visible";
     });
     any = any || (m.counted && whole);
-    std::string text = fmt::format("{} by {}", to_string(m.meter->scope()), to_string(m.meter->method()));
+    std::string text = fmt::format("{} by {}", power::to_string(m.meter->scope()), power::to_string(m.meter->method()));
     std::replace(text.begin(), text.end(), '_', ' ');
-    if (m.meter->update_period_seconds() > 0) text += ", each " + text::duration(m.meter->update_period_seconds());
+    if (m.meter->update_period_seconds() > 0)
+      text += ", each " + results::text::duration(m.meter->update_period_seconds());
     line(m.domain, m.counted ? "counted" : "cross-check", text + (m.counted ? "" : "; " + why(m.reason, m.detail)));
   }
   return any;
 }
 
-void print_knob(const KnobFinding& k) {
+void print_knob(const power::KnobFinding& k) {
   std::string text = k.domain;
   if (k.knob) {
-    const KnobRange range = k.knob->range();
-    if (names_of(k.kind).empty()) {
-      text += fmt::format(", {} to {}", text::significant(range.minimum, 4), text::significant(range.maximum, 4));
+    const power::KnobRange range = k.knob->range();
+    if (power::names_of(k.kind).empty()) {
+      text += fmt::format(", {} to {}", results::text::significant(range.minimum, 4),
+                          results::text::significant(range.maximum, 4));
       if (!range.values.empty()) text += fmt::format(" in {} values", range.values.size());
     } else {
-      for (const double value : range.values) text += ", " + set_point_text(k.kind, value);
+      for (const double value : range.values) text += ", " + power::set_point_text(k.kind, value);
     }
     text += now_of(*k.knob);
   }
   if (!k.reason.empty()) text += "; " + why(k.reason, k.detail);
-  line(to_string(k.kind), k.knob && k.reason.empty() ? "writable" : k.knob ? "readable" : "absent", text);
+  line(power::to_string(k.kind), k.knob && k.reason.empty() ? "writable" : k.knob ? "readable" : "absent", text);
 }
 
 int probe(const ProbeOptions& options) {
@@ -206,26 +208,27 @@ int probe(const ProbeOptions& options) {
   fmt::print("Energy meters of {}\n", abilities_here(meters, knobs).host);
   const bool any = print_meters(meters, grants);
   fmt::print("\nTelemetry\n");
-  for (const TelemetryFinding& t : telemetry) {
+  for (const power::TelemetryFinding& t : telemetry) {
     std::string channels;
     if (t.telemetry)
-      for (const Channel& channel : t.telemetry->channels())
+      for (const power::Channel& channel : t.telemetry->channels())
         channels += (channels.empty() ? "" : ", ") + channel.quantity;
     line(t.domain, t.telemetry ? "readable" : "absent", t.telemetry ? channels : why(t.reason, t.detail));
   }
   fmt::print("\nSettings (all of this node, including GPUs that this job may not use)\n");
-  for (const KnobFinding& k : knobs) {
-    grants.add(k.grant, std::string(to_string(k.kind)) + " of " + k.domain);
+  for (const power::KnobFinding& k : knobs) {
+    grants.add(k.grant, std::string(power::to_string(k.kind)) + " of " + k.domain);
     print_knob(k);
   }
   grants.print();
   if (!in_force.empty()) fmt::print("\nSettings changed by a run\n");
-  for (const SettingsInForce& one : in_force)
-    fmt::print("  {}\n", text::wrap(text::printable(describe(one) + remedy(one)), width(), 4));
-  fmt::print("\n{}\n",
-             text::wrap(any ? "Reports from this node contain energy."
-                            : "No energy meter is readable here: in reports, energy is null with these reasons.",
-                        width(), 0));
+  for (const power::SettingsInForce& one : in_force)
+    fmt::print("  {}\n",
+               results::text::wrap(results::text::printable(power::describe(one) + power::remedy(one)), width(), 4));
+  fmt::print("\n{}\n", results::text::wrap(
+                           any ? "Reports from this node contain energy."
+                               : "No energy meter is readable here: in reports, energy is null with these reasons.",
+                           width(), 0));
   return 0;
 }
 
@@ -239,4 +242,4 @@ Action add_probe(CLI::App& command, const Words&) {
   return [options] { return probe(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -23,23 +23,24 @@
 #include "results/record/text.hpp"
 #include "results/terminal/tables.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 /// Besides check_report(): the kit, and the run rules where nothing else is wrong. Of an offer, a bundle or what is
 /// held against a kit, these count, too.
 void check_more(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {
-  const std::string file = checked.bundle ? report_file : "";
-  const bool is_good = std::ranges::none_of(found.faults, [&](const Fault& fault) { return fault.file == file; });
+  const std::string file = checked.bundle ? results::report_file : "";
+  const bool is_good =
+      std::ranges::none_of(found.faults, [&](const results::Fault& fault) { return fault.file == file; });
   if (checked.report && is_good && !options.kit.empty()) {
-    Validation more;
+    results::Validation more;
     if (checked.is_unfinished)
       more.violations.push_back(
           {"kit_differs", "/plan", "the run is unfinished and has no plan to compare with --kit"});
     else
       check_kit(*checked.report, options.kit, more);
-    for (Fault& fault : more.violations) found.faults.push_back(in_file(file, std::move(fault)));
-    for (Fault& note : more.warnings) found.notes.push_back(in_file(file, std::move(note)));
+    for (results::Fault& fault : more.violations) found.faults.push_back(results::in_file(file, std::move(fault)));
+    for (results::Fault& note : more.warnings) found.notes.push_back(results::in_file(file, std::move(note)));
   }
   const bool is_offer = !options.kit.empty() && !checked.is_unfinished;
   if (checked.bundle) {
@@ -63,7 +64,7 @@ FileFindings findings_of_run(const std::string& path, CheckedReport checked, con
   found.faults = std::move(checked.found.violations), found.notes = std::move(checked.found.warnings);
   check_more(checked, options, found);
   if (is_all && !options.kit.empty())
-    if (std::optional<Fault> fewer = fewer_runs(options.kit, 1))
+    if (std::optional<results::Fault> fewer = fewer_runs(options.kit, 1))
       (checked.bundle ? found.faults : found.notes).push_back(std::move(*fewer));
   found.exit_code = found.faults.empty() ? 0 : 1;
   return found;
@@ -72,8 +73,11 @@ FileFindings findings_of_run(const std::string& path, CheckedReport checked, con
 /// A series keeps a rule that each of its runs keeps; of the others the worst case counts.
 void add_worse(const std::vector<RuleFinding>& of_run, std::vector<RuleFinding>& of_series) {
   if (of_series.empty()) of_series = of_run;
-  const auto badness = [](RunRuleState state) {
-    return state == RunRuleState::broken ? 3 : state == RunRuleState::not_checkable ? 2 : state == RunRuleState::kept ? 1 : 0;
+  const auto badness = [](results::RunRuleState state) {
+    return state == results::RunRuleState::broken          ? 3
+           : state == results::RunRuleState::not_checkable ? 2
+           : state == results::RunRuleState::kept          ? 1
+                                                           : 0;
   };
   for (const RuleFinding& rule : of_run)
     for (RuleFinding& worst : of_series)
@@ -88,7 +92,7 @@ std::vector<FileFindings> findings_of_series(const std::string& path, Series ser
   whole.path = path, whole.kind = FileKind::series;
   whole.faults = std::move(series.found.violations), whole.notes = std::move(series.found.warnings);
   std::vector<FileFindings> all;
-  std::vector<std::pair<std::string, Report>> reports;
+  std::vector<std::pair<std::string, results::Report>> reports;
   for (auto& [name, bytes] : series.runs) {
     CheckedReport checked = check_report(std::move(bytes));
     if (checked.report) reports.emplace_back(name, *checked.report);
@@ -98,11 +102,11 @@ std::vector<FileFindings> findings_of_series(const std::string& path, Series ser
     if (!is_consistent(all.back()))
       whole.faults.push_back({"run_faulty", "", fmt::format("{} has faults of its own", name)});
   }
-  std::vector<std::pair<std::string, const Report*>> runs;
+  std::vector<std::pair<std::string, const results::Report*>> runs;
   for (const auto& [name, report] : reports) runs.emplace_back(name, &report);
   if (!runs.empty()) std::ranges::move(series_faults(runs), std::back_inserter(whole.faults));
   if (!options.kit.empty())
-    if (std::optional<Fault> fewer = fewer_runs(options.kit, series.runs.size()))
+    if (std::optional<results::Fault> fewer = fewer_runs(options.kit, series.runs.size()))
       whole.faults.push_back(std::move(*fewer));
   whole.facts.push_back(fmt::format("a series of {} runs", series.runs.size()));
   check_signature(series.files, options.signers, whole);
@@ -150,7 +154,7 @@ int validate(const ValidateOptions& options) {
     for (FileFindings& found : findings_of(path, options)) {
       code = std::max(code, found.exit_code);
       if (found.kind == FileKind::unreadable)
-        fmt::print(stderr, "{}\n", error_line("trainwatt", text::printable(found.why_unreadable)));
+        fmt::print(stderr, "{}\n", error_line("trainwatt", results::text::printable(found.why_unreadable)));
       else if (!options.json)
         fmt::print("{}", findings_text(found, options.verbose,
                                        options.paths.size() > 1 || found.path != options.paths.front() ||
@@ -162,17 +166,17 @@ int validate(const ValidateOptions& options) {
 }
 
 int show(const ShowOptions& options) {
-  TableStyle style = terminal_style(options.look.width, options.look.ascii);
+  results::TableStyle style = terminal_style(options.look.width, options.look.ascii);
   const LoadedReport loaded = load_report(options.path);
   say_findings(options.path, loaded.validation);
-  const std::vector<Record>& records = loaded.report.records;
+  const std::vector<results::Record>& records = loaded.report.records;
   style.order = parse_order(options.sort, records);
   if (loaded.is_unfinished)
     fmt::print("An unfinished run: {} record{}{}; the context and the plan are not in this file.\n{}", records.size(),
                records.size() == 1 ? "" : "s", loaded.is_torn ? ", and a last line that was cut off" : "",
-               show_records(records, style));
+               results::show_records(records, style));
   else
-    fmt::print("{}", with_named_errors(options.path, [&] { return show_report(loaded.report, style); }));
+    fmt::print("{}", with_named_errors(options.path, [&] { return results::show_report(loaded.report, style); }));
   return 0;
 }
 
@@ -199,4 +203,4 @@ Action add_show(CLI::App& command, const Words&) {
   return [options] { return show(*options); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

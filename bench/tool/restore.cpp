@@ -12,28 +12,28 @@
 #include "power/knob/restore.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 constexpr const char* root_folder = "/run/trainwatt";
 
 /// 0: nothing is left of dead runs; 3: something is, or a journal is not trusted.
 int restore(bool all) {
-  RestoreOptions options;
+  power::RestoreOptions options;
   options.even_if_held = all;
-  const RestoreSummary summary = restore_journals(options);
-  for (const RestoreReport& report : summary.reports) {
-    const std::string whose = text::printable(describe(report.owner));
+  const power::RestoreSummary summary = power::restore_journals(options);
+  for (const power::RestoreReport& report : summary.reports) {
+    const std::string whose = results::text::printable(power::describe(report.owner));
     if (report.discarded) {
       fmt::print("{}: the journal of {} is from before a reboot, which reset all settings: discarded\n",
-                 text::printable(report.folder.string()), whose);
+                 results::text::printable(report.folder.string()), whose);
       continue;
     }
-    fmt::print("{}: settings of {}{}\n", text::printable(report.folder.string()), whose,
+    fmt::print("{}: settings of {}{}\n", results::text::printable(report.folder.string()), whose,
                report.overruled ? ", which is still running: its point becomes not_applied" : "");
-    for (const RestoredSetting& setting : report.settings) {
-      using Outcome = RestoredSetting::Outcome;
-      std::string text = to_string(setting.outcome);
+    for (const power::RestoredSetting& setting : report.settings) {
+      using Outcome = power::RestoredSetting::Outcome;
+      std::string text = power::to_string(setting.outcome);
       if (setting.outcome == Outcome::reset)
         text += ": the earlier value is not known, so the hardware's default was set";
       if (setting.outcome == Outcome::left) text += ", because someone else has changed it: " + setting.detail;
@@ -44,30 +44,31 @@ int restore(bool all) {
         text += "; " + setting.unread +
                 " was set there: the run was killed while it changed the setting, or someone else changed it "
                 "afterwards";
-      fmt::print("  {:20} {:24} {}\n", to_string(setting.kind), text::printable(setting.domain), text::printable(text));
+      fmt::print("  {:20} {:24} {}\n", power::to_string(setting.kind), results::text::printable(setting.domain),
+                 results::text::printable(text));
     }
   }
   for (const std::string& problem : summary.problems) {
     const bool held = std::ranges::find(summary.held, problem) != summary.held.end();
     fmt::print(stderr, "{}\n",
                error_line("trainwatt",
-                          held ? with_code("settings-held", text::printable(problem) +
+                          held ? with_code("settings-held", results::text::printable(problem) +
                                                                 ": that run restores them when it ends; to end it "
                                                                 "now, press Ctrl-C there or use kill -INT")
-                               : with_code("not-restored", text::printable(problem))));
+                               : with_code("not-restored", results::text::printable(problem))));
   }
   if (summary.reports.empty() && summary.problems.empty()) {
     std::string looked_at;
     for (const std::filesystem::path& folder : options.folders)
       looked_at += (looked_at.empty() ? "" : ", ") + folder.string();
-    fmt::print("nothing to restore in {}\n", text::printable(looked_at));
+    fmt::print("nothing to restore in {}\n", results::text::printable(looked_at));
     if (std::ranges::find(options.folders, std::filesystem::path(root_folder)) == options.folders.end())
       fmt::print("not checked: {}{}\n", root_folder,
                  geteuid() == 0 ? ": TRAINWATT_RUN_DIR names another folder"
                                 : ": only root can read the journals of root's runs");
   }
-  for (const SettingsInForce& one : settings_in_force())
-    if (!one.ours) fmt::print("not touched: {}\n", text::printable(describe(one) + remedy(one)));
+  for (const power::SettingsInForce& one : power::settings_in_force())
+    if (!one.ours) fmt::print("not touched: {}\n", results::text::printable(power::describe(one) + power::remedy(one)));
   return summary.complete() ? 0 : 3;
 }
 
@@ -79,4 +80,4 @@ Action add_restore(CLI::App& command, const Words&) {
   return [all] { return restore(*all); };
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

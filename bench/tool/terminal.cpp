@@ -9,7 +9,7 @@
 
 #include "bench/terminal/terminal.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 bool is_set(const char* variable) {
@@ -30,8 +30,8 @@ bool has_unicode() {
 
 }  // namespace
 
-TableStyle terminal_style(std::optional<int> width, bool ascii) {
-  TableStyle style;
+results::TableStyle terminal_style(std::optional<int> width, bool ascii) {
+  results::TableStyle style;
   const bool terminal = isatty(STDOUT_FILENO);
   style.color = terminal && !is_set("NO_COLOR");
   style.unicode = !ascii && has_unicode();
@@ -40,4 +40,4 @@ TableStyle terminal_style(std::optional<int> width, bool ascii) {
   return style;
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -16,7 +16,7 @@
 #include "bench/train/point/point_config.hpp"
 #include "bench/train/point/step_loop.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// Steps that are timed behind the first, which builds things; of long ones a single one.
@@ -46,8 +46,8 @@ std::optional<double> time_a_step(RunContext& context, const Point& point, Measu
 
 }  // namespace
 
-void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& options) {
-  const Machines machines(job, name_of_gpu(device.info().uuid).whole);
+void dry_run(comm::Job& job, models::Device& device, const RunPlan& plan, const Options& options) {
+  const Machines machines(job, power::name_of_gpu(device.info().uuid).whole);
   EnergyWindow energy(job, machines);
   Progress progress(false, 0, 0);
   RunPlan few_steps = plan;
@@ -64,8 +64,9 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
     if (!job.is_root()) return;
     GpuChoice gpus;
     gpus.visible = machines.visible();
-    const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
-    node = abilities_here(find_meters(meters, choosing(std::move(gpus))), find_knobs({options.site}));
+    const power::MeterOptions meters =
+        meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
+    node = abilities_here(power::find_meters(meters, choosing(std::move(gpus))), power::find_knobs({options.site}));
   });
   const auto why_not = [&](const Point& point) {
     std::string why = job.agree(why_unsupported(point, device));
@@ -92,4 +93,4 @@ void dry_run(Job& job, Device& device, const RunPlan& plan, const Options& optio
   std::printf("%s", forecast_text(plan, made, width).c_str());
 }
 
-}  // namespace tw
+}  // namespace tw::bench

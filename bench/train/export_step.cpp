@@ -7,7 +7,7 @@
 #include "comm/bucketer.hpp"
 #include "comm/registry.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -18,7 +18,7 @@ constexpr const char* option = "--export-step";
 /// it holds where that did not happen.
 class Partial {
  public:
-  Partial(Job& job, const fs::path& folder) : root_(job.is_root()), folder_(folder), partial_(folder) {
+  Partial(comm::Job& job, const fs::path& folder) : root_(job.is_root()), folder_(folder), partial_(folder) {
     partial_ += ".partial";
     make_folder(job, partial_, option);
   }
@@ -40,7 +40,7 @@ class Partial {
 
 }  // namespace
 
-std::string export_one_step(Job& job, Device& device, const RunPlan& plan, const std::string& comm,
+std::string export_one_step(comm::Job& job, models::Device& device, const RunPlan& plan, const std::string& comm,
                             const fs::path& folder) {
   if (plan.points.size() != 1)
     throw Stop(exit_usage, "options-conflict",
@@ -56,18 +56,18 @@ std::string export_one_step(Job& job, Device& device, const RunPlan& plan, const
   make_folder(job, folder, option);
   const RemovedIfEmpty made(job, folder);
   const Partial partial(job, folder);
-  Trainer trainer(device, trainer_config(point, plan, job.rank()));
-  const std::unique_ptr<Communicator> communicator = create_communicator(comm, job, device);
-  Bucketer bucketer(*communicator, device);
-  GradientSync sync;
-  sync.ready = [&](Stream& stream, Tensor gradients, GradientRange range) {
+  models::Trainer trainer(device, trainer_config(point, plan, job.rank()));
+  const std::unique_ptr<comm::Communicator> communicator = comm::create_communicator(comm, job, device);
+  comm::Bucketer bucketer(*communicator, device);
+  models::GradientSync sync;
+  sync.ready = [&](models::Stream& stream, models::Tensor gradients, models::GradientRange range) {
     bucketer.ready(stream, gradients, range.begin, range.end);
   };
-  sync.finish = [&](Stream& stream, Tensor gradients) { bucketer.finish(stream, gradients); };
+  sync.finish = [&](models::Stream& stream, models::Tensor gradients) { bucketer.finish(stream, gradients); };
   trainer.export_step(partial.path().string(), sync);
   together(job, [&] { partial.commit(); });
   const std::string why = trainer.why_no_relu_sides();
   return why.empty() ? "" : "relu.safetensors is left out: " + why;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -31,16 +31,16 @@
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
-void say(const Job& job, const std::string& text) {
+void say(const comm::Job& job, const std::string& text) {
   if (job.is_root()) std::fprintf(stderr, "trainwatt-train: %s\n", text.c_str());
 }
 
 /// Understands arguments and config on all ranks alike, or throws Stop on all of them (collective). nullopt: text was
 /// asked for, and is printed.
-std::optional<Options> agree_on_options(Job& job, int argc, char** argv) {
+std::optional<Options> agree_on_options(comm::Job& job, int argc, char** argv) {
   const ParseResult parsed = parse_options(argc, argv);
   const std::vector<std::string> codes = job.gather(parsed.options ? "" : std::to_string(parsed.exit_code));
   const std::vector<std::string> texts = job.gather(parsed.options ? "" : parsed.text);
@@ -54,10 +54,10 @@ std::optional<Options> agree_on_options(Job& job, int argc, char** argv) {
 }
 
 /// The ranks may have been given different arguments, or programs: a point measured by different rules on each is none.
-void agree_on_plan(Job& job, const RunPlan& plan, const Options& options) {
-  const std::vector<std::string> digests = job.gather(sha256_hex(
-      fmt::format("{}|{}|{}|{}", program_info("").git_commit, plan.canonical_json(), plan.measurement.ceiling_seconds,
-                  fingerprint(options))));
+void agree_on_plan(comm::Job& job, const RunPlan& plan, const Options& options) {
+  const std::vector<std::string> digests = job.gather(
+      results::sha256_hex(fmt::format("{}|{}|{}|{}", results::program_info("").git_commit, plan.canonical_json(),
+                                      plan.measurement.ceiling_seconds, fingerprint(options))));
   for (std::size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests[0])
       throw Stop(exit_usage, "ranks-differ",
@@ -72,7 +72,7 @@ bool needs_guardian(int argc, char** argv) {
   return options && (!options->resume.empty() || may_set(*options));
 }
 
-bool sets(const RunPlan& plan, KnobKind kind) {
+bool sets(const RunPlan& plan, power::KnobKind kind) {
   return std::ranges::any_of(plan.points, [&](const Point& point) { return point.setting.count(kind) > 0; });
 }
 
@@ -92,7 +92,7 @@ struct Asked {
 };
 
 /// The run that --resume names, if it is there (collective).
-Asked take_up(Job& job, const RunFolder& folder, const Options& given, int argc, char** argv) {
+Asked take_up(comm::Job& job, const RunFolder& folder, const Options& given, int argc, char** argv) {
   Asked asked{given, {argv, argv + argc}, "", {}};
   together(job, [&] {
     if (!folder.earlier()) {
@@ -103,7 +103,7 @@ Asked take_up(Job& job, const RunFolder& folder, const Options& given, int argc,
                                      given.resume));
       return;
     }
-    const RunStart& start = folder.earlier()->start;
+    const results::RunStart& start = folder.earlier()->start;
     const std::optional<Options> before = parse_again(start.command);
     if (!given.resumes_alone) {
       if (before) asked.changed = differences(*before, given);
@@ -134,13 +134,13 @@ Asked take_up(Job& job, const RunFolder& folder, const Options& given, int argc,
 }
 
 /// The plan for the job's ranks on a device; shares of ranges are of the first rank's devices (collective).
-RunPlan plan_for(Job& job, const Asked& asked, const std::string& device) {
+RunPlan plan_for(comm::Job& job, const Asked& asked, const std::string& device) {
   Request request;
   together(job, [&] { request = request_of(asked.options, asked.config); });
   std::string ranges;
   together(job, [&] {
     if (job.is_root() && has_shares(request))
-      ranges = pack_ranges(abilities_here({}, find_knobs({asked.options.site})).knobs);
+      ranges = pack_ranges(abilities_here({}, power::find_knobs({asked.options.site})).knobs);
   });
   ranges = job.broadcast(ranges);
   RunPlan plan;
@@ -152,17 +152,18 @@ RunPlan plan_for(Job& job, const Asked& asked, const std::string& device) {
 }
 
 /// What no point should have to find out (collective).
-void check_site(Job& job, const RunPlan& plan, const Options& options) {
+void check_site(comm::Job& job, const RunPlan& plan, const Options& options) {
   together(job, [&] {
     if (!options.site.empty())
-      for (const KnobFinding& knob : site::find_knobs(options.site))
-        if (!knob.reason.empty() && sets(plan, knob.kind)) throw site::SiteError(knob.detail);
-    const MeterOptions meters = meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
+      for (const power::KnobFinding& knob : power::site::find_knobs(options.site))
+        if (!knob.reason.empty() && sets(plan, knob.kind)) throw power::site::SiteError(knob.detail);
+    const power::MeterOptions meters =
+        meter_options(options.energy_csv, options.estimate_watts, job.host(), job.nodes() == 1);
     if (job.is_node_leader()) check_meters(meters);
   });
 }
 
-int export_step(Job& job, Device& device, const RunPlan& plan, const Options& options) {
+int export_step(comm::Job& job, models::Device& device, const RunPlan& plan, const Options& options) {
   if (plan.points.front().task)
     throw Stop(exit_usage, "options-conflict",
                "--export-step: the point trains to a target: choose a plan without one");
@@ -175,7 +176,7 @@ int export_step(Job& job, Device& device, const RunPlan& plan, const Options& op
   return exit_good;
 }
 
-int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
+int run(comm::Job& job, std::optional<power::Guardian>& guardian, int argc, char** argv) {
   const std::optional<Options> given = agree_on_options(job, argc, argv);
   if (!given) return exit_good;
   RunFolder folder(job, given->resume);
@@ -189,10 +190,10 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
   agree_on_plan(job, plan, options);
   const int threads = choose_threads(requested_threads, job);
   const int index = gpu_index(job, choice.visible);
-  std::unique_ptr<Device> device;
-  together(job, [&] { device = create_device(choice.name, device_options(plan, index, threads)); });
+  std::unique_ptr<models::Device> device;
+  together(job, [&] { device = models::create_device(choice.name, device_options(plan, index, threads)); });
   check_site(job, plan, options);
-  if (const std::string why = why_no_communicator(plan.comm, job, *device); !why.empty())
+  if (const std::string why = comm::why_no_communicator(plan.comm, job, *device); !why.empty())
     throw Stop(exit_environment, "communicator-unusable",
                fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
@@ -220,35 +221,35 @@ int run(Job& job, std::optional<Guardian>& guardian, int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tw
+}  // namespace tw::bench
 
 int main(int argc, char** argv) {
-  tw::install_signal_handlers();
-  std::optional<tw::Guardian> guardian;
-  std::unique_ptr<tw::Job> job;
+  tw::bench::install_signal_handlers();
+  std::optional<tw::power::Guardian> guardian;
+  std::unique_ptr<tw::comm::Job> job;
   const auto say = [](const std::string& text) {
-    std::fprintf(stderr, "%s\n", tw::error_line("trainwatt-train", text).c_str());
+    std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-train", text).c_str());
   };
   try {
-    if (tw::needs_guardian(argc, argv)) guardian.emplace();
-    job = std::make_unique<tw::Job>(&argc, &argv);
-  } catch (const tw::LauncherMismatch& error) {
-    say(tw::with_code("launcher-mismatch", error.what()));
-    return tw::exit_environment;
+    if (tw::bench::needs_guardian(argc, argv)) guardian.emplace();
+    job = std::make_unique<tw::comm::Job>(&argc, &argv);
+  } catch (const tw::comm::LauncherMismatch& error) {
+    say(tw::bench::with_code("launcher-mismatch", error.what()));
+    return tw::bench::exit_environment;
   } catch (const std::exception& error) {
-    say(tw::with_code("cannot-start", error.what()));
-    return tw::exit_environment;
+    say(tw::bench::with_code("cannot-start", error.what()));
+    return tw::bench::exit_environment;
   }
   try {
-    return tw::run(*job, guardian, argc, argv);
-  } catch (const tw::Stop& stop) {  // agreed upon: every rank is here
-    if (job->is_root()) say(tw::coded(stop));
+    return tw::bench::run(*job, guardian, argc, argv);
+  } catch (const tw::bench::Stop& stop) {  // agreed upon: every rank is here
+    if (job->is_root()) say(tw::bench::coded(stop));
     return stop.code();
   } catch (const std::exception& error) {  // this rank alone: the others may wait in a collective
-    const std::string text = tw::coded(error);
-    say(tw::with_code(tw::code_of(text),
-                      fmt::format("rank {} on {}: {}", job->rank(), job->host(), tw::without_code(text))));
-    if (job->size() == 1) return tw::exit_code_of(error);
-    job->abort(tw::exit_code_of(error));
+    const std::string text = tw::bench::coded(error);
+    say(tw::bench::with_code(tw::bench::code_of(text), fmt::format("rank {} on {}: {}", job->rank(), job->host(),
+                                                                   tw::bench::without_code(text))));
+    if (job->size() == 1) return tw::bench::exit_code_of(error);
+    job->abort(tw::bench::exit_code_of(error));
   }
 }

@@ -1,13 +1,15 @@
 // The all-reduce of the communicator's library, which chooses the algorithm by itself.
 #include "comm/collective.hpp"
 
-namespace tw {
+namespace tw::comm {
 namespace {
 
 class Allreduce : public Collective {
  public:
   explicit Allreduce(Communicator& communicator) : communicator_(communicator) {}
-  void sum(Stream& stream, const Tensor& values) override { communicator_.all_reduce(stream, values, Reduction::sum); }
+  void sum(models::Stream& stream, const models::Tensor& values) override {
+    communicator_.all_reduce(stream, values, Reduction::sum);
+  }
 
  private:
   Communicator& communicator_;
@@ -15,8 +17,8 @@ class Allreduce : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> allreduce_create(Communicator& communicator, Device&) {
+std::unique_ptr<Collective> allreduce_create(Communicator& communicator, models::Device&) {
   return std::make_unique<Allreduce>(communicator);
 }
 
-}  // namespace tw
+}  // namespace tw::comm

@@ -4,20 +4,20 @@
 
 #include <mpi.h>
 
-namespace tw::mpi {
+namespace tw::comm::mpi {
 
 [[noreturn]] void throw_error(int code, const char* expression, const char* file, int line);
 void report_error(int code, const char* expression, const char* file, int line) noexcept;
 
-}  // namespace tw::mpi
+}  // namespace tw::comm::mpi
 
-#define TW_MPI(call)                                                                        \
-  do {                                                                                      \
-    const int tw_code = (call);                                                             \
-    if (tw_code != MPI_SUCCESS) ::tw::mpi::throw_error(tw_code, #call, __FILE__, __LINE__); \
+#define TW_MPI(call)                                                                              \
+  do {                                                                                            \
+    const int tw_code = (call);                                                                   \
+    if (tw_code != MPI_SUCCESS) ::tw::comm::mpi::throw_error(tw_code, #call, __FILE__, __LINE__); \
   } while (false)
-#define TW_MPI_NOTHROW(call)                                                                 \
-  do {                                                                                       \
-    const int tw_code = (call);                                                              \
-    if (tw_code != MPI_SUCCESS) ::tw::mpi::report_error(tw_code, #call, __FILE__, __LINE__); \
+#define TW_MPI_NOTHROW(call)                                                                       \
+  do {                                                                                             \
+    const int tw_code = (call);                                                                    \
+    if (tw_code != MPI_SUCCESS) ::tw::comm::mpi::report_error(tw_code, #call, __FILE__, __LINE__); \
   } while (false)

@@ -5,10 +5,10 @@
 
 #include "comm/job.hpp"
 
-namespace tw {
+namespace tw::comm {
 
 struct JobAccess {
   static MPI_Comm world(const Job& job);  ///< the job's own; duplicate it before use
 };
 
-}  // namespace tw
+}  // namespace tw::comm

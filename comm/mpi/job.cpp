@@ -14,7 +14,7 @@
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::comm {
 
 namespace mpi {
 
@@ -26,7 +26,7 @@ static std::string error_text(int code) {
 }
 
 void throw_error(int code, const char* expression, const char* file, int line) {
-  throw ApiError("MPI", code, error_text(code), expression, file, line);
+  throw models::ApiError("MPI", code, error_text(code), expression, file, line);
 }
 
 void report_error(int code, const char* expression, const char* file, int line) noexcept {
@@ -47,7 +47,8 @@ struct Job::Impl {
   bool owns_mpi = false;
 
   std::vector<double> reduce(std::vector<double> values, MPI_Op operation) const {
-    if (values.size() > INT_MAX) throw Error(Failure::usage, "more than 2^31-1 values in one host-side exchange");
+    if (values.size() > INT_MAX)
+      throw models::Error(models::Failure::usage, "more than 2^31-1 values in one host-side exchange");
     TW_MPI(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, operation, world));
     return values;
   }
@@ -71,7 +72,8 @@ MPI_Comm JobAccess::world(const Job& job) { return job.impl_->world; }
 Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   int initialised = 0;
   TW_MPI(MPI_Initialized(&initialised));
-  if (initialised) throw Error(Failure::internal, "one process has one Job: MPI has been initialised before");
+  if (initialised)
+    throw models::Error(models::Failure::internal, "one process has one Job: MPI has been initialised before");
   impl_->exceptions_at_start = std::uncaught_exceptions();
   impl_->owns_mpi = true;
   const Launch launch = read_launch();  // MPI_Init adds to the environment
@@ -80,9 +82,9 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   TW_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
   TW_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   if (provided < MPI_THREAD_SERIALIZED)
-    throw Error(Failure::environment,
-                "this MPI lets only its main thread communicate (MPI_THREAD_SERIALIZED is needed): use an "
-                "MPI built with thread support");
+    throw models::Error(models::Failure::environment,
+                        "this MPI lets only its main thread communicate (MPI_THREAD_SERIALIZED is needed): use an "
+                        "MPI built with thread support");
   TW_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &impl_->world));
 
   char name[MPI_MAX_PROCESSOR_NAME] = {};
@@ -100,7 +102,8 @@ Job::Job() : impl_(std::make_unique<Impl>()) {}
 
 std::unique_ptr<Job> Job::first(int ranks) {
   if (ranks < 1 || ranks > size())
-    throw Error(Failure::usage, "a job of " + std::to_string(ranks) + " ranks out of " + std::to_string(size()));
+    throw models::Error(models::Failure::usage,
+                        "a job of " + std::to_string(ranks) + " ranks out of " + std::to_string(size()));
   std::unique_ptr<Job> part(new Job());
   part->impl_->exceptions_at_start = std::uncaught_exceptions();
   part->impl_->launcher = impl_->launcher;
@@ -161,7 +164,8 @@ std::vector<std::string> Job::gather(const std::string& mine) {
   std::vector<int> counts(ranks), offsets(ranks);
   long long total = 0;
   for (std::size_t r = 0; r < ranks; ++r) {
-    if (lengths[r] > INT_MAX - total) throw Error(Failure::usage, "more than 2 GiB of text in one host-side exchange");
+    if (lengths[r] > INT_MAX - total)
+      throw models::Error(models::Failure::usage, "more than 2 GiB of text in one host-side exchange");
     counts[r] = static_cast<int>(lengths[r]);
     offsets[r] = static_cast<int>(total);
     total += lengths[r];
@@ -178,7 +182,8 @@ std::vector<std::string> Job::gather(const std::string& mine) {
 std::string Job::broadcast(const std::string& text, int root) {
   long long length = static_cast<long long>(text.size());
   TW_MPI(MPI_Bcast(&length, 1, MPI_LONG_LONG, root, impl_->world));
-  if (length > INT_MAX) throw Error(Failure::usage, "more than 2 GiB of text in one host-side exchange");
+  if (length > INT_MAX)
+    throw models::Error(models::Failure::usage, "more than 2 GiB of text in one host-side exchange");
   std::string result = rank() == root ? text : std::string(static_cast<std::size_t>(length), '\0');
   TW_MPI(MPI_Bcast(result.data(), static_cast<int>(length), MPI_CHAR, root, impl_->world));
   return result;
@@ -194,7 +199,9 @@ std::string Job::agree(const std::string& failure) {
   return broadcast("rank " + std::to_string(first) + " (" + host() + "): " + failure, first);
 }
 
-std::unique_ptr<Communicator> Job::communicator(Device& device) { return create_communicator("", *this, device); }
+std::unique_ptr<Communicator> Job::communicator(models::Device& device) {
+  return create_communicator("", *this, device);
+}
 
 void Job::abort(int exit_code) noexcept {
   std::fflush(nullptr);
@@ -207,4 +214,4 @@ void Job::abort(int exit_code) noexcept {
   std::_Exit(exit_code);
 }
 
-}  // namespace tw
+}  // namespace tw::comm

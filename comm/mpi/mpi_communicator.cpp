@@ -21,17 +21,17 @@
 #include "comm/mpi/staged_communicator.hpp"
 #include "comm/registry.hpp"
 
-namespace tw {
+namespace tw::comm {
 namespace {
 
 MPI_Op operation(Reduction reduction) { return reduction == Reduction::sum ? MPI_SUM : MPI_MAX; }
-MPI_Datatype datatype(DType dtype) { return dtype == DType::bf16 ? MPI_UINT16_T : MPI_FLOAT; }
+MPI_Datatype datatype(models::DType dtype) { return dtype == models::DType::bf16 ? MPI_UINT16_T : MPI_FLOAT; }
 
-void widen(const bf16* from, float* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = to_float(from[i]);
+void widen(const models::bf16* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = models::to_float(from[i]);
 }
-void narrow(const float* from, bf16* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = to_bf16(from[i]);
+void narrow(const float* from, models::bf16* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = models::to_bf16(from[i]);
 }
 
 /// `count` elements that repeat every `stride` elements: a piece of each rank's block.
@@ -72,51 +72,53 @@ class MpiCommunicator : public Communicator {
   std::string name() const override { return "mpi"; }
   std::string route() const override { return "host memory"; }
 
-  void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
+  void all_reduce(models::Stream& stream, models::Tensor values, Reduction reduction) override {
     check_values(values, "all_reduce");
     stream.synchronize();
     for_pieces(values.count(), all_reduce_piece, [&](std::int64_t begin, std::int64_t count) {
-      if (values.dtype == DType::float32) {
+      if (values.dtype == models::DType::float32) {
         TW_MPI(MPI_Allreduce(MPI_IN_PLACE, values.as<float>() + begin, static_cast<int>(count), MPI_FLOAT,
                              operation(reduction), comm_));
       } else {
         float* wide = scratch(0, count);
-        widen(values.as<bf16>() + begin, wide, count);
+        widen(values.as<models::bf16>() + begin, wide, count);
         TW_MPI(MPI_Allreduce(MPI_IN_PLACE, wide, static_cast<int>(count), MPI_FLOAT, operation(reduction), comm_));
-        narrow(wide, values.as<bf16>() + begin, count);
+        narrow(wide, values.as<models::bf16>() + begin, count);
       }
     });
   }
 
-  void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction reduction) override {
+  void reduce_scatter(models::Stream& stream, models::Tensor input, models::Tensor output,
+                      Reduction reduction) override {
     check_blocks(input, output, size_, 1, "reduce_scatter");
     stream.synchronize();
     const std::int64_t n = output.count();
     const std::int64_t piece = std::max<std::int64_t>(1, all_reduce_piece / size_);
-    const bool whole = n <= piece && input.dtype == DType::float32;  // then the input is laid out as MPI wants it
+    const bool whole =
+        n <= piece && input.dtype == models::DType::float32;  // then the input is laid out as MPI wants it
     for_pieces(n, piece, [&](std::int64_t begin, std::int64_t count) {
       const float* source = input.as<float>();
       if (!whole) {
         float* packed = scratch(0, count * size_);
         for (int r = 0; r < size_; ++r) {
           const std::int64_t from = r * n + begin;
-          if (input.dtype == DType::float32)
+          if (input.dtype == models::DType::float32)
             std::memcpy(packed + r * count, input.as<float>() + from, static_cast<std::size_t>(count) * sizeof(float));
           else
-            widen(input.as<bf16>() + from, packed + r * count, count);
+            widen(input.as<models::bf16>() + from, packed + r * count, count);
         }
         source = packed;
       }
-      float* sink = output.dtype == DType::float32 ? output.as<float>() + begin : scratch(1, count);
+      float* sink = output.dtype == models::DType::float32 ? output.as<float>() + begin : scratch(1, count);
       TW_MPI(MPI_Reduce_scatter_block(source, sink, static_cast<int>(count), MPI_FLOAT, operation(reduction), comm_));
-      if (output.dtype == DType::bf16) narrow(sink, output.as<bf16>() + begin, count);
+      if (output.dtype == models::DType::bf16) narrow(sink, output.as<models::bf16>() + begin, count);
     });
   }
 
-  void all_gather(Stream& stream, Tensor input, Tensor output) override {
+  void all_gather(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, 1, size_, "all_gather");
     stream.synchronize();
-    const std::size_t element = size_of(input.dtype);
+    const std::size_t element = models::size_of(input.dtype);
     for_pieces(input.count(), copy_piece_bytes / static_cast<std::int64_t>(element),
                [&](std::int64_t begin, std::int64_t count) {
                  const BlockType blocks(datatype(input.dtype), count, input.count(), element);
@@ -125,17 +127,17 @@ class MpiCommunicator : public Communicator {
                });
   }
 
-  void broadcast(Stream& stream, Tensor values, int root) override {
+  void broadcast(models::Stream& stream, models::Tensor values, int root) override {
     check_values(values, "broadcast");
     check_peer(root, size_, "broadcast");
     stream.synchronize();
     for_bytes(values, [&](void* data, int bytes) { TW_MPI(MPI_Bcast(data, bytes, MPI_BYTE, root, comm_)); });
   }
 
-  void all_to_all(Stream& stream, Tensor input, Tensor output) override {
+  void all_to_all(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, size_, size_, "all_to_all");
     stream.synchronize();
-    const std::size_t element = size_of(input.dtype);
+    const std::size_t element = models::size_of(input.dtype);
     const std::int64_t n = input.count() / size_;
     for_pieces(n, copy_piece_bytes / static_cast<std::int64_t>(element), [&](std::int64_t begin, std::int64_t count) {
       const BlockType blocks(datatype(input.dtype), count, n, element);
@@ -143,14 +145,14 @@ class MpiCommunicator : public Communicator {
     });
   }
 
-  void send(Stream& stream, Tensor values, int peer) override {
+  void send(models::Stream& stream, models::Tensor values, int peer) override {
     check_values(values, "send");
     check_peer(peer, size_, "send");
     stream.synchronize();
     for_bytes(values, [&](void* data, int bytes) { TW_MPI(MPI_Send(data, bytes, MPI_BYTE, peer, 0, comm_)); });
   }
 
-  void receive(Stream& stream, Tensor values, int peer) override {
+  void receive(models::Stream& stream, models::Tensor values, int peer) override {
     check_values(values, "receive");
     check_peer(peer, size_, "receive");
     stream.synchronize();
@@ -160,22 +162,23 @@ class MpiCommunicator : public Communicator {
       int received = 0;
       TW_MPI(MPI_Get_count(&status, MPI_BYTE, &received));
       if (received != bytes)
-        throw Error(Failure::internal, "receive: rank " + std::to_string(peer) + " sent " + std::to_string(received) +
-                                           " bytes where " + std::to_string(bytes) + " were expected");
+        throw models::Error(models::Failure::internal, "receive: rank " + std::to_string(peer) + " sent " +
+                                                           std::to_string(received) + " bytes where " +
+                                                           std::to_string(bytes) + " were expected");
     });
   }
 
-  void barrier(Stream& stream) override {
+  void barrier(models::Stream& stream) override {
     stream.synchronize();
     TW_MPI(MPI_Barrier(comm_));
   }
 
  private:
-  static char* at(const Tensor& tensor, std::int64_t element) {
-    return static_cast<char*>(tensor.data) + static_cast<std::size_t>(element) * size_of(tensor.dtype);
+  static char* at(const models::Tensor& tensor, std::int64_t element) {
+    return static_cast<char*>(tensor.data) + static_cast<std::size_t>(element) * models::size_of(tensor.dtype);
   }
   template <class F>
-  static void for_bytes(const Tensor& values, F&& call) {
+  static void for_bytes(const models::Tensor& values, F&& call) {
     for_pieces(static_cast<std::int64_t>(values.bytes()), copy_piece_bytes,
                [&](std::int64_t begin, std::int64_t bytes) {
                  call(static_cast<char*>(values.data) + begin, static_cast<int>(bytes));
@@ -203,12 +206,12 @@ DirectMemory direct_memory() {
 
 }  // namespace
 
-std::string mpi_why_not(Job&, Device&) { return {}; }
+std::string mpi_why_not(Job&, models::Device&) { return {}; }
 
-std::unique_ptr<Communicator> mpi_create(Job& job, Device& device) {
+std::unique_ptr<Communicator> mpi_create(Job& job, models::Device& device) {
   auto host = std::make_unique<MpiCommunicator>(JobAccess::world(job));
-  if (device.info().kind != DeviceKind::cuda) return host;
+  if (device.info().kind != models::DeviceKind::cuda) return host;
   return make_staged_communicator(device, std::move(host), direct_memory());
 }
 
-}  // namespace tw
+}  // namespace tw::comm

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace tw {
+namespace tw::comm {
 
 /// Elements of one float32 reduction: 4 MiB, where Open MPI's all-reduce on one host is near its best.
 inline constexpr std::int64_t all_reduce_piece = std::int64_t{1} << 20;
@@ -17,4 +17,4 @@ void for_pieces(std::int64_t total, std::int64_t piece, F&& f) {
   for (std::int64_t begin = 0; begin < total; begin += piece) f(begin, std::min(piece, total - begin));
 }
 
-}  // namespace tw
+}  // namespace tw::comm

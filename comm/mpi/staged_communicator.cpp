@@ -4,12 +4,12 @@
 
 #include "comm/checks.hpp"
 
-namespace tw {
+namespace tw::comm {
 namespace {
 
 class StagedCommunicator : public Communicator {
  public:
-  StagedCommunicator(Device& device, std::unique_ptr<Communicator> host, DirectMemory direct)
+  StagedCommunicator(models::Device& device, std::unique_ptr<Communicator> host, DirectMemory direct)
       : device_(device), host_(std::move(host)), direct_(direct) {}
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -19,93 +19,96 @@ class StagedCommunicator : public Communicator {
                                          : "device memory, read by a CUDA-aware MPI";
   }
 
-  void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
+  void all_reduce(models::Stream& stream, models::Tensor values, Reduction reduction) override {
     check_values(values, "all_reduce");
     if (reduces_directly(values)) return host_->all_reduce(stream, values, reduction);
-    const Tensor staged = down(stream, 0, values);
+    const models::Tensor staged = down(stream, 0, values);
     host_->all_reduce(stream, staged, reduction);
     up(stream, staged, values);
   }
-  void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction reduction) override {
+  void reduce_scatter(models::Stream& stream, models::Tensor input, models::Tensor output,
+                      Reduction reduction) override {
     check_blocks(input, output, size(), 1, "reduce_scatter");
-    const Tensor staged = room(1, output);  // its blocks are lined up on the host in any case
+    const models::Tensor staged = room(1, output);  // its blocks are lined up on the host in any case
     host_->reduce_scatter(stream, down(stream, 0, input), staged, reduction);
     up(stream, staged, output);
   }
-  void all_gather(Stream& stream, Tensor input, Tensor output) override {
+  void all_gather(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, 1, size(), "all_gather");
     if (copies_directly()) return host_->all_gather(stream, input, output);
-    const Tensor staged = room(1, output);
+    const models::Tensor staged = room(1, output);
     host_->all_gather(stream, down(stream, 0, input), staged);
     up(stream, staged, output);
   }
-  void broadcast(Stream& stream, Tensor values, int root) override {
+  void broadcast(models::Stream& stream, models::Tensor values, int root) override {
     check_values(values, "broadcast");
     check_peer(root, size(), "broadcast");
     if (copies_directly()) return host_->broadcast(stream, values, root);
-    const Tensor staged = rank() == root ? down(stream, 0, values) : room(0, values);
+    const models::Tensor staged = rank() == root ? down(stream, 0, values) : room(0, values);
     host_->broadcast(stream, staged, root);
     if (rank() != root) up(stream, staged, values);
   }
-  void all_to_all(Stream& stream, Tensor input, Tensor output) override {
+  void all_to_all(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, size(), size(), "all_to_all");
     if (copies_directly()) return host_->all_to_all(stream, input, output);
-    const Tensor staged = room(1, output);
+    const models::Tensor staged = room(1, output);
     host_->all_to_all(stream, down(stream, 0, input), staged);
     up(stream, staged, output);
   }
-  void send(Stream& stream, Tensor values, int peer) override {
+  void send(models::Stream& stream, models::Tensor values, int peer) override {
     check_values(values, "send");
     check_peer(peer, size(), "send");
     host_->send(stream, copies_directly() ? values : down(stream, 0, values), peer);
   }
-  void receive(Stream& stream, Tensor values, int peer) override {
+  void receive(models::Stream& stream, models::Tensor values, int peer) override {
     check_values(values, "receive");
     check_peer(peer, size(), "receive");
     if (copies_directly()) return host_->receive(stream, values, peer);
-    const Tensor staged = room(0, values);
+    const models::Tensor staged = room(0, values);
     host_->receive(stream, staged, peer);
     up(stream, staged, values);
   }
-  void barrier(Stream& stream) override { host_->barrier(stream); }
+  void barrier(models::Stream& stream) override { host_->barrier(stream); }
 
  private:
   bool copies_directly() const { return direct_ != DirectMemory::none; }
   // bf16 is widened by the host.
-  bool reduces_directly(const Tensor& values) const { return copies_directly() && values.dtype == DType::float32; }
+  bool reduces_directly(const models::Tensor& values) const {
+    return copies_directly() && values.dtype == models::DType::float32;
+  }
 
   /// Host memory of the tensor's shape, page-locked where the device has such, since others are copied by way of it;
   /// grows on first use, then stays.
-  Tensor room(std::size_t which, const Tensor& like) {
-    HostBuffer& memory = memory_[which];
+  models::Tensor room(std::size_t which, const models::Tensor& like) {
+    models::HostBuffer& memory = memory_[which];
     if (memory.bytes() < like.bytes()) {
-      memory = HostBuffer();  // not both at once
-      memory = HostBuffer(device_, like.bytes());
+      memory = models::HostBuffer();  // not both at once
+      memory = models::HostBuffer(device_, like.bytes());
     }
-    return Tensor{memory.data(), like.dtype, like.dims};
+    return models::Tensor{memory.data(), like.dtype, like.dims};
   }
-  Tensor down(Stream& stream, std::size_t which, const Tensor& from) {
-    const Tensor staged = room(which, from);
+  models::Tensor down(models::Stream& stream, std::size_t which, const models::Tensor& from) {
+    const models::Tensor staged = room(which, from);
     if (from.bytes() > 0) device_.copy_to_host(stream, staged.data, from.data, from.bytes());
     stream.synchronize();
     return staged;
   }
-  void up(Stream& stream, const Tensor& staged, const Tensor& to) {
+  void up(models::Stream& stream, const models::Tensor& staged, const models::Tensor& to) {
     if (to.bytes() > 0) device_.copy_from_host(stream, to.data, staged.data, to.bytes());
     stream.synchronize();  // the host's memory serves the next call
   }
 
-  Device& device_;
+  models::Device& device_;
   std::unique_ptr<Communicator> host_;
   DirectMemory direct_;
-  std::array<HostBuffer, 2> memory_;
+  std::array<models::HostBuffer, 2> memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_staged_communicator(Device& device, std::unique_ptr<Communicator> host,
+std::unique_ptr<Communicator> make_staged_communicator(models::Device& device, std::unique_ptr<Communicator> host,
                                                        DirectMemory direct) {
   return std::make_unique<StagedCommunicator>(device, std::move(host), direct);
 }
 
-}  // namespace tw
+}  // namespace tw::comm

@@ -4,11 +4,11 @@
 
 #include "models/compute/vendor_library.hpp"
 
-namespace tw::nccl {
+namespace tw::comm::nccl {
 
 std::shared_ptr<const Library> Library::open(std::string* why, const char* name) {
   std::shared_ptr<Library> library(new Library);
-  library->handle_ = open_vendor_library(name, "NCCL", why);
+  library->handle_ = models::open_vendor_library(name, "NCCL", why);
   if (!library->handle_) return nullptr;
   const std::string oldest = "2.10";  // the first that has bf16
 #define TW_NCCL(symbol, parameters)                                                                \
@@ -49,4 +49,4 @@ std::string Library::text(int result) const {
   return text;
 }
 
-}  // namespace tw::nccl
+}  // namespace tw::comm::nccl

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace tw::nccl {
+namespace tw::comm::nccl {
 
 struct Comm;
 using Handle = Comm*;      ///< ncclComm_t
@@ -41,4 +41,4 @@ class Library {
   void* handle_ = nullptr;
 };
 
-}  // namespace tw::nccl
+}  // namespace tw::comm::nccl

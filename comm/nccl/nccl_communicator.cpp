@@ -23,7 +23,7 @@
 #include "comm/registry.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::comm {
 namespace {
 
 using nccl::Library;
@@ -40,18 +40,21 @@ double patience_seconds() {
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
   if (*end == '\0' && std::isfinite(seconds) && seconds > 0) return seconds;
-  throw Error(Failure::usage, std::string(patience_variable) + "=" + text + ": is a number of seconds over 0");
+  throw models::Error(models::Failure::usage,
+                      std::string(patience_variable) + "=" + text + ": is a number of seconds over 0");
 }
 
-nccl::Type type_of(const Tensor& tensor) { return tensor.dtype == DType::bf16 ? nccl::bfloat16 : nccl::float32; }
+nccl::Type type_of(const models::Tensor& tensor) {
+  return tensor.dtype == models::DType::bf16 ? nccl::bfloat16 : nccl::float32;
+}
 nccl::Operation operation(Reduction reduction) { return reduction == Reduction::sum ? nccl::sum : nccl::maximum; }
-std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.count()); }
+std::size_t count_of(const models::Tensor& tensor) { return static_cast<std::size_t>(tensor.count()); }
 
 #define TW_NCCL_CALL(expression) check((expression), #expression, __FILE__, __LINE__)
 
 class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(std::shared_ptr<const Library> library, Job& job, Device& device)
+  NcclCommunicator(std::shared_ptr<const Library> library, Job& job, models::Device& device)
       : library_(std::move(library)), job_(job) {
     nccl::UniqueId id{};
     std::string failure;
@@ -64,7 +67,7 @@ class NcclCommunicator : public Communicator {
       failure = error.what();
     }
     failure = job.agree(failure);
-    if (!failure.empty()) throw Error(Failure::environment, "NCCL: " + failure);
+    if (!failure.empty()) throw models::Error(models::Failure::environment, "NCCL: " + failure);
     const std::string bytes = job.broadcast(std::string(id.internal, sizeof id.internal));
     std::memcpy(id.internal, bytes.data(), sizeof id.internal);
     TW_NCCL_CALL(library_->ncclCommInitRank(&comm_, job.size(), id, job.rank()));
@@ -91,30 +94,31 @@ class NcclCommunicator : public Communicator {
   int size() const override { return job_.size(); }
   std::string name() const override { return "nccl"; }
   std::string route() const override { return "NCCL " + library_->version(); }
-  Stream* side_stream() override { return side_stream_.get(); }
+  models::Stream* side_stream() override { return side_stream_.get(); }
 
-  void all_reduce(Stream& stream, Tensor values, Reduction reduction) override {
+  void all_reduce(models::Stream& stream, models::Tensor values, Reduction reduction) override {
     check_values(values, "all_reduce");
     if (values.count() == 0) return;
     TW_NCCL_CALL(library_->ncclAllReduce(values.data, values.data, count_of(values), type_of(values),
                                          operation(reduction), comm_, stream.native()));
     mark(stream);
   }
-  void reduce_scatter(Stream& stream, Tensor input, Tensor output, Reduction reduction) override {
+  void reduce_scatter(models::Stream& stream, models::Tensor input, models::Tensor output,
+                      Reduction reduction) override {
     check_blocks(input, output, size(), 1, "reduce_scatter");
     if (output.count() == 0) return;
     TW_NCCL_CALL(library_->ncclReduceScatter(input.data, output.data, count_of(output), type_of(output),
                                              operation(reduction), comm_, stream.native()));
     mark(stream);
   }
-  void all_gather(Stream& stream, Tensor input, Tensor output) override {
+  void all_gather(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, 1, size(), "all_gather");
     if (input.count() == 0) return;
     TW_NCCL_CALL(
         library_->ncclAllGather(input.data, output.data, count_of(input), type_of(input), comm_, stream.native()));
     mark(stream);
   }
-  void broadcast(Stream& stream, Tensor values, int root) override {
+  void broadcast(models::Stream& stream, models::Tensor values, int root) override {
     check_values(values, "broadcast");
     check_peer(root, size(), "broadcast");
     if (values.count() == 0) return;
@@ -122,7 +126,7 @@ class NcclCommunicator : public Communicator {
                                          stream.native()));
     mark(stream);
   }
-  void all_to_all(Stream& stream, Tensor input, Tensor output) override {
+  void all_to_all(models::Stream& stream, models::Tensor input, models::Tensor output) override {
     check_blocks(input, output, size(), size(), "all_to_all");
     const std::int64_t n = input.count() / size();
     if (n == 0) return;
@@ -136,21 +140,21 @@ class NcclCommunicator : public Communicator {
     TW_NCCL_CALL(library_->ncclGroupEnd());
     mark(stream);
   }
-  void send(Stream& stream, Tensor values, int peer) override {
+  void send(models::Stream& stream, models::Tensor values, int peer) override {
     check_values(values, "send");
     check_peer(peer, size(), "send");
     if (values.count() == 0) return;
     TW_NCCL_CALL(library_->ncclSend(values.data, count_of(values), type_of(values), peer, comm_, stream.native()));
     mark(stream);
   }
-  void receive(Stream& stream, Tensor values, int peer) override {
+  void receive(models::Stream& stream, models::Tensor values, int peer) override {
     check_values(values, "receive");
     check_peer(peer, size(), "receive");
     if (values.count() == 0) return;
     TW_NCCL_CALL(library_->ncclRecv(values.data, count_of(values), type_of(values), peer, comm_, stream.native()));
     mark(stream);
   }
-  void barrier(Stream& stream) override {
+  void barrier(models::Stream& stream) override {
     stream.synchronize();
     job_.barrier();
   }
@@ -158,7 +162,7 @@ class NcclCommunicator : public Communicator {
  private:
   void check(int result, const char* expression, const char* file, int line) const {
     if (result == nccl::success || result == nccl::in_progress) return;
-    throw ApiError("NCCL", result, library_->text(result), expression, file, line);
+    throw models::ApiError("NCCL", result, library_->text(result), expression, file, line);
   }
   /// The communicator's asynchronous error.
   int error_now() const {
@@ -169,7 +173,7 @@ class NcclCommunicator : public Communicator {
   }
   /// Behind a collective that was enqueued: the watch sees when it has ended. One at a time is enough, as streams keep
   /// order.
-  void mark(Stream& stream) {
+  void mark(models::Stream& stream) {
     const std::lock_guard lock(mutex_);
     if (is_marked_) return;
     mark_->record(stream);
@@ -222,21 +226,21 @@ class NcclCommunicator : public Communicator {
 
   std::shared_ptr<const Library> library_;
   Job& job_;
-  std::unique_ptr<Stream> side_stream_;
+  std::unique_ptr<models::Stream> side_stream_;
   nccl::Handle comm_ = nullptr;
   int exceptions_ = std::uncaught_exceptions();  // in flight when this was made
   std::thread watch_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   bool ends_ = false;
-  std::unique_ptr<Event> mark_;
+  std::unique_ptr<models::Event> mark_;
   bool is_marked_ = false;
   double patience_seconds_ = 0, waited_seconds_ = 0, longest_seconds_ = 0;
 };
 
 /// What NCCL takes for one GPU, over all ranks: two MIG instances are one to it, and containers of one machine, which
 /// have hosts' names of their own, may see the same.
-std::string physical_gpu(const Job& job, const DeviceInfo& info) {
+std::string physical_gpu(const Job& job, const models::DeviceInfo& info) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   return (boot.empty() ? job.host() : boot) + " " + (info.pci.empty() ? info.uuid : info.pci);
@@ -244,8 +248,8 @@ std::string physical_gpu(const Job& job, const DeviceInfo& info) {
 
 }  // namespace
 
-std::string nccl_why_not(Job& job, Device& device) {
-  const DeviceInfo info = device.info();
+std::string nccl_why_not(Job& job, models::Device& device) {
+  const models::DeviceInfo info = device.info();
   std::map<std::string, int> owners;
   std::string shared;
   const std::vector<std::string> gpus = job.gather(physical_gpu(job, info));
@@ -256,18 +260,18 @@ std::string nccl_why_not(Job& job, Device& device) {
       shared = "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) + " share a GPU (" +
                names[rank] + "), which NCCL refuses";
   }
-  if (info.kind != DeviceKind::cuda) return "serves GPU memory";
+  if (info.kind != models::DeviceKind::cuda) return "serves GPU memory";
   if (!shared.empty()) return shared;
   std::string why;
   Library::open(&why);
   return why;
 }
 
-std::unique_ptr<Communicator> nccl_create(Job& job, Device& device) {
+std::unique_ptr<Communicator> nccl_create(Job& job, models::Device& device) {
   std::string why;
   std::shared_ptr<const Library> library = Library::open(&why);
-  if (!library) throw Error(Failure::environment, why);
+  if (!library) throw models::Error(models::Failure::environment, why);
   return std::make_unique<NcclCommunicator>(std::move(library), job, device);
 }
 
-}  // namespace tw
+}  // namespace tw::comm

@@ -5,7 +5,7 @@
 #include "models/catalog/families.hpp"
 #include "models/catalog/nearest.hpp"
 
-namespace tw {
+namespace tw::models {
 
 const char* to_string(DataKind kind) {
   switch (kind) {
@@ -67,4 +67,4 @@ OptimizerConfig default_optimizer(const NetworkDescription& network) {
   return network.shape->default_optimizer(network.default_micro_batch);
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -13,7 +13,7 @@
 #include "models/catalog/optimizer_config.hpp"
 #include "models/catalog/product.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// What a sample is. The synthetic source and the shape of a batch (models/data), the exported batch (models/export)
 /// and the exact floor (floors.hpp) follow from it.
@@ -121,4 +121,4 @@ double recomputed_flops_per_sample(const NetworkDescription& network, std::int64
 /// Names the rule, beside every MFU.
 const char* flops_rule();
 
-}  // namespace tw
+}  // namespace tw::models

@@ -1,6 +1,6 @@
 #include "models/catalog/families.hpp"
 
-namespace tw {
+namespace tw::models {
 
 const std::vector<std::pair<std::string, Family>>& families() {
 #define TW_FAMILY(name) {#name, family::name::describe()},
@@ -11,4 +11,4 @@ const std::vector<std::pair<std::string, Family>>& families() {
   return all;
 }
 
-}  // namespace tw
+}  // namespace tw::models

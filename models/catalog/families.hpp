@@ -1,4 +1,4 @@
-// The list of families. Each defines tw::family::NAME::describe() in models/families/NAME/description.cpp.
+// The list of families. Each defines tw::models::family::NAME::describe() in models/families/NAME/description.cpp.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 #define TW_FAMILY_LIST "models/families/families.def"
 #endif
 
-namespace tw {
+namespace tw::models {
 
 struct Family {
   std::vector<NetworkDescription> networks;  ///< in the order of `trainwatt models`
@@ -23,11 +23,11 @@ struct Family {
 /// Each line of families.def, by name.
 const std::vector<std::pair<std::string, Family>>& families();
 
-}  // namespace tw
+}  // namespace tw::models
 
-#define TW_FAMILY(name)        \
-  namespace tw::family::name { \
-  Family describe();           \
+#define TW_FAMILY(name)                \
+  namespace tw::models::family::name { \
+  Family describe();                   \
   }
 #include TW_FAMILY_LIST
 #undef TW_FAMILY

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 double entropy(const std::array<double, 4>& p) {
@@ -75,4 +75,4 @@ double exact_floor(const NetworkDescription& network, std::int64_t seq_len) {
   return ((positions - 1) * markov_entropy_rate() + markov_opening_entropy(data.vocabulary)) / positions;
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -6,7 +6,7 @@
 
 #include "models/catalog/description.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Shares of the four successors of each context of the token source (models/data/token_source.hpp).
 inline constexpr std::array<double, 4> markov_shares = {0.5, 0.25, 0.125, 0.125};
@@ -31,4 +31,4 @@ double grating_error(int size, int channels, std::int64_t classes);
 /// it is hidden). Images: the error of the best classifier.
 double exact_floor(const NetworkDescription& network, std::int64_t seq_len);
 
-}  // namespace tw
+}  // namespace tw::models

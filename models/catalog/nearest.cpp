@@ -4,7 +4,7 @@
 #include <cctype>
 #include <cstddef>
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 std::string lower(std::string text) {
@@ -60,4 +60,4 @@ std::string cut_word(const std::string& word) {
   return most < word.size() ? shown + "…" : shown;
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::models {
 
 /// The candidate that `word` was probably meant to be: fewest edits (insertion, deletion, substitution, swap of
 /// neighbours; case is ignored), at most a third of the longer word's length and at least one; otherwise the first
@@ -15,4 +15,4 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
 /// keys in messages (bench/plan/options/usage_error.cpp) is escaped.
 std::string cut_word(const std::string& word);
 
-}  // namespace tw
+}  // namespace tw::models

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tw {
+namespace tw::models {
 
 struct OptimizerConfig {
   enum class Kind { adamw, sgd } kind = Kind::adamw;
@@ -20,4 +20,4 @@ inline const char* to_string(OptimizerConfig::Kind kind) {
   return kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd";
 }
 
-}  // namespace tw
+}  // namespace tw::models

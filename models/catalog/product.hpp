@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::models {
 
 /// One matrix product or convolution of forward, backward-input or backward-weights, with how often a micro-batch runs
 /// it.
@@ -46,4 +46,4 @@ struct Norm {
   std::int64_t channels = 0;
 };
 
-}  // namespace tw
+}  // namespace tw::models

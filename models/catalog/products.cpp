@@ -5,7 +5,7 @@
 
 #include "models/catalog/description.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 bool same_shape(const Product& a, const Product& b) {
@@ -100,4 +100,4 @@ const char* flops_rule() {
          "counted once (transformer: 6*N_mat + 6*L*C*T a token)";
 }
 
-}  // namespace tw
+}  // namespace tw::models

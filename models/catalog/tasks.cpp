@@ -2,7 +2,7 @@
 
 #include "models/catalog/families.hpp"
 
-namespace tw {
+namespace tw::models {
 
 const char* to_string(TaskDescription::Metric metric) {
   return metric == TaskDescription::Metric::error ? "error" : "excess_loss";
@@ -23,4 +23,4 @@ std::optional<TaskDescription> task_of(const std::string& model) {
   return std::nullopt;
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::models {
 
 struct TaskDescription {
   /// excess_loss: held-out loss less its exact floor, nats a token. error: share of held-out images classified wrongly.
@@ -32,4 +32,4 @@ const std::vector<TaskDescription>& tasks();
 /// The task that trains this network; none for most.
 std::optional<TaskDescription> task_of(const std::string& model);
 
-}  // namespace tw
+}  // namespace tw::models

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 std::string describe(const Tensor& tensor) {
@@ -91,4 +91,4 @@ void require_math(const Device& device, Op op, DType dtype, Math math) {
   throw Error(Failure::unsupported, std::string(to_string(op)) + " with " + to_string(math) + ": " + reason);
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -9,7 +9,7 @@
 #include "models/compute/device.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::models {
 
 class Check {
  public:
@@ -61,4 +61,4 @@ void charge(Device& device, Stream& stream, Op op, Work&& work) {
   device.profile().calls[slot] += 1;
 }
 
-}  // namespace tw
+}  // namespace tw::models

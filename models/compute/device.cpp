@@ -8,7 +8,7 @@
 
 #include "models/compute/checks.hpp"
 
-namespace tw {
+namespace tw::models {
 
 Buffer::Buffer(Device& device, std::size_t bytes)
     : device_(&device), data_(bytes > 0 ? device.allocate(bytes) : nullptr), bytes_(bytes) {}
@@ -369,4 +369,4 @@ std::string Device::why_unsupported(Precision precision) const {
   return reason.empty() ? why_no_math(math(precision)) : reason;
 }
 
-}  // namespace tw
+}  // namespace tw::models

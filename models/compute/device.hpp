@@ -18,7 +18,7 @@
 #include "models/compute/precision.hpp"
 #include "models/compute/tensor.hpp"
 
-namespace tw {
+namespace tw::models {
 
 class Device;
 class Event;
@@ -350,4 +350,4 @@ class Device {
   OpProfile profile_;
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -13,7 +13,7 @@
 #define TW_HOST_DEVICE
 #endif
 
-namespace tw {
+namespace tw::models {
 
 /// Element type of a tensor, chosen at run time.
 enum class DType : std::uint8_t { float32, bf16, fp16, int32 };
@@ -106,4 +106,4 @@ constexpr double unit_roundoff(DType dtype) {
   return dtype == DType::bf16 ? 1.0 / 256 : dtype == DType::fp16 ? 1.0 / 2048 : 1.0 / 16777216;
 }
 
-}  // namespace tw
+}  // namespace tw::models

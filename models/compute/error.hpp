@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tw {
+namespace tw::models {
 
 /// What a failure means to the caller; bench maps it to an exit code.
 enum class Failure {
@@ -34,4 +34,4 @@ class ApiError : public Error {
                                      " at " + file + ":" + std::to_string(line)) {}
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -3,7 +3,7 @@
 
 #include "models/compute/tensor.hpp"
 
-namespace tw {
+namespace tw::models {
 
 class Stream;
 
@@ -18,4 +18,4 @@ class Exchange {
   virtual void receive(Stream& stream, Tensor values, int peer) = 0;
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -9,7 +9,7 @@
 #include "models/compute/dtype.hpp"
 #include "models/compute/operators.hpp"
 
-namespace tw::formula {
+namespace tw::models::formula {
 
 /// e^x. In double: the library's. In float: 2^n · p(r), |r| ≤ ln2/2, degree-6 minimax polynomial (Cephes expf), relative
 /// error < 2e-7 on [-87, 88]; clamped outside, so that it never yields inf or a denormal.
@@ -116,4 +116,4 @@ TW_HOST_DEVICE static inline void update_loss_scale(StepScalars& step, std::int3
   step.bias_correction2 = static_cast<float>(1 - ::pow(static_cast<double>(beta2), t));
 }
 
-}  // namespace tw::formula
+}  // namespace tw::models::formula

@@ -8,7 +8,7 @@
 
 #include "models/compute/dtype.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// 4 exponent bits (bias 7), 3 fraction bits, no infinity; finite up to 448.
 struct e4m3 {
@@ -102,4 +102,4 @@ TW_HOST_DEVICE static inline void next_fp8_scale(Fp8Scale& s, float largest) {
 }
 
 }  // namespace formula
-}  // namespace tw
+}  // namespace tw::models

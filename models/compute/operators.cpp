@@ -1,6 +1,6 @@
 #include "models/compute/operators.hpp"
 
-namespace tw {
+namespace tw::models {
 
 const char* to_string(Op op) {
   switch (op) {
@@ -82,4 +82,4 @@ const char* to_string(Math math) {
   return "?";
 }
 
-}  // namespace tw
+}  // namespace tw::models

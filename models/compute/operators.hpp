@@ -7,7 +7,7 @@
 
 #include "models/compute/tensor.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Names of the operators, for `supports()` and for the per-operator shares of a step.
 enum class Op : std::uint8_t {
@@ -292,4 +292,4 @@ struct ClassifierForwardBackward {
                                          ///< scalars->loss_scale × loss. Where the device has fp16
 };
 
-}  // namespace tw
+}  // namespace tw::models

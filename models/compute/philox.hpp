@@ -7,7 +7,7 @@
 
 #include "models/compute/dtype.hpp"
 
-namespace tw {
+namespace tw::models {
 
 struct PhiloxWords {
   std::uint32_t word[4];
@@ -59,4 +59,4 @@ constexpr std::uint64_t random_stream(std::string_view purpose, std::uint64_t nu
 /// [0, 1) with 24 bits.
 TW_HOST_DEVICE static inline float to_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -2,7 +2,7 @@
 #include "models/compute/checks.hpp"
 #include "models/compute/device.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 void check_dtype(const Check& check, DType dtype) {
@@ -228,4 +228,4 @@ void ClassifierPlan::forward_backward(Stream& stream, const ClassifierForwardBac
   charge(device(), stream, Op::classifier, [&] { do_forward_backward(stream, args); });
 }
 
-}  // namespace tw
+}  // namespace tw::models

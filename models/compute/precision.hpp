@@ -8,7 +8,7 @@
 #include "models/compute/dtype.hpp"
 #include "models/compute/operators.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Activations and the copy of the weights that a step works with; parameters, gradients and optimizer state are
 /// float32 in each.
@@ -67,4 +67,4 @@ constexpr std::optional<Precision> parse_precision(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace tw
+}  // namespace tw::models

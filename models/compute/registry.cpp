@@ -9,7 +9,7 @@
 #include "models/compute/cuda/cuda_device.hpp"
 #endif
 
-namespace tw {
+namespace tw::models {
 
 // A backend that was not compiled in is listed all the same, with that as its reason.
 #define TW_ABSENT_BACKEND(name)                                                         \
@@ -49,4 +49,4 @@ std::unique_ptr<Device> create_device(const std::string& name, const DeviceOptio
   throw Error(Failure::usage, "unknown device \"" + name + "\"; known: " + known);
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -7,7 +7,7 @@
 
 #include "models/compute/device.hpp"
 
-namespace tw {
+namespace tw::models {
 
 struct DeviceOptions {
   int index = 0;    ///< which of the kind (CUDA)
@@ -35,4 +35,4 @@ const std::vector<Backend>& backends();
 /// By name; throws Error{usage} that lists the names known, Error{environment} where it is known but not built or not usable.
 std::unique_ptr<Device> create_device(const std::string& name, const DeviceOptions& options);
 
-}  // namespace tw
+}  // namespace tw::models

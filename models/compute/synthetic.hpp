@@ -16,7 +16,7 @@
 #define TW_FORMULA TW_HOST_DEVICE static inline
 #endif
 
-namespace tw::synthetic {
+namespace tw::models::synthetic {
 
 // ---- normal numbers ----
 
@@ -141,4 +141,4 @@ TW_FORMULA std::int32_t next_token(std::int32_t row_of_previous, std::int32_t ro
   return static_cast<std::int32_t>(sum >= vocabulary ? sum - vocabulary : sum);
 }
 
-}  // namespace tw::synthetic
+}  // namespace tw::models::synthetic

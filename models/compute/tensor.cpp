@@ -2,7 +2,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::models {
 
 std::string Dims::str() const {
   std::string text = "(";
@@ -23,4 +23,4 @@ void Dims::refuse_count() const {
               "a shape of " + str() + " has more elements than any memory holds: choose a smaller batch");
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -9,7 +9,7 @@
 
 #include "models/compute/dtype.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Extents of a tensor, outermost first; at most 5 of them. The default has rank 0 and stands for "no tensor".
 class Dims {
@@ -76,4 +76,4 @@ inline float float_at(const Tensor& tensor, std::int64_t i) {
                                        : tensor.as<float>()[i];
 }
 
-}  // namespace tw
+}  // namespace tw::models

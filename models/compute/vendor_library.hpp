@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace tw {
+namespace tw::models {
 
 /// The handle of `name`, from the loader's folders, else from `folder`, where NVIDIA's installer puts what the loader
 /// may not be told of. Null where it is in neither; `why` then says where was looked, and what to do. It stays loaded:
@@ -22,4 +22,4 @@ inline void* open_vendor_library(const std::string& name, const std::string& pro
   return nullptr;
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -4,7 +4,7 @@
 
 #include "models/data/image_source.hpp"
 
-namespace tw {
+namespace tw::models {
 
 BatchLoader::BatchLoader(Device& device, const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                          std::int64_t seq_len, std::uint64_t seed)
@@ -60,4 +60,4 @@ std::size_t BatchLoader::bytes() const {
   return bytes;
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -8,7 +8,7 @@
 #include "models/compute/device.hpp"
 #include "models/data/synthetic_data.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// One micro-batch's room in device memory, filled in the order of a stream: by the device itself where it generates
 /// samples, else by the host, which copies them. On an asynchronous device it does so in two buffers, of which it waits
@@ -41,4 +41,4 @@ class BatchLoader {
   std::size_t next_ = 0;
 };
 
-}  // namespace tw
+}  // namespace tw::models

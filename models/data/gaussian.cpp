@@ -5,7 +5,7 @@
 
 #include "models/compute/synthetic.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 #if defined(__GNUC__)
@@ -97,4 +97,4 @@ void fill_normal_parallel(float* out, std::int64_t count, float stddev, std::uin
   }
 }
 
-}  // namespace tw
+}  // namespace tw::models

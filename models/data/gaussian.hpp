@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace tw {
+namespace tw::models {
 
 /// out[i] = stddev · z(seed, stream, begin + i) for i in [0, count); begin must be a multiple of 4. z are standard
 /// normal
@@ -20,4 +20,4 @@ void fill_normal_generic(float* out, std::int64_t count, float stddev, std::uint
 void fill_normal_parallel(float* out, std::int64_t count, float stddev, std::uint64_t seed, std::uint64_t stream,
                           int threads);
 
-}  // namespace tw
+}  // namespace tw::models

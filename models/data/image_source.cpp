@@ -9,7 +9,7 @@
 #include "models/compute/synthetic.hpp"
 #include "models/data/gaussian.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 constexpr std::int64_t piece_pixels = 1024;  // a multiple of 4, so that noise starts on a Philox block
@@ -131,4 +131,4 @@ double ImageSource::bayes_error(Split split) const {
   return 1 - (1 - label_noise) * (1 - error) - label_noise / static_cast<double>(classes_);
 }
 
-}  // namespace tw
+}  // namespace tw::models

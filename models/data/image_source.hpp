@@ -20,7 +20,7 @@
 #include "models/compute/operators.hpp"
 #include "models/data/token_source.hpp"  // Split
 
-namespace tw {
+namespace tw::models {
 
 /// One class' waves per image width and height.
 struct Frequency {
@@ -57,4 +57,4 @@ class ImageSource {
   std::vector<Frequency> frequencies_;  // (classes), lowest first
 };
 
-}  // namespace tw
+}  // namespace tw::models

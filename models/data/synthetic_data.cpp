@@ -4,7 +4,7 @@
 
 #include "models/data/image_source.hpp"
 
-namespace tw {
+namespace tw::models {
 
 Tensor SyntheticData::inputs_shape(const NetworkDescription& network, DType precision, std::int64_t micro_batch,
                                    std::int64_t seq_len) {
@@ -63,4 +63,4 @@ void SyntheticData::generate(Split split, std::uint64_t first_sample, void* inpu
   }
 }
 
-}  // namespace tw
+}  // namespace tw::models

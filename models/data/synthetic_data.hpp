@@ -9,7 +9,7 @@
 #include "models/compute/tensor.hpp"
 #include "models/data/token_source.hpp"
 
-namespace tw {
+namespace tw::models {
 
 class ImageSource;
 
@@ -47,4 +47,4 @@ class SyntheticData {
   std::vector<std::int32_t> target_memory_, sequence_;
 };
 
-}  // namespace tw
+}  // namespace tw::models

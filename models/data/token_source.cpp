@@ -8,7 +8,7 @@
 #include "models/compute/error.hpp"
 #include "models/compute/synthetic.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 using synthetic::draw;
@@ -72,4 +72,4 @@ GenerateTokens TokenSource::on_device(Split split, std::uint64_t first_sample) c
   return args;
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -13,7 +13,7 @@
 
 #include "models/compute/operators.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Training samples and held-out ones never share random numbers.
 enum class Split : std::uint8_t { training, held_out };
@@ -40,4 +40,4 @@ class TokenSource {
   std::int32_t offset_[4] = {};
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -11,7 +11,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
@@ -144,4 +144,4 @@ std::string json_string(std::string_view text) {
 std::string json_number(double value) { return shortest(value); }
 std::string json_number(float value) { return shortest(value); }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tw {
+namespace tw::models {
 
 /// One tensor of the file: float32, int64 or uint8, row-major. `load` yields its values when their turn to be written
 /// comes, so that only one tensor at a time is in host memory.
@@ -31,4 +31,4 @@ std::string json_string(std::string_view text);
 std::string json_number(double value);
 std::string json_number(float value);
 
-}  // namespace tw
+}  // namespace tw::models

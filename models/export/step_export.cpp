@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace tw {
+namespace tw::models {
 
 std::vector<std::int64_t> exported_dims(const ParameterSpec& spec) {
   const Dims& d = spec.dims;
@@ -96,4 +96,4 @@ std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
   return tensors;
 }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -8,7 +8,7 @@
 #include "models/export/safetensors.hpp"
 #include "models/parameters.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// A parameter's extents in the framework: linear (in, out) where Hugging Face's Conv1D wants it, kernels (out, in, kh,
 /// kw).
@@ -28,4 +28,4 @@ std::vector<SafeTensor> exported_parameters(Device& device, Stream& stream, cons
 std::vector<SafeTensor> exported_relu_sides(Device& device, Stream& stream,
                                             const std::vector<std::pair<std::string, Tensor>>& kept);
 
-}  // namespace tw
+}  // namespace tw::models

@@ -2,7 +2,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::models {
 
 std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& network, Precision precision,
                                                  std::int64_t micro_batch, std::int64_t seq_len) {
@@ -16,4 +16,4 @@ std::vector<std::unique_ptr<Block>> build_blocks(const NetworkDescription& netwo
   throw Error(Failure::usage, network.name + ": its family " + name + " is not in families.def");
 }
 
-}  // namespace tw
+}  // namespace tw::models

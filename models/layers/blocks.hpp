@@ -5,7 +5,7 @@
 
 #include "models/network.hpp"
 
-namespace tw {
+namespace tw::models {
 
 inline Initialiser normal(double stddev) { return {Initialiser::Kind::normal, static_cast<float>(stddev)}; }
 inline Initialiser constant(float value) { return {Initialiser::Kind::constant, value}; }
@@ -44,4 +44,4 @@ inline void classify(BlockRun& run, ClassifierPlan& plan, const Tensor& x, const
 /// Global average pool of `input` (batch, height, width, channels) and the classifier, as torchvision names it: "fc".
 std::unique_ptr<Block> pooled_head(Dims input, std::int64_t classes, float label_smoothing, Precision precision);
 
-}  // namespace tw
+}  // namespace tw::models

@@ -1,6 +1,6 @@
 #include "models/layers/blocks.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 // Global average pool and the classifier.
@@ -40,7 +40,8 @@ class PooledHead final : public Block {
  private:
   Dims pooled() const { return {input_[0], input_[3]}; }
   void classify(BlockRun& run) {
-    tw::classify(run, *classifier_, run.saved[0], bias_.weight, {run.scratch[0], weight_.gradient, bias_.gradient});
+    tw::models::classify(run, *classifier_, run.saved[0], bias_.weight,
+                         {run.scratch[0], weight_.gradient, bias_.gradient});
   }
   Dims input_;
   ClassifierShape shape_;
@@ -55,4 +56,4 @@ std::unique_ptr<Block> pooled_head(Dims input, std::int64_t classes, float label
   return std::make_unique<PooledHead>(input, classes, label_smoothing, precision);
 }
 
-}  // namespace tw
+}  // namespace tw::models

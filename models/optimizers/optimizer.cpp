@@ -6,7 +6,7 @@
 
 #include "models/compute/formulas.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 constexpr int loss_scale_growth_interval = 2000;  // of PyTorch's GradScaler
@@ -80,4 +80,4 @@ std::size_t Optimizer::state_bytes(const ParameterLayout& layout, const Optimize
          sizeof(StepScalars) + layout.entries.size() * sizeof(DecaySegment);
 }
 
-}  // namespace tw
+}  // namespace tw::models

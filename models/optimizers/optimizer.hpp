@@ -7,7 +7,7 @@
 #include "models/parameters.hpp"
 #include "models/trainer.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Linear warm-up that reaches the peak in its last step, then one cosine to the final share (Loshchilov & Hutter,
 /// arXiv 1608.03983), which holds from then on:
@@ -56,4 +56,4 @@ class Optimizer {
   std::vector<DecaySegment> host_segments_;
 };
 
-}  // namespace tw
+}  // namespace tw::models

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <thread>
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 constexpr int kept = 3;  // the one file besides the three standard ones
@@ -120,4 +120,4 @@ void Guardian::dismiss() {
   pid_ = -1;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -20,7 +20,7 @@
 
 #include "power/knob/restore.hpp"
 
-namespace tw {
+namespace tw::power {
 
 class Guardian {
  public:
@@ -41,4 +41,4 @@ class Guardian {
   int socket_ = -1;
 };
 
-}  // namespace tw
+}  // namespace tw::power

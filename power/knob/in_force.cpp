@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ std::vector<std::string> settle_before_measuring(const std::string& host) {
   return lines;
 }
 
-}  // namespace tw
+}  // namespace tw::power

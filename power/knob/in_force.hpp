@@ -12,7 +12,7 @@
 #include "power/knob/journal.hpp"
 #include "power/knob/restore.hpp"
 
-namespace tw {
+namespace tw::power {
 
 struct SettingsInForce {
   std::filesystem::path folder;
@@ -42,4 +42,4 @@ std::string restored_line(const std::string& host, const RestoreReport& report, 
 /// what is in force all the same.
 std::vector<std::string> settle_before_measuring(const std::string& host);
 
-}  // namespace tw
+}  // namespace tw::power

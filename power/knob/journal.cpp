@@ -16,7 +16,7 @@
 #include <system_error>
 #include <thread>
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -420,4 +420,4 @@ void JournalFolder::remove() const {
   if (fsync(fd_) != 0) fail(path_);
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -24,7 +24,7 @@
 
 #include "power/knob/knob.hpp"
 
-namespace tw {
+namespace tw::power {
 
 class JournalError : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -140,4 +140,4 @@ class JournalFolder {
   int fd_ = -1, lock_fd_ = -1, door_fd_ = -1;
 };
 
-}  // namespace tw
+}  // namespace tw::power

@@ -11,7 +11,7 @@
 
 #include "power/knob/journal.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ OtherFolders other_journal_folders() {
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -6,7 +6,7 @@
 
 #include "power/knob/site.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 constexpr KnobKind kinds[] = {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit,
@@ -130,4 +130,4 @@ PutBack Knob::put_back(const KnobState& found, std::span<const Attempt> attempts
   return result;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::power {
 
 enum class KnobKind { gpu_clock, gpu_memory_clock, gpu_power_limit, cpu_frequency, cpu_governor, cpu_power_limit };
 /// Key of a record's setting, with its unit: "gpu_clock_mhz", "gpu_memory_clock_mhz", "gpu_power_limit_w",
@@ -126,4 +126,4 @@ struct KnobOptions {
 /// std::runtime_error where the site's file is wrong.
 std::vector<KnobFinding> find_knobs(const KnobOptions& options = {});
 
-}  // namespace tw
+}  // namespace tw::power

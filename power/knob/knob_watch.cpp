@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 /// Between two looks at a knob, in times of what one takes.
@@ -94,4 +94,4 @@ std::vector<KnobChange> KnobWatch::end() {
   return changes;
 }
 
-}  // namespace tw
+}  // namespace tw::power

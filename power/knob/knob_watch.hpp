@@ -9,7 +9,7 @@
 
 #include "power/knob/knob.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// A knob that read otherwise than expected, once for each window.
 struct KnobChange {
@@ -58,4 +58,4 @@ class KnobWatch {
   std::mutex mutex_;
 };
 
-}  // namespace tw
+}  // namespace tw::power

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-namespace tw {
+namespace tw::power {
 
 const char* to_string(RestoredSetting::Outcome outcome) {
   switch (outcome) {
@@ -188,4 +188,4 @@ RestoreSummary restore_journals(const RestoreOptions& options) {
   return summary;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -11,7 +11,7 @@
 #include "power/knob/journal.hpp"
 #include "power/knob/knob.hpp"
 
-namespace tw {
+namespace tw::power {
 
 using KnobFinder = std::function<std::vector<KnobFinding>(const KnobOptions&)>;
 
@@ -82,4 +82,4 @@ struct RestoreSummary {
 /// std::bad_alloc.
 RestoreSummary restore_journals(const RestoreOptions& options = {});
 
-}  // namespace tw
+}  // namespace tw::power

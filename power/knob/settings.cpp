@@ -7,7 +7,7 @@
 
 #include "power/knob/site.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 /// Notes what a call that threw has left: that is ours all the same, also for a guardian that comes in between.
@@ -321,4 +321,4 @@ std::vector<RestoredSetting> Settings::restore_all() {
   return settings;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -27,7 +27,7 @@
 #include "power/knob/knob_watch.hpp"
 #include "power/knob/restore.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// What became of one wanted value on one device.
 struct AppliedSetting {
@@ -121,4 +121,4 @@ class Settings {
   std::vector<Held> held_;
 };
 
-}  // namespace tw
+}  // namespace tw::power

@@ -19,7 +19,7 @@
 
 #include "power/meter/program.hpp"
 
-namespace tw::site {
+namespace tw::power::site {
 namespace {
 
 using Json = nlohmann::json;
@@ -382,4 +382,4 @@ std::vector<KnobFinding> find_knobs(const std::filesystem::path& file,
   return findings;
 }
 
-}  // namespace tw::site
+}  // namespace tw::power::site

@@ -31,7 +31,7 @@
 
 #include "power/knob/knob.hpp"
 
-namespace tw::site {
+namespace tw::power::site {
 
 constexpr const char* whole_node = "site";  ///< the domain of an entry that names none
 
@@ -45,4 +45,4 @@ struct SiteError : std::runtime_error {
 std::vector<KnobFinding> find_knobs(const std::filesystem::path& file,
                                     const std::map<std::string, std::string>& programs = {});
 
-}  // namespace tw::site
+}  // namespace tw::power::site

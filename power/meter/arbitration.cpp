@@ -7,7 +7,7 @@
 #include <string_view>
 #include <tuple>
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 /// Sources by trust where completeness and method are equal. Counters: Cray's cover the whole node at its supply; psys
@@ -123,4 +123,4 @@ void arbitrate(std::vector<MeterFinding>& findings) {
     arbitrate_scope(findings, scope);
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -5,7 +5,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// Sets `counted` and `reason` so that no joule stands twice in a scope (power/README.md), whatever sources there are.
 /// Sources have told their own sensors apart already; what they left with a reason stays as it is.
@@ -19,4 +19,4 @@ namespace tw {
 /// "duplicate" beside a counted meter of its scope, else "estimate". What is "not_visible" is nobody's to miss.
 void arbitrate(std::vector<MeterFinding>& findings);
 
-}  // namespace tw
+}  // namespace tw::power

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-namespace tw {
+namespace tw::power {
 
 /// CPU time of one clock of clock_gettime; 0 where it cannot be read.
 inline double clock_seconds(clockid_t clock) {
@@ -24,4 +24,4 @@ inline double cpu_seconds_of(std::thread& thread) {
   return thread.joinable() && pthread_getcpuclockid(thread.native_handle(), &clock) == 0 ? clock_seconds(clock) : 0;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -4,7 +4,7 @@
 
 #include "power/meter/arbitration.hpp"
 
-namespace tw {
+namespace tw::power {
 
 const char* to_string(EnergyMethod method) {
   switch (method) {
@@ -64,4 +64,4 @@ std::vector<MeterFinding> find_meters(const MeterOptions& options, const ChooseM
   return all;
 }
 
-}  // namespace tw
+}  // namespace tw::power

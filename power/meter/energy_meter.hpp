@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace tw {
+namespace tw::power {
 
 /// One reading. `joules` counts from the meter's opening and never decreases.
 struct EnergySample {
@@ -120,4 +120,4 @@ struct MeterOptions {
 using ChooseMeters = std::function<void(std::vector<MeterFinding>&)>;
 std::vector<MeterFinding> find_meters(const MeterOptions& options = {}, const ChooseMeters& choose = {});
 
-}  // namespace tw
+}  // namespace tw::power

@@ -6,7 +6,7 @@
 
 #include "power/meter/number_text.hpp"
 
-namespace tw {
+namespace tw::power {
 
 using Clock = std::chrono::steady_clock;
 
@@ -123,4 +123,4 @@ void PowerIntegrator::run() {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::power

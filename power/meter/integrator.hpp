@@ -14,7 +14,7 @@
 #include "power/meter/cpu_time.hpp"
 #include "power/meter/energy_meter.hpp"
 
-namespace tw {
+namespace tw::power {
 
 struct IntegratorOptions {
   double period_seconds = 0.1;  ///< between two samples
@@ -77,4 +77,4 @@ class PowerIntegrator {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace tw
+}  // namespace tw::power

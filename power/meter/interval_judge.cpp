@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 /// A stretch is long against the update period, so that the steps at its ends do not show as peaks.
@@ -208,4 +208,4 @@ WindowFinding IntervalJudge::end() {
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::power

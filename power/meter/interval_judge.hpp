@@ -14,7 +14,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// Power above this multiple of a sensor's maximum is not believed.
 inline constexpr double implausible_power_factor = 1.5;
@@ -114,4 +114,4 @@ class IntervalJudge {
   std::optional<Window> window_;
 };
 
-}  // namespace tw
+}  // namespace tw::power

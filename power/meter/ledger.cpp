@@ -8,7 +8,7 @@
 
 #include "power/meter/uncertainty.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 /// Leaves the window without joules.
@@ -100,4 +100,4 @@ std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, co
   return rows;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -7,7 +7,7 @@
 
 #include "power/meter/reader.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// One sensor over one window. Without joules it has a reason; never 0 for "unknown".
 struct LedgerRow {
@@ -35,4 +35,4 @@ struct LedgerRow {
 std::vector<LedgerRow> make_ledger(const std::vector<MeterFinding>& findings, const EnergySnapshot& begin,
                                    const EnergySnapshot& end, double clock_skew_seconds = 0);
 
-}  // namespace tw
+}  // namespace tw::power

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-namespace tw {
+namespace tw::power {
 
 /// Six significant digits at most, and no zeros behind them: "0.25", "61.2345", "100".
 inline std::string number_text(double value) {
@@ -15,4 +15,4 @@ inline std::string number_text(double value) {
   return text.str();
 }
 
-}  // namespace tw
+}  // namespace tw::power

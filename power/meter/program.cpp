@@ -13,7 +13,7 @@
 
 extern char** environ;
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -132,4 +132,4 @@ ProgramResult run_program(const std::vector<std::string>& words, std::chrono::mi
   return result;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::power {
 
 /// What a started program has of this one. A descriptor of −1 is as here.
 struct ProgramStart {
@@ -38,4 +38,4 @@ struct ProgramResult {
 /// std::system_error where it cannot be started.
 ProgramResult run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit);
 
-}  // namespace tw
+}  // namespace tw::power

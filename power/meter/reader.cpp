@@ -9,7 +9,7 @@
 #include "power/meter/cpu_time.hpp"
 #include "power/meter/number_text.hpp"
 
-namespace tw {
+namespace tw::power {
 
 using Clock = std::chrono::steady_clock;
 
@@ -152,4 +152,4 @@ void EnergyReader::run() {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::power

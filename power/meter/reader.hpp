@@ -12,7 +12,7 @@
 #include "power/meter/energy_meter.hpp"
 #include "power/meter/interval_judge.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// One meter's answer, and how it broke off last: "lost" (the sensor did not answer: then there is no sample), "reset"
 /// (a counter that does not wrap went back), "wrapped" (the counter was left unread for longer than it takes to wrap,
@@ -81,4 +81,4 @@ class EnergyReader {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace tw
+}  // namespace tw::power

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-namespace tw {
+namespace tw::power {
 
 using Clock = std::chrono::steady_clock;
 
@@ -49,4 +49,4 @@ double CounterMeter::wrap_seconds() const {
   return static_cast<double>(range_) * joules_per_count_ / default_maximum_watts(scope());
 }
 
-}  // namespace tw
+}  // namespace tw::power

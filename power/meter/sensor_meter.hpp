@@ -13,7 +13,7 @@
 #include "power/meter/integrator.hpp"
 #include "power/meter/wrap_counter.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// What is known of a sensor before its first reading.
 struct SensorSpec {
@@ -89,4 +89,4 @@ class IntegratedMeter : public SensorMeter {
   PowerIntegrator integrator_;
 };
 
-}  // namespace tw
+}  // namespace tw::power

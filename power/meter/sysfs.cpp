@@ -8,7 +8,7 @@
 #include <charconv>
 #include <system_error>
 
-namespace tw::sysfs {
+namespace tw::power::sysfs {
 namespace {
 
 [[noreturn]] void fail(int error, const std::filesystem::path& file) {
@@ -149,4 +149,4 @@ void explain(const std::system_error& error, MeterFinding& finding) {
   finding.detail = error.what();
 }
 
-}  // namespace tw::sysfs
+}  // namespace tw::power::sysfs

@@ -11,7 +11,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::sysfs {
+namespace tw::power::sysfs {
 
 /// The content without white space at its end. Throws std::system_error naming the file.
 std::string read_text(const std::filesystem::path& file);
@@ -67,4 +67,4 @@ std::string pci_address(const std::filesystem::path& device);
 /// Fills reason and detail: "permission" for EACCES and EPERM, else "unsupported".
 void explain(const std::system_error& error, MeterFinding& finding);
 
-}  // namespace tw::sysfs
+}  // namespace tw::power::sysfs

@@ -2,7 +2,7 @@
 // is common to all windows of one machine. Spread between trials is statistics' business and comes on top.
 #pragma once
 
-namespace tw {
+namespace tw::power {
 
 struct UncertaintyTerms {
   double update_period_seconds = 0;  ///< the counter's, measured
@@ -28,4 +28,4 @@ constexpr double energy_uncertainty_joules(double joules, double window_seconds,
          highest_watts * terms.doubtful_seconds + terms.doubtful_joules;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-namespace tw {
+namespace tw::power {
 
 using Clock = std::chrono::steady_clock;
 
@@ -87,4 +87,4 @@ std::string stood_still(const std::string& counter, const Watched& seen) {
          " s";
 }
 
-}  // namespace tw
+}  // namespace tw::power

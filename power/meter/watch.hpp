@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-namespace tw {
+namespace tw::power {
 
 struct Watched {
   std::optional<std::system_error> error;  ///< what the counter threw; the rest then says nothing
@@ -44,4 +44,4 @@ std::vector<Watched> watch(const Numbers& counters, const Numbers& companions = 
 /// For people, of a counter that has not moved: read on, it would report 0 J for what certainly uses power.
 std::string stood_still(const std::string& counter, const Watched& seen);
 
-}  // namespace tw
+}  // namespace tw::power

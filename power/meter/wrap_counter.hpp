@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tw {
+namespace tw::power {
 
 /// Adds up the steps of a counter that runs from 0 to `range` and wraps. Right as long as it is fed at least once per
 /// wrap. The range is the zone's max_energy_range_uj. (The hardware wraps one unit, 15–61 µJ, after it: that much is
@@ -28,4 +28,4 @@ class WrapCounter {
   int wraps_ = 0;
 };
 
-}  // namespace tw
+}  // namespace tw::power

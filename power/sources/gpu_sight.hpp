@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::power {
 
 /// By domain: "nvml:GPU-…", "amdgpu:0000:c1:00.0".
 struct Sight {
@@ -20,4 +20,4 @@ struct GpuName {
   std::string whole;  ///< "GPU-…": what has sensors and knobs
 };
 
-}  // namespace tw
+}  // namespace tw::power

@@ -4,7 +4,7 @@
 #include "power/knob/knob.hpp"
 #include "power/meter/energy_meter.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 std::string advice(const std::string& library) {
@@ -46,4 +46,4 @@ std::vector<KnobFinding> cpufreq_find_knobs() {
 }
 #endif
 
-}  // namespace tw
+}  // namespace tw::power

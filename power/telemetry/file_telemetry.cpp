@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace tw {
+namespace tw::power {
 
 double FileTelemetry::Source::read() noexcept {
   double value = 0;
@@ -33,4 +33,4 @@ void FileTelemetry::read(std::span<double> values) {
   for (std::size_t i = 0; i < sources_.size() && i < values.size(); ++i) values[i] = sources_[i].read();
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -8,7 +8,7 @@
 #include "power/meter/sysfs.hpp"
 #include "power/telemetry/telemetry.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// One channel: files whose numbers make one value.
 struct FileChannel {
@@ -38,4 +38,4 @@ class FileTelemetry : public Telemetry {
   std::vector<Channel> channels_;
 };
 
-}  // namespace tw
+}  // namespace tw::power

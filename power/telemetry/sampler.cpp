@@ -8,7 +8,7 @@
 
 #include "power/meter/cpu_time.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 constexpr double periods_per_power = 10;
@@ -163,4 +163,4 @@ void Sampler::run() {
   thread_seconds_ = thread_cpu_seconds() - cpu_before;
 }
 
-}  // namespace tw
+}  // namespace tw::power

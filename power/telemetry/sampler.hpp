@@ -12,7 +12,7 @@
 #include "power/meter/reader.hpp"
 #include "power/telemetry/telemetry.hpp"
 
-namespace tw {
+namespace tw::power {
 
 /// All samples of a stretch of time.
 struct SeriesPoint {
@@ -94,4 +94,4 @@ class Sampler {
   std::thread thread_;
 };
 
-}  // namespace tw
+}  // namespace tw::power

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-namespace tw {
+namespace tw::power {
 
 #define TW_TELEMETRY_SOURCE(name) std::vector<TelemetryFinding> name##_find_telemetry();
 #include "power/telemetry/telemetry.def"
@@ -20,4 +20,4 @@ std::vector<TelemetryFinding> find_telemetry() {
   return all;
 }
 
-}  // namespace tw
+}  // namespace tw::power

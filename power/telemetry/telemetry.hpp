@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::power {
 
 /// One quantity of one device. The unit is in the quantity's name, as in a report's keys.
 struct Channel {
@@ -38,4 +38,4 @@ struct TelemetryFinding {
 /// Asks every source in telemetry.def. Call on one rank per node only.
 std::vector<TelemetryFinding> find_telemetry();
 
-}  // namespace tw
+}  // namespace tw::power

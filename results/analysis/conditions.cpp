@@ -11,7 +11,7 @@
 #include "results/analysis/trials.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr double capped_share = 0.01, power_tolerance = 0.05, loss_band = 0.02;
@@ -170,4 +170,4 @@ bool flag_unstable(Report& report) {
   return earlier_changed;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -3,7 +3,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// How far from its set point a clock may be observed, as a share.
 inline constexpr double clock_tolerance = 0.03;
@@ -36,4 +36,4 @@ bool has_refused_setting(const Record& record);
 /// found setting may be the last point of its workload.
 bool flag_unstable(Report& report);
 
-}  // namespace tw
+}  // namespace tw::results

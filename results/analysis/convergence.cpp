@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::json;
@@ -137,4 +137,4 @@ void find_reference(Target& target, const Workload& workload, int runs, const st
                                           mean + half};
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,7 +6,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Fills target.reference from the curve of the same task, network, recipe, batch and evaluation, at target.value; or
 /// target.reference_reason where there is none. Networks with batch norm have a curve for each micro-batch.
@@ -33,4 +33,4 @@ ReferenceFinding check_reference(const Record& record, const std::string& curves
 /// The file of a task as text; empty: there is none.
 std::string convergence_json(const std::string& task);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,7 +6,7 @@
 
 #include "results/analysis/statistics.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// The largest power of ten of seconds that all of them are multiples of, from a second to a picosecond.
@@ -42,4 +42,4 @@ std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& rec
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::results

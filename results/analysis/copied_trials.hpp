@@ -7,7 +7,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Trials of one record whose steps took the same to the last digit, by place, the earlier one first, where no clock
 /// gives that twice: the steps that differ from all others of their trial hold 12 digits or more between them that
@@ -15,4 +15,4 @@ namespace tw {
 /// of the trial's steps, so that equal, rounded and few steps are never taken for copies.
 std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& record);
 
-}  // namespace tw
+}  // namespace tw::results

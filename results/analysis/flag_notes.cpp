@@ -6,7 +6,7 @@
 
 #include "results/analysis/run_rules.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 std::string with_thresholds(const char* text) {
@@ -71,4 +71,4 @@ std::vector<FlagName> flags_of(const std::vector<Record>& records) {
   return flags;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,7 +6,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// What a flag means, and what to do.
 std::string note_of(const FlagName& flag);
@@ -16,4 +16,4 @@ std::string note_of(const FlagName& flag, const std::vector<Record>& records);
 /// The flags of all records, each once, in the order of appearance.
 std::vector<FlagName> flags_of(const std::vector<Record>& records);
 
-}  // namespace tw
+}  // namespace tw::results

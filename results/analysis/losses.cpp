@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// Measured on a CPU over repetitions and ranks: losses of tokens stay within 1.8e-7 (float32) and 1.0e-3 (bf16) over
@@ -65,4 +65,4 @@ bool losses_differ(const LossPair& pair, const std::string& precision) {
   return gap(pair) > loss_tolerance(precision);
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -5,7 +5,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// The loss of one step in two records.
 struct LossPair {
@@ -27,4 +27,4 @@ std::optional<LossPair> furthest_first_losses(const Record& a, const Record& b);
 /// Whether these losses are further apart than the precision's tolerance.
 bool losses_differ(const LossPair& pair, const std::string& precision);
 
-}  // namespace tw
+}  // namespace tw::results

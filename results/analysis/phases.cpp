@@ -5,7 +5,7 @@
 
 #include "results/analysis/trials.hpp"
 
-namespace tw {
+namespace tw::results {
 
 std::vector<std::pair<std::string, double>> mean_phases(const Record& record) {
   std::map<std::string, double> seconds;
@@ -29,4 +29,4 @@ std::vector<std::pair<std::string, double>> mean_phases(const Record& record) {
   return ordered;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -16,7 +16,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr std::size_t most_named = 3;
@@ -436,4 +436,4 @@ std::string finding_sentence(const RunRuleCheck& check) {
                                              : text::sentence(finding(check));  // begins with an id
 }
 
-}  // namespace tw
+}  // namespace tw::results

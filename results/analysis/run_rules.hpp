@@ -10,7 +10,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// The thresholds of the rules. Whoever flags, waits or plans by one takes it from here.
 inline constexpr double published_window_s = 60, published_window_periods = 100;  ///< periods of the meter
@@ -68,4 +68,4 @@ std::string finding(const RunRuleCheck& check);
 /// The same as a sentence.
 std::string finding_sentence(const RunRuleCheck& check);
 
-}  // namespace tw
+}  // namespace tw::results

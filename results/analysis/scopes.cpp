@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace tw {
+namespace tw::results {
 
 std::vector<std::string> telling_scopes(const std::string& device, const std::vector<std::string>& settings) {
   std::set<std::string> drawn;
@@ -31,4 +31,4 @@ std::vector<std::string> telling_scopes(const std::vector<const Record*>& record
   return common;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,7 +6,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Scopes whose joules hold all that training on `device` draws and that these settings ("gpu_clock_mhz") change, the widest
 /// first: always "node"; "package" where the CPU trains and nothing but it is set, "device" where a GPU does. What a command
@@ -17,4 +17,4 @@ std::vector<std::string> telling_scopes(const Record& record);
 /// Those that tell of each of the records: only of these may their joules be held against each other.
 std::vector<std::string> telling_scopes(const std::vector<const Record*>& records);
 
-}  // namespace tw
+}  // namespace tw::results

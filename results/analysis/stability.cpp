@@ -10,7 +10,7 @@
 #include "results/analysis/trials.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr double ceilings_apart = 0.05;
@@ -106,4 +106,4 @@ std::string run_drift(const std::vector<Record>& records) {
   return text;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -7,7 +7,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// What was found, and the flag for it.
 struct Instability {
@@ -30,4 +30,4 @@ void judge_stability(Record& record);
 /// left out.
 std::string run_drift(const std::vector<Record>& records);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 
 #include "results/analysis/run_rules.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// Student's t, two-sided 95 % (quantile 0.975), for 2 … 8 degrees of freedom.
@@ -392,4 +392,4 @@ bool is_steady(std::span<const double> step_seconds, double window_seconds) {
   return b <= standard_errors * slope_error(latest) || b * steps_a_window <= flat_share * mean_step;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// From so many replicates on a comparison leaves out the best and the worst (results/compare/contrast.hpp).
 inline constexpr std::size_t trimmed_from = 10;
@@ -88,4 +88,4 @@ std::optional<double> drift(std::span<const double> values);
 /// too few: the first one is never looked at.
 bool is_steady(std::span<const double> step_seconds, double window_seconds);
 
-}  // namespace tw
+}  // namespace tw::results

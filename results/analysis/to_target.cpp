@@ -12,7 +12,7 @@
 #include "results/analysis/statistics.hpp"
 #include "results/analysis/trials.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr double seconds_per_hour = 3600, joules_per_kwh = 3.6e6;
@@ -159,4 +159,4 @@ void judge_target(Record& record) {
                   slow ? "more" : "fewer", target.reference->steps_low, target.reference->steps_high));
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -7,7 +7,7 @@
 #include "results/analysis/statistics.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// What the target is compared with; not a number where the loss is none, or where an error is asked for and there is
 /// none.
@@ -34,4 +34,4 @@ void summarise_target(Record& record, IntervalRule rule = IntervalRule::student)
 ///   no_reference   there is none for this task, batch or target
 void judge_target(Record& record);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr double held_back_share = 0.01;
@@ -75,4 +75,4 @@ double uncertainty_of(const Trial& trial, const std::string& scope) {
   return sum;
 }
 
-}  // namespace tw
+}  // namespace tw::results

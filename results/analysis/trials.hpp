@@ -6,7 +6,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// A window of positive, finite length.
 bool has_window(const Trial& trial);
@@ -35,4 +35,4 @@ double joules_of(const Trial& trial, const std::string& scope);
 /// Half width, 95 %, of those: the meters' own, added up, since one clock's error is in all of them.
 double uncertainty_of(const Trial& trial, const std::string& scope);
 
-}  // namespace tw
+}  // namespace tw::results

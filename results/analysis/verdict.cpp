@@ -14,7 +14,7 @@
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// A neighbour that takes 2 % of the CPU moves a step time by about as much as a 3-trial interval is wide.
@@ -392,4 +392,4 @@ int exit_code(const Report& report) {
   return tried ? 4 : 0;
 }
 
-}  // namespace tw
+}  // namespace tw::results

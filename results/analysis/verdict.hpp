@@ -7,7 +7,7 @@
 #include "results/analysis/statistics.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// A step may look this much faster than its own products timed alone: both are measured. Above that the ceiling was
 /// disturbed, and the share says nothing.
@@ -45,4 +45,4 @@ std::string why_no_of_ceiling(const Summary& summary);
 /// failed, 4 where no record is valid although one was tried.
 int exit_code(const Report& report);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using text::printable;
@@ -260,4 +260,4 @@ std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vec
   return Checker(systems, comparison).check(rules);
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 
 #include "results/compare/comparison.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// The text of results/schema/baseline.schema.json (JSON Schema draft-07), compiled in. It explains each field.
 extern const char* const baseline_schema_json;
@@ -51,4 +51,4 @@ std::string compared_figure_of(const std::string& figure);
 std::vector<RuleCheck> check_baseline(const BaselineRules& rules, const std::vector<SystemInput>& systems,
                                       const Comparison& comparison);
 
-}  // namespace tw
+}  // namespace tw::results

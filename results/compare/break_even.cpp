@@ -11,7 +11,7 @@
 #include "results/cost/cost_parts.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using namespace costs;
@@ -357,4 +357,4 @@ BreakEvens break_evens(const CostSubject& a, const CostSubject& b, Replicates re
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -7,7 +7,7 @@
 #include "results/compare/comparison.hpp"
 #include "results/cost/cost.hpp"
 
-namespace tw {
+namespace tw::results {
 
 struct CostRun {
   const Record* record = nullptr;
@@ -32,4 +32,4 @@ struct BreakEvens {
 /// as of single runs, where one has no cost, or where they rest on different joules.
 BreakEvens break_evens(const CostSubject& a, const CostSubject& b, Replicates replicates, const std::string& currency);
 
-}  // namespace tw
+}  // namespace tw::results

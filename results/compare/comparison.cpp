@@ -23,7 +23,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using text::printable;
@@ -493,4 +493,4 @@ Comparison compare(const std::vector<SystemInput>& systems, const CompareOptions
   return Comparer(systems, options).compare();
 }
 
-}  // namespace tw
+}  // namespace tw::results

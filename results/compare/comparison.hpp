@@ -14,7 +14,7 @@
 #include "results/record/report_io.hpp"
 #include "results/selection/ranking.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// One thing that is compared: a machine, an offer, a setting.
 struct SystemInput {
@@ -223,4 +223,4 @@ struct RuleCheck {
   std::string text;    ///< "-7.1 % (allowed: -5.0 %); the interval (-9.0 to -5.2) lies outside; 3.1 % would show"
 };
 
-}  // namespace tw
+}  // namespace tw::results

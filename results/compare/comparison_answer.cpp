@@ -10,7 +10,7 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// Whether it holds of any ratio to the reference.
@@ -350,4 +350,4 @@ void add_answer(Comparison& comparison) {
   comparison.first_detail = answer.first_detail;
 }
 
-}  // namespace tw
+}  // namespace tw::results

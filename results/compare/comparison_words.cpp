@@ -12,7 +12,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 
 using namespace std::string_literals;
 
@@ -175,7 +175,7 @@ std::vector<std::string> rules_broken_in(std::span<const Report> runs) {
 
 std::string broken_rules(const std::vector<std::string>& broken) {
   std::vector<std::string> said;
-  for (const RunRule& rule : tw::run_rules())
+  for (const RunRule& rule : tw::results::run_rules())
     if (std::ranges::find(broken, rule.id) != broken.end()) said.push_back(rule.broken);
   return fmt::format("Run rules broken: {}. Good for a look, not for publication", fmt::join(said, "; "));
 }
@@ -366,4 +366,4 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
 
 }  // namespace words
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 
 #include "results/compare/comparison.hpp"
 
-namespace tw::words {
+namespace tw::results::words {
 
 /// "+12.3 %", "-4.0 %"; from twice and below half on "2.31 x"
 std::string change(double ratio);
@@ -87,13 +87,13 @@ std::string means(const FigureComparison& figure, const Comparison& comparison);
 /// What it is, in words for people, and its cost where it has a price.
 ComparedSystem described(const SystemInput& system, const CompareOptions& options);
 
-}  // namespace tw::words
+}  // namespace tw::results::words
 
-namespace tw {
+namespace tw::results {
 
 /// The answer first: one sentence for each system, with what it costs or gives before how much that is in per cent, or
 /// why nothing is decided; of more than two systems the order by each figure before that. Then, in short lines, what it
 /// rests on.
 void add_answer(Comparison& comparison);
 
-}  // namespace tw
+}  // namespace tw::results

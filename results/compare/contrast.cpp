@@ -7,7 +7,7 @@
 
 #include "results/analysis/statistics.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr double confidence = 0.975, power = 0.8;  // two-sided 95 %; seen in 8 of 10
@@ -160,4 +160,4 @@ std::optional<int> replicates_needed(const Contrast& contrast, int most) {
   return high;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace tw {
+namespace tw::results {
 
 /// Logarithms of one figure of one system, one for each replicate.
 struct LogSample {
@@ -57,4 +57,4 @@ double detectable_share(const Contrast& contrast);
 /// more. Nullopt where no number does, since what the replicates have in common is too much.
 std::optional<int> replicates_needed(const Contrast& contrast, int most);
 
-}  // namespace tw
+}  // namespace tw::results

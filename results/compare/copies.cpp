@@ -9,7 +9,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// Names the trials, of which there is one at least, by how long each of them and of its steps took, in whatever order
@@ -76,4 +76,4 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::results

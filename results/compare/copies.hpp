@@ -7,7 +7,7 @@
 
 #include "results/compare/comparison.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// What each system has measured of one workload, by run; null: nothing.
 struct MeasuredSystem {
@@ -21,4 +21,4 @@ using MeasuredSystems = std::vector<MeasuredSystem>;
 /// `workloads` is filled in by the caller.
 std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -18,7 +18,7 @@
 #include "results/record/text.hpp"
 #include "results/selection/search.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using text::printable;
@@ -494,4 +494,4 @@ std::vector<Difference> merged_differences(std::vector<Difference> differences, 
   return merged;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 #include "results/analysis/run_rules.hpp"
 #include "results/compare/comparison.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Records of the reference and of one system that are of the same workload, or meant to be.
 struct RecordPair {
@@ -53,4 +53,4 @@ std::vector<Difference> cost_differences(const CostGround& reference, const Cost
 /// first.
 std::vector<Difference> merged_differences(std::vector<Difference> differences, std::size_t workloads);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Scopes = std::map<std::string, std::optional<Estimate>>;
@@ -126,4 +126,4 @@ Estimate estimate_of(const FigureValues& values) {
   return of_positive(e);
 }
 
-}  // namespace tw
+}  // namespace tw::results

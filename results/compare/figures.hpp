@@ -7,7 +7,7 @@
 
 #include "results/compare/comparison.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// One figure of one record, of each of its valid trials.
 struct FigureValues {
@@ -23,4 +23,4 @@ FigureValues values_of(const Record& record, FigureKind figure, const std::strin
 /// The figure with its interval, as the record's summary has it.
 Estimate estimate_of(const FigureValues& values);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -15,7 +15,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/schema_check.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::ordered_json;  // rows stay in the order of the file
@@ -272,4 +272,4 @@ BaselineRules baseline_from_json(const std::string& text) {
   return result;
 }
 
-}  // namespace tw
+}  // namespace tw::results

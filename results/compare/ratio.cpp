@@ -8,7 +8,7 @@
 
 #include "results/analysis/run_rules.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// Why no number of replicates would decide.
@@ -196,4 +196,4 @@ Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicate
   return ratio;
 }
 
-}  // namespace tw
+}  // namespace tw::results

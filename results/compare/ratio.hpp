@@ -8,7 +8,7 @@
 #include "results/compare/comparison_words.hpp"
 #include "results/compare/contrast.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// What one system has of one figure in one workload.
 struct RunSample {
@@ -36,4 +36,4 @@ Contrast contrast_of(const std::vector<const RunSample*>& a, const std::vector<c
 /// runs a quiet machine and trials that do not drift.
 Ratio judged(const Contrast& contrast, bool more_is_better, Replicates replicates, const words::Trials& trials);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -12,7 +12,7 @@
 #include "results/compare/differences.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 std::string name_of(const SystemInput& group) { return fmt::format("{}", fmt::join(group.paths, ", ")); }
@@ -191,4 +191,4 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
   return std::nullopt;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -10,7 +10,7 @@
 #include "results/compare/comparison.hpp"
 #include "results/compare/differences.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// The kind of machine that a report was made on: processors, cores and hypervisor of each host, and the devices of its
 /// ranks, without their names and numbers, so that another node of the same kind is the same machine.
@@ -49,4 +49,4 @@ struct RunVarianceFault {
 std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier,
                                          const std::vector<SystemInput>& systems, const CompareOptions& options);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace tw {
+namespace tw::results {
 
 double weight_of(const std::string& id, const std::map<std::string, double>& weights) {
   if (weights.empty()) return 1;
@@ -24,4 +24,4 @@ void check_weights(const std::map<std::string, double>& weights, const std::vect
   }
 }
 
-}  // namespace tw
+}  // namespace tw::results

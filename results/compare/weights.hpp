@@ -7,7 +7,7 @@
 
 #include "results/compare/comparison.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// As CompareOptions::weights has it: of the longest text that the id holds; 0 where none is, 1 where no weights are
 /// given.
@@ -15,4 +15,4 @@ double weight_of(const std::string& id, const std::map<std::string, double>& wei
 /// Throws std::invalid_argument for a weight that is no number from 0 on, or is nobody's.
 void check_weights(const std::map<std::string, double>& weights, const std::vector<ComparedWorkload>& workloads);
 
-}  // namespace tw
+}  // namespace tw::results

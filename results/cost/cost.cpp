@@ -13,7 +13,7 @@
 #include "results/cost/cost_parts.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using namespace costs;
@@ -238,4 +238,4 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
   return result;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// The text of results/schema/prices.schema.json (JSON Schema draft-07), compiled in. It explains each field.
 extern const char* const prices_schema_json;
@@ -152,4 +152,4 @@ struct BreakEven {
       text{};  ///< "B is cheaper below 0.190 EUR/kWh, A above 0.230, up to 3.00; no difference is shown between"
 };
 
-}  // namespace tw
+}  // namespace tw::results

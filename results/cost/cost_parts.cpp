@@ -8,7 +8,7 @@
 #include "results/analysis/to_target.hpp"
 #include "results/analysis/trials.hpp"
 
-namespace tw {
+namespace tw::results {
 
 namespace {
 constexpr double hours_per_year = 8760, hours_per_month = hours_per_year / 12;
@@ -140,4 +140,4 @@ double common_share(const Use& mean, double passage, const PriceRow& price, int 
 }
 
 }  // namespace costs
-}  // namespace tw
+}  // namespace tw::results

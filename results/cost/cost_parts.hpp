@@ -7,7 +7,7 @@
 #include "results/cost/cost.hpp"
 #include "results/record/record.hpp"
 
-namespace tw::costs {
+namespace tw::results::costs {
 
 inline constexpr double joules_per_kwh = 3.6e6;
 
@@ -41,4 +41,4 @@ double passage_share(const Record& record, Unit unit);
 /// passage_share().
 double common_share(const Use& mean, double passage, const PriceRow& price, int nodes);
 
-}  // namespace tw::costs
+}  // namespace tw::results::costs

@@ -6,7 +6,7 @@
 
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 
 using namespace text;
 
@@ -100,4 +100,4 @@ std::vector<CostInput> inputs_of(const CostReport& report) {
 
 }  // namespace words
 
-}  // namespace tw
+}  // namespace tw::results

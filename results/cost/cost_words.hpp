@@ -7,7 +7,7 @@
 
 #include "results/cost/cost.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// An input of a cost, as it was given.
 struct CostInput {
@@ -20,9 +20,9 @@ struct CostInput {
   std::string value() const;  ///< "0.3 EUR/kWh"
 };
 
-}  // namespace tw
+}  // namespace tw::results
 
-namespace tw::words {
+namespace tw::results::words {
 
 /// "a million samples" of a CostFigure's `per`.
 const char* per(const std::string& name);
@@ -35,4 +35,4 @@ std::string change_at_more(const Sensitivity& one);
 /// Each input with its value, unit and source, "not given" where it is absent: nothing is left unsaid.
 std::vector<CostInput> inputs_of(const CostReport& report);
 
-}  // namespace tw::words
+}  // namespace tw::results::words

@@ -10,7 +10,7 @@
 #include "results/export/export_parts.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -96,4 +96,4 @@ std::string to_benchmark_json(const Report& raw, const ExportOptions& options) {
   return Json{{"context", context}, {"benchmarks", benchmarks}}.dump(2) + "\n";
 }
 
-}  // namespace tw
+}  // namespace tw::results

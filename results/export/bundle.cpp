@@ -14,7 +14,7 @@
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -284,4 +284,4 @@ std::vector<Fault> checksum_faults(const BundleFiles& files) {
 
 Validation validate_bundle(const BundleFiles& files) { return Check(files).all(); }
 
-}  // namespace tw
+}  // namespace tw::results

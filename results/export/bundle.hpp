@@ -8,7 +8,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Bytes by name; there are no folders inside a bundle.
 using BundleFiles = std::map<std::string, std::string>;
@@ -39,4 +39,4 @@ std::vector<Fault> checksum_faults(const BundleFiles& files);
 /// of steps without its raw records is broken: there is nothing that its report could be held against.
 Validation validate_bundle(const BundleFiles& files);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -13,7 +13,7 @@
 
 #include "results/record/text.hpp"
 
-namespace tw::cells {
+namespace tw::results::cells {
 
 /// Text as GitHub shows it: what begins markup, a table's cell, HTML, mathematics or the link of an address is escaped.
 /// The text has no line ends any more (text::printable).
@@ -58,4 +58,4 @@ std::string number(const std::optional<T>& value) {
   return value ? number(*value) : "";
 }
 
-}  // namespace tw::cells
+}  // namespace tw::results::cells

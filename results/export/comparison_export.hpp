@@ -7,7 +7,7 @@
 #include "results/compare/comparison.hpp"
 #include "results/cost/cost.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// JSON with units in its keys. `checks`: of baseline rules (results/compare/baseline.hpp); empty without any.
 std::string comparison_json(const Comparison& comparison, const std::vector<RuleCheck>& checks);
@@ -17,4 +17,4 @@ std::string comparison_csv(const Comparison& comparison);
 /// JSON with units in its keys.
 std::string cost_json(const CostReport& report);
 
-}  // namespace tw
+}  // namespace tw::results

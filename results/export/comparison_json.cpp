@@ -9,7 +9,7 @@
 #include "results/export/comparison_export.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -247,4 +247,4 @@ std::string comparison_json(const Comparison& comparison, const std::vector<Rule
   return json.dump(2) + "\n";
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -11,7 +11,7 @@
 #include "results/record/text.hpp"
 #include "results/cost/cost_words.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 std::string line_of(const std::vector<std::string>& cells) { return fmt::format("| {} |\n", fmt::join(cells, " | ")); }
@@ -135,4 +135,4 @@ std::string comparison_csv(const Comparison& c) {
   return out;
 }
 
-}  // namespace tw
+}  // namespace tw::results

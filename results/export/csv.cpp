@@ -6,7 +6,7 @@
 #include "results/export/export.hpp"
 #include "results/export/point_table.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 struct CellText {
@@ -33,4 +33,4 @@ std::string to_csv(const Report& report, const ExportOptions& options) {
   return out;
 }
 
-}  // namespace tw
+}  // namespace tw::results

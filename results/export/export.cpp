@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr ExportFormat formats[] = {
@@ -20,4 +20,4 @@ const ExportFormat* find_export_format(const std::string& name) {
   return found == std::end(formats) ? nullptr : &*found;
 }
 
-}  // namespace tw
+}  // namespace tw::results

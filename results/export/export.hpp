@@ -10,7 +10,7 @@
 #include "results/record/record.hpp"
 #include "results/selection/ranking.hpp"
 
-namespace tw {
+namespace tw::results {
 
 struct ExportOptions {
   Order order = {};                     ///< of rows
@@ -60,4 +60,4 @@ std::span<const ExportFormat> export_formats();
 /// Null where none has that name.
 const ExportFormat* find_export_format(const std::string& name);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 
 std::optional<std::int64_t> unix_seconds(const std::string& time) {
   std::tm parts{};
@@ -45,4 +45,4 @@ std::string_view gpu_uuid(std::string_view domain) {
   return domain.starts_with(source) ? domain.substr(source.size()) : std::string_view();
 }
 
-}  // namespace tw
+}  // namespace tw::results

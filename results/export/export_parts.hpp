@@ -9,7 +9,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Seconds since 1970 of "2026-03-01T10:00:00Z"; absent for any other form.
 std::optional<std::int64_t> unix_seconds(const std::string& time);
@@ -24,4 +24,4 @@ std::string why_not_counted(const Record& record);
 /// "GPU-…" of "nvml:GPU-…"; empty for a meter of another source.
 std::string_view gpu_uuid(std::string_view domain);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -14,7 +14,7 @@
 #include "results/record/text.hpp"
 #include "results/terminal/columns.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 std::string plain(const std::string& text) { return cells::markdown(text); }
@@ -98,4 +98,4 @@ std::string to_markdown(const Report& raw, const ExportOptions& options) {
   return out;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 #include "results/export/export_parts.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -119,4 +119,4 @@ std::string to_mllog(const Report& raw, const ExportOptions& options) {
   return out;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -12,7 +12,7 @@
 #include "results/record/text.hpp"
 #include "results/selection/ranking.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Scopes = std::map<std::string, std::optional<Estimate>>;
@@ -232,4 +232,4 @@ std::vector<PointColumn> point_columns(const std::vector<Record>& records) {
   return table.take();
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -11,7 +11,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Empty where a figure is absent, which a column beside gives the reason of. Text is the report's own.
 using Cell = std::variant<std::monostate, double, std::int64_t, std::string>;
@@ -28,4 +28,4 @@ std::vector<PointColumn> point_columns(const std::vector<Record>& records);
 /// Those of the schema, in the order of results/selection/ranking.hpp, then others that the records have.
 std::vector<std::string> scopes_of(const std::vector<Record>& records);
 
-}  // namespace tw
+}  // namespace tw::results

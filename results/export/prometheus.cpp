@@ -13,7 +13,7 @@
 #include "results/record/report_io.hpp"
 #include "results/selection/joules.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -184,4 +184,4 @@ std::string to_prometheus(const Report& raw, const ExportOptions& options) {
   return out.text();
 }
 
-}  // namespace tw
+}  // namespace tw::results

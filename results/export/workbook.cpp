@@ -14,7 +14,7 @@
 #include "results/export/export_parts.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,4 +162,4 @@ lxw_format* Workbook::format(const Heading& heading, bool muted) {
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -15,7 +15,7 @@ struct lxw_workbook;
 struct lxw_worksheet;
 struct lxw_format;
 
-namespace tw {
+namespace tw::results {
 
 /// How a column is headed and shown.
 struct Heading {
@@ -73,4 +73,4 @@ class Workbook {
   std::uint32_t row_ = 0;
 };
 
-}  // namespace tw
+}  // namespace tw::results

@@ -19,7 +19,7 @@
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 XlsxCell figure(const std::optional<double>& value, const std::string& why = {}) {
@@ -395,4 +395,4 @@ std::string to_xlsx(const Report& raw, const ExportOptions& options) {
   return book.bytes();
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -13,7 +13,7 @@
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace page {
 namespace {
 
@@ -207,4 +207,4 @@ std::string to_html(const std::vector<HtmlSystem>& raw, const Comparison* compar
   return text;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -10,7 +10,7 @@
 #include "results/cost/cost.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 struct HtmlSystem {
   std::string name;  ///< "A"; unique
@@ -30,4 +30,4 @@ std::string to_html(const std::vector<HtmlSystem>& systems, const Comparison* co
 /// Whether the chart library was there when this was built; without it the page has tables only and says so.
 bool html_has_charts();
 
-}  // namespace tw
+}  // namespace tw::results

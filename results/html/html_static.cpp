@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace tw::page {
+namespace tw::results::page {
 namespace {
 
 /// As page.js has them: colour is never all that says it.
@@ -112,4 +112,4 @@ std::string static_html(const Page& page, const std::string& made_by) {
          "\n";
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

@@ -6,7 +6,7 @@
 
 #include "results/html/page.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 
 /// Text as it may stand between tags and in an attribute's value in double quotes.
 std::string for_text(const std::string& raw);
@@ -15,4 +15,4 @@ std::string for_text(const std::string& raw);
 /// (#page) by what it draws, so that nothing is there twice. Every text passes for_text().
 std::string static_html(const Page& page, const std::string& made_by);
 
-}  // namespace tw::page
+}  // namespace tw::results::page

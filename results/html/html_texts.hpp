@@ -3,11 +3,11 @@
 
 #include <string>
 
-namespace tw {
+namespace tw::results {
 
 std::string html_template();       ///< results/html/page.html
 std::string html_style();          ///< results/html/page.css
 std::string html_script();         ///< results/html/charts.js, then page.js
 std::string html_chart_library();  ///< Chart.js; empty where the build had none
 
-}  // namespace tw
+}  // namespace tw::results

@@ -12,7 +12,7 @@
 #include "results/html/html.hpp"
 #include "results/record/record.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 
 /// A sentence or a cell. `look`: "" plain, "number", "good", "bad", "note", "quiet", or in the answer "rest" for a
 /// short line below it; shown by a sign as well as a colour. "small" of a caveat: build() folds all of them into one.
@@ -140,4 +140,4 @@ Section provenance_section(const std::vector<HtmlSystem>& systems);
 /// All of the above. `systems` are printable already.
 Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison);
 
-}  // namespace tw::page
+}  // namespace tw::results::page

@@ -20,7 +20,7 @@
 #include "results/selection/search.hpp"
 #include "results/terminal/choice.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 namespace {
 
 using text::sentence;
@@ -328,4 +328,4 @@ Page build(const std::vector<HtmlSystem>& systems, const Comparison* comparison)
   return page;
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

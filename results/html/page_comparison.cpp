@@ -10,7 +10,7 @@
 #include "results/html/page_names.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 namespace {
 
 using text::si;
@@ -315,4 +315,4 @@ void add_comparison(Page& page, const Comparison& comparison) {
   page.sections.push_back(comparability(comparison));
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

@@ -11,7 +11,7 @@
 #include "results/record/text.hpp"
 #include "results/cost/cost_words.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 namespace {
 
 using text::si;
@@ -198,4 +198,4 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   return section;
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

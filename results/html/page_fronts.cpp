@@ -16,7 +16,7 @@
 #include "results/selection/search.hpp"
 #include "results/terminal/choice.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 namespace {
 
 using text::si;
@@ -387,4 +387,4 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
   return section;
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

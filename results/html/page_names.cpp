@@ -14,7 +14,7 @@
 #include "results/record/text.hpp"
 #include "results/selection/search.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 namespace {
 
 std::vector<std::string> parts_of(const std::string& id) {
@@ -234,4 +234,4 @@ bool has_knob(const Report& report) {
   });
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

@@ -7,7 +7,7 @@
 #include "results/html/html.hpp"
 #include "results/html/page.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 
 /// What tells points apart, and what they share, in words. An id is read as the plan writes it, parts joined by '/':
 /// "gpt2-tiny/bf16/mb8/t128/acc4/np2/gpu_clock=810"; a part of another form stays as it is.
@@ -35,4 +35,4 @@ std::vector<Words> missing_energy(const std::vector<HtmlSystem>& systems);
 /// Whether a search over settings could be run on the machine: some device accepted a set point.
 bool has_knob(const Report& report);
 
-}  // namespace tw::page
+}  // namespace tw::results::page

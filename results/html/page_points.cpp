@@ -16,7 +16,7 @@
 #include "results/selection/joules.hpp"
 #include "results/terminal/columns.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 
 using text::si;
 using text::significant;
@@ -245,4 +245,4 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
   return section;
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

@@ -10,7 +10,7 @@
 #include "results/html/page.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 namespace {
 
 using text::duration;
@@ -217,4 +217,4 @@ Section scaling_section(const std::vector<HtmlSystem>& systems) {
   return section;
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

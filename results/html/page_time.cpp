@@ -12,7 +12,7 @@
 #include "results/html/page_names.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 
 using text::duration;
 using text::significant;
@@ -360,4 +360,4 @@ Section telemetry_section(const std::vector<HtmlSystem>& systems) {
   return section;
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

@@ -13,7 +13,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::page {
+namespace tw::results::page {
 
 using text::si;
 using text::significant;
@@ -200,4 +200,4 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
   return section;
 }
 
-}  // namespace tw::page
+}  // namespace tw::results::page

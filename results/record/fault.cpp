@@ -1,6 +1,6 @@
 #include "results/record/fault.hpp"
 
-namespace tw {
+namespace tw::results {
 
 std::string fault_line(const Fault& fault) {
   std::string line = fault.file.empty() ? "" : fault.file + ": ";
@@ -13,4 +13,4 @@ Fault in_file(const std::string& file, Fault fault) {
   return fault;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::results {
 
 /// A fault of a report, a bundle or a kit, or a note about a good one.
 struct Fault {
@@ -19,4 +19,4 @@ std::string fault_line(const Fault& fault);
 /// The same with the file of a bundle that a fault of its report is in.
 Fault in_file(const std::string& file, Fault fault);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -10,7 +10,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path, int error = errno) {
@@ -144,4 +144,4 @@ void keep_last_record(const std::filesystem::path& path, const std::vector<Recor
   write_atomically(path, lines);
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -1,6 +1,6 @@
 #include "results/record/flags.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr FlagUse note, blocks{FlagUse::blocks}, voids_joules{FlagUse::voids_joules}, fails_run{FlagUse::fails_run};
@@ -16,4 +16,4 @@ constexpr FlagFacts all[] = {
 
 const FlagFacts& facts_of(Flag flag) { return all[static_cast<std::size_t>(flag)]; }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -10,7 +10,7 @@
 
 #include "results/record/names.hpp"
 
-namespace tw {
+namespace tw::results {
 
 enum class Flag {
 #define TRAINWATT_FLAG(flag, ...) flag,
@@ -58,4 +58,4 @@ struct FlagName {
   auto operator<=>(const FlagName&) const = default;
 };
 
-}  // namespace tw
+}  // namespace tw::results

@@ -5,7 +5,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// "1.0": major and minor.
@@ -38,4 +38,4 @@ bool is_newer_minor(const std::string& found, const std::string& known) {
   return its && its->first == mine->first && its->second > mine->second;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::ordered_json;  // keys stay in the order of `describe`
@@ -656,4 +656,4 @@ Record record_from_json(const std::string& text) {
   return from_tree<Record>(parse(text), UnknownNames::refused);
 }
 
-}  // namespace tw
+}  // namespace tw::results

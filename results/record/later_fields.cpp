@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::json;
@@ -94,4 +94,4 @@ SchemaOfAge schema_of_age(const std::string& document, const std::string& schema
   return aged;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// What to hold a document of an older or a newer minor version against.
 struct SchemaOfAge {
@@ -21,4 +21,4 @@ struct SchemaOfAge {
 SchemaOfAge schema_of_age(const std::string& document, const std::string& schema, const std::string& version,
                           const std::string& known);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace tw {
+namespace tw::results {
 
 template <class E>
 inline constexpr std::array<const char*, 0> name_list{};
@@ -38,4 +38,4 @@ enum class Status {
 template <>
 inline constexpr std::array name_list<Status> = {"valid", "invalid", "unsupported", "failed"};
 
-}  // namespace tw
+}  // namespace tw::results

@@ -12,7 +12,7 @@
 
 #include "results/record/flags.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// The axes of a point: what is trained, in which shape.
 struct Workload {
@@ -389,4 +389,4 @@ struct RunStart {
   std::vector<std::string> forced_over;     ///< of this one, as RunPart has it
 };
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 #include "results/record/fault.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Of the reports this code writes and reads.
 inline constexpr const char* schema_version = "1.0";
@@ -110,4 +110,4 @@ std::string sha256_hex(const std::string& bytes);
 /// task, its schedule, how good is good enough and how that is looked at. Not how fast they are trained.
 std::string workload_hash(const Workload& workload, const std::optional<Target>& target = {});
 
-}  // namespace tw
+}  // namespace tw::results

@@ -13,7 +13,7 @@
 #include <valijson/validation_results.hpp>
 #include <valijson/validator.hpp>
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::json;
@@ -132,4 +132,4 @@ std::vector<std::string> schema_faults(const std::string& document, const std::s
   return lines;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::results {
 
 struct SchemaViolation {
   std::string pointer;  ///< JSON pointer of the value that does not fit; empty: the document
@@ -17,4 +17,4 @@ std::vector<SchemaViolation> schema_violations(const std::string& document, cons
 /// The same, a line each: "/records/0/id: …". Comments are allowed in the document.
 std::vector<std::string> schema_faults(const std::string& document, const std::string& schema);
 
-}  // namespace tw
+}  // namespace tw::results

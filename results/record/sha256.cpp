@@ -6,7 +6,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 constexpr std::array<std::uint32_t, 64> round_constants = {
@@ -60,4 +60,4 @@ std::string sha256_hex(const std::string& bytes) {
   return hex;
 }
 
-}  // namespace tw
+}  // namespace tw::results

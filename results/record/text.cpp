@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <numeric>
 
-namespace tw::text {
+namespace tw::results::text {
 
 std::string set_point(const SetPoint& value) {
   return value.name.empty() ? fmt::format("{:.6g}", value.number) : value.name;
@@ -191,4 +191,4 @@ std::string bar(double share, std::size_t width, bool unicode) {
   return line + eighths[parts];
 }
 
-}  // namespace tw::text
+}  // namespace tw::results::text

@@ -7,7 +7,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw::text {
+namespace tw::results::text {
 
 /// Three significant digits with an SI prefix: "52.5 k", "1.23 M", "0.410"; a unit follows without a further space: "75.0 GFLOP/s".
 std::string si(double value, const std::string& unit = "");
@@ -46,4 +46,4 @@ std::string sparkline(std::span<const double> values, std::size_t width, bool un
 /// Filled to share × width columns: "███▌". Empty where share is not finite.
 std::string bar(double share, std::size_t width, bool unicode);
 
-}  // namespace tw::text
+}  // namespace tw::results::text

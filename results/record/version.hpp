@@ -5,7 +5,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Version of the project and commit of the checkout at build time ("-dirty": with uncommitted changes; "unknown": not built
 /// from a checkout).
@@ -14,4 +14,4 @@ Program program_info(std::string name);
 /// Whether these are version and commit of this build. False where the commit is unknown: other sources may be so, too.
 bool is_this_program(const Program& program);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -4,7 +4,7 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 
 std::string workload_hash(const Workload& w, const std::optional<Target>& target) {
   const auto number = [](std::int64_t value) { return std::to_string(value); };
@@ -19,4 +19,4 @@ std::string workload_hash(const Workload& w, const std::optional<Target>& target
   return sha256_hex(text);
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace tw {
+namespace tw::results {
 
 Estimate joules_per_sample(const Estimate& samples_per_joule) {
   Estimate joules = samples_per_joule;
@@ -34,4 +34,4 @@ std::optional<Estimate> target_joules(const Record& record, const std::string& s
   return found->second;
 }
 
-}  // namespace tw
+}  // namespace tw::results

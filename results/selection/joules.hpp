@@ -6,7 +6,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Joules of one sample with the interval, from samples a joule.
 Estimate joules_per_sample(const Estimate& samples_per_joule);
@@ -15,4 +15,4 @@ Estimate joules_per_sample(const Estimate& samples_per_joule);
 std::optional<Estimate> sample_joules(const Record& record, const std::string& scope);
 std::optional<Estimate> target_joules(const Record& record, const std::string& scope);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -16,7 +16,7 @@
 #include "results/selection/joules.hpp"
 #include "results/selection/search.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// Both the more the better: samples/s and samples/J, or less the seconds and less the joules to a target.
@@ -163,4 +163,4 @@ std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_
   return fronts;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -10,7 +10,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Of the valid points that train the same (workload hash) in the same global batch, whatever setting, precision and split of
 /// the batch: those whose means no other one reaches or passes in samples/s and in samples/J alike; of runs to a target in the time
@@ -63,4 +63,4 @@ std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_
 /// "of bf16 and float32, which may not train alike"; empty of one precision.
 std::string unlike_precisions(const std::set<std::string>& precisions);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -12,7 +12,7 @@
 #include "results/analysis/scopes.hpp"
 #include "results/analysis/verdict.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Figure = std::optional<double>;
@@ -157,4 +157,4 @@ std::vector<const Record*> in_order(const std::vector<Record>& records, const Or
   return sorted;
 }
 
-}  // namespace tw
+}  // namespace tw::results

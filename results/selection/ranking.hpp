@@ -9,7 +9,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// A figure of merit: what --sort names.
 struct Merit {
@@ -52,4 +52,4 @@ std::vector<const Record*> in_order(const std::vector<Record>& records, const Or
 /// The scopes in the order in which they are looked at.
 inline constexpr std::string_view scope_names[] = {"device", "package", "node", "dram", "facility"};
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 const Record* find(const std::vector<Record>& records, const std::string& id) {
@@ -182,4 +182,4 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal) {
   return faults;
 }
 
-}  // namespace tw
+}  // namespace tw::results

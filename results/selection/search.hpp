@@ -9,7 +9,7 @@
 #include "results/record/fault.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// All are the less the better, of one sample: its joules; joules × seconds (energy-delay product, Gonzalez and Horowitz
 /// 1996); currency, for the time of all nodes and for the joules.
@@ -45,4 +45,4 @@ std::vector<Fault> search_faults(const Report& report, const SearchGoal& goal);
 /// What is appended to a point's id when the search measures it once more at its end.
 inline constexpr const char* again_suffix = "/again";
 
-}  // namespace tw
+}  // namespace tw::results

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tw::text {
+namespace tw::results::text {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 15> signs = {{{"µ", "u"},
@@ -51,4 +51,4 @@ std::string ascii(const std::string& text) {
   return out;
 }
 
-}  // namespace tw::text
+}  // namespace tw::results::text

@@ -3,10 +3,10 @@
 
 #include <string>
 
-namespace tw::text {
+namespace tw::results::text {
 
 /// Of printable UTF-8: our own signs by those that stand for them (µs is us, ± is +-), all else, which is in names of
 /// others, as visible escapes: "\u00fc".
 std::string ascii(const std::string& text);
 
-}  // namespace tw::text
+}  // namespace tw::results::text

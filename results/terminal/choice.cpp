@@ -11,7 +11,7 @@
 #include "results/selection/search.hpp"
 #include "results/terminal/paint.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using namespace text;
@@ -123,4 +123,4 @@ std::string search_text(const Report& report, const TableStyle& style) {
   return out;
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,7 +6,7 @@
 #include "results/record/record.hpp"
 #include "results/terminal/tables.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// The fronts of speed against energy with their knees; empty where no two points can be held against each other.
 std::string front_text(const Report& report, const TableStyle& style);
@@ -15,4 +15,4 @@ std::string merit_words(const SearchOutcome& outcome);
 /// What each search came to; empty without one.
 std::string search_text(const Report& report, const TableStyle& style);
 
-}  // namespace tw
+}  // namespace tw::results

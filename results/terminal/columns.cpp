@@ -9,7 +9,7 @@
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using namespace text;
@@ -126,4 +126,4 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   return columns.take();
 }
 
-}  // namespace tw
+}  // namespace tw::results

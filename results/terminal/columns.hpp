@@ -7,7 +7,7 @@
 #include "results/record/record.hpp"
 #include "results/selection/ranking.hpp"
 
-namespace tw {
+namespace tw::results {
 
 struct Column {
   std::string title;
@@ -24,4 +24,4 @@ enum class Intervals {
 /// is left out. The one that the records are sorted by is the most important.
 std::vector<Column> number_columns(const std::vector<Record>& records, Intervals intervals, const Order& order);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -18,7 +18,7 @@
 #include "results/terminal/lines.hpp"
 #include "results/terminal/paint.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using namespace text;
@@ -297,4 +297,4 @@ std::string comparison_text(const Comparison& comparison, const std::vector<Rule
   return Writer(comparison, checks, style).write();
 }
 
-}  // namespace tw
+}  // namespace tw::results

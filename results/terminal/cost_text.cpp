@@ -13,7 +13,7 @@
 #include "results/terminal/lines.hpp"
 #include "results/terminal/paint.hpp"
 
-namespace tw {
+namespace tw::results {
 
 using namespace text;
 
@@ -108,4 +108,4 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
   return style.unicode ? out : ascii(out);
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,10 +6,10 @@
 #include "results/cost/cost.hpp"
 #include "results/terminal/tables.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Each input with its value, unit and source.
 std::string price_inputs(const CostReport& report, const TableStyle& style);
 std::string cost_text(const CostReport& report, const TableStyle& style);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -7,7 +7,7 @@
 
 #include "results/record/text.hpp"
 
-namespace tw::text {
+namespace tw::results::text {
 
 /// `text` wrapped behind a label that ends at column `indent`; where less than a third of the width would be left for it, or
 /// a word of it would not fit, on lines of its own under the label, behind four spaces.
@@ -23,4 +23,4 @@ inline std::string beside(const std::string& text, std::size_t width, std::size_
   return "\n" + std::string(own_indent, ' ') + wrap(text, width, own_indent);
 }
 
-}  // namespace tw::text
+}  // namespace tw::results::text

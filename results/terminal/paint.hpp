@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace tw::text {
+namespace tw::results::text {
 
 /// Wraps text in SGR escape sequences, or leaves it alone. Pad before painting: escapes have no width.
 class Paint {
@@ -26,4 +26,4 @@ class Paint {
   bool on_;
 };
 
-}  // namespace tw::text
+}  // namespace tw::results::text

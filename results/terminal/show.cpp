@@ -19,7 +19,7 @@
 #include "results/terminal/show_words.hpp"
 #include "results/terminal/tables.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using namespace show;
@@ -497,4 +497,4 @@ std::string show_records(const std::vector<Record>& records, const TableStyle& s
   return Shower(report, style).records_text();
 }
 
-}  // namespace tw
+}  // namespace tw::results

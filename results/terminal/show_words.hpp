@@ -14,7 +14,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::show {
+namespace tw::results::show {
 
 inline std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string text;
@@ -116,4 +116,4 @@ inline std::string cost_words(const Record& r) {
                      r.prices->hour_price, of_joules);
 }
 
-}  // namespace tw::show
+}  // namespace tw::results::show

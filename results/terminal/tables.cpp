@@ -14,7 +14,7 @@
 #include "results/terminal/columns.hpp"
 #include "results/terminal/paint.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using namespace text;
@@ -162,4 +162,4 @@ std::string summary_table(const Report& raw, const TableStyle& style) {
   return style.unicode ? out : ascii(out);
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -7,7 +7,7 @@
 #include "results/record/record.hpp"
 #include "results/selection/ranking.hpp"
 
-namespace tw {
+namespace tw::results {
 
 struct TableStyle {
   bool color = false;
@@ -25,4 +25,4 @@ std::string show_report(const Report& report, const TableStyle& style);
 /// The table and the points alone: of a run that has no report yet.
 std::string show_records(const std::vector<Record>& records, const TableStyle& style);
 
-}  // namespace tw
+}  // namespace tw::results

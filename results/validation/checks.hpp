@@ -11,7 +11,7 @@
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::results {
 
 /// Collects what the checks find.
 class Findings {
@@ -80,4 +80,4 @@ void check_energy_rows(const Record& record, std::size_t place, Findings& found)
 void check_summaries(std::vector<Record>& records, const std::vector<std::string>& lines,
                      const std::set<std::string>& later, bool is_newer, Findings& found);
 
-}  // namespace tw
+}  // namespace tw::results

@@ -9,7 +9,7 @@
 #include "results/validation/sensors.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// Meters are read at both ends of a window while no rank works: reading and a barrier, milliseconds where nothing else
@@ -119,4 +119,4 @@ void check_energy(const Report& report, Findings& found) {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -12,7 +12,7 @@
 #include "results/record/version.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Seconds = std::chrono::sys_time<std::chrono::seconds>;
@@ -246,4 +246,4 @@ void check_launches(const Report& report, Findings& found) {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -6,7 +6,7 @@
 #include "results/record/text.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 
 void check_losses(const Report& report, Findings& found) {
   std::map<std::tuple<std::string, std::string, std::uint64_t, std::int64_t, std::int64_t>, std::size_t> first_of;
@@ -27,4 +27,4 @@ void check_losses(const Report& report, Findings& found) {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::results

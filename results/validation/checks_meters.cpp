@@ -8,7 +8,7 @@
 #include "results/validation/sensors.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Meters = std::map<Sensor, const MeterEntry*>;
@@ -145,4 +145,4 @@ void check_meters(const Report& report, Findings& found) {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -11,7 +11,7 @@
 #include "results/selection/search.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::json;
@@ -209,4 +209,4 @@ bool was_interrupted(const Context& context) {
                      [](const std::string& warning) { return warning.starts_with("interrupted"); });
 }
 
-}  // namespace tw
+}  // namespace tw::results

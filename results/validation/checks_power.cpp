@@ -15,7 +15,7 @@
 #include "results/validation/sensors.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 /// GPUs whose power is a reading of telemetry, which may be unreadable where the counter is not.
@@ -193,4 +193,4 @@ void check_power(const Report& report, Findings& found) {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::results

@@ -8,7 +8,7 @@
 #include "results/analysis/verdict.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::json;
@@ -150,4 +150,4 @@ void check_summaries(std::vector<Record>& records, const std::vector<std::string
   }
 }
 
-}  // namespace tw
+}  // namespace tw::results

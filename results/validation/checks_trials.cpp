@@ -7,7 +7,7 @@
 #include "results/analysis/to_target.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 std::string length(const char* other, std::size_t found, std::size_t expected) {
@@ -148,4 +148,4 @@ void check_trials(const Record& record, std::size_t place, Findings& found) {
                  "is that of trial " + std::to_string(first) + " to the last digit: one measurement counts once");
 }
 
-}  // namespace tw
+}  // namespace tw::results

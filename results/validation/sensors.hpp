@@ -6,7 +6,7 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::results {
 
 using Sensor = std::pair<std::string, std::string>;  ///< host, domain
 
@@ -35,4 +35,4 @@ inline std::string scope_of_kind(const std::string& domain) {
 /// Joules that a meter has shown and that are in a total.
 inline bool has_counted_joules(const EnergyRow& row) { return row.energy_j && row.counted; }
 
-}  // namespace tw
+}  // namespace tw::results

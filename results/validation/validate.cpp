@@ -10,7 +10,7 @@
 #include "results/record/schema_check.hpp"
 #include "results/validation/checks.hpp"
 
-namespace tw {
+namespace tw::results {
 namespace {
 
 using Json = nlohmann::json;
@@ -194,4 +194,4 @@ Validation validate_record_lines(const std::string& text) {
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::results

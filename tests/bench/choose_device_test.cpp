@@ -8,6 +8,11 @@
 #include "models/compute/error.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace models;
+using namespace power;
+
 namespace {
 
 namespace fs = std::filesystem;

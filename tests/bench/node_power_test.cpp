@@ -9,6 +9,11 @@
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace power;
+using namespace results;
+
 namespace {
 
 using Names = std::set<std::string>;

@@ -15,6 +15,10 @@
 #include "results/record/text.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace power;
+
 namespace {
 
 TEST(ErrorLine, CarriesTheCodeOfItsText) {

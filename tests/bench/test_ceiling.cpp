@@ -10,6 +10,10 @@
 #include "models/families/resnet/description.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace models;
+
 namespace {
 
 /// Small enough for the naive device, wide enough for every kind of candidate of the output head.

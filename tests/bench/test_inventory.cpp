@@ -9,6 +9,10 @@
 #include "bench/inventory/inventory.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace results;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -4,6 +4,10 @@
 #include "bench/inventory/preflight.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace results;
+
 namespace {
 
 HostInfo make_host(const std::string& name, int cores, int threads_per_core = 1) {

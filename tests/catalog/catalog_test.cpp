@@ -10,6 +10,9 @@
 #include "models/families/resnet/description.hpp"
 
 namespace tw {
+
+using namespace models;
+
 namespace {
 
 std::string refusal(const std::function<void()>& call) {

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 namespace tw {
+
+using namespace models;
+
 namespace {
 
 const std::vector<std::string> keys = {"micro_batch", "accumulate", "seq_len", "precision", "ranks"};

@@ -11,6 +11,10 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace comm;
+using namespace models;
+
 namespace {
 
 /// Notes what it is asked to reduce, and doubles it.

@@ -8,6 +8,10 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace comm;
+using namespace models;
+
 namespace {
 
 float fill(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 1009); }

@@ -14,6 +14,10 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace comm;
+using namespace models;
+
 namespace {
 
 /// A small integer that bf16 holds exactly, also summed over 4 ranks (< 256).

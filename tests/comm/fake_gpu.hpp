@@ -11,7 +11,7 @@
 
 namespace tw {
 
-class FakeGpu : public reference::ReferenceDevice {
+class FakeGpu : public models::reference::ReferenceDevice {
  public:
   enum class Memory { open, vault };
   FakeGpu(std::string uuid, Memory memory, std::string pci = {})
@@ -20,17 +20,17 @@ class FakeGpu : public reference::ReferenceDevice {
   }
   ~FakeGpu() override { device_offset = 0; }
 
-  DeviceInfo info() const override {
-    DeviceInfo info = ReferenceDevice::info();
-    info.kind = DeviceKind::cuda;
+  models::DeviceInfo info() const override {
+    models::DeviceInfo info = ReferenceDevice::info();
+    info.kind = models::DeviceKind::cuda;
     info.uuid = uuid_;
     info.pci = pci_;
     return info;
   }
-  void copy_from_host(Stream& stream, void* device_data, const void* host, std::size_t bytes) override {
+  void copy_from_host(models::Stream& stream, void* device_data, const void* host, std::size_t bytes) override {
     ReferenceDevice::copy_from_host(stream, opened(device_data), host, bytes);
   }
-  void copy_to_host(Stream& stream, void* host, const void* device_data, std::size_t bytes) override {
+  void copy_to_host(models::Stream& stream, void* host, const void* device_data, std::size_t bytes) override {
     ReferenceDevice::copy_to_host(stream, host, opened(device_data), bytes);
   }
   /// How often page-locked host memory was asked for.
@@ -42,14 +42,14 @@ class FakeGpu : public reference::ReferenceDevice {
   void* allocate(std::size_t bytes) override { return closed(ReferenceDevice::allocate(bytes)); }
   void free(void* data) noexcept override { ReferenceDevice::free(opened(data)); }
   /// As its kernels do, which a collective algorithm may use.
-  void do_add(Stream& stream, const Add& args) override {
-    const auto seen = [this](Tensor tensor) {
+  void do_add(models::Stream& stream, const models::Add& args) override {
+    const auto seen = [this](models::Tensor tensor) {
       tensor.data = opened(tensor.data);
       return tensor;
     };
     ReferenceDevice::do_add(stream, {seen(args.a), seen(args.b), seen(args.y)});
   }
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<models::Stream> create_stream() override { return std::make_unique<HostStream>(); }
 
  private:
   // Beyond what user space has mapped (x86-64 and AArch64 with 48 bits).

@@ -13,6 +13,10 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace comm;
+using namespace models;
+
 namespace {
 
 TEST(Job, KnowsItsPlace) {

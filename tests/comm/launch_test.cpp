@@ -9,6 +9,9 @@
 #include <vector>
 
 namespace tw {
+
+using namespace comm;
+
 namespace {
 
 using Variables = std::map<std::string, std::string>;

@@ -14,6 +14,10 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace comm;
+using namespace models;
+
 namespace {
 Job* the_job = nullptr;
 
@@ -130,7 +134,7 @@ int main(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "--scenario") == 0 && std::strcmp(argv[2], "exception_leaves_main") == 0) {
     // As a program that forgets to abort: the job goes out of scope by an exception, the process ends non-zero.
     try {
-      tw::Job job(&argc, &argv);
+      tw::comm::Job job(&argc, &argv);
       if (job.rank() == job.size() - 1) throw std::runtime_error("only the last rank fails");
       job.barrier();
       return 0;
@@ -139,7 +143,7 @@ int main(int argc, char** argv) {
       return 7;
     }
   }
-  tw::Job job(&argc, &argv);
+  tw::comm::Job job(&argc, &argv);
   tw::the_job = &job;
   if (argc == 3 && std::strcmp(argv[1], "--scenario") == 0) return tw::run_scenario(job, argv[2]);
   testing::InitGoogleTest(&argc, argv);

@@ -5,6 +5,9 @@
 #include "comm/nccl/library.hpp"
 
 namespace tw {
+
+using namespace comm;
+
 namespace {
 
 /// As many parameters, each as large.

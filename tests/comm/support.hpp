@@ -12,19 +12,19 @@
 
 namespace tw {
 
-Job& test_job();
+comm::Job& test_job();
 /// The reference device: its memory is the host's.
-Device& host_device();
+models::Device& host_device();
 /// "GPU-" and the rank.
 std::string own_uuid();
 /// The memory that TW_TEST_MEMORY says: the host's, a GPU's that only copies may touch (vault), or one that the
 /// stand-in NCCL reads (gpu).
-Device& tested_device();
+models::Device& tested_device();
 /// The one that TW_TEST_COMM names, or the one that the job would choose, over the memory of tested_device().
-std::unique_ptr<Communicator> tested_communicator();
+std::unique_ptr<comm::Communicator> tested_communicator();
 
 /// A stream whose work is done before a call returns, and that counts how often it was waited for.
-struct HostStream : Stream {
+struct HostStream : models::Stream {
   int waits = 0;
   void synchronize() override { ++waits; }
   void* native() const override { return const_cast<HostStream*>(this); }
@@ -32,7 +32,7 @@ struct HostStream : Stream {
 
 /// From an address on the host to that on the device under test; 0 where they are the same.
 inline std::ptrdiff_t device_offset = 0;
-inline Tensor on_device(Tensor host) {
+inline models::Tensor on_device(models::Tensor host) {
   if (host.data)
     host.data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host.data) +
                                         static_cast<std::uintptr_t>(device_offset));
@@ -55,11 +55,13 @@ class Guarded {
         return false;
     return true;
   }
-  Tensor tensor() { return on_device({data(), sizeof(T) == 2 ? DType::bf16 : DType::float32, Dims{count_}}); }
+  models::Tensor tensor() {
+    return on_device({data(), sizeof(T) == 2 ? models::DType::bf16 : models::DType::float32, models::Dims{count_}});
+  }
 
  private:
   static constexpr std::int64_t guards = 32;
-  bool same(const T& value) const { return to_float(value) == to_float(guard_); }
+  bool same(const T& value) const { return models::to_float(value) == models::to_float(guard_); }
   std::int64_t count_;
   T guard_;
   std::vector<T> memory_;
@@ -68,7 +70,7 @@ class Guarded {
 template <class T>
 T value_of(float value) {
   if constexpr (sizeof(T) == 2)
-    return to_bf16(value);
+    return models::to_bf16(value);
   else
     return value;
 }

@@ -11,6 +11,9 @@
 #include "tests/support/fills.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 TEST(Formulas, ExponentialIsGoodTo2e7) {

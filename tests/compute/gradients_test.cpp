@@ -10,6 +10,9 @@
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 constexpr DType f32 = DType::float32;

@@ -5,6 +5,9 @@
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 TW_DEVICE_SUITE(LayerNorm);

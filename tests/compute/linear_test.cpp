@@ -3,6 +3,9 @@
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 TW_DEVICE_SUITE(Linear);

@@ -19,6 +19,9 @@
 #include "models/compute/error.hpp"
 
 namespace tw {
+
+using namespace models;
+
 namespace {
 
 /// Tensors on one device, filled with numbers that depend on nothing but the order of creation.

@@ -13,7 +13,7 @@
 #include "models/compute/cpu/cpu_device.hpp"
 #include "models/compute/cpu/products.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 namespace {
 
 std::vector<DType> types_of(const Device& device) {
@@ -354,4 +354,4 @@ TEST(LibraryProducts, EveryLayoutOfAConvolutionIsTheConvolution) {
 }
 
 }  // namespace
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

@@ -5,6 +5,9 @@
 #include "models/compute/error.hpp"
 
 namespace tw {
+
+using namespace models;
+
 namespace {
 
 Failure failure_of(const DeviceOptions& options, const std::string& text) {

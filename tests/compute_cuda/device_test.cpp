@@ -14,6 +14,9 @@
 #include "tests/support/require_gpu.hpp"
 
 namespace tw {
+
+using namespace models;
+
 namespace {
 
 class CudaDeviceTest : public ::testing::Test {

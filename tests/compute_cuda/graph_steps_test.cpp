@@ -9,6 +9,9 @@
 #include "tests/support/require_gpu.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 struct Outcome {

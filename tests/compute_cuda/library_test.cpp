@@ -5,7 +5,7 @@
 
 #include "models/compute/cuda/blas.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 class BlasLibraryTest : public testing::Test {
@@ -83,4 +83,4 @@ TEST_F(BlasLibraryTest, TakesTheAttributesOfLayoutsAndPreferences) {
 }
 
 }  // namespace
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -7,6 +7,9 @@
 #include "tests/support/require_gpu.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 class Steps : public testing::TestWithParam<Precision> {

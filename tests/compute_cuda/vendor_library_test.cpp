@@ -7,6 +7,9 @@
 #include "models/compute/vendor_library.hpp"
 
 namespace tw {
+
+using namespace models;
+
 namespace {
 
 TEST(VendorLibrary, WithoutItWhereWasLookedIsSaid) {

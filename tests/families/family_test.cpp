@@ -20,6 +20,10 @@
 #include "tests/models/support.hpp"
 
 namespace tw::test {
+
+using namespace bench;
+using namespace models;
+
 namespace {
 
 using Json = nlohmann::json;

@@ -11,6 +11,10 @@
 #include "tests/fuzz/target.hpp"
 
 namespace tw::fuzz {
+
+using namespace bench;
+using namespace results;
+
 namespace {
 
 std::string text_of(const std::string& path) {

@@ -28,6 +28,10 @@
 #include "results/terminal/tables.hpp"
 
 namespace tw::fuzz {
+
+using namespace bench;
+using namespace results;
+
 namespace {
 
 void require(bool holds, const char* what) {

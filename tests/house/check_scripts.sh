@@ -198,7 +198,7 @@ mkdir -p "$work/kernels/models/compute/cuda" "$work/launched"
 printf '%s\n' '__global__ void __launch_bounds__(256)' 'seen_kernel(int*) {}' '__global__ void unseen_kernel() {}' \
   '__global__ auto odd_kernel() -> void {}' >"$work/kernels/models/compute/cuda/some.cu"
 echo 'void no_kernel();' >"$work/kernels/models/compute/cuda/none.cuh"
-printf '%s\n' 'ran tw::cuda::seen_kernel<float>' 'idle tw::cuda::seen_kernel<int>' >"$work/launched/1"
+printf '%s\n' 'ran tw::models::cuda::seen_kernel<float>' 'idle tw::models::cuda::seen_kernel<int>' >"$work/launched/1"
 touch -d '1 hour ago' "$work/program"
 kernels="$root/tests/compute_cuda/simt/check_kernels.sh $work/kernels $work/launched $work/program"
 # shellcheck disable=SC2086  # words
@@ -210,7 +210,7 @@ if grep -q 'seen_kernel<float>\|launches seen_kernel on' "$work/output"; then
   failures=$((failures + 1))
 fi
 printf '__global__ void seen_kernel(int*) {}\n' >"$work/kernels/models/compute/cuda/some.cu"
-echo 'ran tw::cuda::seen_kernel<int>' >"$work/launched/2"
+echo 'ran tw::models::cuda::seen_kernel<int>' >"$work/launched/2"
 # shellcheck disable=SC2086
 expect 0 '1 kernels, 2 instances of them: all were launched' $kernels
 touch "$work/program"

@@ -26,6 +26,9 @@
 #include "tests/support/deferred_device.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 // Known answers of the Random123 distribution (kat_vectors, philox4x32 10).

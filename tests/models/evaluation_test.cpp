@@ -7,6 +7,9 @@
 #include "tests/models/support.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 // The cpu device's evaluation against the reference's float64 loops, after the same training; what is right is counted

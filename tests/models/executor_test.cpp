@@ -12,6 +12,9 @@
 #include "tests/models/support.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 // A network with its parameters and one batch on the reference device.

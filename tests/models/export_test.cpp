@@ -14,6 +14,9 @@
 #include "tests/models/support.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 namespace fs = std::filesystem;

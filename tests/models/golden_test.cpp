@@ -18,6 +18,9 @@
 #include "tests/support/require_gpu.hpp"
 
 namespace tw {
+
+using namespace models;
+
 namespace {
 
 using nlohmann::json;

@@ -7,6 +7,9 @@
 #include "tests/models/support.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 using Case = std::tuple<const char*, Precision, std::uint64_t>;

@@ -12,6 +12,9 @@
 #include "tests/support/deferred_device.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 constexpr int steps = 10;

@@ -5,6 +5,8 @@
 
 namespace tw::test {
 
+using namespace models;
+
 NetworkDescription micro_gpt2() {
   NetworkDescription network;
   network.name = "gpt2-micro";

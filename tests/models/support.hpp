@@ -13,27 +13,28 @@
 namespace tw::test {
 
 /// Two layers, width 16, 19 tokens: all shapes odd where they may be.
-NetworkDescription micro_gpt2();
+models::NetworkDescription micro_gpt2();
 /// 8×8 images, three stages of one bottleneck, two in the first: both kinds of shortcut, both strides.
-NetworkDescription micro_resnet(bool pool = false);
+models::NetworkDescription micro_resnet(bool pool = false);
 /// The network with sizes that `change` has changed.
 template <class Change>
-void change_gpt2(NetworkDescription& network, Change change) {
-  Gpt2Description sizes = network.as<Gpt2Description>();
+void change_gpt2(models::NetworkDescription& network, Change change) {
+  models::Gpt2Description sizes = network.as<models::Gpt2Description>();
   change(sizes);
-  network.shape = family::gpt2::shape(sizes);
+  network.shape = models::family::gpt2::shape(sizes);
 }
 template <class Change>
-void change_resnet(NetworkDescription& network, Change change) {
-  ResnetDescription sizes = network.as<ResnetDescription>();
+void change_resnet(models::NetworkDescription& network, Change change) {
+  models::ResnetDescription sizes = network.as<models::ResnetDescription>();
   change(sizes);
-  network.shape = family::resnet::shape(sizes);
+  network.shape = models::family::resnet::shape(sizes);
 }
-TrainerConfig micro_config(const NetworkDescription& network, Precision precision = Precision::float32);
+models::TrainerConfig micro_config(const models::NetworkDescription& network,
+                                   models::Precision precision = models::Precision::float32);
 
-std::unique_ptr<Device> reference_device();
+std::unique_ptr<models::Device> reference_device();
 /// The device's float32 values on the host.
-std::vector<float> values_of(Device& device, Tensor tensor);
+std::vector<float> values_of(models::Device& device, models::Tensor tensor);
 /// Largest |a − b| over the largest |b|.
 double normalised_error(const std::vector<float>& a, const std::vector<float>& b);
 

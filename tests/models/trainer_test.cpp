@@ -16,6 +16,9 @@
 #include "tests/models/support.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 std::vector<float> masters_of(Device& device, const Trainer& trainer) {

@@ -19,7 +19,7 @@ struct FakeState {
   std::chrono::steady_clock::duration shift{};  ///< added to the time of a reading
 };
 
-class FakeMeter : public EnergyMeter {
+class FakeMeter : public power::EnergyMeter {
  public:
   FakeMeter(std::shared_ptr<FakeState> state, double wrap_seconds, double update_period_seconds = 0.001,
             double maximum_watts = 100)
@@ -28,9 +28,9 @@ class FakeMeter : public EnergyMeter {
         update_period_seconds_(update_period_seconds),
         maximum_watts_(maximum_watts) {}
   std::string domain() const override { return "fake:0"; }
-  EnergyScope scope() const override { return EnergyScope::package; }
-  EnergyMethod method() const override { return EnergyMethod::counter; }
-  EnergySample read() override {
+  power::EnergyScope scope() const override { return power::EnergyScope::package; }
+  power::EnergyMethod method() const override { return power::EnergyMethod::counter; }
+  power::EnergySample read() override {
     ++state_->reads;
     if (state_->fails) throw std::system_error(5, std::generic_category(), "fake:0");
     return {std::chrono::steady_clock::now() + state_->shift, state_->joules};
@@ -39,7 +39,7 @@ class FakeMeter : public EnergyMeter {
   double wrap_seconds() const override { return wrap_seconds_; }
   double reading_interval_seconds() const override {
     return state_->reading_interval_seconds > 0 ? state_->reading_interval_seconds
-                                                : EnergyMeter::reading_interval_seconds();
+                                                : power::EnergyMeter::reading_interval_seconds();
   }
   double cpu_seconds() override { return 3; }
   bool may_wrap() const override { return state_->may_wrap; }
@@ -52,9 +52,9 @@ class FakeMeter : public EnergyMeter {
 };
 
 /// One counted fake and one source that found nothing.
-inline std::vector<MeterFinding> fake_findings(std::shared_ptr<FakeState> state, double wrap_seconds,
-                                               double update_period_seconds = 0.001) {
-  std::vector<MeterFinding> findings(2);
+inline std::vector<power::MeterFinding> fake_findings(std::shared_ptr<FakeState> state, double wrap_seconds,
+                                                      double update_period_seconds = 0.001) {
+  std::vector<power::MeterFinding> findings(2);
   findings[0].domain = "fake:0";
   findings[0].meter = std::make_unique<FakeMeter>(std::move(state), wrap_seconds, update_period_seconds);
   findings[0].counted = true;

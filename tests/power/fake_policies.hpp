@@ -7,7 +7,7 @@
 
 #include "power/sources/cpufreq/policies.hpp"
 
-namespace tw::cpufreq {
+namespace tw::power::cpufreq {
 
 /// What a test sets of a node, and what the knob under test left.
 struct System {
@@ -53,4 +53,4 @@ class FakePolicies : public Policies {
   System& system_;
 };
 
-}  // namespace tw::cpufreq
+}  // namespace tw::power::cpufreq

@@ -58,9 +58,9 @@ class FakeTree {
 };
 
 /// By domain; checks what holds for each finding of a source.
-inline std::map<std::string, MeterFinding> by_domain(std::vector<MeterFinding> findings) {
-  std::map<std::string, MeterFinding> found;
-  for (MeterFinding& finding : findings) {
+inline std::map<std::string, power::MeterFinding> by_domain(std::vector<power::MeterFinding> findings) {
+  std::map<std::string, power::MeterFinding> found;
+  for (power::MeterFinding& finding : findings) {
     const std::string domain = finding.domain;
     EXPECT_EQ(found.count(domain), 0u) << domain << " appears twice";
     EXPECT_EQ(finding.meter == nullptr, !finding.reason.empty()) << domain << ": " << finding.reason;

@@ -4,6 +4,9 @@
 #include "results/record/report_io.hpp"
 
 namespace tw::testing {
+
+using namespace results;
+
 namespace {
 
 void add_meter(Record& record, std::optional<double> watts, const std::string& scope) {

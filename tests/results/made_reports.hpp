@@ -12,13 +12,14 @@ namespace tw::testing {
 
 /// One trial for each of `samples_per_s`, 64 samples a step, 10 steps. `watts`: of one counted meter of `scope`;
 /// absent: no meter.
-Record made_record(const std::string& id, const std::vector<double>& samples_per_s, std::optional<double> watts = {},
-                   const std::string& scope = "node");
+results::Record made_record(const std::string& id, const std::vector<double>& samples_per_s,
+                            std::optional<double> watts = {}, const std::string& scope = "node");
 /// Of one host "node1" with two ranks.
-Report made_report(std::vector<Record> records);
+results::Report made_report(std::vector<results::Record> records);
 /// A run to a target for each pair of seconds and steps.
-Record made_target_record(const std::string& id, const std::vector<double>& seconds, std::optional<double> watts = {});
+results::Record made_target_record(const std::string& id, const std::vector<double>& seconds,
+                                   std::optional<double> watts = {});
 
-SystemInput made_system(const std::string& name, std::vector<Record> records);
+results::SystemInput made_system(const std::string& name, std::vector<results::Record> records);
 
 }  // namespace tw::testing

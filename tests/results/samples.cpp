@@ -6,6 +6,9 @@
 #include "results/record/report_io.hpp"
 
 namespace tw::testing {
+
+using namespace results;
+
 namespace {
 
 constexpr const char* flops_rule =

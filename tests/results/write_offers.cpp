@@ -21,8 +21,9 @@ constexpr int trials = 6;
 /// Within one per cent, and not the same in any two trials.
 double jitter(int trial, int shift) { return 1 + 0.004 * ((3 * trial + shift) % 5 - 2) + 0.0007 * trial; }
 
-SeriesRow series(const std::string& domain, const char* quantity, double level, double swing, double window_s) {
-  SeriesRow row{"node1", domain, quantity, {}, {}, {}, {}};
+results::SeriesRow series(const std::string& domain, const char* quantity, double level, double swing,
+                          double window_s) {
+  results::SeriesRow row{"node1", domain, quantity, {}, {}, {}, {}};
   for (int i = 0; i < 40; ++i) {
     const double mean = level * (1 + swing * std::sin(0.9 * i) * std::cos(0.37 * i) - 3 * swing * std::exp(-i / 3.0));
     row.time_s.push_back(window_s * i / 40);
@@ -32,10 +33,11 @@ SeriesRow series(const std::string& domain, const char* quantity, double level, 
   return row;
 }
 
-Record point(const Record& base, const std::string& domain, double clock, double speed_factor, double energy_factor) {
+results::Record point(const results::Record& base, const std::string& domain, double clock, double speed_factor,
+                      double energy_factor) {
   const double speed = speed_factor * 410 * std::pow(clock / 1980, 0.8);
   const double joules = energy_factor * 0.55 * (std::pow(clock / 1980, 2) + 0.35 * 1980 / clock);
-  Record record = base;
+  results::Record record = base;
   record.id = "gpt2-tiny/bf16/acc4/np2/gpu_clock=" + std::to_string(static_cast<int>(clock));
   record.workload.device = "cuda";
   record.start.reset();
@@ -47,11 +49,11 @@ Record point(const Record& base, const std::string& domain, double clock, double
   double start = 100 + 500 * static_cast<double>(std::ranges::find(clocks_mhz, clock) - std::begin(clocks_mhz));
   for (int t = 0; t < trials; ++t) {
     const double window_s = steps * 64 / (speed * jitter(t, static_cast<int>(clock) % 7));
-    Trial trial = testing::sample_trial(steps, window_s / steps, window_s);
+    results::Trial trial = testing::sample_trial(steps, window_s / steps, window_s);
     for (double& loss : trial.loss) loss = 2 + 0.6 * (loss - 2) * std::exp(-0.002 * static_cast<double>(before));
     trial.first_step = before, before += steps;
     trial.start_s = start, start += window_s + 1;
-    EnergyRow row;
+    results::EnergyRow row;
     row.scope = "device", row.domain = domain, row.host = "node1", row.method = "counter";
     row.energy_j = joules * jitter(t, 3) * steps * 64, row.uncertainty_j = 5, row.window_s = window_s;
     row.update_period_s = 0.02, row.wraps = 0;
@@ -62,14 +64,14 @@ Record point(const Record& base, const std::string& domain, double clock, double
     trial.counters.clear();
     record.trials.push_back(std::move(trial));
   }
-  summarise(record);
+  results::summarise(record);
   return record;
 }
 
-Report offer(const char* name, const char* gpu, double speed_factor, double energy_factor) {
-  Report report = testing::sample_energy_report();
+results::Report offer(const char* name, const char* gpu, double speed_factor, double energy_factor) {
+  results::Report report = testing::sample_energy_report();
   const std::string uuid = std::string("GPU-") + name + "-0000-4000-8000-000000000000", domain = "nvml:" + uuid;
-  const Record base = report.records[0];
+  const results::Record base = report.records[0];
   report.records.clear(), report.parts.reset();
   report.context.idle_power = {{"before", "node1", domain, "device", 38.0, 2.0, 1.0, ""}};
   report.context.launch = name;
@@ -97,10 +99,11 @@ int main(int argc, char** argv) {
   if (argc != 2) return std::fprintf(stderr, "usage: write_offers FOLDER\n"), 2;
   try {
     const std::filesystem::path folder = argv[1];
-    create_folders(folder);
-    write_atomically(folder / "offer1.json", to_json(offer("aaaaaaaa", "Stand-in GPU 1", 1, 1)));
-    write_atomically(folder / "offer2.json", to_json(offer("bbbbbbbb", "Stand-in GPU 2", 1.12, 0.93)));
-    write_atomically(folder / "offer3.json", to_json(offer("cccccccc", "Stand-in GPU 3", 0.85, 0.8)));
+    results::create_folders(folder);
+    results::write_atomically(folder / "offer1.json", results::to_json(offer("aaaaaaaa", "Stand-in GPU 1", 1, 1)));
+    results::write_atomically(folder / "offer2.json",
+                              results::to_json(offer("bbbbbbbb", "Stand-in GPU 2", 1.12, 0.93)));
+    results::write_atomically(folder / "offer3.json", results::to_json(offer("cccccccc", "Stand-in GPU 3", 0.85, 0.8)));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "write_offers: %s\n", error.what());

@@ -5,6 +5,9 @@
 #include <stdexcept>
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 struct Row {

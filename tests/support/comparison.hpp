@@ -11,11 +11,11 @@ namespace tw::test {
 double normalised_error(const Floats& a, const Floats& b);
 
 /// What the stored dtype keeps of a value.
-float as_stored(DType dtype, float value);
+float as_stored(models::DType dtype, float value);
 
 /// The normalised error that an output of `op` may have against the reference. `output` is the dtype in which it is
 /// stored, `count` its number of elements; `roundings` overrides the table's count of roundings to half on the way to it
 /// (0: none but the final store).
-double tolerance(Op op, DType activations, DType output, std::size_t count, int roundings = -1);
+double tolerance(models::Op op, models::DType activations, models::DType output, std::size_t count, int roundings = -1);
 
 }  // namespace tw::test

@@ -6,6 +6,8 @@
 
 namespace tw::test {
 
+using namespace models;
+
 using Work = std::function<void()>;
 
 class DeferredStream final : public Stream {
@@ -103,9 +105,9 @@ class DeferredGraph final : public Graph {
   std::vector<Work> work_;
 };
 
-#define TW_DEFERRED(name, Args)                                                  \
-  void do_##name(Stream& stream, const Args& args) override {                    \
-    device_.defer(stream, [this, args](Stream& on) { inner_->name(on, args); }); \
+#define TW_DEFERRED(name, Args)                                                          \
+  void do_##name(models::Stream& stream, const Args& args) override {                    \
+    device_.defer(stream, [this, args](models::Stream& on) { inner_->name(on, args); }); \
   }
 #define TW_DEFERRED_PLAN(Base)                                               \
   std::size_t bytes() const override { return inner_->bytes(); }             \
@@ -114,10 +116,10 @@ class DeferredGraph final : public Graph {
  private:                                                                    \
   DeferredDevice& device_;                                                   \
   std::unique_ptr<Base> inner_;
-#define TW_DEFERRED_WEIGHT                                              \
-  void do_bind() override { inner_->bind(weight()); }                   \
-  void do_refresh(Stream& stream) override {                            \
-    device_.defer(stream, [this](Stream& on) { inner_->refresh(on); }); \
+#define TW_DEFERRED_WEIGHT                                                      \
+  void do_bind() override { inner_->bind(weight()); }                           \
+  void do_refresh(models::Stream& stream) override {                            \
+    device_.defer(stream, [this](models::Stream& on) { inner_->refresh(on); }); \
   }
 
 class DeferredLinear final : public LinearPlan {

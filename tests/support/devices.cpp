@@ -8,6 +8,9 @@
 #include "tests/support/require_gpu.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 const Backend& backend(const std::string& name) {

@@ -16,7 +16,7 @@ namespace tw::test {
 
 struct DeviceCase {
   std::string device;  ///< of backends.def
-  DType dtype = DType::float32;
+  models::DType dtype = models::DType::float32;
 };
 void PrintTo(const DeviceCase& device_case, std::ostream* stream);
 /// Every backend × the dtypes that it may have, whether or not it is usable here: what is not skips visibly with the reason.
@@ -29,13 +29,13 @@ std::string device_case_name(const testing::TestParamInfo<DeviceCase>& info);
 class DeviceTest : public testing::TestWithParam<DeviceCase> {
  protected:
   void SetUp() override;
-  Device& device() const { return *device_; }
-  DType dtype() const { return GetParam().dtype; }
+  models::Device& device() const { return *device_; }
+  models::DType dtype() const { return GetParam().dtype; }
   /// Empty where the device runs `op`; the reason for a skip where it may lack it (cuda), a failure elsewhere.
-  std::string why_not(Op op) const;
+  std::string why_not(models::Op op) const;
 
  private:
-  Device* device_ = nullptr;
+  models::Device* device_ = nullptr;
 };
 #define TW_DEVICE_SUITE(suite)          \
   using suite = ::tw::test::DeviceTest; \
@@ -46,7 +46,7 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
 /// One output after a run.
 struct Output {
   std::string name;
-  DType dtype = DType::float32;
+  models::DType dtype = models::DType::float32;
   int roundings = -1;  ///< see tolerance()
   Floats values;       ///< int32 converted
   std::vector<unsigned char> bytes;
@@ -55,23 +55,24 @@ struct Output {
 /// Tensors of one run on one device.
 class Lab {
  public:
-  explicit Lab(Device& device);
-  Device& device;
-  std::unique_ptr<Stream> stream;
+  explicit Lab(models::Device& device);
+  models::Device& device;
+  std::unique_ptr<models::Stream> stream;
 
   /// Inputs; finish() fails where an operator has changed one.
-  Tensor in(DType dtype, const Dims& dims, const Floats& values);
-  Tensor in(const Dims& dims, const Ints& values);
+  models::Tensor in(models::DType dtype, const models::Dims& dims, const Floats& values);
+  models::Tensor in(const models::Dims& dims, const Ints& values);
   /// Outputs; start as NaN.
-  Tensor out(const std::string& name, DType dtype, const Dims& dims, int roundings = -1);
+  models::Tensor out(const std::string& name, models::DType dtype, const models::Dims& dims, int roundings = -1);
   /// Outputs that an operator adds to or works in place on.
-  Tensor in_out(const std::string& name, DType dtype, const Dims& dims, const Floats& values, int roundings = -1);
+  models::Tensor in_out(const std::string& name, models::DType dtype, const models::Dims& dims, const Floats& values,
+                        int roundings = -1);
   /// Structures in device memory; scalars are an output too.
-  StepScalars* scalars(const StepScalars& values);
-  const DecaySegment* segments(const std::vector<DecaySegment>& values);
+  models::StepScalars* scalars(const models::StepScalars& values);
+  const models::DecaySegment* segments(const std::vector<models::DecaySegment>& values);
   /// New contents for a tensor made here.
-  void change(const Tensor& tensor, const Floats& values);
-  Floats read(const Tensor& tensor);
+  void change(const models::Tensor& tensor, const Floats& values);
+  Floats read(const models::Tensor& tensor);
 
   /// Waits, checks guards and inputs, returns the outputs.
   std::vector<Output> finish();
@@ -83,19 +84,20 @@ class Lab {
     int roundings;
     std::vector<unsigned char> before;
   };
-  Item& add(const std::string& name, DType dtype, const Dims& dims, int roundings);
-  Item& find(const Tensor& tensor);
+  Item& add(const std::string& name, models::DType dtype, const models::Dims& dims, int roundings);
+  Item& find(const models::Tensor& tensor);
   std::deque<Item> items_;
 };
 
 using Case = std::function<void(Lab&)>;
 
-std::vector<Output> run_on(Device& device, const Case& run);
-Device& reference_device();
+std::vector<Output> run_on(models::Device& device, const Case& run);
+models::Device& reference_device();
 
 enum class Exactness { tolerance, exact };
 /// Runs twice on `device` (bitwise equal) and once on the reference (within the table's tolerance, or equal). An output
 /// that is all zero on the reference makes the case itself fail: it would prove nothing.
-void compare(Device& device, Op op, DType dtype, const Case& run, Exactness exactness = Exactness::tolerance);
+void compare(models::Device& device, models::Op op, models::DType dtype, const Case& run,
+             Exactness exactness = Exactness::tolerance);
 
 }  // namespace tw::test

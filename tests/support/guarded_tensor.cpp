@@ -5,6 +5,9 @@
 #include <stdexcept>
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 constexpr std::size_t guard_bytes = 256;  // a multiple of the alignment, and longer than the widest vector

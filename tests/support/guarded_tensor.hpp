@@ -12,8 +12,8 @@ namespace tw::test {
 class GuardedTensor {
  public:
   /// Contents: NaN in every element (int32: -1), so that an element never written shows.
-  GuardedTensor(Device& device, Stream& stream, DType dtype, const Dims& dims);
-  const Tensor& tensor() const { return tensor_; }
+  GuardedTensor(models::Device& device, models::Stream& stream, models::DType dtype, const models::Dims& dims);
+  const models::Tensor& tensor() const { return tensor_; }
   /// Rounded to the tensor's dtype.
   void upload(const Floats& values);
   void upload(const Ints& values);
@@ -25,10 +25,10 @@ class GuardedTensor {
   std::string damage() const;
 
  private:
-  Device* device_;
-  Stream* stream_;
-  Buffer memory_;
-  Tensor tensor_;
+  models::Device* device_;
+  models::Stream* stream_;
+  models::Buffer memory_;
+  models::Tensor tensor_;
 };
 
 }  // namespace tw::test

@@ -8,6 +8,10 @@
 #include "bench/tool/inputs/archive.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace results;
+
 namespace {
 
 const Program program{"trainwatt", "0.1.0", "0123456789ab"};

@@ -11,6 +11,9 @@
 #include "bench/terminal/error_line.hpp"
 
 namespace tw {
+
+using namespace bench;
+
 namespace {
 
 TEST(OutputParser, PlainLines) {

@@ -19,6 +19,9 @@
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -24,7 +24,7 @@ namespace {
 using namespace tw::testing;
 
 TEST(Tool, Version) {
-  const tw::Program program = tw::program_info("trainwatt");
+  const tw::results::Program program = tw::results::program_info("trainwatt");
   const Outcome o = run({"--version"});
   EXPECT_EQ(o.code, 0);
   EXPECT_EQ(o.out, "trainwatt " + program.version + " (" + program.git_commit + ")\n");
@@ -207,9 +207,9 @@ TEST_F(Export, NamesWhatIsWrong) {
 }
 
 TEST_F(Export, ABrokenReportSaysSo) {
-  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
   report.records[0].summary.samples_per_s->value *= 2;
-  const std::string path = file_with(tw::to_json(report));
+  const std::string path = file_with(tw::results::to_json(report));
   const Outcome o = run({"export", path, "--to", "csv", "-o", folder_, "--sort", "throughput"});
   EXPECT_EQ(o.code, 0);
   EXPECT_NE(o.err.find("warning[report-faulty]: "), std::string::npos) << o.err;
@@ -217,8 +217,8 @@ TEST_F(Export, ABrokenReportSaysSo) {
 }
 
 TEST_F(Export, UnfinishedRuns) {
-  const tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
-  const std::string path = file_with(tw::to_json_line(report.records[0]) + "\n");
+  const tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+  const std::string path = file_with(tw::results::to_json_line(report.records[0]) + "\n");
   const Outcome o = run({"export", path, "--to", "markdown,csv", "-o", folder_});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_NE(contents(folder_ + "/report.md").find("An unfinished run"), std::string::npos);
@@ -274,8 +274,9 @@ TEST_F(Export, HtmlOfOneReportWithItsCosts) {
 
 /// What only the catalog knows.
 TEST(Tool, UnfinishedRuns) {
-  const tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
-  const std::string lines = tw::to_json_line(report.records[0]) + "\n" + tw::to_json_line(report.records[1]) + "\n";
+  const tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+  const std::string lines =
+      tw::results::to_json_line(report.records[0]) + "\n" + tw::results::to_json_line(report.records[1]) + "\n";
   const std::string path = file_with(lines);
   const Outcome shown = run({"show", path});
   EXPECT_EQ(shown.code, 0) << shown.err;
@@ -346,9 +347,9 @@ TEST(Tool, AnotherFileOfOursIsNamedWithWhatReadsIt) {
 /// "Run 2" of a system is the second file that is named with it, whatever order they are given in.
 TEST(Tool, RunsAreNamedInTheOrderOfTheirTimes) {
   const auto at = [](const char* time, const char* name) {
-    tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+    tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
     report.context.started_at = std::string("2026-03-0") + time, report.context.finished_at = "2026-03-09T00:00:00Z";
-    return file_with(tw::to_json(report), name);
+    return file_with(tw::results::to_json(report), name);
   };
   const std::string late = at("3T10:00:00Z", "-a"), early = at("1T10:00:00Z", "-b"), middle = at("2T10:00:00Z", "-c");
   const std::string out = run({"compare", "A=" + late + "," + early + "," + middle, "B=" + fixtures + "/good_energy.json", "--json"}).out;
@@ -359,9 +360,9 @@ TEST(Tool, RunsAreNamedInTheOrderOfTheirTimes) {
 }
 
 TEST(Tool, MessagesAreHarmless) {
-  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
   report.records[0].id = "x\033[2K\r\ngood";
-  const std::string path = file_with(tw::to_json(report));
+  const std::string path = file_with(tw::results::to_json(report));
   const Outcome o = run({"validate", path});
   EXPECT_EQ(o.code, 1);
   EXPECT_NE(flat(o.out).find("\"x\\x1b[2K\\r\\ngood\" is not among the points of the plan"), std::string::npos) << o.out;

@@ -28,7 +28,7 @@ TEST(Tool, ValidateEndsWithOneLine) {
   EXPECT_EQ(one.err, "") << "run rules that a report breaks are no fault of it";
   const Outcome verbose = run({"validate", "--verbose", fixtures + "/good.json"});
   EXPECT_TRUE(verbose.out.ends_with(one.out)) << verbose.out;
-  for (const tw::RunRule& rule : tw::run_rules())
+  for (const tw::results::RunRule& rule : tw::results::run_rules())
     EXPECT_NE(verbose.out.find("rule[" + rule.id + "] "), std::string::npos) << rule.id;
   const Outcome both = run({"validate", fixtures + "/good.json", fixtures + "/good_energy.json"});
   EXPECT_TRUE(both.out.starts_with(fixtures + "/good.json\n  consistent; ")) << both.out;
@@ -36,16 +36,16 @@ TEST(Tool, ValidateEndsWithOneLine) {
 }
 
 TEST(Tool, ValidateFillsEightyColumns) {
-  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
   report.records[0].summary.samples_per_s->value *= 2;
   report.records[0].verdict.flags.clear();
-  const std::string path = file_with(tw::to_json(report));
+  const std::string path = file_with(tw::results::to_json(report));
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"validate", path}, {"validate", "--verbose", fixtures + "/good.json"}}) {
     const Outcome o = run(arguments);
     EXPECT_NE(o.out, "");
     std::istringstream lines(o.out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(tw::text::columns(line), 80u) << line;
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(tw::results::text::columns(line), 80u) << line;
   }
   std::remove(path.c_str());
 }
@@ -56,7 +56,7 @@ TEST(Tool, ValidateAsJson) {
   EXPECT_EQ(good.at("consistent"), true);
   EXPECT_EQ(good.at("fit_for_publication"), false);
   EXPECT_EQ(good.at("error"), nullptr);
-  EXPECT_EQ(good.at("rules").size(), tw::run_rules().size());
+  EXPECT_EQ(good.at("rules").size(), tw::results::run_rules().size());
   for (const nlohmann::json& rule : good.at("rules")) {
     EXPECT_TRUE(rule.at("asks").is_string() && rule.at("why").is_string());
     EXPECT_EQ(rule.at("kept").is_null(), rule.at("state") == "not checkable" || rule.at("state") == "does not apply");
@@ -67,9 +67,9 @@ TEST(Tool, ValidateAsJson) {
       EXPECT_EQ(rule.at("kept"), true);
     }
   }
-  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
   report.records[0].summary.samples_per_s->value *= 2;
-  const std::string path = file_with(tw::to_json(report));
+  const std::string path = file_with(tw::results::to_json(report));
   const nlohmann::json files = findings({path, "/no/such.json", fixtures + "/good.json"});
   EXPECT_EQ(files[0].at("consistent"), false);
   EXPECT_EQ(files[0].at("fit_for_publication"), nullptr) << "rules are not looked at";
@@ -115,30 +115,30 @@ TEST(Tool, Validate) {
 }
 
 TEST(Tool, ValidateAsksTheCatalog) {
-  tw::Report report = tw::report_from_json(contents(fixtures + "/good.json"));
-  const auto outcome = [](tw::Report& changed) {
-    for (tw::Record& r : changed.records) {
-      r.workload.hash = tw::workload_hash(r.workload);
-      tw::summarise(r);
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+  const auto outcome = [](tw::results::Report& changed) {
+    for (tw::results::Record& r : changed.records) {
+      r.workload.hash = tw::results::workload_hash(r.workload);
+      tw::results::summarise(r);
     }
-    const std::string path = file_with(tw::to_json(changed));
+    const std::string path = file_with(tw::results::to_json(changed));
     const Outcome o = run({"validate", path});
     std::remove(path.c_str());
     return o;
   };
-  tw::Report more = report;
+  tw::results::Report more = report;
   more.records[0].workload.parameters = 429569;
   EXPECT_EQ(outcome(more).code, 1);
   EXPECT_NE(flat(outcome(more).out).find("/records/0/workload/parameters: is 429569, gpt2-tiny has 429568"),
             std::string::npos);
-  tw::Report faster = report;
+  tw::results::Report faster = report;
   faster.records[1].summary.model_flops_per_sample *= 2;
   EXPECT_EQ(outcome(faster).code, 1);
   EXPECT_NE(flat(outcome(faster).out)
                 .find("/records/1/summary/model_flops_per_sample: is 74053632, resnet-tiny has 37026816"),
             std::string::npos)
       << outcome(faster).out;
-  tw::Report ruled = report;
+  tw::results::Report ruled = report;
   ruled.records[0].summary.flops_rule = "mine";
   EXPECT_EQ(outcome(ruled).code, 0);
   EXPECT_NE(outcome(ruled).out.find("note[flops_rule_unknown]: /records/0/summary/flops_rule: "), std::string::npos)

@@ -9,7 +9,7 @@
 #include "bench/plan/options/set_points.hpp"
 #include "models/catalog/nearest.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -26,13 +26,13 @@ ValueType share_of_a_range() {
                     Json({{"type", "string"}, {"pattern", fmt::format("^{0}%(:{0}%:{0}%)?$", number)}}).dump());
 }
 
-ValueType set_point(KnobKind kind) {
-  if (const std::vector<std::string>& names = names_of(kind); !names.empty()) {
+ValueType set_point(power::KnobKind kind) {
+  if (const std::vector<std::string>& names = power::names_of(kind); !names.empty()) {
     std::vector<std::string> words = names;
     words.insert(words.begin(), "found");
     return value_like("the name of a governor, or \"found\"", Json({{"enum", words}}).dump());
   }
-  const char* unit = std::string_view(to_string(kind)).ends_with("_w") ? "W" : "MHz";
+  const char* unit = std::string_view(power::to_string(kind)).ends_with("_w") ? "W" : "MHz";
   const Json value = Json::parse(number_above_0(largest_set_point).schema);
   const std::string pattern = fmt::format("^(found|{0}%?|{0}:{0}:{0}|{0}%:{0}%:{0}%)$", number);
   return value_like(
@@ -100,16 +100,17 @@ void check_axes(const Axes& axes) {
       for (const auto& value : values) {
         if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>)
           check_value(axis.key, axis.type, static_cast<std::int64_t>(value));
-        else if (const auto* kind = std::get_if<KnobKind>(&axis.values); kind == nullptr)
+        else if (const auto* kind = std::get_if<power::KnobKind>(&axis.values); kind == nullptr)
           check_value(axis.key, axis.type, value);
-        else if (!names_of(*kind).empty() || parse_shares(axis.key, value).empty())
+        else if (!power::names_of(*kind).empty() || parse_shares(axis.key, value).empty())
           parse_set_points(*kind, axis.key, value);
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
           if (std::string_view(axis.key) == "clock" && parse_shares(axis.key, value).empty())
-            throw UsageError("bad-value", axis.key,
-                             fmt::format("{} {}: must be {}", key_ref(axis.key), cut_word(value), axis.type.wanted));
+            throw UsageError(
+                "bad-value", axis.key,
+                fmt::format("{} {}: must be {}", key_ref(axis.key), models::cut_word(value), axis.type.wanted));
       }
     });
 }
 
-}  // namespace tw
+}  // namespace tw::bench

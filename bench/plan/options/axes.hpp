@@ -12,7 +12,7 @@
 #include "bench/plan/options/option_value.hpp"
 #include "power/knob/knob.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Axes as a user gives them; a list of several values makes an axis. Empty lists take the network's defaults.
 struct Axes {
@@ -20,8 +20,9 @@ struct Axes {
   std::vector<int> layers;
   std::vector<std::string> precision;
   std::vector<std::int64_t> micro_batch, accumulate, global_batch, seq_len;
-  std::vector<int> ranks;                                ///< of the job's; the others sleep meanwhile
-  std::map<KnobKind, std::vector<std::string>> setting;  ///< set points as written (bench/plan/options/set_points.hpp)
+  std::vector<int> ranks;  ///< of the job's; the others sleep meanwhile
+  std::map<power::KnobKind, std::vector<std::string>>
+      setting;  ///< set points as written (bench/plan/options/set_points.hpp)
   /// Shares ("50%") of the range of the clock of what trains, GPU or CPU (bench/plan/shares.hpp); points that no device
   /// has a range for are left out.
   std::vector<std::string> clock;
@@ -31,7 +32,7 @@ struct Axes {
 
 struct Axis {
   using Values = std::variant<std::vector<std::string> Axes::*, std::vector<int> Axes::*,
-                              std::vector<std::int64_t> Axes::*, KnobKind>;
+                              std::vector<std::int64_t> Axes::*, power::KnobKind>;
   const char* key;    ///< "micro_batch"
   const char* group;  ///< of --help; null: no option of the command line
   std::string help;
@@ -50,7 +51,7 @@ decltype(auto) with_values(const Axis& axis, OfAxes& axes, Use&& use) {
   static const std::vector<std::string> none;
   return std::visit(
       [&](const auto& values) -> decltype(auto) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(values)>, KnobKind>)
+        if constexpr (!std::is_same_v<std::decay_t<decltype(values)>, power::KnobKind>)
           return use(axes.*values);
         else if constexpr (!std::is_const_v<OfAxes>)
           return use(axes.setting[values]);
@@ -69,4 +70,4 @@ bool has_settings(const Axes& axes);
 /// Throws UsageError for a value that the axis does not have.
 void check_axes(const Axes& axes);
 
-}  // namespace tw
+}  // namespace tw::bench

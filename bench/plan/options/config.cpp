@@ -16,7 +16,7 @@
 #include "models/catalog/nearest.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -115,7 +115,7 @@ void check_models(const std::string& path, const Json& object, const std::string
   if (names == object.end()) return;
   for (std::size_t i = 0; i < (names->is_array() ? names->size() : 1); ++i) {
     try {
-      find_network(names->is_array() ? (*names)[i] : *names);
+      models::find_network(names->is_array() ? (*names)[i] : *names);
     } catch (const std::invalid_argument& error) {
       const std::string item = names->is_array() ? fmt::format("/{}", i) : "";
       fail(path, fmt::format("{}/model{}: {}", place, item, error.what()), "unknown-name");
@@ -139,14 +139,14 @@ std::string read_config_text(const std::string& path, const std::string& option)
 }
 
 Request read_config(const std::string& path, const std::string& text) {
-  if (const std::string fault = json_fault(text, true); !fault.empty())
+  if (const std::string fault = results::json_fault(text, true); !fault.empty())
     fail(path, "is not JSON that trainwatt reads: " + fault);
   const Json json = Json::parse(text, nullptr, true, true);
   if (json.is_object() && json.contains(kit_key)) {
     const Kit kit = open_kit(path, text);
     Request request = read_config(path, kit.config_json);
     request.suite = kit.suite;
-    request.kit = KitInfo{kit.title, kit.sha256};
+    request.kit = results::KitInfo{kit.title, kit.sha256};
     return request;
   }
   if (!json.is_object()) fail(path, "must be a JSON object");
@@ -164,4 +164,4 @@ Request read_config(const std::string& path, const std::string& text) {
   return request;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

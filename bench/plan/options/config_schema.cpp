@@ -11,7 +11,7 @@
 #include "models/catalog/nearest.hpp"
 #include "results/record/schema_check.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -51,7 +51,7 @@ std::vector<std::string> unknown_keys(const Json& object, const Json& schema, co
   for (const auto& [key, value] : schema.at("properties").items()) known.push_back(key);
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
-    const std::string close = nearest(key, known), word = cut_word(key);
+    const std::string close = models::nearest(key, known), word = models::cut_word(key);
     faults.push_back(close.empty() ? fmt::format("unknown key {}/{} (known: {})", place, word, fmt::join(known, ", "))
                                    : fmt::format("unknown key {}/{}: did you mean '{}'?", place, word, close));
   }
@@ -63,7 +63,7 @@ std::string does_not_fit(const Json& value, const Json& schema, const std::strin
                                  schema.value("description", "something else"));
   std::vector<std::string> words;
   collect_words(schema, words);
-  const std::string close = value.is_string() ? nearest(value.get<std::string>(), words) : "";
+  const std::string close = value.is_string() ? models::nearest(value.get<std::string>(), words) : "";
   return close.empty() ? text : text + fmt::format("; did you mean '{}'?", close);
 }
 
@@ -84,11 +84,11 @@ ConfigFaults config_faults(const std::string& config) {
   Json numbers = document;
   write_whole_numbers_as_such(numbers);
   ConfigFaults faults;
-  std::vector<SchemaViolation> violations = schema_violations(numbers.dump(), config_schema_json());
+  std::vector<results::SchemaViolation> violations = results::schema_violations(numbers.dump(), config_schema_json());
   // A value of a list tells more than the list.
   std::ranges::stable_sort(violations, std::ranges::greater(),
-                           [](const SchemaViolation& one) { return std::ranges::count(one.pointer, '/'); });
-  for (const SchemaViolation& violation : violations) {
+                           [](const results::SchemaViolation& one) { return std::ranges::count(one.pointer, '/'); });
+  for (const results::SchemaViolation& violation : violations) {
     const Json::json_pointer pointer(violation.pointer);
     const Json& value = document.at(pointer);
     const Json& schema = schema_of(root, pointer);
@@ -111,4 +111,4 @@ ConfigFaults config_faults(const std::string& config) {
   return faults;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tw {
+namespace tw::bench {
 
 /// The text of the schema.
 const std::string& config_schema_json();
@@ -19,4 +19,4 @@ struct ConfigFaults {
 /// `config` is JSON text without comments.
 ConfigFaults config_faults(const std::string& config);
 
-}  // namespace tw
+}  // namespace tw::bench

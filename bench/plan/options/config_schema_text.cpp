@@ -6,7 +6,7 @@
 #include "bench/plan/options/config_schema.hpp"
 #include "bench/plan/options/run_options.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -100,4 +100,4 @@ const std::string& config_schema_json() {
   return text;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

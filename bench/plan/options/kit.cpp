@@ -9,7 +9,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Json = nlohmann::json;  // sorted keys: one text for one content
@@ -39,7 +39,7 @@ OrderedJson request_json(const Request& request) {
 
 std::string hash_of(Json kit) {
   kit.erase("sha256");
-  return sha256_hex(kit.dump());
+  return results::sha256_hex(kit.dump());
 }
 
 /// A command line's words need not be UTF-8, JSON's strings do.
@@ -55,7 +55,7 @@ std::string checked_text(const char* what, const std::string& text) {
 
 std::string config_json(const Request& request) { return request_json(request).dump(2) + "\n"; }
 
-std::string kit_json(const KitText& text, const Request& request, const Program& program) {
+std::string kit_json(const KitText& text, const Request& request, const results::Program& program) {
   OrderedJson kit;
   kit[kit_key] = kit_version;
   kit["title"] = checked_text("--title", text.title);
@@ -69,12 +69,12 @@ std::string kit_json(const KitText& text, const Request& request, const Program&
 }
 
 Kit open_kit(const std::string& path, const std::string& text) {
-  if (const std::string fault = json_fault(text); !fault.empty()) fail(path, "not JSON: " + fault);
+  if (const std::string fault = results::json_fault(text); !fault.empty()) fail(path, "not JSON: " + fault);
   const Json json = Json::parse(text);
-  if (const std::string why = version_obstacle(json.is_object() && json.contains(kit_key) && json[kit_key].is_string()
-                                                   ? json[kit_key].get<std::string>()
-                                                   : "",
-                                               kit_version);
+  if (const std::string why = results::version_obstacle(
+          json.is_object() && json.contains(kit_key) && json[kit_key].is_string() ? json[kit_key].get<std::string>()
+                                                                                  : "",
+          kit_version);
       !why.empty())
     fail(path, fmt::format("/{}: {}", kit_key, why));
   Kit kit;
@@ -85,7 +85,7 @@ Kit open_kit(const std::string& path, const std::string& text) {
           path,
           fmt::format(
               "the kit was changed: its content has the SHA-256 {}, but it states {:.64}: get a new copy from its author",
-              hash, text::printable(kit.sha256)),
+              hash, results::text::printable(kit.sha256)),
           "kit-changed");
     kit.title = json.at("title").get<std::string>(), kit.contact = json.at("contact").get<std::string>();
     kit.notes = json.at("notes").get<std::string>(), kit.suite = json.at("suite").get<std::string>();
@@ -102,4 +102,4 @@ Kit open_kit(const std::string& path, const std::string& text) {
   return kit;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -7,14 +7,14 @@
 #include "bench/plan/options/usage_error.hpp"
 #include "power/sources/external/source.hpp"
 
-namespace tw {
+namespace tw::bench {
 
-MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
-                           const std::string& host, bool is_one_node) {
+power::MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
+                                  const std::string& host, bool is_one_node) {
   if (estimate_watts && !(std::isfinite(*estimate_watts) && *estimate_watts > 0))
     throw UsageError("bad-value", "estimate_watts",
                      fmt::format("--estimate-watts {}: must be above 0 W", *estimate_watts));
-  MeterOptions options;
+  power::MeterOptions options;
   options.estimate_watts = estimate_watts;
   if (energy_csv.empty()) return options;
   const std::string mark = "{host}";
@@ -30,11 +30,11 @@ MeterOptions meter_options(const std::string& energy_csv, const std::optional<do
   return options;
 }
 
-void check_meters(const MeterOptions& options) {
+void check_meters(const power::MeterOptions& options) {
   if (!options.external_csv) return;
-  for (const MeterFinding& finding : external::find_meters_in(*options.external_csv))
+  for (const power::MeterFinding& finding : power::external::find_meters_in(*options.external_csv))
     if (!finding.meter)
       throw UsageError("bad-power-file", "energy_csv", fmt::format("--energy-csv: {}", finding.detail));
 }
 
-}  // namespace tw
+}  // namespace tw::bench

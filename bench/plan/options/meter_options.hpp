@@ -6,15 +6,15 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// As given; no file is looked at. `host` takes the place of {host} in the file's name. Throws UsageError where the
 /// power is none, and where several nodes would read one file, since each would count it.
-MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
-                           const std::string& host, bool is_one_node);
+power::MeterOptions meter_options(const std::string& energy_csv, const std::optional<double>& estimate_watts,
+                                  const std::string& host, bool is_one_node);
 
 /// Throws UsageError where the file that was asked for shows no power yet: a run would find out at its end. Call on one
 /// process of each node.
-void check_meters(const MeterOptions& options);
+void check_meters(const power::MeterOptions& options);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -12,7 +12,7 @@
 #include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 using Json = nlohmann::json;
 using Kind = ValueType::Kind;
@@ -63,9 +63,9 @@ void throw_unknown(const std::string& key, const std::string& word, const std::v
       {"fp32", "float32"}, {"f32", "float32"}, {"single", "float32"}, {"bfloat16", "bf16"},
       {"float16", "fp16"}, {"half", "fp16"},   {"gpu", "cuda"}};
   const auto ours = names_elsewhere.find(word);
-  const std::string close = nearest(ours == names_elsewhere.end() ? word : ours->second, known);
+  const std::string close = models::nearest(ours == names_elsewhere.end() ? word : ours->second, known);
   throw UsageError("unknown-name", key,
-                   fmt::format("unknown {} '{}': {}", key_ref(key), cut_word(word),
+                   fmt::format("unknown {} '{}': {}", key_ref(key), models::cut_word(word),
                                close.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
                                              : fmt::format("did you mean '{}'?", close)));
 }
@@ -110,7 +110,7 @@ std::string json_text(const OptionValue& value) {
 }
 
 std::string plain_text(const OptionValue& value) {
-  if (const auto* word = std::get_if<std::string>(&value)) return cut_word(*word);
+  if (const auto* word = std::get_if<std::string>(&value)) return models::cut_word(*word);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
   return json_text(value);
 }
@@ -139,4 +139,4 @@ OptionValue value_of(const std::string& key, const ValueType& type, const std::s
   return value.get<double>();
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace tw {
+namespace tw::bench {
 
 /// A value as it is written: nothing, true, 3, 0.5, "50%", [4, 8].
 using OptionValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
@@ -51,4 +51,4 @@ std::string plain_text(const OptionValue& value);
 /// the type has no such value.
 OptionValue value_of(const std::string& key, const ValueType& type, const std::string& json);
 
-}  // namespace tw
+}  // namespace tw::bench

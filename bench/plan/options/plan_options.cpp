@@ -12,7 +12,7 @@
 #include "bench/terminal/error_line.hpp"
 #include "models/catalog/nearest.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Kind = ValueType::Kind;
@@ -26,9 +26,10 @@ std::string unknown_option(const CLI::App& app, const CLI::ExtrasError& error) {
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   for (const std::string& word : app.remaining()) {
-    const std::string close = nearest(word.substr(0, word.find('=')), known);
-    if (!close.empty()) return fmt::format("unknown option {}: did you mean {}?", cut_word(word), close);
-    return fmt::format("unknown {} {}: see --help", word.starts_with("-") ? "option" : "argument", cut_word(word));
+    const std::string close = models::nearest(word.substr(0, word.find('=')), known);
+    if (!close.empty()) return fmt::format("unknown option {}: did you mean {}?", models::cut_word(word), close);
+    return fmt::format("unknown {} {}: see --help", word.starts_with("-") ? "option" : "argument",
+                       models::cut_word(word));
   }
   return error.what();
 }
@@ -65,8 +66,9 @@ CLI::Validator holding(const ValueType& type) {
             const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
             const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
             if (error != std::errc::result_out_of_range || end != text.data() + text.size()) return {};
-            return text.starts_with('-') ? fmt::format("{}{}: value too small", out_of_range_mark, cut_word(text))
-                                         : fmt::format("{}{}: {}", out_of_range_mark, cut_word(text), too_large);
+            return text.starts_with('-')
+                       ? fmt::format("{}{}: value too small", out_of_range_mark, models::cut_word(text))
+                       : fmt::format("{}{}: {}", out_of_range_mark, models::cut_word(text), too_large);
           },
           ""};
 }
@@ -109,7 +111,7 @@ CLI::Option* add_typed(CLI::App& app, const RunOption& option, GivenOptions& giv
         if (word.empty()) return;
         if (!is_bool) return take(word);
         if (word != "yes" && word != "no")
-          throw UsageError("bad-value", fmt::format("{} {}: must be yes or no", name, cut_word(word)));
+          throw UsageError("bad-value", fmt::format("{} {}: must be yes or no", name, models::cut_word(word)));
         take(word == "yes");
       };
       return app.add_option_function<std::string>(option.name, unless_empty, option.help);
@@ -126,7 +128,7 @@ void add_run_option(CLI::App& app, const RunOption& option, GivenOptions& given)
 
 /// Whether a suite can be run at other values of an axis: then it is another suite.
 bool goes_around(const Axis& axis) {
-  return std::holds_alternative<KnobKind>(axis.values) || axis.values == Axis::Values(&Axes::ranks);
+  return std::holds_alternative<power::KnobKind>(axis.values) || axis.values == Axis::Values(&Axes::ranks);
 }
 
 /// What a suite or config does not leave open. A config that is no kit can be edited instead.
@@ -263,7 +265,7 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   const std::string_view not_converted = "Could not convert: ", between = " = ";
   if (const std::size_t at = what.find(between); what.starts_with(not_converted) && at != std::string::npos) {
     const std::string name = what.substr(not_converted.size(), at - not_converted.size());
-    return with_code("bad-value", fmt::format("{} {}: {}", name, cut_word(what.substr(at + between.size())),
+    return with_code("bad-value", fmt::format("{} {}: {}", name, models::cut_word(what.substr(at + between.size())),
                                               wanted_value(app, name)));
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.ends_with(" missing"))
@@ -302,4 +304,4 @@ Request request_of(const PlanOptions& options, const std::string& config_text) {
   return request;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

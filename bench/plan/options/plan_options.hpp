@@ -12,7 +12,7 @@ class App;
 class ParseError;
 }  // namespace CLI
 
-namespace tw {
+namespace tw::bench {
 
 struct PlanOptions {
   Axes axes;                  ///< from the options; empty with a suite or config, but for settings and ranks
@@ -34,4 +34,4 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);
 /// What the options ask for. `config_text`: of the file --config names. Throws UsageError.
 Request request_of(const PlanOptions& options, const std::string& config_text);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -8,7 +8,7 @@
 #include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 Recompute parse_recompute(const std::string& text) {
   if (text == "all" || text == "none") return {std::nullopt, text == "all" ? 1.0 : 0.0};
@@ -24,11 +24,11 @@ Recompute parse_recompute(const std::string& text) {
   }
   throw UsageError("bad-value", "recompute",
                    fmt::format("{} {}: must be 'all', 'none', a number of layers, or a share such as 50%",
-                               key_ref("recompute"), cut_word(text)));
+                               key_ref("recompute"), models::cut_word(text)));
 }
 
-int recomputed_layers(const Recompute& recompute, const NetworkDescription& network) {
-  const int there = layer_count(network);
+int recomputed_layers(const Recompute& recompute, const models::NetworkDescription& network) {
+  const int there = models::layer_count(network);
   if (!recompute.layers) return static_cast<int>(std::ceil(recompute.share * there - 1e-9));
   if (*recompute.layers > there)
     throw UsageError("bad-value", "recompute",
@@ -37,4 +37,4 @@ int recomputed_layers(const Recompute& recompute, const NetworkDescription& netw
   return *recompute.layers;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -7,7 +7,7 @@
 
 #include "models/catalog/description.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// A number of layers, or a share of each network's. Layers are those that --layers counts.
 struct Recompute {
@@ -19,6 +19,6 @@ struct Recompute {
 /// "all", "none", "12" or "50%". Throws UsageError.
 Recompute parse_recompute(const std::string& text);
 /// Of this network: shares are rounded up. Throws UsageError where it has fewer.
-int recomputed_layers(const Recompute& recompute, const NetworkDescription& network);
+int recomputed_layers(const Recompute& recompute, const models::NetworkDescription& network);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -11,14 +11,14 @@
 #include "bench/plan/options/run_settings.hpp"
 #include "bench/plan/options/usage_error.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Everything asked for, before the number of ranks is known.
 struct Request : RunSettings {
   std::string suite = "command-line";
-  std::vector<Axes> axes;      ///< each entry is a grid; the plan has the points of all
-  std::optional<KitInfo> kit;  ///< of a frozen plan
-  std::string config;          ///< the file that the axes are of; empty: options or a suite
+  std::vector<Axes> axes;               ///< each entry is a grid; the plan has the points of all
+  std::optional<results::KitInfo> kit;  ///< of a frozen plan
+  std::string config;                   ///< the file that the axes are of; empty: options or a suite
   /// The option asks for the same bits over a config or suite that says nothing: a change where the device does not
   /// give them anyway.
   bool adds_deterministic = false;
@@ -53,4 +53,4 @@ Request read_config(const std::string& path, const std::string& text);
 /// The text of a file or pipe that an option names, of 1 MiB at most. Throws UsageError.
 std::string read_config_text(const std::string& path, const std::string& option = "--config");
 
-}  // namespace tw
+}  // namespace tw::bench

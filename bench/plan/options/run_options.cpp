@@ -11,7 +11,7 @@
 #include "bench/plan/options/axes.hpp"
 #include "results/selection/search.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 using Kind = ValueType::Kind;
@@ -221,8 +221,8 @@ RunOption search() {
       .name = "--search",
       .group = "Search",
       .help = fmt::format("search for the best setting and measure few of the grid's points;\nminimise {} per sample",
-                          fmt::join(merit_names(), ", ")),
-      .type = one_of(merit_names()),
+                          fmt::join(results::merit_names(), ", ")),
+      .type = one_of(results::merit_names()),
       .over = Over::suite,
       .renames = Renames::if_given,
       .in_plan = InPlan::in_object,
@@ -389,10 +389,10 @@ RunOption ceiling() {
 
 bool is_given(const GivenOptions& given, const char* key) { return given.contains(key); }
 
-std::optional<JobPrices> prices_of(const GivenOptions& given) {
+std::optional<results::JobPrices> prices_of(const GivenOptions& given) {
   const auto of = [&](const char* key) { return is_given(given, key) ? number_of(given.at(key)) : 0; };
-  const JobPrices prices{of("hour_price"), of("kwh_price")};
-  return prices == JobPrices{} ? std::nullopt : std::optional(prices);
+  const results::JobPrices prices{of("hour_price"), of("kwh_price")};
+  return prices == results::JobPrices{} ? std::nullopt : std::optional(prices);
 }
 
 /// A search for costs needs prices, no other one goes by them.
@@ -486,7 +486,7 @@ void take_over(const GivenOptions& given, RunSettings& settings) {
   if (is_given(given, "window_s")) measurement.steps.reset();
   if (is_given(given, "window_s") && !is_given(given, "ceiling_s"))  // a short look is short
     measurement.ceiling_seconds = std::min(std::max(measurement.window_seconds, 1.0), measurement.ceiling_seconds);
-  if (const std::optional<JobPrices> prices = prices_of(given)) {
+  if (const std::optional<results::JobPrices> prices = prices_of(given)) {
     settings.prices = prices;
     if (is_given(given, "search")) {
       settings.search->hour_price = prices->hour_price;
@@ -495,4 +495,4 @@ void take_over(const GivenOptions& given, RunSettings& settings) {
   }
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -1,5 +1,5 @@
 // The options of a run that are no axes, each said once: the command line, a config, its schema, a kit, the plan's hash
-// and --help walk this list. How to add one: bench/README.md.
+// and --help walk this list. How to add one: CONTRIBUTING.md.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/request.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 struct RunOption {
   /// What the command line's value goes over at most; each includes those before it.
@@ -57,4 +57,4 @@ void take_over(const GivenOptions& given, RunSettings& settings);
 /// What options are to each other. `settings`: what they go over.
 void check_together(const GivenOptions& given, const RunSettings& settings);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -10,12 +10,12 @@
 #include "results/analysis/run_rules.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// How each point is measured.
 struct Measurement {
-  double window_seconds = published_window_s;  ///< of one trial
-  int trials = least_trials;
+  double window_seconds = results::published_window_s;  ///< of one trial
+  int trials = results::least_trials;
   int warmup_steps = 3;  ///< at least; before a window until the step time is flat (bench/train/steady.hpp)
   std::optional<std::int64_t> steps;  ///< steps of a trial instead of a window: flag `steps_given`
   double ceiling_seconds = 4;         ///< for timing the products alone, before and after together
@@ -41,9 +41,9 @@ struct SearchRequest {
 /// One field for each option of bench/plan/options/run_options.cpp, which says how it is written and where it counts.
 struct RunSettings {
   Measurement measurement;
-  std::optional<TargetRequest> target;  ///< of the measurement nothing else counts then
-  std::optional<SearchRequest> search;  ///< few of the points are measured, and each workload's found settings
-  std::optional<JobPrices> prices;      ///< of what is measured they change nothing
+  std::optional<TargetRequest> target;       ///< of the measurement nothing else counts then
+  std::optional<SearchRequest> search;       ///< few of the points are measured, and each workload's found settings
+  std::optional<results::JobPrices> prices;  ///< of what is measured they change nothing
   std::uint64_t seed = 1;
   Recompute recompute;
   bool eager = false;                 ///< no graphs, also where the device has them
@@ -52,4 +52,4 @@ struct RunSettings {
   std::optional<int> repeat;          ///< runs of the plan, each launched anew; a single run is of the same plan
 };
 
-}  // namespace tw
+}  // namespace tw::bench

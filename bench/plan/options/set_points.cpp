@@ -10,13 +10,13 @@
 #include "bench/plan/options/usage_error.hpp"
 #include "models/catalog/nearest.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 constexpr double most_values = 1000;
 
 [[noreturn]] void fail(const std::string& key, const std::string& text, const std::string& why) {
-  throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), cut_word(text), why));
+  throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), models::cut_word(text), why));
 }
 
 double number(const std::string& key, const std::string& text, const std::string& part) {
@@ -32,21 +32,22 @@ double number(const std::string& key, const std::string& text, const std::string
 
 const std::vector<SettingAxis>& setting_axes() {
   static const std::vector<SettingAxis> axes = {
-      {"gpu_clock", KnobKind::gpu_clock,
+      {"gpu_clock", power::KnobKind::gpu_clock,
        "graphics clock in MHz: values, min:max:step, shares of\nthe range (60%, 40%:100%:20%), or found (unchanged)"},
-      {"gpu_memory_clock", KnobKind::gpu_memory_clock, "memory clock in MHz"},
-      {"gpu_power_limit", KnobKind::gpu_power_limit, "power limit of each GPU in W"},
-      {"cpu_frequency", KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
-      {"cpu_governor", KnobKind::cpu_governor, "frequency governor of all CPUs, such as performance"},
-      {"cpu_power_limit", KnobKind::cpu_power_limit, "power cap of each CPU package in W"}};
+      {"gpu_memory_clock", power::KnobKind::gpu_memory_clock, "memory clock in MHz"},
+      {"gpu_power_limit", power::KnobKind::gpu_power_limit, "power limit of each GPU in W"},
+      {"cpu_frequency", power::KnobKind::cpu_frequency, "frequency of all CPUs in MHz"},
+      {"cpu_governor", power::KnobKind::cpu_governor, "frequency governor of all CPUs, such as performance"},
+      {"cpu_power_limit", power::KnobKind::cpu_power_limit, "power cap of each CPU package in W"}};
   return axes;
 }
 
-std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::string& key, const std::string& text) {
+std::vector<std::optional<double>> parse_set_points(power::KnobKind kind, const std::string& key,
+                                                    const std::string& text) {
   if (text == "found") return {std::nullopt};
-  if (const std::vector<std::string>& names = names_of(kind); !names.empty()) {
-    if (const auto value = set_point_of_name(kind, text)) return {value};
-    const std::string close = nearest(text, names);
+  if (const std::vector<std::string>& names = power::names_of(kind); !names.empty()) {
+    if (const auto value = power::set_point_of_name(kind, text)) return {value};
+    const std::string close = models::nearest(text, names);
     fail(key, text,
          close.empty() ? fmt::format("must be one of {}, or found", fmt::join(names, ", "))
                        : fmt::format("unknown governor: did you mean '{}'?", close));
@@ -72,7 +73,7 @@ std::vector<std::optional<double>> parse_set_points(KnobKind kind, const std::st
 std::vector<double> parse_shares(const std::string& key, const std::string& text) {
   if (text.find('%') == std::string::npos) return {};
   const auto fail = [&](const char* why) {
-    throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), cut_word(text), why));
+    throw UsageError("bad-value", key, fmt::format("{} {}: {}", key_ref(key), models::cut_word(text), why));
   };
   std::vector<double> parts;
   std::istringstream words(text);
@@ -93,4 +94,4 @@ std::vector<double> parse_shares(const std::string& key, const std::string& text
   return shares;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

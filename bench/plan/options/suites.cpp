@@ -3,7 +3,7 @@
 #include "models/catalog/tasks.hpp"
 #include "results/analysis/run_rules.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// A transformer and a CNN, both precisions, accumulation 1 and 4: 8 points of about 11 s on 2 cores. For a look: the
@@ -16,7 +16,7 @@ Request quick() {
   axes.precision = {"float32", "bf16"};
   axes.accumulate = {1, 4};
   request.measurement.window_seconds = 1.2;
-  request.measurement.trials = least_replicates;
+  request.measurement.trials = results::least_replicates;
   request.measurement.ceiling_seconds = 2.0;
   return request;
 }
@@ -30,7 +30,7 @@ Request standard() {
   axes.model = {"gpt2-124m", "resnet-50"};
   axes.precision = {"float32", "bf16"};
   axes.accumulate = {1, 4};
-  request.measurement.trials = least_replicates;
+  request.measurement.trials = results::least_replicates;
   return request;
 }
 
@@ -49,7 +49,7 @@ Request procurement() {
   clocks.accumulate = {8};
   clocks.clock = {"50%", "75%"};
   request.axes.push_back(std::move(clocks));
-  request.measurement.trials = least_replicates;
+  request.measurement.trials = results::least_replicates;
   return request;
 }
 
@@ -58,7 +58,7 @@ Request convergence() {
   Request request;
   request.suite = "convergence";
   Axes& axes = request.axes.emplace_back();
-  for (const TaskDescription& task : tasks()) axes.model.push_back(task.model);
+  for (const models::TaskDescription& task : models::tasks()) axes.model.push_back(task.model);
   axes.precision = {"float32", "bf16"};
   axes.accumulate = {1, 4};
   request.target = TargetRequest{.value = {}, .seed_count = 3, .seeds = {}};
@@ -80,4 +80,4 @@ Request suite_request(const std::string& name) {
   throw_unknown("suite", name, suite_names());
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -7,7 +7,7 @@
 #include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 constexpr char mark = '\x1e';  // before and behind a key
@@ -49,7 +49,7 @@ UsageError::UsageError(const UsageError& error, const std::string& what)
 
 UsageError UsageError::seen_in(const Request& request, const Axes* at) const {
   if (is_seen_ || request.config.empty()) return *this;
-  return {*this, with_code(code_, tw::seen_in(request, at, text_))};
+  return {*this, with_code(code_, tw::bench::seen_in(request, at, text_))};
 }
 
 std::string seen_in(const Request& request, const Axes* at, const std::string& text) {
@@ -63,4 +63,4 @@ std::string seen_in(const Request& request, const Axes* at, const std::string& t
   return request.config + ": " + (needs_place ? at->place + ": " : "") + named;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tw {
+namespace tw::bench {
 
 struct Axes;
 struct Request;
@@ -38,4 +38,4 @@ class UsageError : public std::runtime_error {
 /// A text with key_ref(), as a UsageError's.
 std::string seen_in(const Request& request, const Axes* at, const std::string& text);
 
-}  // namespace tw
+}  // namespace tw::bench

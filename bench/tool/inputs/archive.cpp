@@ -9,7 +9,7 @@
 
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 constexpr std::string_view folder = "trainwatt-offer/";
@@ -41,7 +41,8 @@ std::string checked_name(archive_entry* entry) {
   const char* path = archive_entry_pathname(entry);
   const std::string_view name = path != nullptr ? path : "";
   const auto refuse = [&](const char* what) {
-    throw ArchiveError(fmt::format("contains \"{}\", {}", text::printable(std::string(name.substr(0, 200))), what));
+    throw ArchiveError(
+        fmt::format("contains \"{}\", {}", results::text::printable(std::string(name.substr(0, 200))), what));
   };
   if (archive_entry_hardlink(entry) != nullptr || archive_entry_symlink(entry) != nullptr ||
       archive_entry_filetype(entry) != AE_IFREG)
@@ -57,7 +58,7 @@ std::string checked_name(archive_entry* entry) {
 
 }  // namespace
 
-std::string pack(const BundleFiles& files) {
+std::string pack(const results::BundleFiles& files) {
   std::string out;
   const std::unique_ptr<archive, EndWrite> a(archive_write_new());
   const auto check = [&](int result) {
@@ -87,7 +88,7 @@ std::string pack(const BundleFiles& files) {
 
 bool is_packed(std::string_view bytes) { return bytes.starts_with("\x28\xb5\x2f\xfd"); }
 
-BundleFiles unpack(std::string_view bytes) {
+results::BundleFiles unpack(std::string_view bytes) {
   const std::unique_ptr<archive, EndRead> a(archive_read_new());
   if (!a) throw std::bad_alloc();
   // Nothing but what bundles are made of: fewer parsers meet what strangers send.
@@ -95,7 +96,7 @@ BundleFiles unpack(std::string_view bytes) {
   archive_read_support_format_tar(a.get());
   if (archive_read_open_memory(a.get(), bytes.data(), bytes.size()) != ARCHIVE_OK)
     throw ArchiveError("not a tar.zst file: " + why(a.get()));
-  BundleFiles files;
+  results::BundleFiles files;
   std::size_t total = 0;
   while (true) {
     archive_entry* entry = nullptr;
@@ -120,4 +121,4 @@ BundleFiles unpack(std::string_view bytes) {
   return files;
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -7,7 +7,7 @@
 
 #include "results/export/bundle.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// Not an archive of ours, for whatever cause, or larger than one may be.
 struct ArchiveError : std::runtime_error {
@@ -20,10 +20,10 @@ inline constexpr std::size_t most_archive_bytes = std::size_t{512} << 20;  ///< 
 
 /// All inside one folder `trainwatt-offer`, in order of name, with a fixed time and owner: the same files make the same
 /// archive (with the same libzstd).
-std::string pack(const BundleFiles& files);
+std::string pack(const results::BundleFiles& files);
 /// Whether bytes begin as zstd's do, so that they can only be a bundle.
 bool is_packed(std::string_view bytes);
 /// Throws ArchiveError for anything but plain files inside `trainwatt-offer/`, each once, within the bounds.
-BundleFiles unpack(std::string_view bytes);
+results::BundleFiles unpack(std::string_view bytes);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -12,16 +12,16 @@
 #include "models/catalog/floors.hpp"
 #include "results/analysis/verdict.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 /// What the networks of this version say about a record's parameters and FLOPs.
-void check_network(const Record& record, const std::string& at, Validation& found) {
-  const Workload& w = record.workload;
+void check_network(const results::Record& record, const std::string& at, results::Validation& found) {
+  const results::Workload& w = record.workload;
   if (w.device == "command") return;  // not one of ours
-  NetworkDescription network;
+  models::NetworkDescription network;
   try {
-    network = find_network(w.model);
+    network = models::find_network(w.model);
   } catch (const std::invalid_argument&) {
     found.warnings.push_back(
         {"network_unknown", at + "/workload/model",
@@ -32,32 +32,33 @@ void check_network(const Record& record, const std::string& at, Validation& foun
     found.violations.push_back({"network_differs", at + where, what});
   };
   try {
-    if (w.layers) network = cut_layers(network, *w.layers);
+    if (w.layers) network = models::cut_layers(network, *w.layers);
   } catch (const std::invalid_argument& error) {
     return broken("/workload/layers", error.what());
   }
   const std::int64_t longest = network.data().longest_sequence;
   if (network.has_sequence() != w.seq_len.has_value() || w.seq_len.value_or(0) > longest)
     return broken("/workload/seq_len", "is not a length that " + w.model + " can have");
-  if (const std::int64_t parameters = count_parameters(network); w.parameters != parameters)
+  if (const std::int64_t parameters = models::count_parameters(network); w.parameters != parameters)
     broken("/workload/parameters", fmt::format("is {}, {} has {}", w.parameters, w.model, parameters));
   if (record.target)
-    if (const double floor = exact_floor(network, w.seq_len.value_or(0)); std::abs(record.target->floor - floor) > 1e-9)
+    if (const double floor = models::exact_floor(network, w.seq_len.value_or(0));
+        std::abs(record.target->floor - floor) > 1e-9)
       broken("/target/floor", fmt::format("is {}, that of {} is {}", record.target->floor, w.model, floor));
-  const Summary& s = record.summary;
+  const results::Summary& s = record.summary;
   if (s.flops_rule.empty()) return;
-  if (s.flops_rule != flops_rule()) {
+  if (s.flops_rule != models::flops_rule()) {
     found.warnings.push_back({"flops_rule_unknown", at + "/summary/flops_rule",
                               "is not the rule of this version; the FLOPs were not checked"});
     return;
   }
-  const double flops = model_flops_per_sample(network, w.seq_len.value_or(0));
+  const double flops = models::model_flops_per_sample(network, w.seq_len.value_or(0));
   if (std::abs(s.model_flops_per_sample - flops) > 1e-9 * flops)
     broken("/summary/model_flops_per_sample",
            fmt::format("is {}, {} has {}", s.model_flops_per_sample, w.model, flops));
 }
 
-void check_networks(const std::vector<Record>& records, Validation& found) {
+void check_networks(const std::vector<results::Record>& records, results::Validation& found) {
   for (std::size_t i = 0; i < records.size(); ++i) check_network(records[i], "/records/" + std::to_string(i), found);
 }
 
@@ -71,22 +72,23 @@ void take(CheckedReport& checked, Read read) {
     if (checked.found.violations.empty()) checked.found.violations.push_back({"unreadable", "", error.what()});
     return;
   }
-  add_left_out_flags(checked.report->records, checked.found);
-  const std::string file = checked.bundle ? report_file : "";
-  const auto is_of_report = [&](const Fault& fault) { return fault.file == file; };
+  results::add_left_out_flags(checked.report->records, checked.found);
+  const std::string file = checked.bundle ? results::report_file : "";
+  const auto is_of_report = [&](const results::Fault& fault) { return fault.file == file; };
   if (std::ranges::any_of(checked.found.violations, is_of_report)) {  // its fields may be anything
-    summarise(*checked.report);
+    results::summarise(*checked.report);
     return;
   }
-  Validation more;
+  results::Validation more;
   check_networks(checked.report->records, more);
-  for (Fault& fault : more.violations) checked.found.violations.push_back(in_file(file, std::move(fault)));
-  for (Fault& note : more.warnings) checked.found.warnings.push_back(in_file(file, std::move(note)));
-  const auto is_older = [](const Record& record) {
-    return interval_rule(record.summary) != IntervalRule::student;
+  for (results::Fault& fault : more.violations)
+    checked.found.violations.push_back(results::in_file(file, std::move(fault)));
+  for (results::Fault& note : more.warnings) checked.found.warnings.push_back(results::in_file(file, std::move(note)));
+  const auto is_older = [](const results::Record& record) {
+    return results::interval_rule(record.summary) != results::IntervalRule::student;
   };
   // An older program's statistics were held against its samples; every command shows those of this version.
-  if (std::ranges::any_of(checked.report->records, is_older)) summarise(*checked.report);
+  if (std::ranges::any_of(checked.report->records, is_older)) results::summarise(*checked.report);
 }
 
 }  // namespace
@@ -101,9 +103,9 @@ CheckedReport check_report(std::string bytes) {
       checked.found.violations.push_back({"unreadable", "", error.what()});
       return checked;
     }
-    const BundleFiles& files = *checked.bundle;
-    checked.found = validate_bundle(files);
-    const auto file = files.find(report_file);
+    const results::BundleFiles& files = *checked.bundle;
+    checked.found = results::validate_bundle(files);
+    const auto file = files.find(results::report_file);
     if (file == files.end()) {
       checked.why_unreadable = files.contains("run-1.tar.zst")
                                    ? "a bundle of several runs: trainwatt validate, compare and html take it; for this "
@@ -111,16 +113,18 @@ CheckedReport check_report(std::string bytes) {
                                    : "a bundle without a report";
       return checked;
     }
-    take(checked, [&] { return report_from_json(file->second, UnknownNames::left_out); });
+    take(checked, [&] { return results::report_from_json(file->second, results::UnknownNames::left_out); });
     return checked;
   }
-  checked.is_unfinished = holds_record_lines(bytes);
-  std::optional<Report> whole;
-  checked.found = checked.is_unfinished ? validate_record_lines(bytes) : validate_report(bytes, whole);
+  checked.is_unfinished = results::holds_record_lines(bytes);
+  std::optional<results::Report> whole;
+  checked.found =
+      checked.is_unfinished ? results::validate_record_lines(bytes) : results::validate_report(bytes, whole);
   take(checked, [&] {
-    if (!checked.is_unfinished) return whole ? std::move(*whole) : report_from_json(bytes, UnknownNames::left_out);
-    Report report;
-    RecordLines lines = record_lines(bytes, UnknownNames::left_out);
+    if (!checked.is_unfinished)
+      return whole ? std::move(*whole) : results::report_from_json(bytes, results::UnknownNames::left_out);
+    results::Report report;
+    results::RecordLines lines = results::record_lines(bytes, results::UnknownNames::left_out);
     report.records = std::move(lines.records), checked.is_torn = lines.torn;
     return report;
   });
@@ -130,4 +134,4 @@ CheckedReport check_report(std::string bytes) {
   return checked;
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -9,21 +9,21 @@
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 struct CheckedReport {
   /// Of an unfinished run the records alone; with the flags that its samples give, and where something is wrong with it
   /// with the summaries and verdicts that its samples give, whatever it states. Absent where it cannot be read.
-  std::optional<Report> report;
+  std::optional<results::Report> report;
   std::string why_unreadable;  ///< empty where there is a report
   bool is_unfinished = false;  ///< the records.jsonl of a run without report
   bool is_torn = false;        ///< whose last line was cut off
-  std::optional<BundleFiles> bundle;
+  std::optional<results::BundleFiles> bundle;
   /// The schema and all that follows from the samples, the networks of this version, and of a bundle that its files
   /// agree; not kits, signatures and run rules.
-  Validation found;
+  results::Validation found;
 };
 /// `bytes`: a report, records.jsonl, or a bundle, whole or damaged.
 CheckedReport check_report(std::string bytes);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

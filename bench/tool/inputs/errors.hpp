@@ -8,10 +8,10 @@
 #include "bench/plan/options/usage_error.hpp"
 #include "bench/terminal/error_line.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 struct EnvironmentError : std::runtime_error {
   EnvironmentError(const std::string& code, const std::string& text) : std::runtime_error(with_code(code, text)) {}
 };
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -10,22 +10,24 @@
 #include "bench/terminal/error_line.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 constexpr std::size_t columns = 80;
 
 /// What an offer is asked for besides that it agrees with itself.
-bool is_asked_for(const Fault& fault) {
+bool is_asked_for(const results::Fault& fault) {
   static const std::set<std::string> codes = {"kit_differs", "fewer_runs", "signature_missing", "signature_bad"};
   return codes.contains(fault.code);
 }
-bool is_of_rules(const Fault& fault) { return fault.code == "rule_broken" || fault.code == "rule_not_checkable"; }
+bool is_of_rules(const results::Fault& fault) {
+  return fault.code == "rule_broken" || fault.code == "rule_not_checkable";
+}
 
 }  // namespace
 
 bool is_consistent(const FileFindings& found) {
-  return found.kind != FileKind::unreadable && std::ranges::all_of(found.faults, [](const Fault& fault) {
+  return found.kind != FileKind::unreadable && std::ranges::all_of(found.faults, [](const results::Fault& fault) {
            return is_of_rules(fault) || is_asked_for(fault);
          });
 }
@@ -33,7 +35,7 @@ bool is_consistent(const FileFindings& found) {
 namespace {
 
 /// The ids of the rules in a state.
-std::vector<std::string> rules_in(const FileFindings& found, RunRuleState state) {
+std::vector<std::string> rules_in(const FileFindings& found, results::RunRuleState state) {
   std::vector<std::string> ids;
   for (const RuleFinding& rule : found.rules)
     if (rule.state == state) ids.push_back(rule.id);
@@ -41,9 +43,9 @@ std::vector<std::string> rules_in(const FileFindings& found, RunRuleState state)
 }
 
 /// "2 faults (energy_mean, meter_row_missing)"
-std::string counted(const std::vector<const Fault*>& faults) {
+std::string counted(const std::vector<const results::Fault*>& faults) {
   std::vector<std::string> codes;
-  for (const Fault* fault : faults)
+  for (const results::Fault* fault : faults)
     if (std::ranges::find(codes, fault->code) == codes.end()) codes.push_back(fault->code);
   constexpr std::size_t most = 6;
   const std::size_t more = codes.size() > most ? codes.size() - most : 0;
@@ -53,8 +55,8 @@ std::string counted(const std::vector<const Fault*>& faults) {
 }
 
 std::string verdict(const FileFindings& found) {
-  std::vector<const Fault*> own, asked;
-  for (const Fault& fault : found.faults)
+  std::vector<const results::Fault*> own, asked;
+  for (const results::Fault& fault : found.faults)
     if (is_asked_for(fault))
       asked.push_back(&fault);
     else if (!is_of_rules(fault))
@@ -68,9 +70,9 @@ std::string verdict(const FileFindings& found) {
   if (found.kind == FileKind::unfinished)
     return words + "; the run is unfinished: run rules cannot be checked without context and plan";
   if (found.rules.empty()) return words;
-  const std::vector<std::string> broken = rules_in(found, RunRuleState::broken),
-                                 open = rules_in(found, RunRuleState::not_checkable);
-  const std::size_t all = broken.size() + rules_in(found, RunRuleState::kept).size();
+  const std::vector<std::string> broken = rules_in(found, results::RunRuleState::broken),
+                                 open = rules_in(found, results::RunRuleState::not_checkable);
+  const std::size_t all = broken.size() + rules_in(found, results::RunRuleState::kept).size();
   if (!broken.empty())
     return fmt::format("{}; not fit for publication: {} of {} rules broken ({})", words, broken.size(), all,
                        fmt::join(broken, ", "));
@@ -98,19 +100,20 @@ const char* name_of(FileKind kind) {
 
 std::string findings_text(const FileFindings& found, bool verbose, bool named) {
   const std::string indent = named ? "  " : "";
-  std::string out = named ? text::printable(found.path) + "\n" : "";
+  std::string out = named ? results::text::printable(found.path) + "\n" : "";
   const auto say = [&](const std::string& line, std::size_t hanging = 2) {
-    out += indent + text::wrap(text::printable(line), columns - indent.size(), hanging + indent.size()) + "\n";
+    out += indent +
+           results::text::wrap(results::text::printable(line), columns - indent.size(), hanging + indent.size()) + "\n";
   };
   for (const std::string& fact : found.facts) say(fact);
   // The last line counts the rules; what was found of each is for `verbose`.
-  for (const Fault& fault : found.faults)
-    if (verbose || !is_of_rules(fault)) say(fmt::format("fault[{}]: {}", fault.code, fault_line(fault)));
-  for (const Fault& note : found.notes)
-    if (verbose || !is_of_rules(note)) say(fmt::format("note[{}]: {}", note.code, fault_line(note)));
+  for (const results::Fault& fault : found.faults)
+    if (verbose || !is_of_rules(fault)) say(fmt::format("fault[{}]: {}", fault.code, results::fault_line(fault)));
+  for (const results::Fault& note : found.notes)
+    if (verbose || !is_of_rules(note)) say(fmt::format("note[{}]: {}", note.code, results::fault_line(note)));
   if (verbose)
     for (const RuleFinding& rule : found.rules)
-      say(fmt::format("rule[{}] {}: {}{}", rule.id, to_string(rule.state), rule.asks,
+      say(fmt::format("rule[{}] {}: {}{}", rule.id, results::to_string(rule.state), rule.asks,
                       rule.why.empty() ? "" : "; found: " + rule.why));
   say(verdict(found));
   return out;
@@ -118,9 +121,9 @@ std::string findings_text(const FileFindings& found, bool verbose, bool named) {
 
 std::string findings_json(const std::vector<FileFindings>& files, int exit_code) {
   using Json = nlohmann::ordered_json;
-  const auto list = [](const std::vector<Fault>& faults) {
+  const auto list = [](const std::vector<results::Fault>& faults) {
     Json all = Json::array();
-    for (const Fault& one : faults)
+    for (const results::Fault& one : faults)
       all.push_back({{"code", one.code}, {"where", one.where}, {"text", one.text}, {"file", one.file}});
     return all;
   };
@@ -128,14 +131,14 @@ std::string findings_json(const std::vector<FileFindings>& files, int exit_code)
   for (const FileFindings& found : files) {
     Json rules = Json::array();
     for (const RuleFinding& rule : found.rules) {
-      const bool is_decided = rule.state == RunRuleState::kept || rule.state == RunRuleState::broken;
+      const bool is_decided = rule.state == results::RunRuleState::kept || rule.state == results::RunRuleState::broken;
       rules.push_back({{"id", rule.id},
-                       {"kept", is_decided ? Json(rule.state == RunRuleState::kept) : Json()},
-                       {"state", to_string(rule.state)},
+                       {"kept", is_decided ? Json(rule.state == results::RunRuleState::kept) : Json()},
+                       {"state", results::to_string(rule.state)},
                        {"asks", rule.asks},
                        {"why", rule.why}});
     }
-    const bool is_fit = is_consistent(found) && rules_in(found, RunRuleState::broken).empty();
+    const bool is_fit = is_consistent(found) && rules_in(found, results::RunRuleState::broken).empty();
     all.push_back({{"path", found.path},
                    {"kind", name_of(found.kind)},
                    {"consistent", found.kind == FileKind::unreadable ? Json() : Json(is_consistent(found))},
@@ -151,4 +154,4 @@ std::string findings_json(const std::vector<FileFindings>& files, int exit_code)
   return Json({{"files", all}, {"exit_code", exit_code}}).dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

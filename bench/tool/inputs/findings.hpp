@@ -7,21 +7,21 @@
 #include "results/analysis/run_rules.hpp"
 #include "results/record/fault.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// A run rule, held against a report.
 struct RuleFinding {
   std::string id, asks, why;  ///< why: what was found, or why it cannot be checked or does not apply
-  RunRuleState state = RunRuleState::kept;
+  results::RunRuleState state = results::RunRuleState::kept;
 };
 enum class FileKind { report, unfinished, bundle, series, unreadable };  ///< series: a bundle of several runs
 struct FileFindings {
   std::string path;
   FileKind kind = FileKind::report;
-  std::vector<std::string> facts;    ///< of a bundle: program, kit, signature; a line each
-  std::vector<Fault> faults, notes;  ///< run rules that an offer breaks are faults, with the code rule_broken
-  std::vector<RuleFinding> rules;    ///< in the order of the table; empty where they were not looked at
-  std::string why_unreadable;        ///< of FileKind::unreadable
+  std::vector<std::string> facts;             ///< of a bundle: program, kit, signature; a line each
+  std::vector<results::Fault> faults, notes;  ///< run rules that an offer breaks are faults, with the code rule_broken
+  std::vector<RuleFinding> rules;             ///< in the order of the table; empty where they were not looked at
+  std::string why_unreadable;                 ///< of FileKind::unreadable
   int exit_code = 0;
 };
 
@@ -39,4 +39,4 @@ std::string findings_text(const FileFindings& found, bool verbose, bool named);
 /// error: null, or why the file cannot be read.
 std::string findings_json(const std::vector<FileFindings>& files, int exit_code);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

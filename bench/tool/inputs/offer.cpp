@@ -12,11 +12,11 @@
 #include "results/analysis/run_rules.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
-void check_signature(const BundleFiles& files, const std::string& signers, FileFindings& found) {
-  const auto signature = files.find(signature_file);
-  const auto sums = files.find(sums_file);
+void check_signature(const results::BundleFiles& files, const std::string& signers, FileFindings& found) {
+  const auto signature = files.find(results::signature_file);
+  const auto sums = files.find(results::sums_file);
   if (signers.empty()) {
     found.facts.push_back(signature == files.end() ? "signature: none" : "signature: not checked (give --signers)");
     return;
@@ -32,24 +32,24 @@ void check_signature(const BundleFiles& files, const std::string& signers, FileF
     found.facts.push_back("signature: " + result.text);
 }
 
-void check_rules(const Report& report, bool is_offer, FileFindings& found) {
-  for (const RunRuleCheck& check : check_run_rules(report)) {
+void check_rules(const results::Report& report, bool is_offer, FileFindings& found) {
+  for (const results::RunRuleCheck& check : results::check_run_rules(report)) {
     const RuleFinding& rule =
-        found.rules.emplace_back(RuleFinding{check.rule->id, check.rule->asks, finding(check), check.state});
+        found.rules.emplace_back(RuleFinding{check.rule->id, check.rule->asks, results::finding(check), check.state});
     if (!is_offer) continue;
-    if (check.state == RunRuleState::broken)
+    if (check.state == results::RunRuleState::broken)
       found.faults.push_back(
           {"rule_broken", "", fmt::format("run rule \"{}\" is broken ({}): {}", rule.id, rule.asks, rule.why)});
-    else if (check.state == RunRuleState::not_checkable)
+    else if (check.state == results::RunRuleState::not_checkable)
       found.notes.push_back(
           {"rule_not_checkable", "", fmt::format("run rule \"{}\" is not checkable: {}", rule.id, rule.why)});
   }
 }
 
-void check_kit(const Report& report, const std::string& kit_path, Validation& found) {
+void check_kit(const results::Report& report, const std::string& kit_path, results::Validation& found) {
   const Kit kit = open_kit(kit_path, read_config_text(kit_path, "--kit"));
   const auto& its = report.plan.kit;
-  const std::string mine = text::printable(kit_path) + " (SHA-256 " + kit.sha256 + ")";
+  const std::string mine = results::text::printable(kit_path) + " (SHA-256 " + kit.sha256 + ")";
   if (!its || its->sha256 != kit.sha256) {
     found.violations.push_back(
         {"kit_differs", "/plan/kit",
@@ -64,8 +64,8 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
                               fmt::format("is {} ({}), the kit was frozen with {} ({})", report.program.version,
                                           report.program.git_commit, kit.program.version, kit.program.git_commit)});
   std::vector<std::string> unsupported;
-  for (const Record& record : report.records)
-    if (record.verdict.status == Status::unsupported) unsupported.push_back(record.id);
+  for (const results::Record& record : report.records)
+    if (record.verdict.status == results::Status::unsupported) unsupported.push_back(record.id);
   if (!unsupported.empty())
     found.warnings.push_back(
         {"points_unsupported", "/records",
@@ -77,7 +77,7 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
     const auto plan = nlohmann::json::parse(report.plan.canonical_json);
     const Request request = read_config(kit_path, kit.config_json);
     Request of_kit = request;
-    of_kit.suite = kit.suite, of_kit.kit = KitInfo{kit.title, kit.sha256};
+    of_kit.suite = kit.suite, of_kit.kit = results::KitInfo{kit.title, kit.sha256};
     const auto ranks = static_cast<int>(report.context.devices.size());
     if (make_plan(of_kit, ranks, plan.at("device").get<std::string>()).canonical_json() != report.plan.canonical_json)
       found.violations.push_back({"kit_differs", "/plan/canonical_json",
@@ -90,10 +90,10 @@ void check_kit(const Report& report, const std::string& kit_path, Validation& fo
 
 void check_offer(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {
   if (checked.report) {  // check_report has said why not
-    const Report report = printable(*checked.report);
+    const results::Report report = results::printable(*checked.report);
     std::vector<std::string> hosts;
-    for (const HostInfo& host : report.context.hosts) hosts.push_back(host.name);
-    const Program& program = report.program;
+    for (const results::HostInfo& host : report.context.hosts) hosts.push_back(host.name);
+    const results::Program& program = report.program;
     found.facts.push_back(fmt::format("program: {} {} ({}), {}, {} record{}, on {}, started {}", program.name,
                                       program.version, program.git_commit, report.plan.suite, report.records.size(),
                                       report.records.size() == 1 ? "" : "s", fmt::join(hosts, ", "),
@@ -108,4 +108,4 @@ void check_offer(const CheckedReport& checked, const ValidateOptions& options, F
   check_signature(*checked.bundle, options.signers, found);
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -8,7 +8,7 @@
 #include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/inputs/findings.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 struct ValidateOptions {
   std::vector<std::string> paths;
@@ -20,18 +20,18 @@ struct ValidateOptions {
 
 /// Holds a report against the kit that it should be of: the kit's SHA-256, and the very plan that the kit makes for
 /// that many ranks on that device. Throws UsageError where the kit cannot be read.
-void check_kit(const Report& report, const std::string& kit_path, Validation& found);
+void check_kit(const results::Report& report, const std::string& kit_path, results::Validation& found);
 
 /// Holds a report against the run rules (results/analysis/run_rules.hpp). Of an offer those broken are faults, too, and
 /// those that cannot be checked notes; a report may be for a look only.
-void check_rules(const Report& report, bool is_offer, FileFindings& found);
+void check_rules(const results::Report& report, bool is_offer, FileFindings& found);
 
 /// Adds whose signature a bundle has, or what is wrong with it. `signers`: allowed signers as ssh-keygen reads them;
 /// empty: it is not checked.
-void check_signature(const BundleFiles& files, const std::string& signers, FileFindings& found);
+void check_signature(const results::BundleFiles& files, const std::string& signers, FileFindings& found);
 
 /// Adds what a bundle says of itself (program, suite, kit, hosts, records, signature), and what is wrong with it as an
 /// offer.
 void check_offer(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

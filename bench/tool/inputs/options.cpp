@@ -6,7 +6,7 @@
 
 #include "results/selection/ranking.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 void add_look(CLI::App& command, LookOptions& look) {
   command.add_option("--width", look.width, "columns (default: the terminal's; 100 without a terminal)")
@@ -17,7 +17,7 @@ void add_look(CLI::App& command, LookOptions& look) {
 void add_sort(CLI::App& command, SortOptions& sort, const char* otherwise) {
   sort.by = otherwise;
   std::string names = fmt::format("{}, {}", plan_order, run_order);
-  for (const Merit& merit : merits()) names += fmt::format(", {}", merit.name);
+  for (const results::Merit& merit : results::merits()) names += fmt::format(", {}", merit.name);
   command.add_option("--sort", sort.by,
                      fmt::format("order of the rows (default {}): as planned, as run, or by a figure\nof merit, best "
                                  "first. One of {}",
@@ -72,4 +72,4 @@ void add_out(CLI::App& command, std::string& out) {
       ->group("Result");
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

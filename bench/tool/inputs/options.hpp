@@ -12,7 +12,7 @@ namespace CLI {
 class App;
 }
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 struct LookOptions {
   std::optional<int> width;  ///< columns; the terminal's where absent, 100 where there is none
@@ -44,4 +44,4 @@ inline constexpr const char* report_help = "report.json, or records.jsonl of an 
 inline constexpr const char* site_help = "JSON file with the site's commands that change clocks and power limits";
 inline constexpr const char* energy_csv_help = "CSV file of the site's power meter for this node: time,watts";
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -9,7 +9,7 @@
 #include "bench/plan/options/kit.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 /// An object with all of these keys is it; the first that fits.
@@ -47,7 +47,7 @@ const std::vector<Kind>& kinds() {
 }  // namespace
 
 std::string other_file(const std::string& text) {
-  if (!json_fault(text, true).empty()) return {};
+  if (!results::json_fault(text, true).empty()) return {};
   const auto json = nlohmann::json::parse(text, nullptr, true, true);
   if (!json.is_object() || (json.contains("schema_version") && json.contains("records"))) return {};
   const auto fits = [&](const Kind& kind) {
@@ -57,4 +57,4 @@ std::string other_file(const std::string& text) {
   return found == kinds().end() ? "" : fmt::format("{}, not a report: {}", found->what, found->use);
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -3,10 +3,10 @@
 
 #include <string>
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// "is a kit (trainwatt freeze), no report: …", with the command that reads it; empty where the text is none that is known.
 /// `text` may be anything.
 std::string other_file(const std::string& text);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -13,7 +13,7 @@
 #include "results/analysis/trials.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 /// What NAME=VALUE says of this name; the value alone where `name` is empty. Nullopt where none does.
@@ -26,7 +26,7 @@ std::optional<std::string> value_of(const std::vector<std::string>& options, con
 }
 
 double joules_of_file(const std::string& path, double from, double to) {
-  external::Series series(path);
+  power::external::Series series(path);
   series.refresh();
   return series.joules_of_window(from, to);
 }
@@ -38,15 +38,16 @@ struct Measured {
 
 /// Mean watts of all nodes over the trials of points on all ranks (of fewer, idle nodes are in no joules), and which share of the run these fill; nullopt where no valid point has
 /// node joules.
-std::optional<std::pair<double, double>> node_power(const Report& report, double run_seconds) {
+std::optional<std::pair<double, double>> node_power(const results::Report& report, double run_seconds) {
   double joules = 0, seconds = 0;
   int ranks = 0;
-  for (const Record& record : report.records) ranks = std::max(ranks, record.workload.ranks);
-  for (const Record& record : report.records) {
+  for (const results::Record& record : report.records) ranks = std::max(ranks, record.workload.ranks);
+  for (const results::Record& record : report.records) {
     if (record.workload.ranks < ranks) continue;
     const auto node = record.summary.energy_j.find("node");
     if (node == record.summary.energy_j.end() || !node->second) continue;
-    for (const Trial* trial : valid_trials(record)) joules += joules_of(*trial, "node"), seconds += trial->window_s;
+    for (const results::Trial* trial : results::valid_trials(record))
+      joules += results::joules_of(*trial, "node"), seconds += trial->window_s;
   }
   if (!(seconds > 0)) return std::nullopt;
   return std::pair(joules / seconds, seconds / run_seconds);
@@ -54,12 +55,14 @@ std::optional<std::pair<double, double>> node_power(const Report& report, double
 
 /// Of the facility's joules along the runs and those of their IT, each added up: by a meter of their own, else the
 /// reports' nodes, whose trials then have to fill most of each run.
-Measured measured_pue(std::span<const Report> runs, const std::string& facility, const std::optional<std::string>& it) {
+Measured measured_pue(std::span<const results::Report> runs, const std::string& facility,
+                      const std::optional<std::string>& it) {
   double seconds = 0, of_facility = 0, of_it = 0, filled = 1;
   try {
-    for (const Report& report : runs) {
-      const Context& context = report.context;
-      const auto from = external::parse_time(context.started_at), to = external::parse_time(context.finished_at);
+    for (const results::Report& report : runs) {
+      const results::Context& context = report.context;
+      const auto from = power::external::parse_time(context.started_at),
+                 to = power::external::parse_time(context.finished_at);
       if (!from || !to || !(*to > *from))
         throw UsageError("no-pue",
                          "--facility-csv: the report has no start and end time, so the PUE cannot be measured");
@@ -107,7 +110,7 @@ Measured measured_pue(std::span<const Report> runs, const std::string& facility,
 
 }  // namespace
 
-std::optional<Prices> read_prices(const PriceOptions& options) {
+std::optional<results::Prices> read_prices(const PriceOptions& options) {
   if (options.prices.empty()) {
     if (!options.price_of.empty() || !options.facility_csv.empty() || !options.it_csv.empty())
       throw UsageError("option-needs", "--price-of, --facility-csv and --it-csv: add --prices FILE");
@@ -115,9 +118,9 @@ std::optional<Prices> read_prices(const PriceOptions& options) {
   }
   if (options.facility_csv.empty() && !options.it_csv.empty())
     throw UsageError("option-needs", "--it-csv: add --facility-csv; the PUE is the ratio of the two");
-  Prices prices = with_text_of(
-      options.prices, [](const std::string& text) { return prices_from_json(text); }, "bad-prices");
-  for (PriceRow& row : prices.rows) row.file = options.prices;
+  results::Prices prices = with_text_of(
+      options.prices, [](const std::string& text) { return results::prices_from_json(text); }, "bad-prices");
+  for (results::PriceRow& row : prices.rows) row.file = options.prices;
   return prices;
 }
 
@@ -131,21 +134,21 @@ void check_names(const PriceOptions& options, const std::vector<std::string>& na
                                                      fmt::join(names, ", ")));
 }
 
-PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name,
-                  std::span<const Report> runs) {
+results::PriceRow price_of(const results::Prices& prices, const PriceOptions& options, const std::string& name,
+                           std::span<const results::Report> runs) {
   std::vector<std::string> hosts, rows;
-  for (const HostInfo& host : runs.front().context.hosts) hosts.push_back(host.name);
-  for (const PriceRow& row : prices.rows) rows.push_back(row.name);
+  for (const results::HostInfo& host : runs.front().context.hosts) hosts.push_back(host.name);
+  for (const results::PriceRow& row : prices.rows) rows.push_back(row.name);
   const auto asked = value_of(options.price_of, name);
-  const PriceRow* found = find_price(prices, asked.value_or(name), hosts);
+  const results::PriceRow* found = results::find_price(prices, asked.value_or(name), hosts);
   if (asked && (found == nullptr || found->name != *asked)) throw_unknown("price_of", *asked, rows);
   if (found == nullptr)
     throw UsageError("no-price",
                      fmt::format("{}: no row for {} (hosts {}): name one with --price-of {}ROW; the rows are {}",
                                  options.prices, name.empty() ? "the report" : name, fmt::join(hosts, ", "),
                                  name.empty() ? "" : name + "=", fmt::join(rows, ", ")));
-  PriceRow row = *found;
-  row.machine_note = price_doubt(row, name, runs.front());
+  results::PriceRow row = *found;
+  row.machine_note = results::price_doubt(row, name, runs.front());
   if (const auto facility = value_of(options.facility_csv, name)) {
     const Measured measured = measured_pue(runs, *facility, value_of(options.it_csv, name));
     row.pue = measured.pue, row.pue_source = measured.source;
@@ -154,9 +157,9 @@ PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::
   return row;
 }
 
-std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::string& path, const Report& report,
-                                      const std::string& name) {
-  const std::optional<Prices> prices = read_prices(options);
+std::optional<results::CostReport> cost_of_one(const PriceOptions& options, const std::string& path,
+                                               const results::Report& report, const std::string& name) {
+  const std::optional<results::Prices> prices = read_prices(options);
   if (!prices) return std::nullopt;
   if (report.program.name.empty())
     throw UsageError("unfinished-run",
@@ -165,10 +168,10 @@ std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::st
   for (const auto* values : {&options.price_of, &options.facility_csv, &options.it_csv})
     for (const std::string& value : *values)
       has_values = true, names_it = names_it || (!name.empty() && value.starts_with(name + "="));
-  const PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, std::span(&report, 1));
+  const results::PriceRow row = price_of(*prices, options, has_values && !names_it ? "" : name, std::span(&report, 1));
   return with_named_errors(path, [&] {
-    return cost_of(report, text::printable(prices->currency), row, options.sensitivity_percent / 100);
+    return results::cost_of(report, results::text::printable(prices->currency), row, options.sensitivity_percent / 100);
   });
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -10,7 +10,7 @@
 #include "results/cost/cost.hpp"
 #include "results/record/record.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// What a system costs, by a file of prices.
 struct PriceOptions {
@@ -21,20 +21,20 @@ struct PriceOptions {
 };
 
 /// The file of --prices; nullopt where there is none. Throws UsageError.
-std::optional<Prices> read_prices(const PriceOptions& options);
+std::optional<results::Prices> read_prices(const PriceOptions& options);
 
 /// The row of a system: by --price-of, its name, its hosts, or the only one there is; its PUE measured where
 /// --facility-csv says how, over all of its runs. `name`: empty where there is but one report, and the options name
 /// none. Throws UsageError.
-PriceRow price_of(const Prices& prices, const PriceOptions& options, const std::string& name,
-                  std::span<const Report> runs);
+results::PriceRow price_of(const results::Prices& prices, const PriceOptions& options, const std::string& name,
+                           std::span<const results::Report> runs);
 
 /// The cost of a report that stands alone, whose `name` the options may do without; nullopt without --prices. Throws
 /// UsageError, also for an unfinished run, which names its `path`.
-std::optional<CostReport> cost_of_one(const PriceOptions& options, const std::string& path, const Report& report,
-                                      const std::string& name = "");
+std::optional<results::CostReport> cost_of_one(const PriceOptions& options, const std::string& path,
+                                               const results::Report& report, const std::string& name = "");
 
 /// Every NAME of NAME=… must be one of these. Throws UsageError.
 void check_names(const PriceOptions& options, const std::vector<std::string>& names);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -19,7 +19,7 @@
 #include "bench/tool/inputs/series.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,8 +29,8 @@ constexpr std::size_t largest_mib = 256;  // a report of an hour at a thousand s
 LoadedReport loaded(std::string bytes) {
   CheckedReport checked = check_report(std::move(bytes));
   if (checked.bundle)
-    if (const std::vector<Fault> faults = checksum_faults(*checked.bundle); !faults.empty())
-      throw std::runtime_error(fault_line(faults.front()) + "; trainwatt validate lists all faults");
+    if (const std::vector<results::Fault> faults = results::checksum_faults(*checked.bundle); !faults.empty())
+      throw std::runtime_error(results::fault_line(faults.front()) + "; trainwatt validate lists all faults");
   if (!checked.report) throw std::runtime_error(checked.why_unreadable);
   return {std::move(*checked.report), checked.is_unfinished, checked.is_torn, std::move(checked.found)};
 }
@@ -100,7 +100,7 @@ LoadedRuns load_runs(const std::string& path) {
     const std::string place = path + ":" + name;
     all.runs.emplace_back(place, with_named_errors(place, [&] { return loaded(std::move(run)); }));
   }
-  std::vector<std::pair<std::string, const Report*>> reports;
+  std::vector<std::pair<std::string, const results::Report*>> reports;
   for (std::size_t i = 0; i < all.runs.size(); ++i)
     reports.emplace_back(series->runs[i].first, &all.runs[i].second.report);
   std::ranges::move(series_faults(reports), std::back_inserter(all.found.violations));
@@ -111,15 +111,15 @@ void say_faults(const std::string& path, const std::vector<std::string>& lines) 
   if (lines.empty()) return;
   const std::string more = lines.size() > 1 ? fmt::format(" (and {} more)", lines.size() - 1) : "";
   fmt::print(stderr, "{}\n",
-             text::printable(
+             results::text::printable(
                  warning_line("trainwatt", with_code("report-faulty", fmt::format("{}: {}{}; see trainwatt validate {}",
                                                                                   path, lines.front(), more, path)))));
 }
 
-void say_findings(const std::string& path, const Validation& found) {
-  for (const std::vector<Fault>* faults : {&found.violations, &found.warnings}) {
+void say_findings(const std::string& path, const results::Validation& found) {
+  for (const std::vector<results::Fault>* faults : {&found.violations, &found.warnings}) {
     std::vector<std::string> lines;
-    for (const Fault& fault : *faults) lines.push_back(fault_line(fault));
+    for (const results::Fault& fault : *faults) lines.push_back(results::fault_line(fault));
     say_faults(path, lines);
   }
 }
@@ -130,21 +130,21 @@ void refuse_existing(const std::string& path) {
     throw UsageError("file-exists", path + ": already exists: choose another name with -o");
 }
 
-Order parse_order(const SortOptions& options, const std::vector<Record>& records) {
+results::Order parse_order(const SortOptions& options, const std::vector<results::Record>& records) {
   const bool by_axes = options.by == plan_order, by_run = options.by == run_order;
-  const Merit* merit = by_axes || by_run ? nullptr : find_merit(options.by);
+  const results::Merit* merit = by_axes || by_run ? nullptr : results::find_merit(options.by);
   if (!by_axes && !by_run && merit == nullptr) {
     std::vector<std::string> known = {plan_order, run_order};
-    for (const Merit& one : merits()) known.emplace_back(one.name);
+    for (const results::Merit& one : results::merits()) known.emplace_back(one.name);
     throw_unknown("sort", options.by, known);
   }
   if (!options.scope.empty()) {
-    const std::vector<std::string> known(std::begin(scope_names), std::end(scope_names));
+    const std::vector<std::string> known(std::begin(results::scope_names), std::end(results::scope_names));
     if (std::ranges::find(known, options.scope) == known.end()) throw_unknown("scope", options.scope, known);
     if (merit == nullptr || !merit->by_scope)
       throw UsageError("option-needs", "--scope: only with --sort efficiency, samples-per-joule or energy-to-target");
   }
-  return merit == nullptr ? Order{nullptr, "", by_axes} : order_by(*merit, options.scope, records);
+  return merit == nullptr ? results::Order{nullptr, "", by_axes} : results::order_by(*merit, options.scope, records);
 }
 
 std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option) {
@@ -158,11 +158,11 @@ std::string why_not_written(const std::filesystem::path& folder, const std::syst
 void write_out(const std::filesystem::path& file, const std::string& bytes) {
   const std::filesystem::path folder = file.parent_path();
   try {
-    create_folders(folder);
-    write_atomically(file, bytes);
+    results::create_folders(folder);
+    results::write_atomically(file, bytes);
   } catch (const std::system_error& error) {
     throw EnvironmentError("not-written", why_not_written(folder.empty() ? "." : folder, error, "-o"));
   }
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -15,7 +15,7 @@
 #include "results/record/report_io.hpp"
 #include "results/selection/ranking.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 inline constexpr const char *plan_order = "plan", *run_order = "run";  ///< of --sort
 struct SortOptions {
@@ -53,9 +53,9 @@ auto with_text_of(const std::string& path, Work work, const char* code) {
 }
 
 struct LoadedReport {
-  Report report;             ///< of an unfinished run the records alone
+  results::Report report;    ///< of an unfinished run the records alone
   bool is_unfinished = false, is_torn = false;  ///< torn: its last line was cut off
-  Validation validation;
+  results::Validation validation;
 };
 /// A report, the one inside a bundle, or the records.jsonl of an unfinished run, with all that check_report() finds.
 /// Throws UsageError that names the file where it cannot be read, or a file of the bundle was altered.
@@ -63,21 +63,21 @@ LoadedReport load_report(const std::string& path);
 /// Runs as they were handed in: of a bundle of several runs (bench/tool/inputs/series.hpp) each, else one.
 struct LoadedRuns {
   std::vector<std::pair<std::string, LoadedReport>> runs;  ///< "offer.tar.zst:run-1" of several, else the path
-  Validation found;                                        ///< of a bundle of several runs, about all of them together
+  results::Validation found;                               ///< of a bundle of several runs, about all of them together
 };
 /// Throws as load_report().
 LoadedRuns load_runs(const std::string& path);
 /// A warning on stderr: the first of the lines, and how many more; nothing where there is none.
 void say_faults(const std::string& path, const std::vector<std::string>& lines);
 /// Likewise, of violations and of what else was found.
-void say_findings(const std::string& path, const Validation& found);
+void say_findings(const std::string& path, const results::Validation& found);
 
 /// What --sort and --scope ask for. Throws UsageError with the nearest word.
-Order parse_order(const SortOptions& options, const std::vector<Record>& records);
+results::Order parse_order(const SortOptions& options, const std::vector<results::Record>& records);
 
 /// "out: cannot be written: No space left on device: make room, or choose another folder with -o". `option` names the folder.
 std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option);
 /// Writes the file that -o names, whole or not at all, into folders that it makes where there are none. Throws EnvironmentError where its folder or disk does not take it.
 void write_out(const std::filesystem::path& file, const std::string& bytes);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -15,7 +15,7 @@
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,9 +49,9 @@ std::string readme(std::size_t runs, const std::vector<std::string>& forced_over
 }
 
 std::string bundle_json(std::size_t runs, const std::vector<std::string>& forced_over) {
-  const Program program = program_info("trainwatt");
+  const results::Program program = results::program_info("trainwatt");
   const Json json = {
-      {"bundle_version", bundle_version},
+      {"bundle_version", results::bundle_version},
       {"program", {{"name", program.name}, {"version", program.version}, {"git_commit", program.git_commit}}},
       {"runs", runs},
       {"forced", !forced_over.empty()},
@@ -60,14 +60,15 @@ std::string bundle_json(std::size_t runs, const std::vector<std::string>& forced
 }
 
 /// bundle.json against the runs that are there.
-void check_bundle_json(const std::string& text, std::size_t runs, Validation& found) {
+void check_bundle_json(const std::string& text, std::size_t runs, results::Validation& found) {
   const auto broken = [&](const std::string& what, const std::string& where = "") {
-    found.violations.push_back({"bundle_file", where, what, bundle_file});
+    found.violations.push_back({"bundle_file", where, what, results::bundle_file});
   };
-  if (const std::string fault = json_fault(text); !fault.empty()) return broken("not JSON: " + fault);
+  if (const std::string fault = results::json_fault(text); !fault.empty()) return broken("not JSON: " + fault);
   const Json json = Json::parse(text);
   const Json version = json.is_object() ? json.value("bundle_version", Json()) : Json();
-  if (const std::string why = version_obstacle(version.is_string() ? version.get<std::string>() : "", bundle_version);
+  if (const std::string why =
+          results::version_obstacle(version.is_string() ? version.get<std::string>() : "", results::bundle_version);
       !why.empty())
     return broken(why, "/bundle_version");
   if (json.value("runs", Json()) != Json(runs)) broken(fmt::format("is not {}, the number of its runs", runs), "/runs");
@@ -76,7 +77,8 @@ void check_bundle_json(const std::string& text, std::size_t runs, Validation& fo
   for (const Json& line : forced)
     found.warnings.push_back(
         {"bundle_forced", "",
-         "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()), bundle_file});
+         "was made with --force over: " + (line.is_string() ? line.get<std::string>() : line.dump()),
+         results::bundle_file});
 }
 
 }  // namespace
@@ -96,13 +98,13 @@ std::vector<fs::path> run_folders(const fs::path& folder) {
   return all;
 }
 
-BundleFiles make_series(const std::vector<std::pair<std::string, std::string>>& runs,
-                        const std::vector<std::string>& forced_over) {
-  BundleFiles files;
+results::BundleFiles make_series(const std::vector<std::pair<std::string, std::string>>& runs,
+                                 const std::vector<std::string>& forced_over) {
+  results::BundleFiles files;
   for (const auto& [name, bytes] : runs) files[name + std::string(packed_run)] = bytes;
-  files[bundle_file] = bundle_json(runs.size(), forced_over);
-  files[readme_file] = readme(runs.size(), forced_over);
-  files[sums_file] = checksums(files);
+  files[results::bundle_file] = bundle_json(runs.size(), forced_over);
+  files[results::readme_file] = readme(runs.size(), forced_over);
+  files[results::sums_file] = results::checksums(files);
   return files;
 }
 
@@ -114,30 +116,31 @@ std::optional<Series> open_series(const std::string& bytes) {
   } catch (const ArchiveError&) {
     return std::nullopt;  // as a bundle it is refused with the cause
   }
-  if (series.files.contains(report_file)) return std::nullopt;
+  if (series.files.contains(results::report_file)) return std::nullopt;
   for (std::size_t i = 1; i <= most_offered_runs; ++i) {
     const auto run = series.files.find(run_name(i) + std::string(packed_run));
     if (run == series.files.end()) break;
     series.runs.emplace_back(run_name(i), run->second);
   }
   if (series.runs.empty()) return std::nullopt;
-  series.found.violations = checksum_faults(series.files);
+  series.found.violations = results::checksum_faults(series.files);
   for (const auto& [name, content] : series.files) {
     const std::size_t run = name.ends_with(packed_run) ? number_of(name.substr(0, name.size() - packed_run.size())) : 0;
-    const bool is_known = name == bundle_file || name == readme_file || name == sums_file || name == signature_file;
+    const bool is_known = name == results::bundle_file || name == results::readme_file || name == results::sums_file ||
+                          name == results::signature_file;
     if (!is_known && (run == 0 || run > series.runs.size()))
       series.found.violations.push_back(
           {"bundle_file", "", fmt::format("does not belong to a bundle of runs 1 to {}", series.runs.size()), name});
   }
-  if (const auto json = series.files.find(bundle_file); json == series.files.end())
-    series.found.violations.push_back({"bundle_file", "", "is missing", bundle_file});
+  if (const auto json = series.files.find(results::bundle_file); json == series.files.end())
+    series.found.violations.push_back({"bundle_file", "", "is missing", results::bundle_file});
   else
     check_bundle_json(json->second, series.runs.size(), series.found);
   return series;
 }
 
-std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const Report*>>& runs) {
-  std::vector<Fault> faults;
+std::vector<results::Fault> series_faults(const std::vector<std::pair<std::string, const results::Report*>>& runs) {
+  std::vector<results::Fault> faults;
   std::map<std::string, std::string> launches, indices;
   for (const auto& [name, report] : runs) {
     const auto& [first_name, first] = runs.front();
@@ -145,7 +148,7 @@ std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const 
       faults.push_back({"other_plan", "", fmt::format("{} ran another plan than {}", name, first_name)});
     // A resumed run has several launches. No other run may have any of them.
     std::vector<std::string> its = {report->context.launch.value_or("")};
-    for (const RunPart& part : report->parts.value_or(std::vector<RunPart>()))
+    for (const results::RunPart& part : report->parts.value_or(std::vector<results::RunPart>()))
       if (part.context) its.push_back(part.context->launch.value_or(""));
     for (const std::string& launch : its)
       if (const auto [known, is_new] = launches.emplace(launch, name); !is_new && !launch.empty())
@@ -167,13 +170,13 @@ std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const 
   return faults;
 }
 
-std::optional<Fault> fewer_runs(const std::string& kit_path, std::size_t runs) {
+std::optional<results::Fault> fewer_runs(const std::string& kit_path, std::size_t runs) {
   const Request request = read_config(kit_path, read_config_text(kit_path, "--kit"));
   const auto asked = static_cast<std::size_t>(request.repeat.value_or(1));
   if (runs >= asked) return std::nullopt;
-  return Fault{"fewer_runs", "",
-               fmt::format("{} asks for {} runs, and {} {} handed in", text::printable(kit_path), asked, runs,
-                           runs == 1 ? "was" : "were")};
+  return results::Fault{"fewer_runs", "",
+                        fmt::format("{} asks for {} runs, and {} {} handed in", results::text::printable(kit_path),
+                                    asked, runs, runs == 1 ? "was" : "were")};
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

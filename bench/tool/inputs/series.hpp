@@ -13,7 +13,7 @@
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// Besides the bundles of the runs there are bundle.json, README.txt, the sums and their signature.
 inline constexpr std::size_t most_offered_runs = most_archive_files - 4;
@@ -24,22 +24,22 @@ std::vector<std::filesystem::path> run_folders(const std::filesystem::path& fold
 
 /// The bundle of several runs. `runs`: the name of each ("run-1") and its bundle. `forced_over`: what they break
 /// together, where they are bundled all the same.
-BundleFiles make_series(const std::vector<std::pair<std::string, std::string>>& runs,
-                        const std::vector<std::string>& forced_over);
+results::BundleFiles make_series(const std::vector<std::pair<std::string, std::string>>& runs,
+                                 const std::vector<std::string>& forced_over);
 
 struct Series {
-  BundleFiles files;
+  results::BundleFiles files;
   std::vector<std::pair<std::string, std::string>> runs;  ///< name and bytes of each bundle
-  Validation found;  ///< sums, missing runs, over what it was forced; not the runs themselves
+  results::Validation found;  ///< sums, missing runs, over what it was forced; not the runs themselves
 };
 /// nullopt where `bytes` are anything else, a damaged archive among it.
 std::optional<Series> open_series(const std::string& bytes);
 
 /// What is wrong with runs as runs of one plan: other_plan, same_launch, same_order, run_left_out. `runs`: the name of
 /// each ("run-1") and its report.
-std::vector<Fault> series_faults(const std::vector<std::pair<std::string, const Report*>>& runs);
+std::vector<results::Fault> series_faults(const std::vector<std::pair<std::string, const results::Report*>>& runs);
 
 /// fewer_runs where a kit asks for more runs than there are. Throws UsageError where it cannot be read.
-std::optional<Fault> fewer_runs(const std::string& kit_path, std::size_t runs);
+std::optional<results::Fault> fewer_runs(const std::string& kit_path, std::size_t runs);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -19,7 +19,7 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,7 +69,7 @@ struct Answer {
   std::string what() const {
     const std::string& text = err.empty() ? out : err;
     const std::string line = text.substr(0, text.find_first_of("\r\n"));
-    return text::printable(line.empty() ? fmt::format("ssh-keygen ended with {}", code) : line);
+    return results::text::printable(line.empty() ? fmt::format("ssh-keygen ended with {}", code) : line);
   }
 };
 
@@ -80,7 +80,8 @@ Answer ssh_keygen(std::vector<std::string> words, const std::string& input, cons
   const Opened from(input, O_RDONLY), to(out, O_WRONLY | O_CREAT | O_TRUNC), errors(err, O_WRONLY | O_CREAT | O_TRUNC);
   pid_t child = 0;
   try {
-    child = start_program(words, {.input = from.descriptor, .output = to.descriptor, .error = errors.descriptor});
+    child =
+        power::start_program(words, {.input = from.descriptor, .output = to.descriptor, .error = errors.descriptor});
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::no_such_file_or_directory) throw;
     throw EnvironmentError("no-ssh-keygen",
@@ -90,7 +91,7 @@ Answer ssh_keygen(std::vector<std::string> words, const std::string& input, cons
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return {exit_code_of(status), text_of(out), text_of(err)};
+  return {power::exit_code_of(status), text_of(out), text_of(err)};
 }
 
 }  // namespace
@@ -99,10 +100,10 @@ std::string sign(const std::string& text, const std::string& key) {
   if (!fs::is_regular_file(key))
     throw UsageError("cannot-sign", fmt::format("--sign {}: not a file: give a private key", key));
   const TemporaryFolder folder;
-  const std::string file = folder.file(sums_file);
-  write_atomically(file, text);
+  const std::string file = folder.file(results::sums_file);
+  results::write_atomically(file, text);
   const Answer answer = ssh_keygen({"-Y", "sign", "-f", key, "-n", space, file}, "/dev/null", folder);
-  const std::string signature = text_of(folder.file(signature_file));
+  const std::string signature = text_of(folder.file(results::signature_file));
   if (answer.code != 0 || signature.empty())
     throw UsageError("cannot-sign", fmt::format("--sign {}: {}", key, answer.what()));
   return signature;
@@ -113,19 +114,20 @@ Signed verify(const std::string& text, const std::string& signature, const std::
     throw UsageError("cannot-read",
                      fmt::format("--signers {}: cannot be read: give a file with a line NAME KEY per signer", signers));
   const TemporaryFolder folder;
-  const std::string file = folder.file(sums_file), signature_path = folder.file(signature_file);
-  write_atomically(file, text), write_atomically(signature_path, signature);
+  const std::string file = folder.file(results::sums_file), signature_path = folder.file(results::signature_file);
+  results::write_atomically(file, text), results::write_atomically(signature_path, signature);
   const Answer good = ssh_keygen({"-Y", "check-novalidate", "-n", space, "-s", signature_path}, file, folder);
   if (good.code != 0) return {"", "is not good: " + good.what()};
   const Answer found = ssh_keygen({"-Y", "find-principals", "-s", signature_path, "-f", signers}, "/dev/null", folder);
   const std::string who = found.out.substr(0, found.out.find_first_of("\r\n"));
-  const std::string key = text::printable(good.out.substr(0, good.out.find_first_of("\r\n")));
+  const std::string key = results::text::printable(good.out.substr(0, good.out.find_first_of("\r\n")));
   if (found.code != 0 || who.empty())
-    return {"", fmt::format("is by nobody whom {} lists: {}", text::printable(signers), key)};
+    return {"", fmt::format("is by nobody whom {} lists: {}", results::text::printable(signers), key)};
   const Answer answer =
       ssh_keygen({"-Y", "verify", "-f", signers, "-I", who, "-n", space, "-s", signature_path}, file, folder);
-  if (answer.code != 0) return {"", fmt::format("is not good for {}: {}", text::printable(who), answer.what())};
-  return {who, text::printable(answer.out.substr(0, answer.out.find_first_of("\r\n")))};
+  if (answer.code != 0)
+    return {"", fmt::format("is not good for {}: {}", results::text::printable(who), answer.what())};
+  return {who, results::text::printable(answer.out.substr(0, answer.out.find_first_of("\r\n")))};
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// The signature of a text by a key (a private key's file; or a public one whose private key an agent holds). A
 /// passphrase is asked for on the terminal. Throws UsageError where the key does not sign, EnvironmentError where there
@@ -17,4 +17,4 @@ struct Signed {
 /// Whether a signature is one of this text by a key that the file of allowed signers lists. Throws likewise.
 Signed verify(const std::string& text, const std::string& signature, const std::string& signers);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

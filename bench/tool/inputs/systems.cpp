@@ -17,7 +17,7 @@
 #include "results/compare/run_variance.hpp"
 #include "results/record/text.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -71,8 +71,8 @@ std::vector<std::string> reports_of(const std::string& list) {
 }
 
 /// FILE,FILE,… or NAME=FILE,FILE,… where there is no file of that very name.
-SystemInput system_of(const std::string& word) {
-  SystemInput system;
+results::SystemInput system_of(const std::string& word) {
+  results::SystemInput system;
   const std::size_t equal = word.find('=');
   if (equal == std::string::npos || equal == 0 || exists(word)) {
     system.paths = reports_of(word);
@@ -88,21 +88,22 @@ SystemInput system_of(const std::string& word) {
 }
 
 /// `is_one_of_many`: the system has more files or runs, so that each line says whose it is.
-void add_findings(SystemInput& system, const std::string& path, bool is_one_of_many, Validation& found) {
+void add_findings(results::SystemInput& system, const std::string& path, bool is_one_of_many,
+                  results::Validation& found) {
   const std::string whose = is_one_of_many ? path + ": " : "";
-  for (const Fault& fault : found.violations) system.faults.push_back(whose + fault_line(fault));
-  for (const Fault& note : found.warnings) system.notes.push_back(whose + fault_line(note));
-  for (MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
+  for (const results::Fault& fault : found.violations) system.faults.push_back(whose + results::fault_line(fault));
+  for (const results::Fault& note : found.warnings) system.notes.push_back(whose + results::fault_line(note));
+  for (results::MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
   found.violations.clear();  // whoever asked says them
   say_findings(path, found);
 }
 
 /// Runs in the order in which they were made, each with its path: "run 2" is the second file that is named.
-void sort_by_time(SystemInput& system) {
+void sort_by_time(results::SystemInput& system) {
   std::vector<std::size_t> order(system.runs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t run) { return system.runs[run].context.started_at; });
-  std::vector<Report> runs;
+  std::vector<results::Report> runs;
   std::vector<std::string> paths;
   for (const std::size_t run : order)
     runs.push_back(std::move(system.runs[run])), paths.push_back(std::move(system.paths[run]));
@@ -111,11 +112,11 @@ void sort_by_time(SystemInput& system) {
 
 }  // namespace
 
-std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
-  std::vector<SystemInput> systems;
+std::vector<results::SystemInput> read_systems(const std::vector<std::string>& words) {
+  std::vector<results::SystemInput> systems;
   for (const std::string& word : words) systems.push_back(system_of(word));
   std::set<std::string> names;
-  for (SystemInput& system : systems) {
+  for (results::SystemInput& system : systems) {
     const std::string name = system.name;
     for (int i = 2; !names.insert(system.name).second; ++i) system.name = fmt::format("{}#{}", name, i);
     const std::vector<std::string> files = std::exchange(system.paths, {});
@@ -138,21 +139,21 @@ std::vector<SystemInput> read_systems(const std::vector<std::string>& words) {
   return systems;
 }
 
-int code_of(const Comparison& comparison, const std::vector<SystemInput>& systems) {
+int code_of(const results::Comparison& comparison, const std::vector<results::SystemInput>& systems) {
   constexpr int nothing = 4;
   if (!comparison.compared) {
     const auto batch = std::ranges::find_if(
-        comparison.differences, [](const Difference& d) { return d.blocking && d.what == "global batch"; });
+        comparison.differences, [](const results::Difference& d) { return d.blocking && d.what == "global batch"; });
     const std::string text = "nothing could be compared: " + comparison.answer.front();
-    fmt::print(
-        stderr, "{}\n",
-        error_line("trainwatt", batch == comparison.differences.end()
-                                    ? with_code("not-comparable", text)
-                                    : with_code("global-batch-differs", text + " " + text::sentence(batch->why))));
+    fmt::print(stderr, "{}\n",
+               error_line("trainwatt",
+                          batch == comparison.differences.end()
+                              ? with_code("not-comparable", text)
+                              : with_code("global-batch-differs", text + " " + results::text::sentence(batch->why))));
     return nothing;
   }
-  const bool is_tender = std::ranges::any_of(systems, [](const SystemInput& system) {
-    return std::ranges::any_of(system.runs, [](const Report& run) { return run.plan.kit.has_value(); });
+  const bool is_tender = std::ranges::any_of(systems, [](const results::SystemInput& system) {
+    return std::ranges::any_of(system.runs, [](const results::Report& run) { return run.plan.kit.has_value(); });
   });
   if (!is_tender || comparison.decided()) return 0;
   fmt::print(
@@ -161,18 +162,20 @@ int code_of(const Comparison& comparison, const std::vector<SystemInput>& system
   return nothing;
 }
 
-std::string files_of(const std::vector<SystemInput>& systems) {
+std::string files_of(const std::vector<results::SystemInput>& systems) {
   std::vector<std::string> paths;
-  for (const SystemInput& system : systems) paths.insert(paths.end(), system.paths.begin(), system.paths.end());
+  for (const results::SystemInput& system : systems)
+    paths.insert(paths.end(), system.paths.begin(), system.paths.end());
   return fmt::format("{}", fmt::join(paths, ", "));
 }
 
 namespace {
 
-std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words,
-                                           const std::vector<SystemInput>& systems, const CompareOptions& options) {
-  std::vector<SystemInput> groups = words.empty() ? std::vector<SystemInput>() : read_systems(words);
-  if (const auto fault = fault_of(groups, systems, options))
+std::vector<results::SystemInput> read_run_variance(const std::vector<std::string>& words,
+                                                    const std::vector<results::SystemInput>& systems,
+                                                    const results::CompareOptions& options) {
+  std::vector<results::SystemInput> groups = words.empty() ? std::vector<results::SystemInput>() : read_systems(words);
+  if (const auto fault = results::fault_of(groups, systems, options))
     throw UsageError(fault->code, "--run-variance: " + fault->text);
   return groups;
 }
@@ -180,7 +183,7 @@ std::vector<SystemInput> read_run_variance(const std::vector<std::string>& words
 std::map<std::string, double> read_weights(const std::vector<std::string>& words) {
   if (words.size() == 1 && (exists(words[0]) || words[0].find('=') == std::string::npos))
     return with_text_of(
-        words[0], [](const std::string& text) { return weights_from_json(text); }, "bad-weights");
+        words[0], [](const std::string& text) { return results::weights_from_json(text); }, "bad-weights");
   std::map<std::string, double> weights;
   for (const std::string& word : words) {
     const std::size_t equal = word.rfind('=');
@@ -194,7 +197,7 @@ std::map<std::string, double> read_weights(const std::vector<std::string>& words
   return weights;
 }
 
-std::size_t reference_of(const std::vector<SystemInput>& systems, const std::string& name) {
+std::size_t reference_of(const std::vector<results::SystemInput>& systems, const std::string& name) {
   if (name.empty()) return 0;
   std::vector<std::string> known;
   for (std::size_t i = 0; i < systems.size(); ++i) {
@@ -205,28 +208,30 @@ std::size_t reference_of(const std::vector<SystemInput>& systems, const std::str
 }
 
 void check_scope(const std::string& scope) {
-  if (!scope.empty() && std::ranges::find(scope_names, scope) == std::end(scope_names))
-    throw_unknown("scope", scope, {std::begin(scope_names), std::end(scope_names)});
+  if (!scope.empty() && std::ranges::find(results::scope_names, scope) == std::end(results::scope_names))
+    throw_unknown("scope", scope, {std::begin(results::scope_names), std::end(results::scope_names)});
 }
 
-void price(std::vector<SystemInput>& systems, CompareOptions& options, const Prices& prices,
+void price(std::vector<results::SystemInput>& systems, results::CompareOptions& options, const results::Prices& prices,
            const PriceOptions& wanted) {
   std::vector<std::string> names;
-  for (const SystemInput& system : systems) names.push_back(system.name);
+  for (const results::SystemInput& system : systems) names.push_back(system.name);
   check_names(wanted, names);
-  for (SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs);
+  for (results::SystemInput& system : systems) system.price = price_of(prices, wanted, system.name, system.runs);
   options.currency = prices.currency, options.sensitivity_share = wanted.sensitivity_percent / 100;
 }
 
 }  // namespace
 
-void compare_as(const SystemsOptions& wanted, std::vector<SystemInput>& systems, CompareOptions& options) {
+void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>& systems,
+                results::CompareOptions& options) {
   check_scope(wanted.scope);
   options.scope = wanted.scope, options.only = wanted.only;
   if (!wanted.weights.empty()) options.weights = read_weights(wanted.weights);
   options.reference = reference_of(systems, wanted.reference);
-  if (const std::optional<Prices> prices = read_prices(wanted.prices)) price(systems, options, *prices, wanted.prices);
+  if (const std::optional<results::Prices> prices = read_prices(wanted.prices))
+    price(systems, options, *prices, wanted.prices);
   options.run_variance = read_run_variance(wanted.run_variance, systems, options);
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -13,7 +13,7 @@
 #include "bench/tool/inputs/report_file.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 namespace fs = std::filesystem;
 
@@ -42,8 +42,9 @@ NewFolders::NewFolders(NewFolders&& other) noexcept
 
 NewFolders new_out_folder(const fs::path& wanted, bool may_number) {
   try {
-    std::vector<fs::path> made = create_new_folder(wanted);
-    for (int i = 2; made.empty() && may_number; ++i) made = create_new_folder(fmt::format("{}-{}", wanted.string(), i));
+    std::vector<fs::path> made = results::create_new_folder(wanted);
+    for (int i = 2; made.empty() && may_number; ++i)
+      made = results::create_new_folder(fmt::format("{}-{}", wanted.string(), i));
     const fs::path folder = made.empty() ? wanted : made.back();
     NewFolders folders(folder, std::move(made));
     if (!folders.is_ours())
@@ -56,4 +57,4 @@ NewFolders new_out_folder(const fs::path& wanted, bool may_number) {
   }
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

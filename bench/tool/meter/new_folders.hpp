@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// A folder for a report, with those above it that were made for it; those that are empty go again unless they are
 /// kept. It is locked meanwhile, so that an empty one is known to be nobody's: a process that was killed has left it.
@@ -30,4 +30,4 @@ class NewFolders {
 /// another one with a number behind its name. Throws UsageError and EnvironmentError that name --out.
 NewFolders new_out_folder(const std::filesystem::path& wanted, bool may_number);
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

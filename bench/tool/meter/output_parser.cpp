@@ -9,7 +9,7 @@
 
 #include "bench/terminal/error_line.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 constexpr std::size_t longest_line = 65536;
@@ -148,4 +148,4 @@ std::vector<std::string> OutputParser::warnings() const {
   return lines;
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// Understands two kinds of lines, which a line feed ends, or a carriage return, as behind each state of a progress
 /// bar:
@@ -44,4 +44,4 @@ class OutputParser {
   bool grows_ = true;                    // from line to line, as a running total does
 };
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -17,7 +17,7 @@
 #include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/meter/run_command.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -56,7 +56,7 @@ std::string launching_process(const std::string& variable) {
 }  // namespace
 
 Place find_place() {
-  Place place{read_launch(), {}};
+  Place place{comm::read_launch(), {}};
   if (place.marker.empty()) {
     place.ranks = place.local_ranks = 1;
     place.local_rank = 0;
@@ -197,4 +197,4 @@ std::vector<fs::path> Rendezvous::held() const {
   return files;
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

@@ -11,10 +11,10 @@
 #include "bench/node_power/node_power.hpp"
 #include "comm/launch.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// The place of this process among those that a launcher started with it, and where they meet.
-struct Place : Launch {
+struct Place : comm::Launch {
   std::string meeting;  ///< names the launch on this node, as a part of a file's name; empty: started alone
 };
 Place find_place();
@@ -71,4 +71,4 @@ class Rendezvous {
   bool reads_ = false, gave_up_ = false;
 };
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

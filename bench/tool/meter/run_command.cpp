@@ -18,7 +18,7 @@
 #include "bench/tool/inputs/errors.hpp"
 #include "power/meter/program.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 namespace {
 
 volatile sig_atomic_t child = 0, told = 0;
@@ -59,7 +59,7 @@ void leave_copier(int from) {
   sigset_t defaults;
   sigemptyset(&defaults), sigaddset(&defaults, SIGPIPE);
   try {
-    start_program({"cat"}, {.input = from, .default_signals = defaults});
+    power::start_program({"cat"}, {.input = from, .default_signals = defaults});
   } catch (const std::system_error&) {  // then what the command has left in the background loses its reader
   }
 }
@@ -123,7 +123,8 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   std::optional<std::system_error> fault;
   pid_t pid = 0;
   try {
-    child = pid = start_program(command, {.output = pipes[1], .default_signals = defaults, .blocked_signals = before});
+    child = pid =
+        power::start_program(command, {.output = pipes[1], .default_signals = defaults, .blocked_signals = before});
   } catch (const std::system_error& error) {
     fault = error;
   }
@@ -141,7 +142,7 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   child = 0;
-  return exit_code_of(status);
+  return power::exit_code_of(status);
 }
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

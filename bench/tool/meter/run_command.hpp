@@ -6,7 +6,7 @@
 
 #include "bench/tool/meter/output_parser.hpp"
 
-namespace tw::tool {
+namespace tw::bench::tool {
 
 /// Runs the command to its end and returns its exit code, as a shell has it: 128 + the number of a signal. With a
 /// parser, its standard output is copied through and looked at. A signal is the command's while there is one. Throws
@@ -17,4 +17,4 @@ int run_command(const std::vector<std::string>& command, OutputParser* parser);
 /// such a signal has no effect.
 bool told_to_end();
 
-}  // namespace tw::tool
+}  // namespace tw::bench::tool

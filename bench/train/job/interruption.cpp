@@ -10,7 +10,7 @@
 
 #include "bench/train/job/outcome.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 volatile std::sig_atomic_t interruption = 0;
@@ -46,7 +46,7 @@ void install_signal_handlers() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
 }
 
-void stop_if_interrupted(Job& job) {
+void stop_if_interrupted(comm::Job& job) {
   if (job.maximum({interruption ? 1.0 : 0.0}).front() > 0) throw Stop(exit_interrupted, interrupted_by_signal);
 }
 
@@ -61,4 +61,4 @@ std::optional<double> Lookout::look(std::int64_t steps, double elapsed) {
   return now[0];
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -6,7 +6,7 @@
 
 #include "comm/job.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 inline constexpr const char* interrupted_by_signal = "interrupted by a signal";
 
@@ -19,7 +19,7 @@ bool interruption_requested();
 /// As a signal does; a test takes it back.
 void set_interruption(bool requested);
 /// Throws Stop{exit_interrupted} on all ranks where a signal asked for the end on any of them (collective).
-void stop_if_interrupted(Job& job);
+void stop_if_interrupted(comm::Job& job);
 
 /// When the ranks of a job look up together along a window: after its first step, then about as often as `seconds` say,
 /// all of them after the same steps.
@@ -27,7 +27,7 @@ class Lookout {
  public:
   /// `step_seconds`: a step takes so long at least; for hosts that are ahead of their steps, by whose clock the first
   /// ones take no time.
-  Lookout(Job& job, double seconds, double step_seconds = 0)
+  Lookout(comm::Job& job, double seconds, double step_seconds = 0)
       : job_(job), seconds_(seconds), step_seconds_(step_seconds) {}
   /// After `steps` steps, `elapsed` seconds of this rank into the window. Nullopt where it is not time to look;
   /// otherwise the slowest rank's seconds (collective). Throws Stop{exit_interrupted} on all ranks where a signal asked
@@ -35,9 +35,9 @@ class Lookout {
   std::optional<double> look(std::int64_t steps, double elapsed);
 
  private:
-  Job& job_;
+  comm::Job& job_;
   double seconds_, step_seconds_;
   std::int64_t next_ = 1;
 };
 
-}  // namespace tw
+}  // namespace tw::bench

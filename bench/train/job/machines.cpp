@@ -6,7 +6,7 @@
 
 #include "power/knob/journal.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 std::string pack(const Sighted& mine) {
@@ -32,9 +32,9 @@ Sighted unpack(const std::string& text) {
   return rank;
 }
 
-std::vector<Sighted> gather(Job& job, const std::string& host, const std::string& gpu) {
-  const std::string boot = boot_id();
-  const Sight sight = used_of(look(), gpu);
+std::vector<Sighted> gather(comm::Job& job, const std::string& host, const std::string& gpu) {
+  const std::string boot = power::boot_id();
+  const power::Sight sight = used_of(power::look(), gpu);
   const std::string machine = boot.empty() ? "node " + std::to_string(job.node()) : boot;
   std::vector<Sighted> ranks;
   for (const std::string& text :
@@ -45,7 +45,7 @@ std::vector<Sighted> gather(Job& job, const std::string& host, const std::string
 
 }  // namespace
 
-Sight used_of(Sight sight, const std::string& gpu) {
+power::Sight used_of(power::Sight sight, const std::string& gpu) {
   const std::string domain = "nvml:" + gpu;
   if (gpu.empty() || std::ranges::find(sight.visible, domain) == sight.visible.end()) return sight;
   sight.visible = {domain};
@@ -53,11 +53,11 @@ Sight used_of(Sight sight, const std::string& gpu) {
   return sight;
 }
 
-Machines::Machines(Job& job, const std::string& gpu) : Machines(job, job.host(), gpu) {}
+Machines::Machines(comm::Job& job, const std::string& gpu) : Machines(job, job.host(), gpu) {}
 
-Machines::Machines(Job& part, const Machines& whole) : Machines(part, whole.host(), whole.gpu()) {}
+Machines::Machines(comm::Job& part, const Machines& whole) : Machines(part, whole.host(), whole.gpu()) {}
 
-Machines::Machines(Job& job, const std::string& host_name, const std::string& gpu)
+Machines::Machines(comm::Job& job, const std::string& host_name, const std::string& gpu)
     : Machines(gather(job, host_name, gpu), job.rank()) {
   gpu_ = gpu;
 }
@@ -90,10 +90,10 @@ Machines::Machines(const std::vector<Sighted>& ranks, int rank) : rank_(rank) {
     }
 }
 
-double Machines::sum_here(Job& job, double mine) const {
+double Machines::sum_here(comm::Job& job, double mine) const {
   std::vector<double> sums(static_cast<std::size_t>(job.size()), 0.0);  // by reader
   sums[static_cast<std::size_t>(reader_)] = mine;
   return job.sum(std::move(sums))[static_cast<std::size_t>(reader_)];
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -9,7 +9,7 @@
 #include "comm/job.hpp"
 #include "power/visible_gpus.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// What a rank sees: its machine, the GPUs that it can ask, and those that it may use (power/visible_gpus.hpp).
 struct Sighted {
@@ -24,15 +24,15 @@ struct Sighted {
 /// device files apart, falls to the lowest of those. So each sensor has one reader, and each knob one hand.
 /// Which of the GPUs that a process sees it uses, where it computes on one: that alone. `gpu` is the whole one, also where
 /// it computes on an instance of it (name_of_gpu).
-Sight used_of(Sight sight, const std::string& gpu);
+power::Sight used_of(power::Sight sight, const std::string& gpu);
 
 class Machines {
  public:
   /// Collective. `gpu`: the UUID of the whole GPU that this rank computes on, where it does: it uses no other then, whatever
   /// else it is shown, so that GPUs which only stand by are in no joules and under no knob.
-  explicit Machines(Job& job, const std::string& gpu = {});
+  explicit Machines(comm::Job& job, const std::string& gpu = {});
   /// The same of a part of `whole`'s job, whose hosts have their names.
-  Machines(Job& part, const Machines& whole);
+  Machines(comm::Job& part, const Machines& whole);
   Machines(const std::vector<Sighted>& ranks, int rank);
 
   bool is_reader() const { return reader_ == rank_; }
@@ -56,14 +56,14 @@ class Machines {
   const std::string& unclear() const { return unclear_; }
   const std::string& unclear_anywhere() const { return unclear_anywhere_; }
   /// The sum of what this machine's ranks bring (collective over all).
-  double sum_here(Job& job, double mine) const;
+  double sum_here(comm::Job& job, double mine) const;
 
  private:
   int rank_ = 0, reader_ = 0;
   std::set<std::string> only_here_, addressable_, visible_, visible_anywhere_;
   std::string host_, gpu_, unclear_, unclear_anywhere_;
 
-  Machines(Job& job, const std::string& host_name, const std::string& gpu);
+  Machines(comm::Job& job, const std::string& host_name, const std::string& gpu);
 };
 
-}  // namespace tw
+}  // namespace tw::bench

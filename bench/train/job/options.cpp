@@ -14,7 +14,7 @@
 #include "models/compute/registry.hpp"
 #include "results/record/version.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 std::int64_t most_threads() { return std::max<std::int64_t>(64, 4 * sysconf(_SC_NPROCESSORS_CONF)); }
 
@@ -101,7 +101,7 @@ void check_values(const CLI::App& app, const Options& options) {
                      fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib));
   if (options.run_index) check_whole("--run-index", *options.run_index, most_runs);
   std::vector<std::string> devices = {"auto"};
-  for (const Backend& backend : backends()) devices.emplace_back(backend.name);
+  for (const models::Backend& backend : models::backends()) devices.emplace_back(backend.name);
   if (std::ranges::find(devices, options.device) == devices.end()) throw_unknown("device", options.device, devices);
   if (app.count("--out") > 0 && options.out.empty())
     throw UsageError("bad-value", "--out: give a folder, or leave it out (default: a new folder in out/)");
@@ -152,7 +152,7 @@ ParseResult parse_options(int argc, char** argv) {
       "trainwatt-train measures training steps of a network: speed, energy and time to target.\n"
       "Start it with mpirun or srun, or alone for one rank.");
   app.set_version_flag("--version", [] {
-    const Program program = program_info("trainwatt-train");
+    const results::Program program = results::program_info("trainwatt-train");
     return fmt::format("{} {} ({})", program.name, program.version, program.git_commit);
   }());
   app.get_formatter()->column_width(30);
@@ -182,4 +182,4 @@ ParseResult parse_options(int argc, char** argv) {
   return {std::move(options), 0, ""};
 }
 
-}  // namespace tw
+}  // namespace tw::bench

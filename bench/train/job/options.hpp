@@ -10,7 +10,7 @@
 
 #include "bench/plan/options/plan_options.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 struct Options : PlanOptions {
   std::string site;                ///< file of a site's own commands for knobs; empty: none
@@ -60,4 +60,4 @@ struct ParseResult {
 };
 ParseResult parse_options(int argc, char** argv);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -15,7 +15,7 @@
 #include "models/compute/error.hpp"
 #include "power/knob/site.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Exit codes (README.md).
 enum ExitCode : int { exit_good = 0, exit_missed = 1, exit_usage = 2, exit_environment = 3, exit_no_measurement = 4, exit_interrupted = 5 };
@@ -35,12 +35,12 @@ class Stop : public std::runtime_error {
 /// The exit code that an exception stands for.
 inline int exit_code_of(const std::exception& error) {
   if (const auto* stop = dynamic_cast<const Stop*>(&error)) return stop->code();
-  if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const site::SiteError*>(&error)) return exit_usage;
+  if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const power::site::SiteError*>(&error)) return exit_usage;
   if (dynamic_cast<const std::system_error*>(&error)) return exit_environment;
   if (dynamic_cast<const std::bad_alloc*>(&error)) return exit_environment;
-  if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    if (known->failure() == Failure::usage) return exit_usage;
-    if (known->failure() == Failure::internal) return exit_no_measurement;
+  if (const auto* known = dynamic_cast<const models::Error*>(&error)) {
+    if (known->failure() == models::Failure::usage) return exit_usage;
+    if (known->failure() == models::Failure::internal) return exit_no_measurement;
   }
   return exit_environment;
 }
@@ -48,7 +48,7 @@ inline int exit_code_of(const std::exception& error) {
 /// Runs `work` on this rank and learns how all ranks fared; throws the same Stop on every rank if one failed.
 /// `work` must not call collectives: a rank that fails would leave the others waiting.
 template <class Work>
-void together(Job& job, Work&& work) {
+void together(comm::Job& job, Work&& work) {
   std::string failure;
   double code = 0;
   try {
@@ -67,4 +67,4 @@ void together(Job& job, Work&& work) {
   throw Stop(static_cast<int>(code), code_of(*first), job.agree(std::string(without_code(failure))));
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 std::string lower(std::string text) {
@@ -24,29 +24,29 @@ std::optional<double> number(const std::string& text) {
 
 }  // namespace
 
-std::map<KnobKind, FoundSetting> slurm_settings(const std::string& cpu_freq, const std::string& gpu_freq) {
-  std::map<KnobKind, FoundSetting> found;
+std::map<power::KnobKind, FoundSetting> slurm_settings(const std::string& cpu_freq, const std::string& gpu_freq) {
+  std::map<power::KnobKind, FoundSetting> found;
   if (!cpu_freq.empty()) {
     const std::string by = "slurm --cpu-freq=" + cpu_freq;
     const std::size_t colon = cpu_freq.find(':');
     std::string frequency = lower(cpu_freq.substr(0, colon));
     std::string governor = colon == std::string::npos ? "" : lower(cpu_freq.substr(colon + 1));
-    if (set_point_of_name(KnobKind::cpu_governor, frequency)) std::swap(frequency, governor);
+    if (power::set_point_of_name(power::KnobKind::cpu_governor, frequency)) std::swap(frequency, governor);
     if (!frequency.empty()) {
       const std::size_t dash = frequency.find('-');
       const auto mhz = [](const std::string& khz) {
         const auto value = number(khz);
         return value ? std::optional(*value / 1000) : std::nullopt;
       };
-      FoundSetting& setting = found[KnobKind::cpu_frequency];
+      FoundSetting& setting = found[power::KnobKind::cpu_frequency];
       setting.by = by;
       setting.minimum = mhz(frequency.substr(0, dash));
       setting.maximum = dash == std::string::npos ? setting.minimum : mhz(frequency.substr(dash + 1));
     }
     if (!governor.empty()) {
-      FoundSetting& setting = found[KnobKind::cpu_governor];
+      FoundSetting& setting = found[power::KnobKind::cpu_governor];
       setting.by = by;
-      setting.minimum = setting.maximum = set_point_of_name(KnobKind::cpu_governor, governor);
+      setting.minimum = setting.maximum = power::set_point_of_name(power::KnobKind::cpu_governor, governor);
     }
   }
   for (std::size_t begin = 0; begin < gpu_freq.size();) {
@@ -56,14 +56,14 @@ std::map<KnobKind, FoundSetting> slurm_settings(const std::string& cpu_freq, con
     if (value.empty() || value == "verbose") continue;
     const bool memory = value.starts_with("memory=");
     if (memory) value = value.substr(value.find('=') + 1);
-    FoundSetting& setting = found[memory ? KnobKind::gpu_memory_clock : KnobKind::gpu_clock];
+    FoundSetting& setting = found[memory ? power::KnobKind::gpu_memory_clock : power::KnobKind::gpu_clock];
     setting.by = "slurm --gpu-freq=" + gpu_freq;
     setting.minimum = setting.maximum = number(value);
   }
   return found;
 }
 
-std::map<KnobKind, FoundSetting> found_settings(const std::vector<HostInfo>& hosts) {
+std::map<power::KnobKind, FoundSetting> found_settings(const std::vector<results::HostInfo>& hosts) {
   const auto variable = [](const char* name) {
     const char* text = std::getenv(name);
     return std::string(text ? text : "");
@@ -73,13 +73,13 @@ std::map<KnobKind, FoundSetting> found_settings(const std::vector<HostInfo>& hos
   const std::string step = variable("SLURMD_TRES_FREQ"), mark = "gpu:";
   const std::string gpu_freq = step.starts_with(mark) ? step.substr(mark.size()) : variable("SLURM_GPU_FREQ");
   auto found = slurm_settings(variable("SLURM_CPU_FREQ_REQ"), gpu_freq);
-  if (const auto governor = found.find(KnobKind::cpu_governor); governor != found.end())
-    for (const HostInfo& host : hosts) {
-      SettingRow row{host.name, "cpu", {}, {}, ""};
+  if (const auto governor = found.find(power::KnobKind::cpu_governor); governor != found.end())
+    for (const results::HostInfo& host : hosts) {
+      results::SettingRow row{host.name, "cpu", {}, {}, ""};
       if (host.cpu_governor) row.observed = *host.cpu_governor;
       governor->second.devices.push_back(std::move(row));
     }
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -9,7 +9,7 @@
 
 #include "bench/inventory/busy.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 std::string remedy_beside_others(const std::string& launcher, int ranks, int threads, const std::string& wait_policy) {
   if (threads <= 1 || strcasecmp(wait_policy.c_str(), "passive") == 0) return {};
@@ -23,7 +23,7 @@ std::string remedy_beside_others(const std::string& launcher, int ranks, int thr
       command);
 }
 
-std::vector<std::string> busy_nodes(Job& job, int threads) {
+std::vector<std::string> busy_nodes(comm::Job& job, int threads) {
   constexpr std::chrono::milliseconds look(500);
   const char* policy = std::getenv("OMP_WAIT_POLICY");
   const std::string remedy = remedy_beside_others(job.launcher(), job.size(), threads, policy ? policy : "");
@@ -42,4 +42,4 @@ std::vector<std::string> busy_nodes(Job& job, int threads) {
   return lines;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -13,7 +13,7 @@
 #include "bench/train/job/outcome.hpp"
 #include "power/visible_gpus.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 int gpu_index(const std::vector<std::string>& shown, int rank, int visible) {
   if (visible <= 1) return 0;
@@ -21,11 +21,11 @@ int gpu_index(const std::vector<std::string>& shown, int rank, int visible) {
   return static_cast<int>(std::count(shown.begin(), mine, *mine)) % visible;
 }
 
-int gpu_index(Job& job, int visible) {
+int gpu_index(comm::Job& job, int visible) {
   // In the order of CUDA's numbers, which CUDA_VISIBLE_DEVICES gives; a cgroup may hide devices without it.
   const char* order = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string mine =
-      visible > 1 ? fmt::format("{} {}", order ? order : "all", fmt::join(look().visible, " ")) : "";
+      visible > 1 ? fmt::format("{} {}", order ? order : "all", fmt::join(power::look().visible, " ")) : "";
   return gpu_index(job.gather(fmt::format("{}: {}", job.node(), mine)), job.rank(), visible);
 }
 
@@ -44,7 +44,7 @@ int threads_requested(const Options& options) {
   return threads;
 }
 
-int choose_threads(int requested, Job& job) {
+int choose_threads(int requested, comm::Job& job) {
   const std::vector<int> affinity = affinity_list();
   const std::vector<std::string> masks = job.gather(fmt::format("{}:{}", job.node(), fmt::join(affinity, ",")));
   if (requested > 0) return requested;
@@ -52,4 +52,4 @@ int choose_threads(int requested, Job& job) {
   return std::max<int>(1, static_cast<int>(affinity.size()) / static_cast<int>(std::max<std::ptrdiff_t>(1, sharers)));
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -7,20 +7,20 @@
 #include "bench/train/job/options.hpp"
 #include "comm/job.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Which of its `visible` devices a rank takes, by its place among those that are shown the same, in the same order:
 /// `shown` says by rank on which node and which devices that is. A launcher that shows each task a GPU of its own leaves no
 /// choice; where ranks outnumber GPUs they go round, and preflight says who shares one.
 int gpu_index(const std::vector<std::string>& shown, int rank, int visible);
 /// The same for this rank (collective).
-int gpu_index(Job& job, int visible);
+int gpu_index(comm::Job& job, int visible);
 
 /// Threads asked for: --threads, else OMP_NUM_THREADS (its first number, where it is a list), else 0. Throws UsageError
 /// where that is not a number from 1 to most_threads().
 int threads_requested(const Options& options);
 /// Threads of this rank: as asked for, else the CPUs of the affinity mask shared out among the ranks on this node that
 /// have the same mask (collective).
-int choose_threads(int requested, Job& job);
+int choose_threads(int requested, comm::Job& job);
 
-}  // namespace tw
+}  // namespace tw::bench

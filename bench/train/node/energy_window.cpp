@@ -8,19 +8,19 @@
 
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 // Rows travel between ranks in the form in which they stand in reports, inside an otherwise empty record or report.
-std::string pack(Trial trial) {
-  Record carrier;
+std::string pack(results::Trial trial) {
+  results::Record carrier;
   carrier.trials.push_back(std::move(trial));
-  return to_json_line(carrier);
+  return results::to_json_line(carrier);
 }
-std::string pack(Context context) {
-  Report carrier;
+std::string pack(results::Context context) {
+  results::Report carrier;
   carrier.context = std::move(context);
-  return to_json(carrier);
+  return results::to_json(carrier);
 }
 
 template <class Row>
@@ -31,7 +31,7 @@ void append(std::vector<Row>& to, std::vector<Row>&& from) {
 }  // namespace
 
 struct EnergyWindow::Impl {
-  Impl(Job& the_job, const Machines& the_machines, const MeterOptions& options, const NodePower* whole)
+  Impl(comm::Job& the_job, const Machines& the_machines, const power::MeterOptions& options, const NodePower* whole)
       : job(the_job), machines(the_machines) {
     if (!machines.has_part()) return;
     GpuChoice gpus;
@@ -43,36 +43,37 @@ struct EnergyWindow::Impl {
     if (!power) power = std::make_unique<NodePower>(machines.host(), options, gpus);
   }
 
-  Job& job;
+  comm::Job& job;
   const Machines& machines;
   std::unique_ptr<NodePower> power;                  // of ranks with a part
   std::chrono::steady_clock::time_point begin, end;  // of this rank's steps
 };
 
-EnergyWindow::EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options, const EnergyWindow* whole)
+EnergyWindow::EnergyWindow(comm::Job& job, const Machines& machines, const power::MeterOptions& options,
+                           const EnergyWindow* whole)
     : impl_(std::make_unique<Impl>(job, machines, options, whole != nullptr ? whole->impl_->power.get() : nullptr)) {}
 EnergyWindow::~EnergyWindow() = default;
 
 const Machines& EnergyWindow::machines() const { return impl_->machines; }
 
-std::vector<MeterEntry> EnergyWindow::entries() {
-  Context mine;
+std::vector<results::MeterEntry> EnergyWindow::entries() {
+  results::Context mine;
   if (impl_->power) mine.meters = impl_->power->entries();
   if (impl_->job.is_node_leader() && !impl_->machines.has_part()) {
-    MeterEntry entry;
+    results::MeterEntry entry;
     entry.host = impl_->machines.host();
     entry.domain = "node";
     entry.reason = "duplicate";
     entry.detail = "the same machine as that of rank " + std::to_string(impl_->machines.reader()) + ", which reads its meters";
     mine.meters.push_back(std::move(entry));
   }
-  std::vector<MeterEntry> all;
+  std::vector<results::MeterEntry> all;
   for (const std::string& text : impl_->job.gather(mine.meters.empty() ? std::string() : pack(std::move(mine))))
-    if (!text.empty()) append(all, std::move(report_from_json(text).context.meters));
+    if (!text.empty()) append(all, std::move(results::report_from_json(text).context.meters));
   return all;
 }
 
-void EnergyWindow::watch(KnobWatch* knobs) {
+void EnergyWindow::watch(power::KnobWatch* knobs) {
   if (impl_->power) impl_->power->watch(knobs);
 }
 
@@ -106,13 +107,13 @@ EnergyWindow::WarmUp::~WarmUp() {
   if (energy_.impl_->power) energy_.impl_->power->end_warm_up();
 }
 
-void EnergyWindow::collect(Trial& trial) {
-  Trial mine;
+void EnergyWindow::collect(results::Trial& trial) {
+  results::Trial mine;
   if (impl_->power) impl_->power->end_watch();  // here: by now all ranks have read the window's CPU times
   if (impl_->power) impl_->power->collect(mine, impl_->begin, impl_->end);
   for (const std::string& text : impl_->job.gather(impl_->power ? pack(std::move(mine)) : std::string())) {
     if (text.empty()) continue;
-    Trial one = std::move(record_from_json(text).trials.front());
+    results::Trial one = std::move(results::record_from_json(text).trials.front());
     append(trial.energy, std::move(one.energy));
     append(trial.series, std::move(one.series));
     append(trial.counters, std::move(one.counters));
@@ -133,8 +134,8 @@ std::optional<double> EnergyWindow::hottest_c() {
   return hottest > none ? std::optional(hottest) : std::nullopt;
 }
 
-std::vector<IdleRow> EnergyWindow::idle(const std::string& when) {
-  Job& job = impl_->job;
+std::vector<results::IdleRow> EnergyWindow::idle(const std::string& when) {
+  comm::Job& job = impl_->job;
   const bool has_meter = impl_->power && impl_->power->has_meter();
   const double seconds = job.maximum({has_meter ? impl_->power->idle_seconds() : 0.0}).front();
   if (seconds == 0) return {};
@@ -147,12 +148,12 @@ std::vector<IdleRow> EnergyWindow::idle(const std::string& when) {
   if (impl_->power) impl_->power->begin();
   std::this_thread::sleep_until(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(until));
   if (impl_->power) impl_->power->end();
-  Context mine;
+  results::Context mine;
   if (impl_->power) mine.idle_power = impl_->power->idle(when);
-  std::vector<IdleRow> all;
+  std::vector<results::IdleRow> all;
   for (const std::string& text : job.gather(mine.idle_power.empty() ? std::string() : pack(std::move(mine))))
-    if (!text.empty()) append(all, std::move(report_from_json(text).context.idle_power));
+    if (!text.empty()) append(all, std::move(results::report_from_json(text).context.idle_power));
   return all;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

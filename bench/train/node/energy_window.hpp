@@ -13,20 +13,21 @@
 #include "comm/job.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Opens a machine's meters on its reader, and GPUs that only another rank can address on that. Every other rank holds
 /// an empty one. All of it is collective.
 class EnergyWindow {
  public:
   /// `whole`: of a job that this one's ranks are a part of, whose meters are then read instead of being opened once more.
-  EnergyWindow(Job& job, const Machines& machines, const MeterOptions& options = {}, const EnergyWindow* whole = nullptr);
+  EnergyWindow(comm::Job& job, const Machines& machines, const power::MeterOptions& options = {},
+               const EnergyWindow* whole = nullptr);
   ~EnergyWindow();
   const Machines& machines() const;
   /// Meters found on all nodes, with reasons.
-  std::vector<MeterEntry> entries();
+  std::vector<results::MeterEntry> entries();
   /// What this rank looks after along the windows from now on (power/knob/knob_watch.hpp); null: nothing.
-  void watch(KnobWatch* knobs);
+  void watch(power::KnobWatch* knobs);
   using Time = std::chrono::steady_clock::time_point;
   using ReadClock = std::function<Time()>;
   /// Returns on no rank before all meters are read: what `step_clock` shows then, with nothing but a clock's reading
@@ -49,16 +50,16 @@ class EnergyWindow {
   /// Fills the trial's energy, series, counters, setting_changes, clock_skew_s and sampler_cpu_share from all nodes, on
   /// every rank. Reads back what watch() named, which may run a site's command: every rank must have read the window's
   /// CPU times before, and have met since.
-  void collect(Trial& trial);
+  void collect(results::Trial& trial);
   /// The hottest sensor of all nodes, of the job's own GPUs and of the CPUs; nullopt where none answers. Between windows.
   std::optional<double> hottest_c();
   /// Power of the counted meters while all ranks sleep, for NodePower's idle_seconds(); no time is taken where no meter
   /// answers.
-  std::vector<IdleRow> idle(const std::string& when);
+  std::vector<results::IdleRow> idle(const std::string& when);
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -15,36 +15,37 @@
 #include "power/knob/site.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// Each line of all ranks.
-std::vector<std::string> gather_lines(Job& job, const std::vector<std::string>& mine) {
-  Report carrier;
+std::vector<std::string> gather_lines(comm::Job& job, const std::vector<std::string>& mine) {
+  results::Report carrier;
   carrier.context.warnings = mine;
   std::vector<std::string> all;
-  for (const std::string& text : job.gather(mine.empty() ? std::string() : to_json(carrier)))
+  for (const std::string& text : job.gather(mine.empty() ? std::string() : results::to_json(carrier)))
     if (!text.empty())
-      for (std::string& line : report_from_json(text).context.warnings) all.push_back(std::move(line));
+      for (std::string& line : results::report_from_json(text).context.warnings) all.push_back(std::move(line));
   return all;
 }
 
 /// The mean over all trials of one quantity of one device, each stretch of samples weighted alike.
-std::optional<double> mean_of(const std::vector<Trial>& trials, const SettingRow& device, const std::string& quantity) {
+std::optional<double> mean_of(const std::vector<results::Trial>& trials, const results::SettingRow& device,
+                              const std::string& quantity) {
   double sum = 0;
   std::size_t count = 0;
-  for (const Trial& trial : trials)
-    for (const SeriesRow& row : trial.series)
+  for (const results::Trial& trial : trials)
+    for (const results::SeriesRow& row : trial.series)
       if (row.host == device.host && row.domain == device.domain && row.quantity == quantity)
         for (const double value : row.mean) sum += value, ++count;
   return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
 }
 
 /// Mean power by the device's own counter.
-std::optional<double> power_of(const std::vector<Trial>& trials, const SettingRow& device) {
+std::optional<double> power_of(const std::vector<results::Trial>& trials, const results::SettingRow& device) {
   double joules = 0, seconds = 0;
-  for (const Trial& trial : trials)
-    for (const EnergyRow& row : trial.energy)
+  for (const results::Trial& trial : trials)
+    for (const results::EnergyRow& row : trial.energy)
       if (row.host == device.host && row.domain == device.domain && row.energy_j && row.window_s)
         joules += *row.energy_j, seconds += *row.window_s;
   return seconds > 0 ? std::optional(joules / seconds) : std::nullopt;
@@ -53,42 +54,44 @@ std::optional<double> power_of(const std::vector<Trial>& trials, const SettingRo
 }  // namespace
 
 struct JobSettings::Impl {
-  Impl(Job& the_job, const Machines& machines) : job(the_job), host(machines.host()) {}
-  Job& job;
+  Impl(comm::Job& the_job, const Machines& machines) : job(the_job), host(machines.host()) {}
+  comm::Job& job;
   std::string host;
-  std::optional<Settings> settings;  // on ranks with a part
+  std::optional<power::Settings> settings;  // on ranks with a part
   std::vector<std::string> lines;    // not told yet
   std::size_t reports_told = 0, problems_told = 0;  // of settings->recovered()
   bool sets = false;                                // anything at all
   std::set<std::string> seen_beside;
-  KnobWatch watch;
+  power::KnobWatch watch;
   bool has_lost_guardian = false;
 
   /// What this rank's knobs made of the wanted values; notes what somebody else has changed.
-  std::map<std::string, Setting> apply_here(const std::map<KnobKind, double>& wanted);
+  std::map<std::string, results::Setting> apply_here(const std::map<power::KnobKind, double>& wanted);
 };
 
 namespace {
 
 /// What this rank is to turn: all but GPUs that are not the job's, or that another rank has to; of ranks that are no reader
 /// nothing but their own GPUs. A reader has at least one finding of each kind, but of GPUs that others have.
-std::vector<KnobFinding> choose(std::vector<KnobFinding> found, const Machines& machines) {
+std::vector<power::KnobFinding> choose(std::vector<power::KnobFinding> found, const Machines& machines) {
   const std::set<std::string>&gpus = machines.visible(), &own = machines.only_here();
   const auto is_nvml = [](const std::string& domain) { return domain.starts_with("nvml"); };
   const bool any = std::ranges::any_of(gpus, is_nvml);
   // A site's command for all GPUs has none to turn where there are some and no rank may use any.
   const bool all_hidden = gpus.empty() && !machines.addressable().empty();
-  std::erase_if(found, [&](const KnobFinding& one) {
-    if (one.domain == site::whole_node && all_hidden && std::string_view(to_string(one.kind)).starts_with("gpu_"))
+  std::erase_if(found, [&](const power::KnobFinding& one) {
+    if (one.domain == power::site::whole_node && all_hidden &&
+        std::string_view(power::to_string(one.kind)).starts_with("gpu_"))
       return true;
     if (!machines.is_reader()) return own.count(one.domain) == 0 || gpus.count(one.domain) == 0;
     // Why there is none, or why one cannot be asked, matters where no rank may use any.
     return is_nvml(one.domain) && gpus.count(one.domain) == 0 && (one.knob || any);
   });
   if (!machines.is_reader() || any) return found;
-  for (const KnobKind kind : {KnobKind::gpu_clock, KnobKind::gpu_memory_clock, KnobKind::gpu_power_limit})
-    if (std::ranges::none_of(found, [&](const KnobFinding& one) { return one.kind == kind; })) {
-      KnobFinding& hidden = found.emplace_back();
+  for (const power::KnobKind kind :
+       {power::KnobKind::gpu_clock, power::KnobKind::gpu_memory_clock, power::KnobKind::gpu_power_limit})
+    if (std::ranges::none_of(found, [&](const power::KnobFinding& one) { return one.kind == kind; })) {
+      power::KnobFinding& hidden = found.emplace_back();
       hidden.kind = kind;
       hidden.domain = "nvml";
       hidden.reason = "not_visible";
@@ -97,32 +100,33 @@ std::vector<KnobFinding> choose(std::vector<KnobFinding> found, const Machines& 
   return found;
 }
 
-SetPoint to_record(KnobKind kind, double value) {
-  return names_of(kind).empty() ? SetPoint(value) : SetPoint(set_point_text(kind, value));
+results::SetPoint to_record(power::KnobKind kind, double value) {
+  return power::names_of(kind).empty() ? results::SetPoint(value)
+                                       : results::SetPoint(power::set_point_text(kind, value));
 }
 
-SettingRow row_of(const std::string& host, const std::string& domain) {
-  SettingRow row;
+results::SettingRow row_of(const std::string& host, const std::string& domain) {
+  results::SettingRow row;
   row.host = host, row.domain = domain;
   return row;
 }
 
 /// The settings of all ranks that have some.
-std::vector<std::map<std::string, Setting>> gather_settings(Job& job, const Record& mine) {
-  std::vector<std::map<std::string, Setting>> all;
-  for (const std::string& text : job.gather(mine.setting.empty() ? std::string() : to_json_line(mine)))
-    if (!text.empty()) all.push_back(record_from_json(text).setting);
+std::vector<std::map<std::string, results::Setting>> gather_settings(comm::Job& job, const results::Record& mine) {
+  std::vector<std::map<std::string, results::Setting>> all;
+  for (const std::string& text : job.gather(mine.setting.empty() ? std::string() : results::to_json_line(mine)))
+    if (!text.empty()) all.push_back(results::record_from_json(text).setting);
   return all;
 }
 
 }  // namespace
 
-JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOptions& options)
+JobSettings::JobSettings(comm::Job& job, const Machines& machines, const JobSettingsOptions& options)
     : impl_(std::make_unique<Impl>(job, machines)) {
   together(job, [&] {
     if (!machines.has_part()) return;
     impl_->sets = options.sets;
-    std::vector<KnobFinding> found;
+    std::vector<power::KnobFinding> found;
     if (impl_->sets) {
       found = choose(options.find({options.site}), machines);
     } else {
@@ -131,10 +135,10 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
       } catch (const std::exception&) {  // what is never set need not be there
       }
     }
-    SettingsOptions settings;
+    power::SettingsOptions settings;
     settings.site = options.site;
     settings.find = options.find;
-    if (!machines.is_reader()) settings.folder = journal_folder_of_rank(job.rank());
+    if (!machines.is_reader()) settings.folder = power::journal_folder_of_rank(job.rank());
     impl_->settings.emplace(std::move(found), settings);
   });
   // What a killed run of ours has left is back before the look at locks: on no rank before all have put back what only
@@ -142,13 +146,14 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
   together(job, [&] {
     if (!impl_->settings) return;
     impl_->settings->check_journal(options.kinds);
-    for (const KnobFinding& finding : impl_->settings->findings()) {
+    for (const power::KnobFinding& finding : impl_->settings->findings()) {
       if (!finding.knob || options.kinds.count(finding.kind) == 0) continue;
       const std::string lock = finding.knob->lock_evident();
       if (lock.empty()) continue;
       // It may be that of another run of ours.
-      if (!impl_->settings->recovered().held.empty()) throw SettingsHeld(impl_->settings->recovered().held.front());
-      const std::string whose = fmt::format("{} of {}", to_string(finding.kind), lock);
+      if (!impl_->settings->recovered().held.empty())
+        throw power::SettingsHeld(impl_->settings->recovered().held.front());
+      const std::string whose = fmt::format("{} of {}", power::to_string(finding.kind), lock);
       if (!options.force)
         throw Stop(
             exit_environment, "clock-locked",
@@ -160,13 +165,13 @@ JobSettings::JobSettings(Job& job, const Machines& machines, const JobSettingsOp
 }
 JobSettings::~JobSettings() = default;
 
-KnobWatch* JobSettings::watch() {
+power::KnobWatch* JobSettings::watch() {
   if (!impl_->settings) return nullptr;
   impl_->watch.watch(impl_->settings->to_watch());
   return &impl_->watch;
 }
 
-void JobSettings::look_after(Guardian& guardian) {
+void JobSettings::look_after(power::Guardian& guardian) {
   if (impl_->has_lost_guardian || guardian.alive()) return;
   impl_->has_lost_guardian = true;
   impl_->lines.push_back(
@@ -177,7 +182,7 @@ void JobSettings::look_after(Guardian& guardian) {
 
 void JobSettings::look_beside() {
   if (!impl_->settings) return;
-  for (std::string& line : warnings_in_force(impl_->host, !impl_->sets))
+  for (std::string& line : power::warnings_in_force(impl_->host, !impl_->sets))
     if (impl_->seen_beside.insert(line).second) impl_->lines.push_back(std::move(line));
 }
 
@@ -185,13 +190,13 @@ std::vector<std::string> JobSettings::news() {
   Impl& impl = *impl_;
   std::vector<std::string> lines = std::exchange(impl.lines, {}), absent, held, restored;
   if (impl.settings) {
-    const RestoreSummary& summary = impl.settings->recovered();
+    const power::RestoreSummary& summary = impl.settings->recovered();
     for (; impl.reports_told < summary.reports.size(); ++impl.reports_told) {
-      const RestoreReport& report = summary.reports[impl.reports_told];
+      const power::RestoreReport& report = summary.reports[impl.reports_told];
       restored.push_back(fmt::format("{}: {}: ", impl.host, report.folder.string()));
-      for (const RestoredSetting& one : report.settings) {
-        const bool is_absent = one.outcome == RestoredSetting::Outcome::absent;
-        (is_absent ? absent : lines).push_back(restored_line(impl.host, report, one));
+      for (const power::RestoredSetting& one : report.settings) {
+        const bool is_absent = one.outcome == power::RestoredSetting::Outcome::absent;
+        (is_absent ? absent : lines).push_back(power::restored_line(impl.host, report, one));
       }
     }
     for (; impl.problems_told < summary.problems.size(); ++impl.problems_told) {
@@ -223,16 +228,16 @@ std::vector<std::string> JobSettings::news() {
   return all;
 }
 
-std::map<std::string, Setting> JobSettings::Impl::apply_here(const std::map<KnobKind, double>& wanted) {
-  std::map<std::string, Setting> mine;
+std::map<std::string, results::Setting> JobSettings::Impl::apply_here(const std::map<power::KnobKind, double>& wanted) {
+  std::map<std::string, results::Setting> mine;
   // Of a kind that this rank has nothing of another rank speaks.
-  std::map<KnobKind, double> here = wanted;
+  std::map<power::KnobKind, double> here = wanted;
   std::erase_if(here, [&](const auto& one) {
     return std::ranges::none_of(settings->findings(),
-                                [&](const KnobFinding& finding) { return finding.kind == one.first; });
+                                [&](const power::KnobFinding& finding) { return finding.kind == one.first; });
   });
-  for (const AppliedSetting& applied : settings->apply(here)) {
-    const std::string which = fmt::format("{} of {}", to_string(applied.kind), applied.domain);
+  for (const power::AppliedSetting& applied : settings->apply(here)) {
+    const std::string which = fmt::format("{} of {}", power::to_string(applied.kind), applied.domain);
     if (!wanted.contains(applied.kind)) {  // of an earlier point
       if (applied.reason != "left")        // the next would be measured under it
         throw Stop(exit_environment, fmt::format("{} could not be put back: {}", which, applied.detail));
@@ -244,63 +249,65 @@ std::map<std::string, Setting> JobSettings::Impl::apply_here(const std::map<Knob
       lines.push_back(
           fmt::format("found: {}: {}: somebody else has set {} since the last point, which is what will be put back",
                       host, which, applied.foreign));
-    SettingRow row = row_of(host, applied.domain);
+    results::SettingRow row = row_of(host, applied.domain);
     if (applied.accepted)
       row.accepted = to_record(applied.kind, *applied.accepted);
     else
       row.reason = applied.reason + (applied.detail.empty() ? "" : ": " + applied.detail);
-    mine[to_string(applied.kind)].devices.push_back(std::move(row));
+    mine[power::to_string(applied.kind)].devices.push_back(std::move(row));
   }
   return mine;
 }
 
-std::map<std::string, Setting> JobSettings::apply(const std::map<KnobKind, double>& wanted) {
-  Record mine;
+std::map<std::string, results::Setting> JobSettings::apply(const std::map<power::KnobKind, double>& wanted) {
+  results::Record mine;
   together(impl_->job, [&] {
     if (impl_->settings) mine.setting = impl_->apply_here(wanted);
   });
-  std::map<std::string, Setting> all;
-  for (const auto& [kind, value] : wanted) all[to_string(kind)].requested = to_record(kind, value);
+  std::map<std::string, results::Setting> all;
+  for (const auto& [kind, value] : wanted) all[power::to_string(kind)].requested = to_record(kind, value);
   for (auto& part : gather_settings(impl_->job, mine))
     for (auto& [name, setting] : part)
-      for (SettingRow& row : setting.devices) all[name].devices.push_back(std::move(row));
+      for (results::SettingRow& row : setting.devices) all[name].devices.push_back(std::move(row));
   for (auto& [name, setting] : all) {
-    const auto same = [&](const SettingRow& row) { return row.accepted && row.accepted == setting.devices.front().accepted; };
+    const auto same = [&](const results::SettingRow& row) {
+      return row.accepted && row.accepted == setting.devices.front().accepted;
+    };
     if (!setting.devices.empty() && std::ranges::all_of(setting.devices, same))
       setting.accepted = setting.devices.front().accepted;
   }
   return all;
 }
 
-void JobSettings::observe(std::map<std::string, Setting>& settings) {
-  Record mine;
+void JobSettings::observe(std::map<std::string, results::Setting>& settings) {
+  results::Record mine;
   if (impl_->settings)
-    for (const ObservedSetting& one : impl_->settings->observe())
-      if (one.kind == KnobKind::cpu_governor && one.value)
-        mine.setting[to_string(one.kind)].devices.emplace_back(row_of(impl_->host, one.domain)).observed =
+    for (const power::ObservedSetting& one : impl_->settings->observe())
+      if (one.kind == power::KnobKind::cpu_governor && one.value)
+        mine.setting[power::to_string(one.kind)].devices.emplace_back(row_of(impl_->host, one.domain)).observed =
             to_record(one.kind, *one.value);
   for (const auto& part : gather_settings(impl_->job, mine))
     for (const auto& [name, seen] : part)
-      for (const SettingRow& from : seen.devices)
-        for (SettingRow& row : settings[name].devices)
+      for (const results::SettingRow& from : seen.devices)
+        for (results::SettingRow& row : settings[name].devices)
           if (row.host == from.host && row.domain == from.domain) row.observed = from.observed;
 }
 
 bool JobSettings::restore() {
-  using Outcome = RestoredSetting::Outcome;
+  using Outcome = power::RestoredSetting::Outcome;
   bool failed = false;
   impl_->watch.watch({});
   try {
     if (impl_->settings)
-      for (const RestoredSetting& one : impl_->settings->restore_all()) {
+      for (const power::RestoredSetting& one : impl_->settings->restore_all()) {
         const bool kept = one.outcome == Outcome::failed || one.outcome == Outcome::absent;
         failed = failed || kept;
         if (kept)
           impl_->lines.push_back(fmt::format("not put back: {}: {} of {}: {}; `trainwatt restore` tries again",
-                                             impl_->host, to_string(one.kind), one.domain, one.detail));
+                                             impl_->host, power::to_string(one.kind), one.domain, one.detail));
         else if (!one.detail.empty())
           impl_->lines.push_back(fmt::format("left: {}: {} of {}: somebody else has set {}", impl_->host,
-                                             to_string(one.kind), one.domain, one.detail));
+                                             power::to_string(one.kind), one.domain, one.detail));
       }
   } catch (const std::exception& error) {  // of this node alone: the others are waiting below
     failed = true;
@@ -309,9 +316,10 @@ bool JobSettings::restore() {
   return impl_->job.maximum({failed ? 1.0 : 0.0}).front() == 0;
 }
 
-void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKind, FoundSetting>& found) {
+void note_found(std::map<std::string, results::Setting>& settings,
+                const std::map<power::KnobKind, FoundSetting>& found) {
   for (const auto& [kind, from] : found) {
-    Setting& setting = settings[to_string(kind)];
+    results::Setting& setting = settings[power::to_string(kind)];
     if (setting.requested) continue;
     setting.found_by = from.by;
     const auto bound = [&](std::optional<double> value) {
@@ -325,30 +333,32 @@ void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKin
 namespace {
 
 /// The series that shows what a kind does under load; none for a power, which the joules show, and for a state.
-const char* series_of(KnobKind kind) {
+const char* series_of(power::KnobKind kind) {
   switch (kind) {
-    case KnobKind::gpu_clock:
+    case power::KnobKind::gpu_clock:
       return "sm_clock_mhz";
-    case KnobKind::gpu_memory_clock:
+    case power::KnobKind::gpu_memory_clock:
       return "memory_clock_mhz";
-    case KnobKind::cpu_frequency:
+    case power::KnobKind::cpu_frequency:
       return "cpu_clock_mhz";
-    case KnobKind::gpu_power_limit:
-    case KnobKind::cpu_power_limit:
-    case KnobKind::cpu_governor:
+    case power::KnobKind::gpu_power_limit:
+    case power::KnobKind::cpu_power_limit:
+    case power::KnobKind::cpu_governor:
       break;
   }
   return nullptr;
 }
 
 /// The devices whose series show `quantity`, GPUs only where the job may use them.
-std::vector<SettingRow> devices_of(const std::vector<Trial>& trials, const std::string& quantity,
-                                   const std::set<std::string>& gpus) {
-  std::vector<SettingRow> devices;
-  for (const Trial& trial : trials)
-    for (const SeriesRow& row : trial.series) {
+std::vector<results::SettingRow> devices_of(const std::vector<results::Trial>& trials, const std::string& quantity,
+                                            const std::set<std::string>& gpus) {
+  std::vector<results::SettingRow> devices;
+  for (const results::Trial& trial : trials)
+    for (const results::SeriesRow& row : trial.series) {
       if (row.quantity != quantity || (row.domain.starts_with("nvml:") && gpus.count(row.domain) == 0)) continue;
-      const auto same = [&](const SettingRow& one) { return one.host == row.host && one.domain == row.domain; };
+      const auto same = [&](const results::SettingRow& one) {
+        return one.host == row.host && one.domain == row.domain;
+      };
       if (std::ranges::none_of(devices, same)) devices.push_back(row_of(row.host, row.domain));
     }
   return devices;
@@ -356,46 +366,47 @@ std::vector<SettingRow> devices_of(const std::vector<Trial>& trials, const std::
 
 /// The devices that show what was set: the row's own; for a site's command without a domain, which stands for all knobs
 /// of its kind, all such devices on its host, GPUs only where the job may use them.
-std::vector<SettingRow> devices_behind(const SettingRow& row, KnobKind kind, const std::vector<Trial>& trials,
-                                       const std::set<std::string>& gpus) {
-  if (row.domain != site::whole_node) return {row};
+std::vector<results::SettingRow> devices_behind(const results::SettingRow& row, power::KnobKind kind,
+                                                const std::vector<results::Trial>& trials,
+                                                const std::set<std::string>& gpus) {
+  if (row.domain != power::site::whole_node) return {row};
   std::set<std::string> domains;
-  for (const Trial& trial : trials) {
-    for (const SeriesRow& series : trial.series)
+  for (const results::Trial& trial : trials) {
+    for (const results::SeriesRow& series : trial.series)
       if (series.host == row.host) domains.insert(series.domain);
-    for (const EnergyRow& energy : trial.energy)
+    for (const results::EnergyRow& energy : trial.energy)
       if (energy.host == row.host) domains.insert(energy.domain);
   }
-  const bool of_cpu = kind == KnobKind::cpu_frequency || kind == KnobKind::cpu_governor;
+  const bool of_cpu = kind == power::KnobKind::cpu_frequency || kind == power::KnobKind::cpu_governor;
   std::erase_if(domains, [&](const std::string& domain) {
     if (of_cpu) return domain != "cpu";
-    if (kind == KnobKind::cpu_power_limit) return !domain.starts_with("rapl:package-");
+    if (kind == power::KnobKind::cpu_power_limit) return !domain.starts_with("rapl:package-");
     return !domain.starts_with("nvml:") || gpus.count(domain) == 0;
   });
-  std::vector<SettingRow> devices;
+  std::vector<results::SettingRow> devices;
   for (const std::string& domain : domains) devices.push_back(row_of(row.host, domain));
   return devices;
 }
 
 }  // namespace
 
-void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials,
+void observe_settings(std::map<std::string, results::Setting>& settings, const std::vector<results::Trial>& trials,
                       const std::set<std::string>& gpus) {
   for (auto& [name, setting] : settings) {
-    const auto kind = knob_kind_from_string(name);
+    const auto kind = power::knob_kind_from_string(name);
     if (!kind || (!setting.requested && !setting.found_by)) continue;
     setting.observed.reset();
     const char* quantity = series_of(*kind);
     if (!setting.requested && quantity) setting.devices = devices_of(trials, quantity, gpus);
-    const bool is_power = *kind == KnobKind::gpu_power_limit || *kind == KnobKind::cpu_power_limit;
+    const bool is_power = *kind == power::KnobKind::gpu_power_limit || *kind == power::KnobKind::cpu_power_limit;
     // Several devices are told by the one farthest from what was asked; where that was nothing exact, by the first.
-    const std::optional<SetPoint> asked = setting.requested ? setting.requested : setting.found_maximum;
-    const auto off = [&](const SetPoint& value) {
+    const std::optional<results::SetPoint> asked = setting.requested ? setting.requested : setting.found_maximum;
+    const auto off = [&](const results::SetPoint& value) {
       return asked->name.empty() ? std::abs(value.number - asked->number) : value == *asked ? 0.0 : 1.0;
     };
-    for (SettingRow& row : setting.devices) {
+    for (results::SettingRow& row : setting.devices) {
       std::optional<double> seen;
-      for (const SettingRow& device : devices_behind(row, *kind, trials, gpus)) {
+      for (const results::SettingRow& device : devices_behind(row, *kind, trials, gpus)) {
         std::optional<double> one;
         if (is_power) one = power_of(trials, device);
         if (is_power && !one) one = mean_of(trials, device, "power_w");
@@ -410,4 +421,4 @@ void observe_settings(std::map<std::string, Setting>& settings, const std::vecto
   }
 }
 
-}  // namespace tw
+}  // namespace tw::bench

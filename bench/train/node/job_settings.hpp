@@ -15,14 +15,14 @@
 #include "power/knob/restore.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 struct JobSettingsOptions {
   std::string site;    ///< file of a site's own commands; empty: none
   bool force = false;  ///< set clocks also where somebody else's lock is evident
-  std::set<KnobKind> kinds;  ///< that the plan sets
+  std::set<power::KnobKind> kinds;  ///< that the plan sets
   bool sets = true;          ///< whether it sets any; otherwise knobs are only put back, and read along the windows
-  KnobFinder find = find_knobs;
+  power::KnobFinder find = power::find_knobs;
 };
 
 class JobSettings {
@@ -30,7 +30,7 @@ class JobSettings {
   /// Looks for knobs on each machine's reader, and on ranks for GPUs that only they can address; first puts back what killed
   /// runs left (collective). GPUs that CUDA_VISIBLE_DEVICES hides from all ranks of a machine are not touched. Throws
   /// Stop{exit_environment} on all ranks where a clock lock is evident that could not be put back, unless forced.
-  JobSettings(Job& job, const Machines& machines, const JobSettingsOptions& options);
+  JobSettings(comm::Job& job, const Machines& machines, const JobSettingsOptions& options);
   ~JobSettings();  ///< everything as found
 
   /// Lines for people, from all nodes, about what has happened since the last call beside what was asked for: what dead
@@ -41,15 +41,15 @@ class JobSettings {
   void look_beside();
   /// What this rank reads back along the windows of the point that begins: what was set last, and what is to stay as
   /// found. Null where it has no part. Until the next apply() or restore() (not collective).
-  KnobWatch* watch();
+  power::KnobWatch* watch();
   /// Notes for news(), once, where the guardian has died (not collective).
-  void look_after(Guardian& guardian);
+  void look_after(power::Guardian& guardian);
   /// Brings all nodes to these set points, and everything else back to what was found (collective). By name of the kind;
   /// a device that did not take its value has no `accepted` but a reason. Throws Stop on all ranks where settings are held by
   /// another run or cannot be journalled.
-  std::map<std::string, Setting> apply(const std::map<KnobKind, double>& wanted);
+  std::map<std::string, results::Setting> apply(const std::map<power::KnobKind, double>& wanted);
   /// Fills `observed` of what is a state and shows in no series: the governors in force (collective).
-  void observe(std::map<std::string, Setting>& settings);
+  void observe(std::map<std::string, results::Setting>& settings);
   /// Everything as found (collective). False where something could not be put back on some node, so that it stays in a
   /// journal there: that, and what was left since somebody else has changed it, is in news().
   bool restore();
@@ -60,13 +60,14 @@ class JobSettings {
 };
 
 /// Notes who had asked for the state that was found, for each kind that the plan leaves as it is.
-void note_found(std::map<std::string, Setting>& settings, const std::map<KnobKind, FoundSetting>& found);
+void note_found(std::map<std::string, results::Setting>& settings,
+                const std::map<power::KnobKind, FoundSetting>& found);
 
 /// Fills `observed` of each device from what the trials saw of it: the mean clock of its series, its joules over time.
 /// What a site's command without a domain has set is held against all devices of its kind: the one farthest off, the
 /// highest power.
 /// Of a found setting the devices are those that the series show, of GPUs those in `gpus`.
-void observe_settings(std::map<std::string, Setting>& settings, const std::vector<Trial>& trials,
+void observe_settings(std::map<std::string, results::Setting>& settings, const std::vector<results::Trial>& trials,
                       const std::set<std::string>& gpus = {});
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -20,11 +20,11 @@
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
-Workload workload_of(const Point& point, const RunContext& context) {
-  Workload workload;
+results::Workload workload_of(const Point& point, const RunContext& context) {
+  results::Workload workload;
   workload.model = point.network.name;
   workload.layers = point.layers;
   workload.device = context.plan.device;
@@ -35,14 +35,14 @@ Workload workload_of(const Point& point, const RunContext& context) {
   if (point.network.has_sequence()) workload.seq_len = point.seq_len;
   workload.ranks = point.ranks;
   workload.threads_per_rank = context.device.info().threads;
-  workload.optimizer = to_string(default_optimizer(point.network).kind);
+  workload.optimizer = models::to_string(models::default_optimizer(point.network).kind);
   workload.seed = context.plan.seed;
-  workload.parameters = count_parameters(point.network);
+  workload.parameters = models::count_parameters(point.network);
   return workload;
 }
 
 /// The largest rank's memory since it was last reset (collective).
-void note_peak(RunContext& context, Summary& summary) {
+void note_peak(RunContext& context, results::Summary& summary) {
   const std::vector<double> peak = context.job.maximum(
       {static_cast<double>(peak_resident_bytes()), static_cast<double>(context.device.peak_allocated_bytes())});
   summary.peak_resident_bytes_per_rank = static_cast<std::uint64_t>(peak[0]);
@@ -50,7 +50,7 @@ void note_peak(RunContext& context, Summary& summary) {
 }
 
 /// Adds what a run of the point's steps was like to what those before were.
-void note_execution(const PointRun& run, Record& record) {
+void note_execution(const PointRun& run, results::Record& record) {
   const std::int64_t skipped =
       record.execution && record.execution->loss_scaling ? record.execution->loss_scaling->skipped_steps : 0;
   record.execution = run.execution();
@@ -58,54 +58,55 @@ void note_execution(const PointRun& run, Record& record) {
 }
 
 /// Completes a record that has all its trials: what the settings showed along them, and what follows (collective).
-void finish(RunContext& context, Record& record) {
+void finish(RunContext& context, results::Record& record) {
   record.verdict.flags.insert(record.verdict.flags.begin(), context.flags.begin(), context.flags.end());
   record.summary.energy_reason = context.energy_reason;
   if (context.settings) context.settings->observe(record.setting);
   observe_settings(record.setting, record.trials, context.gpus);
-  summarise(record);
+  results::summarise(record);
 }
 
 /// What is known of a point before it is run.
-Record described(const Point& point, const RunContext& context) {
-  Record record;
+results::Record described(const Point& point, const RunContext& context) {
+  results::Record record;
   record.id = point.id;
   record.workload = workload_of(point, context);
   if (point.task) record.target = target_of(point, record.workload);
   record.prices = context.plan.prices;
-  record.workload.hash = workload_hash(record.workload, record.target);
-  record.summary.model_flops_per_sample = model_flops_per_sample(point.network, point.seq_len);
+  record.workload.hash = results::workload_hash(record.workload, record.target);
+  record.summary.model_flops_per_sample = models::model_flops_per_sample(point.network, point.seq_len);
   if (point.recomputed_layers > 0)
     record.summary.hardware_flops_per_sample =
-        record.summary.model_flops_per_sample + recomputed_flops_per_sample(point.network, point.seq_len, point.recomputed_layers);
-  record.summary.flops_rule = flops_rule();
+        record.summary.model_flops_per_sample +
+        models::recomputed_flops_per_sample(point.network, point.seq_len, point.recomputed_layers);
+  record.summary.flops_rule = models::flops_rule();
   return record;
 }
 
 /// The record of a point that has no trials.
-Record not_run(Record record, Status status, const std::string& reason) {
-  record.verdict = Verdict{status, {}, {reason}};
-  summarise(record);  // why each figure is absent
+results::Record not_run(results::Record record, results::Status status, const std::string& reason) {
+  record.verdict = results::Verdict{status, {}, {reason}};
+  results::summarise(record);  // why each figure is absent
   return record;
 }
 
 /// Why a point ended; with the memory that it needs, where it wanted some in vain.
 std::string why_ended(const std::exception& error, const RunContext& context, const Point& point) {
-  const auto* known = dynamic_cast<const Error*>(&error);
-  if (known != nullptr && known->failure() != Failure::environment) return error.what();
+  const auto* known = dynamic_cast<const models::Error*>(&error);
+  if (known != nullptr && known->failure() != models::Failure::environment) return error.what();
   return fmt::format("{} (the point {})", error.what(),
                      memory_needed(trainer_config(point, context.plan, context.job.rank()), context.device));
 }
 
 class TrainerSteps : public StepSource {
  public:
-  TrainerSteps(Device& device, const TrainerConfig& config) : trainer_(device, config) {}
-  StepResult step(const GradientSync& sync) override { return trainer_.step(sync); }
+  TrainerSteps(models::Device& device, const models::TrainerConfig& config) : trainer_(device, config) {}
+  models::StepResult step(const models::GradientSync& sync) override { return trainer_.step(sync); }
   bool runs_ahead() const override { return trainer_.runs_ahead(); }
-  void enqueue(const GradientSync& sync) override { trainer_.enqueue_step(sync); }
-  std::vector<StepResult> collect() override { return trainer_.collect(); }
+  void enqueue(const models::GradientSync& sync) override { trainer_.enqueue_step(sync); }
+  std::vector<models::StepResult> collect() override { return trainer_.collect(); }
   void set_ahead(int steps) override { trainer_.set_ahead(steps); }
-  EvaluationResult evaluate(std::uint64_t batch_index) override { return trainer_.evaluate(batch_index); }
+  models::EvaluationResult evaluate(std::uint64_t batch_index) override { return trainer_.evaluate(batch_index); }
   std::uint64_t planned_bytes() const override { return trainer_.memory().total(); }
   std::map<std::string, std::vector<std::string>> implementations() const override {
     return trainer_.implementations();
@@ -113,19 +114,19 @@ class TrainerSteps : public StepSource {
   bool uses_graphs() const override { return trainer_.uses_graphs(); }
 
  private:
-  Trainer trainer_;
+  models::Trainer trainer_;
 };
 
 /// One run to the target, from new weights (collective).
-void run_seed(RunContext& context, const Point& point, std::uint64_t seed, Record& record) {
-  Job& job = context.job;
+void run_seed(RunContext& context, const Point& point, std::uint64_t seed, results::Record& record) {
+  comm::Job& job = context.job;
   stop_if_interrupted(job);
   context.progress.stage("building plans and weights");
   PointRun run(context, point);
   together(job, [&] { run.set_up(seed); });
   run.connect();
   stop_if_interrupted(job);
-  TargetRun target_run;
+  results::TargetRun target_run;
   target_run.seed = seed;
   const Samples samples = run.to_target(*record.target, target_run);
   record.trials.push_back(merge(job, context.energy, samples));
@@ -137,7 +138,7 @@ void run_seed(RunContext& context, const Point& point, std::uint64_t seed, Recor
 /// Trains the point to its target with each of its seeds (collective). Throws Stop on all ranks where a network does
 /// not fit, or a signal asked for the end: what the seeds before have reached is then lost, and the Stop says how many
 /// these are.
-void run_to_target(RunContext& context, const Point& point, Record& record) {
+void run_to_target(RunContext& context, const Point& point, results::Record& record) {
   context.device.trim();
   context.device.reset_peak_allocated_bytes();
   for (const std::uint64_t seed : point.seeds) {
@@ -155,10 +156,10 @@ void run_to_target(RunContext& context, const Point& point, Record& record) {
 
 /// Trains the point for its windows, between two timings of its products (collective). Throws Stop on all ranks where it does
 /// not fit.
-void run_windows(RunContext& context, const Point& point, Record& record) {
-  Job& job = context.job;
-  Summary& summary = record.summary;
-  const Precision precision = precision_of(point.precision);
+void run_windows(RunContext& context, const Point& point, results::Record& record) {
+  comm::Job& job = context.job;
+  results::Summary& summary = record.summary;
+  const models::Precision precision = precision_of(point.precision);
   summary.of_ceiling_reason = job.agree(why_no_ceiling(point, job, context.device));
   const bool has_ceiling = summary.of_ceiling_reason.empty();
   if (!has_ceiling)
@@ -183,7 +184,7 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   run->connect();
 
   const Samples warm = run->warm_up();
-  if (!run->is_steady_at_start()) record.verdict.flags.push_back(Flag::not_steady);
+  if (!run->is_steady_at_start()) record.verdict.flags.push_back(results::Flag::not_steady);
   auto steps_done = static_cast<std::int64_t>(warm.step_seconds.size());
   for (int trial = 0; trial < context.plan.measurement.trials; ++trial) {
     const Samples samples = run->window(trial);
@@ -194,7 +195,8 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
   note_execution(*run, record);
   try {
     summary.op_share = run->profile();
-  } catch (const Error& error) {  // nor for want of the operators' shares; of several ranks the others are in a collective
+  } catch (const models::Error&
+               error) {  // nor for want of the operators' shares; of several ranks the others are in a collective
     if (job.size() > 1) throw;
     context.progress.warn("no-operator-shares", fmt::format("{}: no shares of operators: {}", point.id, error.what()));
   }
@@ -206,19 +208,19 @@ void run_windows(RunContext& context, const Point& point, Record& record) {
     together(job, [&] { after = ceiling(&before); });
   } catch (const Stop& stop) {  // a measured point is not lost for want of its second ceiling
     if (stop.code() == exit_interrupted) throw;
-    record.verdict.flags.push_back(Flag::ceiling_once);
+    record.verdict.flags.push_back(results::Flag::ceiling_once);
     context.progress.warn("ceiling-once", fmt::format("{}: the ceiling was measured only before the trials: {}",
                                                       point.id, without_code(stop.what())));
   }
   // The better of the two timings: a ceiling that is too low would flatter the step.
   if (has_ceiling) summary.ceiling_flops_per_s = job.sum({std::max(before.flops_per_s, after.flops_per_s)}).front();
-  if (context.plan.measurement.steps) record.verdict.flags.push_back(Flag::steps_given);
+  if (context.plan.measurement.steps) record.verdict.flags.push_back(results::Flag::steps_given);
 }
 
 /// Has the first ranks of a job do `work`, which may throw Stop on all of them, while the others sleep; then all have the
 /// record that it made, or throw that Stop (collective over the job).
 template <class Work>
-void while_others_sleep(Job& job, bool works, Record& record, Work&& work) {
+void while_others_sleep(comm::Job& job, bool works, results::Record& record, Work&& work) {
   std::optional<Stop> stop;
   try {
     if (works) work();
@@ -227,13 +229,13 @@ void while_others_sleep(Job& job, bool works, Record& record, Work&& work) {
   }
   job.meet();
   const std::string code = job.broadcast(stop ? std::to_string(stop->code()) : "");
-  const std::string text = job.broadcast(stop ? stop->what() : to_json_line(record));
+  const std::string text = job.broadcast(stop ? stop->what() : results::to_json_line(record));
   if (!code.empty()) throw Stop(std::stoi(code), text);
-  if (!works) record = record_from_json(text);
+  if (!works) record = results::record_from_json(text);
 }
 
 /// Leaves out devices that are set like all of the job's, but that nobody used: of other nodes, of ranks that slept.
-void keep_devices_of(const Team* team, Job& job, std::map<std::string, Setting>& settings) {
+void keep_devices_of(const Team* team, comm::Job& job, std::map<std::string, results::Setting>& settings) {
   std::string lines;
   if (team != nullptr) {
     for (const std::string& host : team->hosts) lines += host + "\n";
@@ -243,18 +245,18 @@ void keep_devices_of(const Team* team, Job& job, std::map<std::string, Setting>&
   std::set<std::string> used;
   for (std::string one; std::getline(all, one);) used.insert(one);
   for (auto& [name, setting] : settings)
-    std::erase_if(setting.devices, [&](const SettingRow& row) {
+    std::erase_if(setting.devices, [&](const results::SettingRow& row) {
       return used.count(row.host) == 0 || (row.domain.starts_with("nvml:") && used.count(row.domain) == 0);
     });
 }
 
 /// A set point that some device did not take, and why; empty where all did.
-std::string refused(const std::map<std::string, Setting>& settings) {
+std::string refused(const std::map<std::string, results::Setting>& settings) {
   for (const auto& [name, setting] : settings) {
     std::string why = setting.devices.empty() ? "no device has this knob" : "";
-    for (const SettingRow& row : setting.devices)
+    for (const results::SettingRow& row : setting.devices)
       if (!row.accepted && why.empty()) why = fmt::format("{} on {}: {}", row.domain, row.host, row.reason);
-    if (!why.empty()) return fmt::format("{} {}: {}", name, text::set_point(*setting.requested), why);
+    if (!why.empty()) return fmt::format("{} {}: {}", name, results::text::set_point(*setting.requested), why);
   }
   return {};
 }
@@ -275,7 +277,7 @@ class Watched {
 
 }  // namespace
 
-std::string why_lost(Device& device) {
+std::string why_lost(models::Device& device) {
   try {
     device.create_stream()->synchronize();
     return {};
@@ -284,16 +286,20 @@ std::string why_lost(Device& device) {
   }
 }
 
-Record failed_point(const RunContext& context, const Point& point, const std::string& why) {
-  return not_run(described(point, context), Status::failed, why);
+results::Record failed_point(const RunContext& context, const Point& point, const std::string& why) {
+  return not_run(described(point, context), results::Status::failed, why);
 }
 
-void StepSource::enqueue(const GradientSync&) { throw Error(Failure::internal, "these steps cannot be enqueued"); }
-std::vector<StepResult> StepSource::collect() { return {}; }
+void StepSource::enqueue(const models::GradientSync&) {
+  throw models::Error(models::Failure::internal, "these steps cannot be enqueued");
+}
+std::vector<models::StepResult> StepSource::collect() { return {}; }
 
-EvaluationResult StepSource::evaluate(std::uint64_t) { throw Error(Failure::internal, "these steps have nothing to evaluate"); }
+models::EvaluationResult StepSource::evaluate(std::uint64_t) {
+  throw models::Error(models::Failure::internal, "these steps have nothing to evaluate");
+}
 
-std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& config) {
+std::unique_ptr<StepSource> trainer_steps(models::Device& device, const models::TrainerConfig& config) {
   return std::make_unique<TrainerSteps>(device, config);
 }
 
@@ -315,8 +321,8 @@ RunContext RunContext::of(Team& team) const {
           .started = started};
 }
 
-Record run_point(RunContext& whole, const Point& point) {
-  Job& job = whole.job;
+results::Record run_point(RunContext& whole, const Point& point) {
+  comm::Job& job = whole.job;
   const bool all_train = point.ranks == job.size();
   Team* team = all_train ? nullptr : whole.teams->first(point.ranks);
   const bool trains = all_train || team != nullptr;
@@ -324,29 +330,30 @@ Record run_point(RunContext& whole, const Point& point) {
   if (team != nullptr) of_team.emplace(whole.of(*team));
   RunContext& context = of_team ? *of_team : whole;
 
-  Record record = described(point, whole);
+  results::Record record = described(point, whole);
   if (const std::string why = job.agree(why_unsupported(point, whole.device)); !why.empty())
-    return not_run(std::move(record), Status::unsupported, why);
+    return not_run(std::move(record), results::Status::unsupported, why);
   if (const std::string why = job.agree(trains ? why_too_large(point, whole.plan, context.job, whole.device) : "");
       !why.empty())
-    return not_run(std::move(record), Status::failed, why);
+    return not_run(std::move(record), results::Status::failed, why);
 
   stop_if_interrupted(job);
   if (whole.settings) {
     whole.progress.stage("applying settings");
     record.setting = whole.settings->apply(point.setting);
-    if (const std::string why = refused(record.setting); !why.empty()) return not_run(std::move(record), Status::unsupported, why);
+    if (const std::string why = refused(record.setting); !why.empty())
+      return not_run(std::move(record), results::Status::unsupported, why);
   }
   note_found(record.setting, whole.found);
   const Watched watched(context.energy, whole.settings != nullptr ? whole.settings : whole.looks_after);
 
-  const Record before = record;
+  const results::Record before = record;
   // What ends a point on its only rank ends that point alone. Of several, the others may be in the middle of a step's
   // collectives: there the job ends. --resume begins the point once more, and goes on behind it where it ends that job,
   // too (in_flight.hpp).
   const auto failed_alone = [&](const std::exception& error) {
     if (context.job.size() > 1) throw;
-    record = not_run(before, Status::failed, why_ended(error, context, point));
+    record = not_run(before, results::Status::failed, why_ended(error, context, point));
   };
   const auto measure = [&] {
     try {
@@ -356,8 +363,8 @@ Record run_point(RunContext& whole, const Point& point) {
         run_windows(context, point, record);
     } catch (const Stop& stop) {
       if (stop.code() == exit_interrupted) throw;
-      record = not_run(before, Status::failed, std::string(without_code(stop.what())));
-    } catch (const Error& error) {
+      record = not_run(before, results::Status::failed, std::string(without_code(stop.what())));
+    } catch (const models::Error& error) {
       failed_alone(error);
     } catch (const std::bad_alloc& error) {
       failed_alone(error);
@@ -373,4 +380,4 @@ Record run_point(RunContext& whole, const Point& point) {
   return record;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

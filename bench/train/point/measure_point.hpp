@@ -16,23 +16,23 @@
 #include "models/trainer.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// What a point does over and over: the trainer's optimizer steps, or a test's.
 class StepSource {
  public:
   virtual ~StepSource() = default;
   /// Collective by way of `sync`.
-  virtual StepResult step(const GradientSync& sync) = 0;
+  virtual models::StepResult step(const models::GradientSync& sync) = 0;
   /// Whether steps can be enqueued, so that a window goes by without the host waiting for it; else only step() is used.
   virtual bool runs_ahead() const { return false; }
-  virtual void enqueue(const GradientSync& sync);
+  virtual void enqueue(const models::GradientSync& sync);
   /// Waits for what was enqueued; its results since the last call. Their `seconds` are the steps' times.
-  virtual std::vector<StepResult> collect();
+  virtual std::vector<models::StepResult> collect();
   /// Steps that may be in flight.
   virtual void set_ahead(int) {}
   /// A held-out micro-batch (Trainer::evaluate), for runs to a target.
-  virtual EvaluationResult evaluate(std::uint64_t batch_index);
+  virtual models::EvaluationResult evaluate(std::uint64_t batch_index);
   virtual std::uint64_t planned_bytes() const = 0;
   /// What computes each product (Trainer::implementations).
   virtual std::map<std::string, std::vector<std::string>> implementations() const { return {}; }
@@ -42,20 +42,20 @@ class StepSource {
   virtual std::chrono::steady_clock::time_point now() const { return std::chrono::steady_clock::now(); }
 };
 /// Allocates all that a point's steps need; no collectives.
-using StepSourceFactory = std::function<std::unique_ptr<StepSource>(Device&, const TrainerConfig&)>;
-std::unique_ptr<StepSource> trainer_steps(Device& device, const TrainerConfig& config);
+using StepSourceFactory = std::function<std::unique_ptr<StepSource>(models::Device&, const models::TrainerConfig&)>;
+std::unique_ptr<StepSource> trainer_steps(models::Device& device, const models::TrainerConfig& config);
 
 struct RunContext {
-  Job& job;
-  Device& device;
+  comm::Job& job;
+  models::Device& device;
   const RunPlan& plan;
   EnergyWindow& energy;
   Progress& progress;
   double bucket_mib = 25;
   std::string energy_reason = {};               ///< why there are no joules; empty where a meter answers
-  std::vector<FlagName> flags = {};               ///< of the whole run: narrow_affinity, oversubscribed, …
+  std::vector<results::FlagName> flags = {};      ///< of the whole run: narrow_affinity, oversubscribed, …
   JobSettings* settings = nullptr;              ///< null: the plan has none
-  std::map<KnobKind, FoundSetting> found = {};  ///< who had asked for the state that the run found
+  std::map<power::KnobKind, FoundSetting> found = {};  ///< who had asked for the state that the run found
   std::set<std::string> gpus = {};              ///< that the job may use
   StepSourceFactory steps = trainer_steps;
   Teams* teams = nullptr;  ///< null: every point takes all ranks
@@ -70,10 +70,10 @@ struct RunContext {
 /// and failed points come back as such. Throws Stop{exit_interrupted} on all ranks when a signal asked for the end;
 /// other exceptions mean that this rank failed inside a step, where the others cannot be told: the caller aborts the
 /// job.
-Record run_point(RunContext& context, const Point& point);
+results::Record run_point(RunContext& context, const Point& point);
 /// Why the device answers nothing any more, as a GPU after an error that stays with the process; empty where it does.
-std::string why_lost(Device& device);
+std::string why_lost(models::Device& device);
 /// The record of a point that is not begun, and why; of no collectives.
-Record failed_point(const RunContext& context, const Point& point, const std::string& why);
+results::Record failed_point(const RunContext& context, const Point& point, const std::string& why);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -8,14 +8,14 @@
 #include "bench/ceiling/ceiling.hpp"
 #include "bench/inventory/inventory.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 constexpr double gib = 1024.0 * 1024 * 1024;
 
 /// "needs 9.1 GiB on node1 (4 ranks × 2.3 GiB), 8.0 GiB are available"; empty where they are. Of the job at most `most_ranks`
 /// ranks count.
-std::string why_no_host_memory(const Job& job, std::size_t rank_bytes, int most_ranks) {
+std::string why_no_host_memory(const comm::Job& job, std::size_t rank_bytes, int most_ranks) {
   const int ranks = std::min(job.local_size(), most_ranks);
   const double each = static_cast<double>(rank_bytes) / gib, needed = each * ranks;
   const auto available = memory_available_bytes();
@@ -26,36 +26,38 @@ std::string why_no_host_memory(const Job& job, std::size_t rank_bytes, int most_
 }
 
 /// "needs 91.2 GiB of a GPU, NVIDIA H100 has 79.6 GiB"; empty where it has them.
-std::string why_no_device_memory(const DeviceInfo& info, std::size_t bytes) {
+std::string why_no_device_memory(const models::DeviceInfo& info, std::size_t bytes) {
   if (info.memory_bytes == 0 || bytes <= info.memory_bytes) return {};
   return fmt::format("needs {:.1f} GiB of a GPU, {} has {:.1f} GiB", static_cast<double>(bytes) / gib, info.name,
                      static_cast<double>(info.memory_bytes) / gib);
 }
 
 /// What is the same on every device: packed weights and workspace are estimates of the CPU's.
-std::size_t bytes_anywhere(const MemoryPlan& plan) { return plan.total() - plan.packed_weights - plan.workspace; }
+std::size_t bytes_anywhere(const models::MemoryPlan& plan) {
+  return plan.total() - plan.packed_weights - plan.workspace;
+}
 
 }  // namespace
 
-DeviceOptions device_options(const RunPlan& plan, int index, int threads) {
+models::DeviceOptions device_options(const RunPlan& plan, int index, int threads) {
   const bool fixed = plan.device == "cpu" && plan.is_deterministic();
   return {index, threads, !fixed, plan.is_deterministic()};
 }
 
-Precision precision_of(const std::string& name) {
-  const std::optional<Precision> precision = parse_precision(name);
+models::Precision precision_of(const std::string& name) {
+  const std::optional<models::Precision> precision = models::parse_precision(name);
   if (!precision) throw_unknown("precision", name, precision_names());
   return *precision;
 }
 
-TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) {
-  TrainerConfig config;
+models::TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) {
+  models::TrainerConfig config;
   config.network = point.network;
   config.precision = precision_of(point.precision);
   config.micro_batch = point.micro_batch;
   config.seq_len = point.seq_len;
   config.accumulate = point.accumulate;
-  config.optimizer = default_optimizer(point.network);
+  config.optimizer = models::default_optimizer(point.network);
   if (point.task) {
     config.optimizer.learning_rate = static_cast<float>(point.task->learning_rate);
     config.optimizer.final_learning_rate_share = static_cast<float>(point.task->final_learning_rate_share);
@@ -69,26 +71,27 @@ TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank) 
   return config;
 }
 
-std::string why_unsupported(const Point& point, const Device& device) {
-  const Precision precision = precision_of(point.precision);
-  const char* kind = to_string(device.info().kind);
+std::string why_unsupported(const Point& point, const models::Device& device) {
+  const models::Precision precision = precision_of(point.precision);
+  const char* kind = models::to_string(device.info().kind);
   if (const std::string why = device.why_unsupported(precision); !why.empty())
     return fmt::format("{} has no {}: {}: choose {}", kind, point.precision, why,
                        point.precision == "bf16" ? "float32" : "float32 or bf16");
-  if (const std::string why = why_no_fp8(point.network); math(precision) == Math::fp8 && !why.empty())
+  if (const std::string why = models::why_no_fp8(point.network);
+      models::math(precision) == models::Math::fp8 && !why.empty())
     return why + ": choose bf16";
-  using Kind = Product::Kind;
-  for (const auto& [product, op] :
-       {std::pair(Kind::linear, Op::linear_forward), std::pair(Kind::convolution, Op::convolution_forward)})
-    if (has_products(point.network, product) && !device.supports(op, storage(precision)))
-      return fmt::format("{} has no {} in {}", kind, to_string(op), point.precision);
+  using Kind = models::Product::Kind;
+  for (const auto& [product, op] : {std::pair(Kind::linear, models::Op::linear_forward),
+                                    std::pair(Kind::convolution, models::Op::convolution_forward)})
+    if (models::has_products(point.network, product) && !device.supports(op, models::storage(precision)))
+      return fmt::format("{} has no {} in {}", kind, models::to_string(op), point.precision);
   return {};
 }
 
-std::string memory_needed(const TrainerConfig& config, const Device& device) {
-  const DeviceInfo info = device.info();
-  const MemoryPlan plan = plan_memory(config, info.threads);
-  const bool is_host = info.kind != DeviceKind::cuda;
+std::string memory_needed(const models::TrainerConfig& config, const models::Device& device) {
+  const models::DeviceInfo info = device.info();
+  const models::MemoryPlan plan = models::plan_memory(config, info.threads);
+  const bool is_host = info.kind != models::DeviceKind::cuda;
   const auto part = [](std::size_t bytes) { return static_cast<double>(bytes) / gib; };
   return fmt::format(
       "needs {}{:.2f} GiB: {:.2f} activations, {:.2f} weights and gradients, {:.2f} optimizer{}",
@@ -97,24 +100,24 @@ std::string memory_needed(const TrainerConfig& config, const Device& device) {
       is_host ? fmt::format(", {:.2f} packed weights and workspace", part(plan.packed_weights + plan.workspace)) : "");
 }
 
-std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, const Device& device) {
+std::string why_too_large(const Point& point, const RunPlan& plan, const comm::Job& job, const models::Device& device) {
   if (job.rank() >= point.ranks) return {};  // it sleeps
-  const DeviceInfo info = device.info();
-  const MemoryPlan memory = plan_memory(trainer_config(point, plan, job.rank()), info.threads);
-  const std::string why = info.kind == DeviceKind::cuda ? why_no_device_memory(info, bytes_anywhere(memory))
-                                                        : why_no_host_memory(job, memory.total(), point.ranks);
+  const models::DeviceInfo info = device.info();
+  const models::MemoryPlan memory = models::plan_memory(trainer_config(point, plan, job.rank()), info.threads);
+  const std::string why = info.kind == models::DeviceKind::cuda ? why_no_device_memory(info, bytes_anywhere(memory))
+                                                                : why_no_host_memory(job, memory.total(), point.ranks);
   if (why.empty()) return {};
   return fmt::format("{} {}: use a smaller --micro-batch, --recompute, fewer ranks per node or a smaller network",
                      point.id, why);
 }
 
-std::string why_no_ceiling(const Point& point, const Job& job, const Device& device) {
-  const DeviceInfo info = device.info();
+std::string why_no_ceiling(const Point& point, const comm::Job& job, const models::Device& device) {
+  const models::DeviceInfo info = device.info();
   const std::size_t bytes =
       ceiling_bytes(point.network, precision_of(point.precision), point.micro_batch, point.seq_len, info.threads);
-  const std::string why =
-      info.kind == DeviceKind::cuda ? why_no_device_memory(info, bytes) : why_no_host_memory(job, bytes, point.ranks);
+  const std::string why = info.kind == models::DeviceKind::cuda ? why_no_device_memory(info, bytes)
+                                                                : why_no_host_memory(job, bytes, point.ranks);
   return why.empty() ? why : "timing the products alone " + why;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

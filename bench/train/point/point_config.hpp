@@ -9,23 +9,23 @@
 #include "models/compute/registry.hpp"
 #include "models/trainer.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Throws UsageError for a name that is none (make_plan has refused it before).
-Precision precision_of(const std::string& name);
+models::Precision precision_of(const std::string& name);
 /// How a plan's device is made. On the CPU a plan that asks for the same bits has fixed implementations.
-DeviceOptions device_options(const RunPlan& plan, int index, int threads);
+models::DeviceOptions device_options(const RunPlan& plan, int index, int threads);
 /// The trainer's configuration of a point on this rank.
-TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank);
+models::TrainerConfig trainer_config(const Point& point, const RunPlan& plan, int rank);
 /// Why this point cannot run on this device ("" = it can): precision, operators.
-std::string why_unsupported(const Point& point, const Device& device);
+std::string why_unsupported(const Point& point, const models::Device& device);
 /// "needs 12.30 GiB: 8.10 activations, 2.90 weights and gradients, …": what a rank asks of its device, or of the node's
 /// memory where the device is the CPU.
-std::string memory_needed(const TrainerConfig& config, const Device& device);
+std::string memory_needed(const models::TrainerConfig& config, const models::Device& device);
 /// Why it does not fit ("" = it does): bytes needed by the job's ranks on this node against bytes there, or by each on
 /// its GPU. Nothing is allocated.
-std::string why_too_large(const Point& point, const RunPlan& plan, const Job& job, const Device& device);
+std::string why_too_large(const Point& point, const RunPlan& plan, const comm::Job& job, const models::Device& device);
 /// Why the products' own operands do not fit, so that there is no ceiling ("" = they do).
-std::string why_no_ceiling(const Point& point, const Job& job, const Device& device);
+std::string why_no_ceiling(const Point& point, const comm::Job& job, const models::Device& device);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -11,7 +11,7 @@
 #include "bench/terminal/terminal.hpp"
 #include "results/record/text.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 using Clock = std::chrono::steady_clock;
 
@@ -23,15 +23,15 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 /// Where the table's lines may be in colour: Open MPI gives ranks a terminal of its own, and what it copies goes to a
 /// log.
-bool is_colourful(const Job& job) {
+bool is_colourful(const comm::Job& job) {
   const char* no_color = std::getenv("NO_COLOR");
   return job.launcher() == "none" && isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
 }  // namespace
 
-TableStyle style_of(const Job& job) {
-  TableStyle style;
+results::TableStyle style_of(const comm::Job& job) {
+  results::TableStyle style;
   style.color = is_colourful(job);
   style.width = terminal_width(STDOUT_FILENO).value_or(style.width);
   style.order.by_axes = true;
@@ -70,7 +70,8 @@ void Progress::line(const std::string& words) {
   if (!enabled_) return;
   clear();
   const std::optional<int> width = terminal_ ? terminal_width(STDERR_FILENO) : std::nullopt;
-  std::fprintf(stderr, "%s\n", (width ? text::wrap(words, static_cast<std::size_t>(*width), 4) : words).c_str());
+  std::fprintf(stderr, "%s\n",
+               (width ? results::text::wrap(words, static_cast<std::size_t>(*width), 4) : words).c_str());
   std::fflush(stderr);
 }
 
@@ -103,12 +104,13 @@ void Progress::draw(bool force) {
   shown_ = true;
   std::string shown = fmt::format(": {} · {:.0f} s", stage_, seconds_since(start_));
   if (const auto left = pace_.left_seconds(seconds_since(point_start_)); left && *left > 0)
-    shown += fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : text::duration(*left));
+    shown +=
+        fmt::format(" · about {} left", *left < 120 ? fmt::format("{:.0f} s", *left) : results::text::duration(*left));
   const std::string number = fmt::format("[{}/{}] ", number_, std::max(number_, points_));
   if (terminal_) {
     // In one line, or what is drawn anew would leave the others standing.
     const auto width = static_cast<std::size_t>(terminal_width(STDERR_FILENO).value_or(80)) - 1;
-    const std::size_t taken = text::columns(number) + text::columns(shown);
+    const std::size_t taken = results::text::columns(number) + results::text::columns(shown);
     shown = without_middle(number + without_middle(id_, std::max(width - std::min(taken, width), least_of_id)) + shown, width);
     std::fprintf(stderr, "\r\033[K%s", shown.c_str());
     drawn_ = true;
@@ -124,4 +126,4 @@ void Progress::end_point(const std::string& result, bool was_measured) {
   last_ = Clock::now();
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -10,7 +10,7 @@
 #include "comm/job.hpp"
 #include "results/terminal/tables.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// How long the points still to be run will take: as the plan says, until one was measured; from then on as those were.
 class Pace {
@@ -28,7 +28,7 @@ class Pace {
 };
 
 /// How tables are printed at the end of a run: in colour on a terminal of ours, as wide as it, in the order of axes.
-TableStyle style_of(const Job& job);
+results::TableStyle style_of(const comm::Job& job);
 
 class Progress {
  public:
@@ -56,4 +56,4 @@ class Progress {
   std::chrono::steady_clock::time_point start_, point_start_, last_;
 };
 
-}  // namespace tw
+}  // namespace tw::bench

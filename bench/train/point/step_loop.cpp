@@ -19,10 +19,10 @@
 #include "results/analysis/to_target.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
-void take(Samples& samples, const StepResult& result, double seconds) {
+void take(Samples& samples, const models::StepResult& result, double seconds) {
   samples.step_seconds.push_back(seconds);
   samples.loss.push_back(result.loss);
   samples.gradient_norm.push_back(result.gradient_norm);
@@ -39,29 +39,30 @@ PointRun::PointRun(RunContext& context, const Point& point)
     : context_(context), point_(point), stream_(context.device.create_stream()) {}
 
 void PointRun::set_up(std::uint64_t seed) {
-  TrainerConfig config = trainer_config(point_, context_.plan, context_.job.rank());
+  models::TrainerConfig config = trainer_config(point_, context_.plan, context_.job.rank());
   config.seed = seed;
   config.graphs = !context_.plan.eager;
   const auto fail = [&](const char* what) {
-    throw Error(Failure::environment, fmt::format("{} (the point {})", what, memory_needed(config, context_.device)));
+    throw models::Error(models::Failure::environment,
+                        fmt::format("{} (the point {})", what, memory_needed(config, context_.device)));
   };
   try {
     steps_ = context_.steps(context_.device, config);
   } catch (const std::bad_alloc& error) {
     fail(error.what());
-  } catch (const Error& error) {
-    if (error.failure() != Failure::environment) throw;
+  } catch (const models::Error& error) {
+    if (error.failure() != models::Failure::environment) throw;
     fail(error.what());
   }
 }
 
 // Each rank has chosen for itself.
 std::optional<std::map<std::string, std::vector<std::string>>> PointRun::implementations() const {
-  Record mine;
+  results::Record mine;
   mine.execution.emplace().implementations = steps_->implementations();
   std::map<std::string, std::set<std::string>> found;
-  for (const std::string& text : context_.job.gather(to_json_line(mine))) {
-    const Record its = record_from_json(text);
+  for (const std::string& text : context_.job.gather(results::to_json_line(mine))) {
+    const results::Record its = results::record_from_json(text);
     for (const auto& [product, names] : its.execution->implementations.value())
       found[product].insert(names.begin(), names.end());
   }
@@ -71,8 +72,8 @@ std::optional<std::map<std::string, std::vector<std::string>>> PointRun::impleme
   return all;
 }
 
-Execution PointRun::execution() const {
-  Execution execution;
+results::Execution PointRun::execution() const {
+  results::Execution execution;
   execution.step_mode = steps_->uses_graphs() ? "graph" : "eager";
   execution.recompute = point_.recomputed_layers > 0;
   execution.recomputed_layers = point_.recomputed_layers;
@@ -80,26 +81,26 @@ Execution PointRun::execution() const {
   execution.communicator = communicator_->name();
   execution.route = communicator_->route();
   execution.implementations = implementations();
-  if (scales_loss(precision_of(point_.precision)))
-    execution.loss_scaling = LossScaling{last_.loss_scale, last_.skipped_steps};
+  if (models::scales_loss(precision_of(point_.precision)))
+    execution.loss_scaling = results::LossScaling{last_.loss_scale, last_.skipped_steps};
   return execution;
 }
 
 void PointRun::connect() {
   try {
-    communicator_ = create_communicator(context_.plan.comm, context_.job, context_.device);
-  } catch (const ApiError&) {  // of MPI itself, by which the ranks agree
+    communicator_ = comm::create_communicator(context_.plan.comm, context_.job, context_.device);
+  } catch (const models::ApiError&) {  // of MPI itself, by which the ranks agree
     throw;
-  } catch (const Error& error) {  // thrown on all ranks alike
+  } catch (const models::Error& error) {  // thrown on all ranks alike
     throw Stop(exit_environment, coded(error));
   }
-  bucketer_ = std::make_unique<Bucketer>(*communicator_, context_.device,
-                                         static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
-  sync_.ready = [this](Stream& stream, Tensor gradients, GradientRange range) {
+  bucketer_ = std::make_unique<comm::Bucketer>(*communicator_, context_.device,
+                                               static_cast<std::int64_t>(context_.bucket_mib * 1024 * 1024));
+  sync_.ready = [this](models::Stream& stream, models::Tensor gradients, models::GradientRange range) {
     bucketer_->ready(stream, gradients, range.begin, range.end);
   };
   sync_.piece_bytes = bucketer_->piece_bytes();
-  sync_.finish = [this](Stream& stream, Tensor gradients) { bucketer_->finish(stream, gradients); };
+  sync_.finish = [this](models::Stream& stream, models::Tensor gradients) { bucketer_->finish(stream, gradients); };
 }
 
 Samples PointRun::warm_up() {
@@ -115,7 +116,7 @@ Samples PointRun::warm_up() {
   while (true) {
     const bool looks = count >= next_look;
     if (looks) settle(samples);
-    if (looks && judges) changes = !is_steady(samples.step_seconds, measurement.window_seconds);
+    if (looks && judges) changes = !results::is_steady(samples.step_seconds, measurement.window_seconds);
     if (looks) next_look = count + count / 10 + 1;
     const auto now =
         context_.job.maximum({seconds_since(start), interruption_requested() ? 1.0 : 0.0, changes ? 1.0 : 0.0});
@@ -159,7 +160,7 @@ Samples PointRun::window(int trial) {
   });
 }
 
-Samples PointRun::to_target(const Target& target, TargetRun& run) {
+Samples PointRun::to_target(const results::Target& target, results::TargetRun& run) {
   return measured([&](Samples& samples, Clock::time_point start) {
     Lookout lookout(context_.job, 1.0);
     std::int64_t done = 0;
@@ -172,20 +173,20 @@ Samples PointRun::to_target(const Target& target, TargetRun& run) {
       }
       settle(samples);
       const double before = seconds_since(start);
-      Evaluation& now = run.evaluations.emplace_back(evaluate_held_out(context_.job, *steps_, point_));
+      results::Evaluation& now = run.evaluations.emplace_back(evaluate_held_out(context_.job, *steps_, point_));
       now.step = done;
       now.time_s = seconds_since(start);
       run.evaluation_s += now.time_s - before;
-      const double metric = metric_of(target, now);
-      ended = !std::isfinite(metric) || reaches(target, now) || done == target.most_steps;
+      const double metric = results::metric_of(target, now);
+      ended = !std::isfinite(metric) || results::reaches(target, now) || done == target.most_steps;
       context_.progress.stage(fmt::format("seed {}: step {}, {:.4g} of {:.4g}", run.seed, done, metric, target.value));
     }
   });
 }
 
 std::map<std::string, double> PointRun::profile() {
-  Device& device = context_.device;
-  device.profile() = OpProfile{};
+  models::Device& device = context_.device;
+  device.profile() = models::OpProfile{};
   Samples samples;
   device.set_profiling(true);
   try {
@@ -197,10 +198,10 @@ std::map<std::string, double> PointRun::profile() {
   }
   device.set_profiling(false);
   std::map<std::string, double> shares;
-  const OpProfile& profile = device.profile();
+  const models::OpProfile& profile = device.profile();
   for (std::size_t op = 0; op < profile.seconds.size(); ++op)
     if (profile.calls[op] > 0)
-      shares[to_string(static_cast<Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
+      shares[models::to_string(static_cast<models::Op>(op))] = profile.seconds[op] / samples.step_seconds.front();
   return shares;
 }
 
@@ -236,27 +237,27 @@ double PointRun::seconds_since(Clock::time_point start) const {
 void PointRun::step(Samples& samples) {
   if (steps_->runs_ahead()) return steps_->enqueue(sync_);
   const auto start = steps_->now();
-  const StepResult result = steps_->step(sync_);
+  const models::StepResult result = steps_->step(sync_);
   take(samples, result, seconds_since(start));
   last_ = result;
 }
 
 void PointRun::settle(Samples& samples) {
   if (!steps_->runs_ahead()) return;
-  for (const StepResult& result : steps_->collect()) {
+  for (const models::StepResult& result : steps_->collect()) {
     take(samples, result, result.seconds);
     last_ = result;
   }
 }
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
-Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
-  Trial trial;
+results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine) {
+  results::Trial trial;
   trial.step_time_s = job.maximum(mine.step_seconds);
   trial.loss = job.sum(mine.loss);
   for (double& loss : trial.loss) loss /= job.size();
   trial.gradient_norm = mine.gradient_norm;  // of the reduced gradient: equal on all ranks
-  const PhaseSeconds& p = mine.phases;
+  const models::PhaseSeconds& p = mine.phases;
   const std::vector<double> phases = job.sum({p.data, p.forward, p.backward, p.communication, p.optimizer});
   const double steps = static_cast<double>(mine.step_seconds.size()) * job.size();
   const char* names[] = {"data", "forward", "backward", "communication", "optimizer"};
@@ -276,13 +277,13 @@ Trial merge(Job& job, EnergyWindow& energy, const Samples& mine) {
 }
 
 /// The slowest rank's times of an evaluation that all shared (collective).
-TargetRun merge(Job& job, TargetRun run) {
+results::TargetRun merge(comm::Job& job, results::TargetRun run) {
   std::vector<double> seconds = {run.evaluation_s};
-  for (const Evaluation& evaluation : run.evaluations) seconds.push_back(evaluation.time_s);
+  for (const results::Evaluation& evaluation : run.evaluations) seconds.push_back(evaluation.time_s);
   seconds = job.maximum(std::move(seconds));
   run.evaluation_s = seconds[0];
   for (std::size_t i = 0; i < run.evaluations.size(); ++i) run.evaluations[i].time_s = seconds[i + 1];
   return run;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

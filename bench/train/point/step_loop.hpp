@@ -14,12 +14,12 @@
 #include "bench/train/point/measure_point.hpp"
 #include "comm/bucketer.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// What this rank saw of one window.
 struct Samples {
   std::vector<double> step_seconds, loss, gradient_norm;
-  PhaseSeconds phases;  // summed over steps
+  models::PhaseSeconds phases;  // summed over steps
   double window_seconds = 0;
   std::optional<double> start_seconds;  // since the launch began, where the context says when that was
   // Along the window: this rank's threads, and the whole node.
@@ -44,12 +44,12 @@ class PointRun {
   Samples window(int trial);
   /// From the first step's data to the first evaluation at or under the target, inside one window; or to the last step,
   /// or to a loss that is no number any more. Throws Stop likewise.
-  Samples to_target(const Target& target, TargetRun& run);
+  Samples to_target(const results::Target& target, results::TargetRun& run);
   /// Shares of the operators in one step, measured apart because timing each costs time.
   std::map<std::string, double> profile();
   std::uint64_t planned_bytes() const { return steps_->planned_bytes(); }
   /// How the steps so far were run, on all ranks (collective).
-  Execution execution() const;
+  results::Execution execution() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -65,19 +65,19 @@ class PointRun {
 
   RunContext& context_;
   const Point& point_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<models::Stream> stream_;
   std::unique_ptr<StepSource> steps_;
-  std::unique_ptr<Communicator> communicator_;
-  std::unique_ptr<Bucketer> bucketer_;
-  GradientSync sync_;
+  std::unique_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<comm::Bucketer> bucketer_;
+  models::GradientSync sync_;
   bool is_steady_ = true;
-  StepResult last_;
+  models::StepResult last_;
   double step_pace_ = 0;  // seconds of a step as the warm-up's were, the slowest rank's; 0 where steps do not run ahead
 };
 
 /// The ranks' samples as one trial: the slowest rank's step times, mean losses, mean phases (collective).
-Trial merge(Job& job, EnergyWindow& energy, const Samples& mine);
+results::Trial merge(comm::Job& job, EnergyWindow& energy, const Samples& mine);
 /// The slowest rank's times of an evaluation that all shared (collective).
-TargetRun merge(Job& job, TargetRun run);
+results::TargetRun merge(comm::Job& job, results::TargetRun run);
 
-}  // namespace tw
+}  // namespace tw::bench

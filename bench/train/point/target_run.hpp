@@ -6,10 +6,10 @@
 #include "comm/job.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// Loss and error over the task's held-out samples, each rank its micro-batches of them, equal on all ranks
 /// (collective); `time_s` is left at 0. Throws Stop{exit_interrupted} on all ranks when a signal asked for the end.
-Evaluation evaluate_held_out(Job& job, StepSource& steps, const Point& point);
+results::Evaluation evaluate_held_out(comm::Job& job, StepSource& steps, const Point& point);
 
-}  // namespace tw
+}  // namespace tw::bench

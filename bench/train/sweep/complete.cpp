@@ -14,14 +14,14 @@
 #include "results/record/report_io.hpp"
 #include "results/record/version.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace fs = std::filesystem;
 namespace {
 
 /// Throws Stop where only the version that wrote it can read it.
-Report report_of(const fs::path& path, const std::string& text, const Program& its) {
+results::Report report_of(const fs::path& path, const std::string& text, const results::Program& its) {
   try {
-    return report_from_json(text);
+    return results::report_from_json(text);
   } catch (const std::runtime_error& error) {
     throw Stop(exit_environment, "bad-report",
                fmt::format("{}: {}: version {} ({}) wrote it: use that version", path.string(), error.what(),
@@ -31,11 +31,12 @@ Report report_of(const fs::path& path, const std::string& text, const Program& i
 
 }  // namespace
 
-int exit_code_of(const Report& report) {
-  const auto is_good = [](const Record& record) { return is_valid(record); };
-  if (std::ranges::none_of(report.records, is_good) && std::ranges::any_of(report.records, has_refused_setting))
+int exit_code_of(const results::Report& report) {
+  const auto is_good = [](const results::Record& record) { return results::is_valid(record); };
+  if (std::ranges::none_of(report.records, is_good) &&
+      std::ranges::any_of(report.records, results::has_refused_setting))
     return exit_environment;
-  return exit_code(report);
+  return results::exit_code(report);
 }
 
 std::optional<int> code_of_complete(const Sweep& sweep) {
@@ -43,20 +44,20 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
   if (!earlier || earlier->start.plan.canonical_json != sweep.plan.canonical_json()) return std::nullopt;
   int code = -1;
   together(sweep.job, [&] {
-    const fs::path path = sweep.folder.path() / report_file;
+    const fs::path path = sweep.folder.path() / results::report_file;
     const bool is_whole = sweep.plan.search || earlier->records.size() == sweep.plan.points.size();
     if (!sweep.job.is_root() || !is_whole || !fs::exists(path)) return;
     std::ostringstream text;
     text << std::ifstream(path, std::ios::binary).rdbuf();
     // Another version may know other rules: the report is not damaged for that, and could not be written again.
-    const Program mine = program_info("trainwatt-train"), &its = earlier->start.program;
+    const results::Program mine = results::program_info("trainwatt-train"), &its = earlier->start.program;
     const bool is_ours = its.version == mine.version && its.git_commit == mine.git_commit;
-    if (const Validation found = validate_report(text.str()); is_ours && !found.violations.empty())
+    if (const results::Validation found = results::validate_report(text.str()); is_ours && !found.violations.empty())
       throw Stop(exit_environment, "bad-report",
                  fmt::format("{}: damaged: {}: move it away, and --resume writes it again", path.string(),
-                             fault_line(found.violations.front())));
-    const Report report = report_of(path, text.str(), its);
-    if (!missing_points(report).empty()) return;
+                             results::fault_line(found.violations.front())));
+    const results::Report report = report_of(path, text.str(), its);
+    if (!results::missing_points(report).empty()) return;
     code = exit_code_of(report);
     std::fprintf(stderr, "trainwatt-train: %s is complete: all points are measured\n", sweep.folder.path().c_str());
     std::printf("report: %s\n", path.c_str());
@@ -66,4 +67,4 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
   return code < 0 ? std::nullopt : std::optional(code);
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -6,12 +6,12 @@
 #include "bench/train/sweep/sweep.hpp"
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// What the points of a finished run come to.
-int exit_code_of(const Report& report);
+int exit_code_of(const results::Report& report);
 /// The exit code of a run whose points are all measured and reported, and says so; nullopt where there is something to
 /// do (collective).
 std::optional<int> code_of_complete(const Sweep& sweep);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -7,15 +7,15 @@
 
 #include "bench/train/job/interruption.hpp"
 
-namespace tw {
+namespace tw::bench {
 
-std::optional<StartTemperature> CoolDown::before(const Point& point) {
+std::optional<results::StartTemperature> CoolDown::before(const Point& point) {
   // What an earlier launch has begun at holds for the first point of this one, too.
   const bool changes = setting_ ? *setting_ != point.setting : reference_c_.has_value();
   setting_ = point.setting;
   const auto start = std::chrono::steady_clock::now();
   const auto waited = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  StartTemperature found;
+  results::StartTemperature found;
   while (true) {
     const std::optional<double> hottest = energy_.hottest_c();
     if (!hottest) return std::nullopt;
@@ -32,4 +32,4 @@ std::optional<StartTemperature> CoolDown::before(const Point& point) {
   return found;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -16,7 +16,7 @@
 #include "bench/train/sweep/in_flight.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 namespace fs = std::filesystem;
 
@@ -32,7 +32,7 @@ bool is_missing(const fs::path& path) {
 void remove_unfinished(const fs::path& folder) {
   std::vector<fs::path> left;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    for (const char* file : {run_file, records_file, report_file})
+    for (const char* file : {results::run_file, results::records_file, results::report_file})
       if (entry.path().filename().string().starts_with(std::string(file) + ".tmp.")) left.push_back(entry.path());
   std::error_code ignored;
   for (const fs::path& path : left) fs::remove(path, ignored);
@@ -56,7 +56,7 @@ std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
   std::string why;
   std::vector<fs::path> made;
   try {
-    made = create_new_folder(folder);
+    made = results::create_new_folder(folder);
     if (made.empty() || access(folder.c_str(), W_OK) == 0) return made;
     why = "not writable";
     std::error_code ignored;
@@ -71,7 +71,7 @@ std::vector<fs::path> make_new(const fs::path& folder, const char* option) {
 
 }  // namespace
 
-std::vector<fs::path> make_folder(Job& job, const fs::path& folder, const char* option) {
+std::vector<fs::path> make_folder(comm::Job& job, const fs::path& folder, const char* option) {
   std::vector<fs::path> made;
   together(job, [&] {
     if (!job.is_root()) return;
@@ -81,12 +81,12 @@ std::vector<fs::path> make_folder(Job& job, const fs::path& folder, const char* 
       throw UsageError(
           "file-exists",
           fmt::format("{} {}: already exists: choose another folder{}", option, folder.string(),
-                      fs::exists(folder / run_file, code) ? ", or continue the run in it with --resume" : ""));
+                      fs::exists(folder / results::run_file, code) ? ", or continue the run in it with --resume" : ""));
   });
   return made;
 }
 
-std::pair<fs::path, std::vector<fs::path>> make_default_folder(Job& job, const RunPlan& plan) {
+std::pair<fs::path, std::vector<fs::path>> make_default_folder(comm::Job& job, const RunPlan& plan) {
   const std::string suite = plan.suite.substr(0, plan.suite.find(changed_suite));
   const std::string what = suite == "command-line" ? plan.points.front().network.name : fs::path(suite).stem().string();
   const std::string base = fmt::format("out/{}-{:%Y%m%dT%H%M%SZ}", what, fmt::gmtime(std::time(nullptr)));
@@ -99,7 +99,7 @@ std::pair<fs::path, std::vector<fs::path>> make_default_folder(Job& job, const R
   return {job.broadcast(folder), made};
 }
 
-RunFolder::RunFolder(Job& job, const fs::path& resume) : job_(job) {
+RunFolder::RunFolder(comm::Job& job, const fs::path& resume) : job_(job) {
   std::string start;
   together(job, [&] {
     if (!job.is_root() || resume.empty() || !fs::exists(resume)) return;
@@ -109,11 +109,11 @@ RunFolder::RunFolder(Job& job, const fs::path& resume) : job_(job) {
     remove_unfinished(resume);
     if (!is_run) return;
     earlier_ = read_earlier(resume);
-    start = to_json(earlier_->start);
+    start = results::to_json(earlier_->start);
   });
   path_ = job.broadcast(path_.string());
   start = job.broadcast(start);
-  if (!start.empty() && !job.is_root()) earlier_ = Earlier{run_start_from_json(start), {}};
+  if (!start.empty() && !job.is_root()) earlier_ = Earlier{results::run_start_from_json(start), {}};
 }
 
 void RunFolder::create(const fs::path& folder, const char* option, const RunPlan& plan) {
@@ -128,8 +128,8 @@ void RunFolder::create(const fs::path& folder, const char* option, const RunPlan
   });
 }
 
-void RunFolder::keep(const RunStart& start) {
-  write_atomically(path_ / run_file, to_json(start));
+void RunFolder::keep(const results::RunStart& start) {
+  results::write_atomically(path_ / results::run_file, results::to_json(start));
   kept_ = true;
 }
 
@@ -143,7 +143,7 @@ std::string RunFolder::warning() const {
 std::string RunFolder::how_to_go_on() const {
   std::error_code ignored;
   return fmt::format(": free space in {}, or make it writable{}", path_.string(),
-                     fs::exists(path_ / records_file, ignored)
+                     fs::exists(path_ / results::records_file, ignored)
                          ? fmt::format(", then continue with --resume {}", shell_word(path_))
                          : "");
 }
@@ -156,10 +156,10 @@ Stop RunFolder::not_written(const char* file, const std::system_error& error, co
 
 RunFolder::~RunFolder() {
   if (!job_.is_root() || !lock_) return;
-  const bool is_empty = is_missing(path_ / records_file) && is_missing(path_ / report_file);
+  const bool is_empty = is_missing(path_ / results::records_file) && is_missing(path_ / results::report_file);
   std::error_code code;
   if (is_empty && kept_)
-    for (const char* file : {run_file, in_flight_file}) fs::remove(path_ / file, code);
+    for (const char* file : {results::run_file, in_flight_file}) fs::remove(path_ / file, code);
   lock_.reset();
   if (!is_empty) return;
   // Where nothing else is in it.
@@ -167,7 +167,7 @@ RunFolder::~RunFolder() {
   for (; !made_.empty(); made_.pop_back()) fs::remove(made_.back(), code);
 }
 
-RemovedIfEmpty::RemovedIfEmpty(const Job& job, fs::path folder)
+RemovedIfEmpty::RemovedIfEmpty(const comm::Job& job, fs::path folder)
     : folder_(job.is_root() ? std::move(folder) : fs::path()) {}
 
 RemovedIfEmpty::~RemovedIfEmpty() {
@@ -175,4 +175,4 @@ RemovedIfEmpty::~RemovedIfEmpty() {
   if (!folder_.empty()) fs::remove(folder_, ignored);
 }
 
-}  // namespace tw
+}  // namespace tw::bench

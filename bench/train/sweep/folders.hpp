@@ -11,18 +11,19 @@
 #include "bench/train/sweep/resume.hpp"
 #include "comm/job.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// As a shell takes it: in quotes where it needs them.
 std::string shell_word(const std::filesystem::path& path);
 
 /// Makes the folder before anything is measured; one that exists is an error of usage, which names `option`
 /// (collective). What root has made, outermost first.
-std::vector<std::filesystem::path> make_folder(Job& job, const std::filesystem::path& folder, const char* option);
+std::vector<std::filesystem::path> make_folder(comm::Job& job, const std::filesystem::path& folder, const char* option);
 
 /// Makes out/<what>-<UTC time>, with a number behind it where that is taken; its path on all ranks, and what root has
 /// made (collective).
-std::pair<std::filesystem::path, std::vector<std::filesystem::path>> make_default_folder(Job& job, const RunPlan& plan);
+std::pair<std::filesystem::path, std::vector<std::filesystem::path>> make_default_folder(comm::Job& job,
+                                                                                         const RunPlan& plan);
 
 /// The folder of a run: a new one, or that of an earlier launch. Held until the end; where neither a finished point nor
 /// a report is in it by then, nothing stays of it, so that the same command may be given again.
@@ -30,7 +31,7 @@ class RunFolder {
  public:
   /// Opens the folder given to --resume, where it is there, and reads what it holds; root's path counts (collective).
   /// Throws Stop where it is no run's, is damaged, or another process writes into it.
-  RunFolder(Job& job, const std::filesystem::path& resume);
+  RunFolder(comm::Job& job, const std::filesystem::path& resume);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
@@ -47,10 +48,10 @@ class RunFolder {
   /// error[not-written]: the file, why, `what_is_left` where that is not empty, and how to go on.
   Stop not_written(const char* file, const std::system_error& error, const std::string& what_is_left = "") const;
   /// Root writes what a later launch needs to go on.
-  void keep(const RunStart& start);
+  void keep(const results::RunStart& start);
 
  private:
-  Job& job_;
+  comm::Job& job_;
   std::filesystem::path path_;
   std::optional<RunLock> lock_;  // root's
   std::optional<Earlier> earlier_;
@@ -61,7 +62,7 @@ class RunFolder {
 /// Removes a folder that root made, where it is still empty at the end: a corrected command then finds it free.
 class RemovedIfEmpty {
  public:
-  RemovedIfEmpty(const Job& job, std::filesystem::path folder);
+  RemovedIfEmpty(const comm::Job& job, std::filesystem::path folder);
   RemovedIfEmpty(const RemovedIfEmpty&) = delete;
   RemovedIfEmpty& operator=(const RemovedIfEmpty&) = delete;
   ~RemovedIfEmpty();
@@ -70,4 +71,4 @@ class RemovedIfEmpty {
   std::filesystem::path folder_;
 };
 
-}  // namespace tw
+}  // namespace tw::bench

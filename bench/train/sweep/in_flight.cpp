@@ -12,7 +12,7 @@
 #include "bench/train/job/interruption.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,7 +57,7 @@ std::string InFlight::why_not(const std::string& id) const {
 }
 
 void InFlight::begin(const std::string& id) {
-  append_line(path_, Json{{"begun", id}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  results::append_line(path_, Json{{"begun", id}}.dump(-1, ' ', false, Json::error_handler_t::replace));
   fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "cannot open " + path_.string());
   note_signals_in(fd_, "{\"left\":\"by a signal\"}\n");
@@ -79,7 +79,7 @@ void InFlight::leave() noexcept {
   if (fd_ < 0) return;
   close();
   try {
-    append_line(path_, Json{{"left", "together"}}.dump());
+    results::append_line(path_, Json{{"left", "together"}}.dump());
   } catch (const std::exception&) {  // a full disk, of which the run speaks anyway
   }
 }
@@ -96,4 +96,4 @@ void InFlight::tell(const fs::path& folder, const std::string& id, const std::st
   }
 }
 
-}  // namespace tw
+}  // namespace tw::bench

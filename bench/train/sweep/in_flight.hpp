@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace tw {
+namespace tw::bench {
 
 inline constexpr const char* in_flight_file = "in-flight.jsonl";
 
@@ -42,4 +42,4 @@ class InFlight {
   int fd_ = -1;  // where signals are noted
 };
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -20,7 +20,7 @@
 
 #include "bench/train/job/outcome.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,7 +42,7 @@ std::string read_text(const fs::path& path) {
 bool is_bare(const fs::path& folder) {
   return std::ranges::all_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
     const std::string name = entry.path().filename().string();
-    return name == lock_file || name.starts_with(std::string(run_file) + ".tmp.");
+    return name == lock_file || name.starts_with(std::string(results::run_file) + ".tmp.");
   });
 }
 
@@ -112,10 +112,10 @@ constexpr double memory_slack = 0.01;
 
 /// What counts joules, for each node with a reader: "2 rapl package, 2 rapl dram". Sensors may be numbered otherwise
 /// after a boot.
-std::vector<std::string> meters(const Context& context) {
+std::vector<std::string> meters(const results::Context& context) {
   std::vector<std::string> hosts;
   std::vector<std::map<std::string, int>> counts;
-  for (const MeterEntry& meter : context.meters) {
+  for (const results::MeterEntry& meter : context.meters) {
     auto at = static_cast<std::size_t>(std::ranges::find(hosts, meter.host) - hosts.begin());
     if (at == hosts.size()) hosts.push_back(meter.host), counts.emplace_back();
     if (meter.available && meter.counted)
@@ -129,13 +129,13 @@ std::vector<std::string> meters(const Context& context) {
   return all;
 }
 
-std::vector<LaunchDifference> of_machines(const Context& before, const Context& now) {
+std::vector<LaunchDifference> of_machines(const results::Context& before, const results::Context& now) {
   Comparison comparison(false);
   std::set<std::string> libraries;
   for (const auto* versions : {&before.versions, &now.versions})
     for (const auto& [name, version] : *versions) libraries.insert(name);
   libraries.erase("kernel");  // each node has one
-  const auto version_of = [](const Context& context, const std::string& name) {
+  const auto version_of = [](const results::Context& context, const std::string& name) {
     const auto found = context.versions.find(name);
     return found == context.versions.end() ? std::string() : found->second;
   };
@@ -145,16 +145,16 @@ std::vector<LaunchDifference> of_machines(const Context& before, const Context& 
     comparison.same("nodes", std::to_string(before.hosts.size()), std::to_string(now.hosts.size()));
     return comparison.found();
   }
-  const auto hosts = [&](const char* what, const std::function<std::string(const HostInfo&)>& value) {
-    comparison.same_each<HostInfo>(what, "node", before.hosts, now.hosts, value);
+  const auto hosts = [&](const char* what, const std::function<std::string(const results::HostInfo&)>& value) {
+    comparison.same_each<results::HostInfo>(what, "node", before.hosts, now.hosts, value);
   };
-  hosts("CPU", [](const HostInfo& host) { return host.cpu; });
-  hosts("processors", [](const HostInfo& host) {
+  hosts("CPU", [](const results::HostInfo& host) { return host.cpu; });
+  hosts("processors", [](const results::HostInfo& host) {
     return fmt::format("{} sockets, {} cores, {} threads ({} usable), {} NUMA nodes", host.sockets, host.cores,
                        host.hardware_threads, host.usable_threads, host.numa_nodes);
   });
-  hosts("CPU limit", [](const HostInfo& host) { return host.cgroup_cpu_limit.value_or(""); });
-  hosts("kernel", [](const HostInfo& host) { return host.kernel; });
+  hosts("CPU limit", [](const results::HostInfo& host) { return host.cgroup_cpu_limit.value_or(""); });
+  hosts("kernel", [](const results::HostInfo& host) { return host.kernel; });
   for (std::size_t i = 0; i < before.hosts.size(); ++i) {
     const double was = static_cast<double>(before.hosts[i].memory_bytes),
                  is = static_cast<double>(now.hosts[i].memory_bytes);
@@ -162,14 +162,15 @@ std::vector<LaunchDifference> of_machines(const Context& before, const Context& 
       comparison.same(fmt::format("memory of node {}", i), fmt::format("{:.0f} bytes", was),
                       fmt::format("{:.0f} bytes", is));
   }
-  const auto devices = [&](const char* what, const std::function<std::string(const DeviceEntry&)>& value) {
-    comparison.same_each<DeviceEntry>(what, "rank", before.devices, now.devices, value);
+  const auto devices = [&](const char* what, const std::function<std::string(const results::DeviceEntry&)>& value) {
+    comparison.same_each<results::DeviceEntry>(what, "rank", before.devices, now.devices, value);
   };
-  devices("device", [](const DeviceEntry& device) { return device.kind + " " + device.name; });
-  devices("device UUID", [](const DeviceEntry& device) { return device.uuid; });
-  devices("instruction set", [](const DeviceEntry& device) { return device.instruction_set; });
-  devices("threads", [](const DeviceEntry& device) { return std::to_string(device.threads); });
-  devices("libraries", [](const DeviceEntry& device) { return fmt::format("{}", fmt::join(device.libraries, ", ")); });
+  devices("device", [](const results::DeviceEntry& device) { return device.kind + " " + device.name; });
+  devices("device UUID", [](const results::DeviceEntry& device) { return device.uuid; });
+  devices("instruction set", [](const results::DeviceEntry& device) { return device.instruction_set; });
+  devices("threads", [](const results::DeviceEntry& device) { return std::to_string(device.threads); });
+  devices("libraries",
+          [](const results::DeviceEntry& device) { return fmt::format("{}", fmt::join(device.libraries, ", ")); });
   const std::vector<std::string> meters_before = meters(before), meters_now = meters(now);
   if (meters_before.size() == meters_now.size())
     comparison.same_each<std::string>("meters", "node", meters_before, meters_now,
@@ -177,10 +178,10 @@ std::vector<LaunchDifference> of_machines(const Context& before, const Context& 
   else
     comparison.same("nodes with meters", std::to_string(meters_before.size()), std::to_string(meters_now.size()));
   // Hosts may have other names, as long as the ranks are spread alike.
-  const auto nodes = [](const Context& context) {
+  const auto nodes = [](const results::Context& context) {
     std::vector<std::string> all;
-    for (const DeviceEntry& device : context.devices) {
-      const auto at = std::ranges::find(context.hosts, device.host, &HostInfo::name);
+    for (const results::DeviceEntry& device : context.devices) {
+      const auto at = std::ranges::find(context.hosts, device.host, &results::HostInfo::name);
       all.push_back(std::to_string(at - context.hosts.begin()));
     }
     return all;
@@ -214,27 +215,27 @@ bool lives_here(const Holder& holder) {
 }
 
 /// What an earlier launch is known to have finished and there is no record of.
-std::string missing_record(const Report& report) {
+std::string missing_record(const results::Report& report) {
   if (!report.parts) return {};
-  const std::vector<RunPart>& parts = *report.parts;
+  const std::vector<results::RunPart>& parts = *report.parts;
   std::set<std::string> known;
-  for (const Record& record : report.records) known.insert(record.id);
+  for (const results::Record& record : report.records) known.insert(record.id);
   for (std::size_t i = 0; i < parts.size(); ++i)
     for (const std::string& id : parts[i].points)
       if (!known.contains(id))
-        return fmt::format("part {} measured {}, but {} has no such line", i + 1, id, records_file);
+        return fmt::format("part {} measured {}, but {} has no such line", i + 1, id, results::records_file);
   return {};
 }
 
 /// "line 3: …"
-std::string damaged_record(const Report& report) {
+std::string damaged_record(const results::Report& report) {
   if (report.records.empty()) return {};
-  const Validation found = validate_report(to_json(report));
+  const results::Validation found = results::validate_report(results::to_json(report));
   if (found.violations.empty()) return {};
   const std::string prefix = "/records/";
-  const auto of_record =
-      std::ranges::find_if(found.violations, [&](const Fault& fault) { return fault.where.starts_with(prefix); });
-  if (of_record == found.violations.end()) return fault_line(found.violations.front());
+  const auto of_record = std::ranges::find_if(
+      found.violations, [&](const results::Fault& fault) { return fault.where.starts_with(prefix); });
+  if (of_record == found.violations.end()) return results::fault_line(found.violations.front());
   std::size_t digits = 0;
   const int index = std::stoi(of_record->where.substr(prefix.size()), &digits);
   return fmt::format("line {}: {}: {}", index + 1, of_record->where.substr(prefix.size() + digits), of_record->text);
@@ -245,20 +246,20 @@ std::string damaged_record(const Report& report) {
 bool holds_run(const fs::path& folder) {
   if (!fs::is_directory(folder))
     throw UsageError("bad-folder", fmt::format("--resume {}: not a folder", folder.string()));
-  if (fs::exists(folder / run_file)) return true;
+  if (fs::exists(folder / results::run_file)) return true;
   if (is_bare(folder)) return false;
   throw UsageError("no-run",
                    fmt::format("--resume {}: no {} in this folder, so no run can be resumed: choose another folder",
-                               folder.string(), run_file));
+                               folder.string(), results::run_file));
 }
 
 Earlier read_earlier(const fs::path& folder) {
-  const fs::path start = folder / run_file, records = folder / records_file;
+  const fs::path start = folder / results::run_file, records = folder / results::records_file;
   fs::path reading = start;
   try {
-    Earlier earlier{run_start_from_json(read_text(start)), {}};
+    Earlier earlier{results::run_start_from_json(read_text(start)), {}};
     reading = records;
-    if (fs::exists(records)) earlier.records = record_lines(read_text(records)).records;
+    if (fs::exists(records)) earlier.records = results::record_lines(read_text(records)).records;
     return earlier;
   } catch (const Stop&) {  // names the file
     throw;
@@ -269,18 +270,18 @@ Earlier read_earlier(const fs::path& folder) {
   }
 }
 
-std::vector<RunPart> parts_of(const Earlier& earlier) {
-  std::vector<RunPart> parts = earlier.start.parts;
+std::vector<results::RunPart> parts_of(const Earlier& earlier) {
+  std::vector<results::RunPart> parts = earlier.start.parts;
   std::set<std::string> known;
-  for (const RunPart& part : parts) known.insert(part.points.begin(), part.points.end());
-  RunPart last{earlier.start.program, {}, earlier.start.forced_over, earlier.start.context};
-  for (const Record& record : earlier.records)
+  for (const results::RunPart& part : parts) known.insert(part.points.begin(), part.points.end());
+  results::RunPart last{earlier.start.program, {}, earlier.start.forced_over, earlier.start.context};
+  for (const results::Record& record : earlier.records)
     if (known.count(record.id) == 0) last.points.push_back(record.id);
   parts.push_back(std::move(last));
   return parts;
 }
 
-std::vector<LaunchDifference> differences(const RunStart& before, const Report& now) {
+std::vector<LaunchDifference> differences(const results::RunStart& before, const results::Report& now) {
   std::vector<LaunchDifference> found;
   const auto add = [&](std::vector<LaunchDifference> more) { std::ranges::move(more, std::back_inserter(found)); };
   const std::size_t was = before.context.devices.size(), is = now.context.devices.size();
@@ -305,7 +306,7 @@ std::vector<LaunchDifference> differences(const Options& before, const Options& 
   return comparison.found();
 }
 
-std::string unfit_records(const Report& report, bool is_forced) {
+std::string unfit_records(const results::Report& report, bool is_forced) {
   const char* const damaged = "damaged: restore the file, or start a new run in another folder";
   if (const std::string missing = missing_record(report); !missing.empty()) return missing + ": " + damaged;
   const std::string damage = damaged_record(report);
@@ -317,17 +318,17 @@ std::string unfit_records(const Report& report, bool is_forced) {
           : damaged);
 }
 
-std::string other_hosts(const RunStart& before, const Context& now) {
-  const auto names = [](const Context& context) {
+std::string other_hosts(const results::RunStart& before, const results::Context& now) {
+  const auto names = [](const results::Context& context) {
     std::set<std::string> all;
-    for (const HostInfo& host : context.hosts) all.insert(host.name);
+    for (const results::HostInfo& host : context.hosts) all.insert(host.name);
     return all;
   };
   const std::set<std::string> mine = names(now);
-  std::vector<const Context*> launches = {&before.context};
-  for (const RunPart& part : before.parts)
+  std::vector<const results::Context*> launches = {&before.context};
+  for (const results::RunPart& part : before.parts)
     if (part.context) launches.push_back(&*part.context);
-  for (const Context* launch : launches)
+  for (const results::Context* launch : launches)
     if (const std::set<std::string> its = names(*launch); its != mine)
       return fmt::format("other nodes than before ({}, before {})", fmt::join(mine, ", "), fmt::join(its, ", "));
   return {};
@@ -378,4 +379,4 @@ RunLock::~RunLock() {
   ::close(fd_);
 }
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -12,12 +12,12 @@
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// What the launches before have left in a folder.
 struct Earlier {
-  RunStart start;               ///< of the last of them
-  std::vector<Record> records;  ///< finished points
+  results::RunStart start;               ///< of the last of them
+  std::vector<results::Record> records;  ///< finished points
 };
 
 /// Whether a folder holds a run, or nothing at all (false). Throws UsageError where it holds something else.
@@ -27,7 +27,7 @@ bool holds_run(const std::filesystem::path& folder);
 Earlier read_earlier(const std::filesystem::path& folder);
 
 /// All launches so far, each with its points and its context.
-std::vector<RunPart> parts_of(const Earlier& earlier);
+std::vector<results::RunPart> parts_of(const Earlier& earlier);
 
 /// One way in which two launches are not the same run.
 struct LaunchDifference {
@@ -37,18 +37,18 @@ struct LaunchDifference {
 /// The plan, the program, its libraries, the ranks, the nodes' processors, memory, kernels and counted meters, each
 /// rank's device. Host names may differ, as they do where a job is queued again; a GPU's UUID may not. The libraries of
 /// `before` are those of the first rank's machine, so that only there the two can be compared.
-std::vector<LaunchDifference> differences(const RunStart& before, const Report& now);
+std::vector<LaunchDifference> differences(const results::RunStart& before, const results::Report& now);
 /// Of options that are no part of the plan, but of how it is measured.
 std::vector<LaunchDifference> differences(const Options& before, const Options& now);
 
 /// "line 3: …: …": the first record that breaks the schema, or is none of this plan, and what to do; before these "part 1
 /// says it measured …, and records.jsonl has no such line". Empty where they are all good. `report` is the one that goes
 /// on, unfinished, with its parts, and with the records in the order of their lines; `is_forced`: over differences.
-std::string unfit_records(const Report& report, bool is_forced);
+std::string unfit_records(const results::Report& report, bool is_forced);
 
 /// "other nodes than before (n3, before n1)"; empty where each launch ran on nodes of the same names. Of one model they
 /// may still differ in what a sample costs them.
-std::string other_hosts(const RunStart& before, const Context& now);
+std::string other_hosts(const results::RunStart& before, const results::Context& now);
 
 /// Holds a folder for one process, until it ends in whatever way. Where the file system knows no locks, the process
 /// that stands in the file is looked for, which only its own host can: that of another host keeps the folder until
@@ -70,4 +70,4 @@ class RunLock {
   int fd_ = -1;
 };
 
-}  // namespace tw
+}  // namespace tw::bench

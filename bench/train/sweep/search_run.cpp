@@ -12,16 +12,16 @@
 #include "results/analysis/scopes.hpp"
 #include "results/selection/search.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 /// One workload's search.
 class Searching {
  public:
-  Searching(Job& job, const RunPlan& plan, const SearchSpace& space, const MeasurePoint& measure)
+  Searching(comm::Job& job, const RunPlan& plan, const SearchSpace& space, const MeasurePoint& measure)
       : job_(job), plan_(plan), space_(space), measure_(measure) {
     const SearchRequest& search = *plan.search;
-    goal_ = {*merit_from_string(search.merit), search.max_slowdown, search.hour_price, search.kwh_price};
+    goal_ = {*results::merit_from_string(search.merit), search.max_slowdown, search.hour_price, search.kwh_price};
     outcome_.workload = plan.points[space.found].id;
     outcome_.merit = search.merit;
     outcome_.max_slowdown = search.max_slowdown;
@@ -29,7 +29,7 @@ class Searching {
     outcome_.points = static_cast<int>(space.points.size());
   }
 
-  SearchOutcome operator()() {
+  results::SearchOutcome operator()() {
     const Look at_found = look(space_.found);
     if (!at_found.is_valid) return without("the found settings have no valid joules that tell of what is searched");
     const std::optional<std::size_t> best =
@@ -43,60 +43,61 @@ class Searching {
   }
 
  private:
-  SearchOutcome without(const char* reason) {
+  results::SearchOutcome without(const char* reason) {
     outcome_.reason = reason;
     return outcome_;
   }
   /// What root makes of the point's record, on all ranks (collective).
   Look look(std::size_t point) {
-    const Record& record = measure_(plan_.points[point]);
+    const results::Record& record = measure_(plan_.points[point]);
     std::string text;
     if (job_.is_root()) {
       if (point == space_.found) {
         std::vector<std::string> settings;
-        for (const KnobKind kind : space_.kinds) settings.emplace_back(to_string(kind));
-        outcome_.scope = search_scope(record, settings);
+        for (const power::KnobKind kind : space_.kinds) settings.emplace_back(power::to_string(kind));
+        outcome_.scope = results::search_scope(record, settings);
         if (record.summary.samples_per_s) found_speed_ = record.summary.samples_per_s->value;
       }
-      if (const std::optional<Estimate> merit = merit_of(record, goal_, outcome_.scope))
-        text = fmt::format("{} {} {}", to_string(Status::valid), merit->value, 1 - record.summary.samples_per_s->value / found_speed_);
-      else if (record.verdict.status == Status::unsupported)
-        text = fmt::format("refused {}", fmt::join(refused_settings(record), " "));
+      if (const std::optional<results::Estimate> merit = results::merit_of(record, goal_, outcome_.scope))
+        text = fmt::format("{} {} {}", results::to_string(results::Status::valid), merit->value,
+                           1 - record.summary.samples_per_s->value / found_speed_);
+      else if (record.verdict.status == results::Status::unsupported)
+        text = fmt::format("refused {}", fmt::join(results::refused_settings(record), " "));
     }
     std::istringstream words(job_.broadcast(text));
     Look seen;
     std::string word;
     words >> word;
-    seen.is_valid = word == to_string(Status::valid);
+    seen.is_valid = word == results::to_string(results::Status::valid);
     if (seen.is_valid) words >> seen.merit >> seen.slowdown;
     if (point != space_.found) ++(word == "refused" ? outcome_.refused : outcome_.measured);
     while (words >> word)
-      if (const std::optional<KnobKind> kind = knob_kind_from_string(word)) seen.refused.push_back(*kind);
+      if (const std::optional<power::KnobKind> kind = power::knob_kind_from_string(word)) seen.refused.push_back(*kind);
     looks_[point] = seen;
     return seen;
   }
   std::string again(std::size_t point) {
     Point once_more = plan_.points[point];
-    once_more.id += again_suffix;
+    once_more.id += results::again_suffix;
     measure_(once_more);
     return once_more.id;
   }
 
-  Job& job_;
+  comm::Job& job_;
   const RunPlan& plan_;
   const SearchSpace& space_;
   const MeasurePoint& measure_;
-  SearchGoal goal_;
-  SearchOutcome outcome_;
+  results::SearchGoal goal_;
+  results::SearchOutcome outcome_;
   std::map<std::size_t, Look> looks_;
   double found_speed_ = 0;
 };
 
 }  // namespace
 
-std::string why_no_energy(const std::vector<MeterEntry>& meters) {
+std::string why_no_energy(const std::vector<results::MeterEntry>& meters) {
   std::string reasons;
-  for (const MeterEntry& meter : meters) {
+  for (const results::MeterEntry& meter : meters) {
     if (meter.counted) return {};
     const std::string reason = meter.domain + ": " + meter.reason;
     if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
@@ -104,32 +105,33 @@ std::string why_no_energy(const std::vector<MeterEntry>& meters) {
   return reasons;
 }
 
-std::set<KnobKind> kinds_of(const RunPlan& plan) {
-  std::set<KnobKind> kinds;
+std::set<power::KnobKind> kinds_of(const RunPlan& plan) {
+  std::set<power::KnobKind> kinds;
   for (const Point& point : plan.points)
     for (const auto& [kind, value] : point.setting) kinds.insert(kind);
   return kinds;
 }
 
-std::string scope_to_search(const RunPlan& plan, const std::vector<MeterEntry>& meters) {
+std::string scope_to_search(const RunPlan& plan, const std::vector<results::MeterEntry>& meters) {
   if (const std::string why = why_no_energy(meters); !why.empty())
     throw Stop(exit_environment, "no-energy",
                fmt::format("--search: this needs energy, and no meter is readable: {}", why));
   std::vector<std::string> settings;
-  for (const KnobKind kind : kinds_of(plan)) settings.emplace_back(to_string(kind));
-  const std::vector<std::string> telling = telling_scopes(plan.device, settings);
+  for (const power::KnobKind kind : kinds_of(plan)) settings.emplace_back(power::to_string(kind));
+  const std::vector<std::string> telling = results::telling_scopes(plan.device, settings);
   for (const std::string& scope : telling)
-    if (std::ranges::any_of(meters, [&](const MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
+    if (std::ranges::any_of(meters,
+                            [&](const results::MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
       return scope;
   throw Stop(exit_environment, "no-energy",
              fmt::format("--search: {} on {} needs {} energy, and no meter counts it", fmt::join(settings, ", "),
                          plan.device, fmt::join(telling, " or ")));
 }
 
-std::vector<SearchOutcome> run_search(Job& job, const RunPlan& plan, const MeasurePoint& measure) {
-  std::vector<SearchOutcome> outcomes;
+std::vector<results::SearchOutcome> run_search(comm::Job& job, const RunPlan& plan, const MeasurePoint& measure) {
+  std::vector<results::SearchOutcome> outcomes;
   for (const SearchSpace& space : search_spaces(plan)) outcomes.push_back(Searching(job, plan, space, measure)());
   return outcomes;
 }
 
-}  // namespace tw
+}  // namespace tw::bench

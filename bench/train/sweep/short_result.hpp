@@ -5,9 +5,9 @@
 
 #include "results/record/record.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 /// "valid · 4510 tokens/s · 0.71 of ceiling · loss 5.100 → 4.900", or why there is none.
-std::string short_result(const Record& record);
+std::string short_result(const results::Record& record);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -46,7 +46,7 @@
 #include "results/terminal/choice.hpp"
 #include "results/terminal/tables.hpp"
 
-namespace tw {
+namespace tw::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,7 +76,7 @@ std::string why_none_can_run(const Sweep& sweep) {
   return first;
 }
 
-MeterOptions meters_of(const Sweep& sweep) {
+power::MeterOptions meters_of(const Sweep& sweep) {
   const Options& options = sweep.options;
   return meter_options(options.energy_csv, options.estimate_watts, sweep.job.host(), sweep.job.nodes() == 1);
 }
@@ -94,12 +94,12 @@ class Run {
         plan_(sweep.plan),
         out_(sweep.folder.path()),
         account_(out_),
-        machines_(job_, name_of_gpu(sweep.device.info().uuid).whole),
+        machines_(job_, power::name_of_gpu(sweep.device.info().uuid).whole),
         energy_(job_, machines_, meters_of(sweep)),
         teams_(job_, machines_, meters_of(sweep), energy_) {}
 
-  int operator()(std::optional<Guardian>& guardian) {
-    report_.program = program_info("trainwatt-train");
+  int operator()(std::optional<power::Guardian>& guardian) {
+    report_.program = results::program_info("trainwatt-train");
     report_.plan.suite = plan_.suite;
     report_.plan.canonical_json = plan_.canonical_json();
     report_.plan.kit = plan_.kit;
@@ -142,7 +142,7 @@ class Run {
     settings_->look_beside();
     tell_settings();
     if (!ended)
-      for (IdleRow& row : energy_.idle("after")) report_.context.idle_power.push_back(std::move(row));
+      for (results::IdleRow& row : energy_.idle("after")) report_.context.idle_power.push_back(std::move(row));
     report_.context.finished_at = rfc3339_now();
     std::optional<Stop> unwritten;  // after what is lost already was named
     try {
@@ -161,8 +161,8 @@ class Run {
   void check_gpus() {
     const std::string& unclear = machines_.unclear_anywhere();
     if (unclear.empty()) return;
-    for (const KnobKind kind : kinds_of(plan_))
-      if (std::string_view(to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, "gpus-unclear", unclear);
+    for (const power::KnobKind kind : kinds_of(plan_))
+      if (std::string_view(power::to_string(kind)).starts_with("gpu_")) throw Stop(exit_usage, "gpus-unclear", unclear);
     report_.context.warnings.push_back("GPU energy is not measured: " + unclear);
     progress_.warn("gpu-energy-missing", report_.context.warnings.back());
   }
@@ -184,7 +184,7 @@ class Run {
 
   /// What each rank is and where it sits, from all ranks, into the report's context (collective).
   void gather_context() {
-    Context& context = report_.context;
+    results::Context& context = report_.context;
     context.launch = job_.broadcast(job_.is_root() ? new_launch() : "");
     if (sweep_.options.run_index) context.run_index = static_cast<int>(*sweep_.options.run_index);
     context.started_at = rfc3339_now();
@@ -204,11 +204,12 @@ class Run {
     std::vector<Warning> warnings = preflight(context.devices, context.hosts, sweep_.threads_requested);
     for (Warning& warning : warn_disk_space(disk_available_bytes(out_), std::uint64_t{64} << 20, out_.string()))
       warnings.push_back(std::move(warning));
-    for (std::string& line : shared_devices(context.meters)) warnings.push_back({Flag::shared_device, std::move(line)});
+    for (std::string& line : shared_devices(context.meters))
+      warnings.push_back({results::Flag::shared_device, std::move(line)});
     if (const std::string warning = job_.broadcast(sweep_.folder.warning()); !warning.empty()) warn(warning);
     for (const Warning& warning : warnings) {
-      if (std::ranges::count(flags_, FlagName(warning.flag)) == 0) flags_.push_back(warning.flag);
-      std::string code = FlagName(warning.flag).name;
+      if (std::ranges::count(flags_, results::FlagName(warning.flag)) == 0) flags_.push_back(warning.flag);
+      std::string code = results::FlagName(warning.flag).name;
       std::ranges::replace(code, '_', '-');
       warn(with_code(code, warning.text));
     }
@@ -216,7 +217,7 @@ class Run {
     for (const std::string& why : plan_.left_out) warn(with_code("left-out", "left out: " + why));
     if (sweep_.note.empty()) return;
     warn(with_code("device-choice", sweep_.note));
-    if (plan_.device == "cpu") flags_.emplace_back(Flag::gpu_unused);
+    if (plan_.device == "cpu") flags_.emplace_back(results::Flag::gpu_unused);
   }
 
   /// For people before the first point, and in the report. `text` carries its code.
@@ -254,7 +255,7 @@ class Run {
     std::istringstream differing(job_.broadcast(fmt::format("{}", fmt::join(found, "\n"))));
     for (std::string line; std::getline(differing, line);) forced_over_.push_back(line);
     if (others = job_.broadcast(others); !others.empty()) {
-      flags_.emplace_back(Flag::other_hosts);
+      flags_.emplace_back(results::Flag::other_hosts);
       warn(with_code("other-hosts", "resumed on " + others));
     }
     parts_ = parts_of(*earlier);
@@ -264,8 +265,8 @@ class Run {
       report_.records = earlier->records;
       report_.parts = parts_so_far();
       if (const std::string why = unfit_records(report_, !forced_over_.empty()); !why.empty())
-        throw Stop(exit_environment, "bad-run", fmt::format("{}: {}", (out_ / records_file).string(), why));
-      for (const Record& record : report_.records) ids += record.id + "\n";
+        throw Stop(exit_environment, "bad-run", fmt::format("{}: {}", (out_ / results::records_file).string(), why));
+      for (const results::Record& record : report_.records) ids += record.id + "\n";
     });
     std::istringstream lines(job_.broadcast(ids));
     for (std::string id; std::getline(lines, id);) finished_.insert(id);
@@ -277,12 +278,12 @@ class Run {
   }
 
   /// The launches before, and this one with what it has measured until now.
-  std::vector<RunPart> parts_so_far() const {
-    std::vector<RunPart> parts = parts_;
-    RunPart& mine = parts.emplace_back(RunPart{report_.program, {}, forced_over_, std::nullopt});
+  std::vector<results::RunPart> parts_so_far() const {
+    std::vector<results::RunPart> parts = parts_;
+    results::RunPart& mine = parts.emplace_back(results::RunPart{report_.program, {}, forced_over_, std::nullopt});
     std::set<std::string> known;
-    for (const RunPart& part : parts_) known.insert(part.points.begin(), part.points.end());
-    for (const Record& record : report_.records)
+    for (const results::RunPart& part : parts_) known.insert(part.points.begin(), part.points.end());
+    for (const results::Record& record : report_.records)
       if (known.count(record.id) == 0) mine.points.push_back(record.id);
     return parts;
   }
@@ -303,7 +304,7 @@ class Run {
   }
 
   void say_what_runs() {
-    const DeviceInfo& device = sweep_.device.info();
+    const models::DeviceInfo& device = sweep_.device.info();
     const auto count = [](auto n, const char* one) {
       return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", n, one);
     };
@@ -325,9 +326,9 @@ class Run {
     CoolDown cool_down(job_, energy_, progress_, most_cool_down_seconds(plan_), reference_c_);
     try {
       if (plan_.search) {
-        const auto measure = [&](const Point& point) -> const Record& { return measured(context, cool_down, point); };
+        const auto measure = [&](const Point& point) -> const auto& { return measured(context, cool_down, point); };
         report_.search = run_search(job_, plan_, measure);
-        for (SearchOutcome& outcome : *report_.search) conclude(outcome, report_.records);
+        for (results::SearchOutcome& outcome : *report_.search) results::conclude(outcome, report_.records);
       } else {
         const auto run = static_cast<int>(sweep_.options.run_index.value_or(1));
         for (const std::size_t i : run_order(plan_, run)) measured(context, cool_down, plan_.points[i]);
@@ -348,16 +349,16 @@ class Run {
   }
 
   /// The point's record, of this launch or of an earlier one; on other ranks than root of an earlier one an empty one.
-  const Record& measured(RunContext& context, CoolDown& cool_down, const Point& point) {
+  const results::Record& measured(RunContext& context, CoolDown& cool_down, const Point& point) {
     if (finished_.count(point.id) > 0) {
-      const auto known = std::ranges::find(report_.records, point.id, &Record::id);
+      const auto known = std::ranges::find(report_.records, point.id, &results::Record::id);
       return known == report_.records.end() ? elsewhere_ : *known;
     }
     in_flight_ = point.id;
     if (guardian_ != nullptr) settings_->look_after(*guardian_);
     tell_settings();
     progress_.begin_point(point.id);
-    const std::optional<StartTemperature> start = cool_down.before(point);
+    const std::optional<results::StartTemperature> start = cool_down.before(point);
     report_.records.push_back(run_or_leave(context, point));
     // The point that it was lost in has its record; those behind it would fail of the same, and not by their fault.
     const std::string lost = job_.agree(why_lost(sweep_.device));
@@ -365,15 +366,15 @@ class Run {
     report_.records.back().start = start;
     report_.records.back().launch = report_.context.launch;
     progress_.end_point(short_result(report_.records.back()), !report_.records.back().trials.empty());
-    const bool earlier_changed = flag_unstable(report_);
+    const bool earlier_changed = results::flag_unstable(report_);
     // On disk before the next point starts: a kill loses at most the point in flight.
     try {
       together(job_, [&] {
         if (!job_.is_root()) return;
         try {
-          keep_last_record(out_ / records_file, report_.records, earlier_changed);
+          results::keep_last_record(out_ / results::records_file, report_.records, earlier_changed);
         } catch (const std::system_error& error) {
-          throw sweep_.folder.not_written(records_file, error, "only the figures above remain of " + point.id);
+          throw sweep_.folder.not_written(results::records_file, error, "only the figures above remain of " + point.id);
         }
       });
     } catch (const Stop&) {  // what is not on disk is in no report and in no table
@@ -390,7 +391,7 @@ class Run {
   }
 
   /// The point's new record; of a point that has ended jobs before, one that says so.
-  Record run_or_leave(RunContext& context, const Point& point) {
+  results::Record run_or_leave(RunContext& context, const Point& point) {
     const std::string why = job_.broadcast(job_.is_root() ? account_.why_not(point.id) : "");
     if (!why.empty()) return failed_point(context, point, why);
     together(job_, [&] {
@@ -422,17 +423,17 @@ class Run {
   /// `resumable`: a report without any record says at least that, and where the run was.
   void hand_over(bool resumable) {
     if (!parts_.empty()) report_.parts = parts_so_far();
-    const fs::path path = out_ / report_file;
+    const fs::path path = out_ / results::report_file;
     if (job_.is_root() && !report_.records.empty())  // first: a full disk must not take the figures along
-      std::printf("\n%s\n%s", summary_table(report_, style_of(job_)).c_str(),
-                  search_text(report_, style_of(job_)).c_str());
+      std::printf("\n%s\n%s", results::summary_table(report_, style_of(job_)).c_str(),
+                  results::search_text(report_, style_of(job_)).c_str());
     together(job_, [&] {
       if (!job_.is_root()) return;
       if (!report_.records.empty() || resumable) {
         try {
-          write_atomically(path, to_json(report_)), keep_start();
+          results::write_atomically(path, results::to_json(report_)), keep_start();
         } catch (const std::system_error& error) {
-          throw sweep_.folder.not_written(report_file, error);
+          throw sweep_.folder.not_written(results::report_file, error);
         }
         std::printf("report: %s\n", path.c_str());
       }
@@ -442,7 +443,7 @@ class Run {
   }
 
   const Sweep& sweep_;
-  Job& job_;
+  comm::Job& job_;
   const RunPlan& plan_;
   const fs::path out_;
   InFlight account_;  // root's
@@ -453,22 +454,22 @@ class Run {
   Teams teams_;
   Progress progress_{false, 0, 0};
   std::chrono::steady_clock::time_point started_;  // as the context's started_at
-  Guardian* guardian_ = nullptr;                   // of ranks that may hold settings
-  Report report_;                         // root has the records of earlier launches too
-  std::vector<FlagName> flags_;           // of the whole run
-  std::vector<RunPart> parts_;            // the launches before
+  power::Guardian* guardian_ = nullptr;            // of ranks that may hold settings
+  results::Report report_;                // root has the records of earlier launches too
+  std::vector<results::FlagName> flags_;  // of the whole run
+  std::vector<results::RunPart> parts_;   // the launches before
   std::vector<std::string> forced_over_;  // differences to the last of them
   std::set<std::string> finished_;        // their points
   std::string in_flight_;                 // the point that is measured
   std::string interrupted_;               // why the run ended in it, with its code
   std::vector<std::string> warnings_;     // of before the first point, with their codes
-  const Record elsewhere_;                // stands for a record that root has
+  const results::Record elsewhere_;       // stands for a record that root has
   std::optional<double> reference_c_;     // at which the first of them began
 };
 
 }  // namespace
 
-int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian) {
+int run_sweep(const Sweep& sweep, std::optional<power::Guardian>& guardian) {
   if (const std::optional<int> code = code_of_complete(sweep)) return *code;
   // What no point can do is the user's to know before a folder is made.
   if (const std::string why = why_none_can_run(sweep); !why.empty()) throw Stop(exit_environment, "unsupported", why);
@@ -479,4 +480,4 @@ int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian) {
   return Run(sweep)(guardian);
 }
 
-}  // namespace tw
+}  // namespace tw::bench

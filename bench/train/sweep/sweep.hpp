@@ -13,11 +13,11 @@
 #include "models/compute/device.hpp"
 #include "power/knob/guardian.hpp"
 
-namespace tw {
+namespace tw::bench {
 
 struct Sweep {
-  Job& job;
-  Device& device;
+  comm::Job& job;
+  models::Device& device;
   const RunPlan& plan;
   const Options& options;
   int threads_requested = 0;  ///< of a rank; 0: nobody asked for a number
@@ -34,6 +34,6 @@ struct Sweep {
 /// and in the end DIR/report.json and a table (collective). Settings are put back, whatever ends the run. Lets the
 /// guardian go where it would hold nothing. Returns the exit code; throws Stop where nothing can be
 /// measured at all, or where the earlier launch was not the same run.
-int run_sweep(const Sweep& sweep, std::optional<Guardian>& guardian);
+int run_sweep(const Sweep& sweep, std::optional<power::Guardian>& guardian);
 
-}  // namespace tw
+}  // namespace tw::bench

@@ -11,7 +11,7 @@
 #include "models/compute/cpu/context.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 namespace {
 
@@ -208,4 +208,4 @@ std::unique_ptr<AttentionPlan> make_attention(Context& context, const AttentionS
   return std::make_unique<CpuAttentionPlan>(context, shape);
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

@@ -10,7 +10,7 @@
 #include "models/compute/cpu/context.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 namespace {
 
@@ -292,4 +292,4 @@ std::unique_ptr<ClassifierPlan> make_classifier(Context& context, const Classifi
   return std::make_unique<CpuClassifierPlan>(context, shape);
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

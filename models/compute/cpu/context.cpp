@@ -8,7 +8,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 using dnnl::memory;
 
@@ -195,4 +195,4 @@ void Reorder::run(Context& context, const void* from, void* to) {
   }
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

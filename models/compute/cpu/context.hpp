@@ -14,17 +14,17 @@
 #include "models/compute/cpu/kernels.hpp"
 #include "models/compute/device.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 /// Runs `body`; a dnnl::error becomes ApiError with the expression and place.
 [[noreturn]] void throw_api_error(const dnnl::error& error, const char* expression, const char* file, int line);
-#define TW_DNNL(...)                                                       \
-  [&]() -> decltype(auto) {                                                \
-    try {                                                                  \
-      return __VA_ARGS__;                                                  \
-    } catch (const dnnl::error& error) {                                   \
-      ::tw::cpu::throw_api_error(error, #__VA_ARGS__, __FILE__, __LINE__); \
-    }                                                                      \
+#define TW_DNNL(...)                                                               \
+  [&]() -> decltype(auto) {                                                        \
+    try {                                                                          \
+      return __VA_ARGS__;                                                          \
+    } catch (const dnnl::error& error) {                                           \
+      ::tw::models::cpu::throw_api_error(error, #__VA_ARGS__, __FILE__, __LINE__); \
+    }                                                                              \
   }()
 
 dnnl::memory::data_type library_type(DType dtype);
@@ -161,4 +161,4 @@ struct InstructionSet {
 };
 InstructionSet detect_instruction_set();
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

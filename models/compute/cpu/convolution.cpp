@@ -5,7 +5,7 @@
 #include "models/compute/cpu/convolution.hpp"
 #include "models/compute/cpu/products.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 namespace {
 
@@ -265,4 +265,4 @@ std::unique_ptr<ConvolutionPlan> make_convolution(Context& context, const Convol
   return std::make_unique<CpuConvolutionPlan>(context, shape);
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

@@ -6,7 +6,7 @@
 
 #include "models/compute/cpu/context.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 enum class ConvolutionWay : int {
   library,  ///< its convolution
@@ -36,4 +36,4 @@ bool convolves_by_product(const ConvolutionShape& shape, Op pass);
 std::unique_ptr<ConvolutionPass> make_convolution_pass(Context& context, const ConvolutionShape& shape, Op pass,
                                                        ConvolutionWay way);
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

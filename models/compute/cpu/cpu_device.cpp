@@ -19,7 +19,7 @@
 #include "models/compute/cpu/context.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::models {
 
 namespace cpu {
 
@@ -273,4 +273,4 @@ std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {
 int count_cpu_devices() { return 1; }
 std::string why_no_cpu_device() { return {}; }
 
-}  // namespace tw
+}  // namespace tw::models

@@ -8,11 +8,11 @@
 
 #include "models/compute/registry.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Throws Error{usage} for a negative number of threads.
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
 int count_cpu_devices();
 std::string why_no_cpu_device();
 
-}  // namespace tw
+}  // namespace tw::models

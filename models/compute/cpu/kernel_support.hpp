@@ -18,7 +18,7 @@
 // captures them by reference, g++ 12 compiles some to scalar code.
 #define TW_LOOP __attribute__((noinline)) inline
 
-namespace tw::cpu::TW_ISA {
+namespace tw::models::cpu::TW_ISA {
 
 #define TW_CPU_DECLARE(result, kernel, arguments) result kernel arguments;
 TW_CPU_KERNELS(TW_CPU_DECLARE)
@@ -81,4 +81,4 @@ void with_type(DType dtype, Body&& body) {
 }
 
 }  // namespace
-}  // namespace tw::cpu::TW_ISA
+}  // namespace tw::models::cpu::TW_ISA

@@ -11,7 +11,7 @@
 
 #include "models/compute/operators.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 using Index = std::int64_t;
 
@@ -100,4 +100,4 @@ extern const Kernels table;
 }
 #endif
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

@@ -1,7 +1,7 @@
 // Elementwise loops, column sums, transposition and the embedding.
 #include "models/compute/cpu/kernel_support.hpp"
 
-namespace tw::cpu::TW_ISA {
+namespace tw::models::cpu::TW_ISA {
 
 namespace {
 template <class T>
@@ -317,4 +317,4 @@ void embedding_backward(int threads, DType dtype, const EmbeddingBackward& args)
   });
 }
 
-}  // namespace tw::cpu::TW_ISA
+}  // namespace tw::models::cpu::TW_ISA

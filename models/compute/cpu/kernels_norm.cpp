@@ -1,7 +1,7 @@
 // Layer norm and batch norm.
 #include "models/compute/cpu/kernel_support.hpp"
 
-namespace tw::cpu::TW_ISA {
+namespace tw::models::cpu::TW_ISA {
 
 void layer_norm_forward(int threads, DType dtype, const LayerNormForward& args) {
   with_type(dtype, [&](auto* type) {
@@ -320,4 +320,4 @@ void batch_norm_backward(int threads, DType dtype, const BatchNormBackward& args
   });
 }
 
-}  // namespace tw::cpu::TW_ISA
+}  // namespace tw::models::cpu::TW_ISA

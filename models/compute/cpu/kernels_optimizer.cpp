@@ -1,7 +1,7 @@
 // Global norm and the optimizers: one pass over memory each, bound by its bandwidth.
 #include "models/compute/cpu/kernel_support.hpp"
 
-namespace tw::cpu::TW_ISA {
+namespace tw::models::cpu::TW_ISA {
 
 namespace {
 TW_LOOP double squares_loop(const float* x, Index count) {
@@ -114,4 +114,4 @@ void sgd(int threads, const Sgd& args) {
   });
 }
 
-}  // namespace tw::cpu::TW_ISA
+}  // namespace tw::models::cpu::TW_ISA

@@ -1,7 +1,7 @@
 // Pooling over NHWC images, and their pixels as rows of a matrix; channels are the vector axis.
 #include "models/compute/cpu/kernel_support.hpp"
 
-namespace tw::cpu::TW_ISA {
+namespace tw::models::cpu::TW_ISA {
 
 namespace {
 /// Keeps the larger of best and x with its place; the first of equals stays, a NaN wins and stays.
@@ -184,4 +184,4 @@ void spread_pixels(int threads, const ConvolutionShape& shape, const void* rows_
   });
 }
 
-}  // namespace tw::cpu::TW_ISA
+}  // namespace tw::models::cpu::TW_ISA

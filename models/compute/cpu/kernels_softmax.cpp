@@ -3,7 +3,7 @@
 
 #include "models/compute/cpu/kernel_support.hpp"
 
-namespace tw::cpu::TW_ISA {
+namespace tw::models::cpu::TW_ISA {
 
 namespace {
 struct Sums {
@@ -229,4 +229,4 @@ void classifier_gradient(int threads, DType dtype, void* e_data, Index rows, Ind
   });
 }
 
-}  // namespace tw::cpu::TW_ISA
+}  // namespace tw::models::cpu::TW_ISA

@@ -4,9 +4,9 @@
 #define TW_CPU_TEXT_(text) #text
 #define TW_CPU_TEXT(text) TW_CPU_TEXT_(text)
 
-namespace tw::cpu::TW_ISA {
+namespace tw::models::cpu::TW_ISA {
 
 #define TW_CPU_ENTRY(result, kernel, arguments) kernel,
 const Kernels table = {TW_CPU_TEXT(TW_ISA), TW_CPU_KERNELS(TW_CPU_ENTRY)};
 
-}  // namespace tw::cpu::TW_ISA
+}  // namespace tw::models::cpu::TW_ISA

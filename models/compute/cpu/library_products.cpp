@@ -5,7 +5,7 @@
 
 #include "models/compute/cpu/context.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 namespace {
 
 using dnnl::memory;
@@ -146,4 +146,4 @@ std::vector<LibraryProduct> library_products(const Context& context, const Convo
   return found;
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

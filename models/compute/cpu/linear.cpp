@@ -1,7 +1,7 @@
 // Linear layers: three matrix products, each in the way that measured fastest.
 #include "models/compute/cpu/products.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 namespace {
 
@@ -77,4 +77,4 @@ std::unique_ptr<LinearPlan> make_linear(Context& context, const LinearShape& sha
   return std::make_unique<CpuLinearPlan>(context, shape);
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

@@ -9,7 +9,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 namespace {
 
@@ -315,4 +315,4 @@ std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const s
   return make(ways[static_cast<std::size_t>(choice)], shape.rows);
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

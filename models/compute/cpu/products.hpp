@@ -11,7 +11,7 @@
 
 #include "models/compute/cpu/context.hpp"
 
-namespace tw::cpu {
+namespace tw::models::cpu {
 
 /// Ways are compared on at most this many rows: the order does not change beyond, the time of planning does. Slices of
 /// rows show what they are worth on more.
@@ -75,4 +75,4 @@ std::vector<int> gradient_ways(const Context& context, const GradientProduct::Sh
 std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const std::string& name,
                                                        const GradientProduct::Shape& shape);
 
-}  // namespace tw::cpu
+}  // namespace tw::models::cpu

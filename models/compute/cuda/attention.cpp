@@ -8,7 +8,7 @@
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 /// Of the scores of a chunk, their gradient and both as dtype.
@@ -204,4 +204,4 @@ std::unique_ptr<AttentionPlan> make_attention(Context& context, const AttentionS
   return std::make_unique<CudaAttention>(context, shape, std::move(why_not_fused));
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -9,7 +9,7 @@
 #include "models/compute/cuda/check.hpp"
 #include "models/compute/vendor_library.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 // ---- the library ----
 
@@ -389,4 +389,4 @@ int alignment_of(std::initializer_list<const void*> addresses, DType dtype) {
   return 16;
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -14,7 +14,7 @@
 
 #include "models/compute/cuda/context.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 using Index = std::int64_t;
 
@@ -41,7 +41,7 @@ class BlasLibrary {
 
 /// Throws ApiError.
 void check_blas(const BlasLibrary& library, cublasStatus_t code, const char* expression, const char* file, int line);
-#define TW_BLAS_CALL(library, call) ::tw::cuda::check_blas(library, (library).call, #call, __FILE__, __LINE__)
+#define TW_BLAS_CALL(library, call) ::tw::models::cuda::check_blas(library, (library).call, #call, __FILE__, __LINE__)
 
 /// How a matrix lies in memory.
 struct Operand {
@@ -153,4 +153,4 @@ inline cublasComputeType_t compute_type(Math math) {
 /// 16 where all addresses are multiples of 16, else the size of an element: the two classes that algorithms are kept for.
 int alignment_of(std::initializer_list<const void*> addresses, DType dtype);
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -7,7 +7,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw {
+namespace tw::models {
 
 inline void check_cuda(cudaError_t code, const char* expression, const char* file, int line) {
   if (code == cudaSuccess) return;
@@ -24,9 +24,9 @@ inline void warn_cuda(cudaError_t code, const char* expression, const char* file
   std::fprintf(stderr, "CUDA: %s in %s at %s:%d\n", cudaGetErrorString(code), expression, file, line);
 }
 
-}  // namespace tw
+}  // namespace tw::models
 
 /// Throws ApiError.
-#define TW_CUDA(expression) ::tw::check_cuda((expression), #expression, __FILE__, __LINE__)
+#define TW_CUDA(expression) ::tw::models::check_cuda((expression), #expression, __FILE__, __LINE__)
 /// Its twin for destructors: one line on stderr, never throws.
-#define TW_CUDA_NOTHROW(expression) ::tw::warn_cuda((expression), #expression, __FILE__, __LINE__)
+#define TW_CUDA_NOTHROW(expression) ::tw::models::warn_cuda((expression), #expression, __FILE__, __LINE__)

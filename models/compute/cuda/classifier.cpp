@@ -19,7 +19,7 @@
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 /// Of the logits of a chunk: each chunk reads and writes the weights' gradient once more, so that few are better; little
@@ -215,4 +215,4 @@ std::unique_ptr<ClassifierPlan> make_classifier(Context& context, const Classifi
   return std::make_unique<CudaClassifier>(context, shape);
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

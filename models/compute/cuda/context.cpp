@@ -5,7 +5,7 @@
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/check.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 Context::Context(Device& device, int index, bool times_algorithms, bool deterministic)
     : device_(device), index_(index), times_algorithms_(times_algorithms), deterministic_(deterministic) {
@@ -77,4 +77,4 @@ std::string Context::why_no_blas() {
   return no_blas_;
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -11,12 +11,12 @@
 
 #include "models/compute/device.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 class Blas;  // blas.hpp: cuBLASLt, opened at run time, and its handle
 struct Dnn;  // dnn/: cuDNN, likewise
 
-/// The stream behind tw::Stream of this device.
+/// The stream behind tw::models::Stream of this device.
 inline cudaStream_t stream_of(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
 /// Lives as long as its device; plans hold a reference. One thread at a time, and one stream at a time uses the
@@ -95,4 +95,4 @@ std::vector<LibraryProduct> dnn_products(Context& context, const ConvolutionShap
 /// "cuDNN 9.19.0"; empty where it is not there, and `why` says so.
 std::string dnn_version(Context& context, std::string* why);
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -11,7 +11,7 @@
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace {
 
 /// "13.0" from 13000
@@ -424,4 +424,4 @@ std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
   return device;
 }
 
-}  // namespace tw
+}  // namespace tw::models

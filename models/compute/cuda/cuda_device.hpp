@@ -8,7 +8,7 @@
 
 #include "models/compute/registry.hpp"
 
-namespace tw {
+namespace tw::models {
 
 /// Throws Error{environment}: no such index, or this program holds no code for that GPU's architecture.
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
@@ -17,4 +17,4 @@ int count_cuda_devices();
 /// Why count_cuda_devices() is 0: no driver, a driver too old for this runtime, no device, …; empty otherwise.
 std::string why_no_cuda_device();
 
-}  // namespace tw
+}  // namespace tw::models

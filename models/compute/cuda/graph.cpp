@@ -4,7 +4,7 @@
 
 #include "models/compute/cuda/check.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 class CudaGraph final : public Graph {
@@ -34,4 +34,4 @@ std::unique_ptr<Graph> end_capture(cudaStream_t stream, std::shared_ptr<const vo
   return std::make_unique<CudaGraph>(recorded, std::move(memory));
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -7,7 +7,7 @@
 
 #include "models/compute/device.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 /// From here on `stream` records what this thread enqueues on it. Other threads go on as they like (a watch over a
 /// communicator asks its library all the time).
@@ -16,4 +16,4 @@ void begin_capture(cudaStream_t stream);
 /// as long as the graph: what the recorded calls used of a workspace that may grow.
 std::unique_ptr<Graph> end_capture(cudaStream_t stream, std::shared_ptr<const void> memory = nullptr);
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -19,7 +19,7 @@
 #include <simt/simt.hpp>
 #endif
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 #if defined(__CUDACC__)
 /// Enqueues `kernel` on `stream` with `shared_bytes` of dynamic shared memory; the arguments are converted to the
@@ -56,4 +56,4 @@ using simt::find_image;
 using simt::launch;
 #endif
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -7,7 +7,7 @@
 #include "models/compute/cuda/plans.hpp"
 #include "models/compute/error.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 class CudaLinear final : public LinearPlan {
@@ -263,4 +263,4 @@ std::vector<LibraryProduct> library_products(Context& context, const LinearShape
   return {found};
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

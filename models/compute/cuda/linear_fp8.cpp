@@ -6,7 +6,7 @@
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 class Fp8Linear final : public LinearPlan {
@@ -242,4 +242,4 @@ std::unique_ptr<LinearPlan> make_fp8_linear(Context& context, const LinearShape&
   return std::make_unique<Fp8Linear>(context, shape);
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

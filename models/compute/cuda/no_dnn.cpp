@@ -1,7 +1,7 @@
 // In place of dnn/ where the build has no cuDNN.
 #include "models/compute/cuda/context.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 void say(std::string* why) { *why = "this program was built without cuDNN"; }
@@ -22,4 +22,4 @@ std::string dnn_version(Context&, std::string* why) {
   return {};
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

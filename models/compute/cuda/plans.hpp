@@ -8,7 +8,7 @@
 #include "models/compute/cuda/blas.hpp"
 #include "models/compute/cuda/context.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 enum class LinearPass { forward, backward_input, backward_weights };
 /// The product alone, of what the shape's dtype stores.
@@ -36,4 +36,4 @@ class Parts {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

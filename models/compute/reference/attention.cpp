@@ -4,7 +4,7 @@
 
 #include "models/compute/reference/reference.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 namespace {
 
 /// Positions in the packed qkv (batch, seq, 3, heads, head_dim); part 0 is q, 1 is k, 2 is v.
@@ -99,4 +99,4 @@ void ReferenceAttention::do_backward(Stream&, const AttentionBackward& args) {
   store(args.d_qkv, d_qkv);
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

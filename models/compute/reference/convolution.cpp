@@ -1,7 +1,7 @@
 // Convolution, NHWC, as seven nested loops. The innermost runs over channels that lie side by side.
 #include "models/compute/reference/reference.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 
 void ReferenceConvolution::do_refresh(Stream&) {
   weight_copy_ = taken(shape().math, load(weight()));
@@ -94,4 +94,4 @@ void ReferenceConvolution::do_backward_weights(Stream&, const ConvolutionBackwar
   store_gradient(args.d_weight, d_weight, args.accumulate);
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

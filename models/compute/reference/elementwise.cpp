@@ -6,7 +6,7 @@
 #include "models/compute/formulas.hpp"
 #include "models/compute/reference/reference.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 namespace {
 
 void check_tokens(const Tensor& tokens, std::int64_t vocabulary, const char* op) {
@@ -150,4 +150,4 @@ void ReferenceDevice::do_update_loss_scale(Stream&, const UpdateLossScale& args)
   formula::update_loss_scale(*args.scalars, args.growth_interval, args.beta1, args.beta2);
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

@@ -8,7 +8,7 @@
 #include "models/compute/formulas.hpp"
 #include "models/compute/reference/reference.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 
 Values product(const Values& a, const Values& b, std::int64_t m, std::int64_t n, std::int64_t k, int threads) {
   Values c(static_cast<std::size_t>(m * n), 0.0);
@@ -177,4 +177,4 @@ void ReferenceClassifier::do_forward_backward(Stream&, const ClassifierForwardBa
   }
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

@@ -4,7 +4,7 @@
 
 #include "models/compute/reference/reference.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 
 void ReferenceDevice::do_layer_norm_forward(Stream&, const LayerNormForward& args) {
   const std::int64_t rows = args.x.dims[0], width = args.x.dims[1];
@@ -129,4 +129,4 @@ void ReferenceDevice::do_batch_norm_backward(Stream&, const BatchNormBackward& a
   store_gradient(args.d_beta, d_beta, args.accumulate);
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

@@ -1,7 +1,7 @@
 // Max pooling and global average pooling, NHWC.
 #include "models/compute/reference/reference.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 
 void ReferenceDevice::do_max_pool_forward(Stream&, const MaxPoolForward& args) {
   const std::int64_t height = args.x.dims[1], width = args.x.dims[2], channels = args.x.dims[3];
@@ -70,4 +70,4 @@ void ReferenceDevice::do_average_pool_backward(Stream&, const AveragePoolBackwar
   store(args.dx, dx);
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

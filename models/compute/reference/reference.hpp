@@ -7,7 +7,7 @@
 #include "models/compute/fp8.hpp"
 #include "models/compute/reference/values.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 
 class ReferenceDevice : public Device {
  public:
@@ -142,4 +142,4 @@ class ReferenceClassifier final : public ClassifierPlan {
   Values weight_copy_, transposed_;  // (classes, in), (in, classes)
 };
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

@@ -11,7 +11,7 @@
 #include "models/compute/error.hpp"
 #include "models/compute/reference/reference.hpp"
 
-namespace tw {
+namespace tw::models {
 namespace reference {
 namespace {
 
@@ -111,4 +111,4 @@ std::unique_ptr<Device> make_reference_device(const DeviceOptions& options) {
 int count_reference_devices() { return 1; }
 std::string why_no_reference_device() { return {}; }
 
-}  // namespace tw
+}  // namespace tw::models

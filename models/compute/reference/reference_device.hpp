@@ -7,10 +7,10 @@
 
 #include "models/compute/registry.hpp"
 
-namespace tw {
+namespace tw::models {
 
 std::unique_ptr<Device> make_reference_device(const DeviceOptions& options);
 int count_reference_devices();          ///< always 1
 std::string why_no_reference_device();  ///< always empty
 
-}  // namespace tw
+}  // namespace tw::models

@@ -3,7 +3,7 @@
 
 #include "models/compute/reference/reference.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 
 void ReferenceDevice::do_generate_tokens(Stream&, const GenerateTokens& args) {
   const std::int64_t batch = args.inputs.dims[0], seq = args.inputs.dims[1], vocabulary = args.table.dims[0];
@@ -45,4 +45,4 @@ void ReferenceDevice::do_generate_images(Stream&, const GenerateImages& args) {
   }
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

@@ -9,7 +9,7 @@
 
 #include "models/compute/tensor.hpp"
 
-namespace tw::reference {
+namespace tw::models::reference {
 
 using Values = std::vector<double>;
 
@@ -65,4 +65,4 @@ inline void store_gradient(const Tensor& tensor, Values values, bool accumulate)
   store(tensor, values);
 }
 
-}  // namespace tw::reference
+}  // namespace tw::models::reference

@@ -10,7 +10,7 @@
 #include "models/families/gpt2/description.hpp"
 #include "models/layers/blocks.hpp"
 
-namespace tw::family::gpt2 {
+namespace tw::models::family::gpt2 {
 namespace {
 
 constexpr double init_stddev = 0.02;
@@ -280,7 +280,7 @@ class Gpt2Head final : public Block {
 
  private:
   void classify(BlockRun& run) {  // the embedding adds its part to the table's gradient
-    tw::classify(run, *classifier_, run.saved[0], {}, {run.scratch[0], table_.gradient, {}});
+    tw::models::classify(run, *classifier_, run.saved[0], {}, {run.scratch[0], table_.gradient, {}});
   }
 
   Gpt2Sizes sizes_;
@@ -311,4 +311,4 @@ std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Pr
   return chain;
 }
 
-}  // namespace tw::family::gpt2
+}  // namespace tw::models::family::gpt2

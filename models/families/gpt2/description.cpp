@@ -2,7 +2,7 @@
 
 #include "models/catalog/families.hpp"
 
-namespace tw::family::gpt2 {
+namespace tw::models::family::gpt2 {
 namespace {
 
 class Gpt2Shape final : public ShapeOf<Gpt2Description> {
@@ -119,4 +119,4 @@ Family describe() {
   return family;
 }
 
-}  // namespace tw::family::gpt2
+}  // namespace tw::models::family::gpt2

@@ -3,7 +3,7 @@
 
 #include "models/catalog/description.hpp"
 
-namespace tw {
+namespace tw::models {
 
 struct Gpt2Description {
   int layers = 12, width = 768, heads = 12;
@@ -17,4 +17,4 @@ constexpr float norm_epsilon = 1e-5f;
 std::shared_ptr<const NetworkShape> shape(const Gpt2Description& sizes);
 
 }  // namespace family::gpt2
-}  // namespace tw
+}  // namespace tw::models

@@ -11,7 +11,7 @@
 #include "models/families/resnet/description.hpp"
 #include "models/layers/blocks.hpp"
 
-namespace tw::family::resnet {
+namespace tw::models::family::resnet {
 namespace {
 
 // A convolution and the batch norm behind it. Parameters: kernel, gamma, beta. Statistics: running mean and variance.
@@ -320,4 +320,4 @@ std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Pr
   return chain;
 }
 
-}  // namespace tw::family::resnet
+}  // namespace tw::models::family::resnet

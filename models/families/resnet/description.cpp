@@ -6,7 +6,7 @@
 
 #include "models/catalog/families.hpp"
 
-namespace tw::family::resnet {
+namespace tw::models::family::resnet {
 namespace {
 
 class ResnetShape final : public ShapeOf<ResnetDescription> {
@@ -180,4 +180,4 @@ Family describe() {
   return family;
 }
 
-}  // namespace tw::family::resnet
+}  // namespace tw::models::family::resnet

@@ -3,7 +3,7 @@
 
 #include "models/catalog/description.hpp"
 
-namespace tw {
+namespace tw::models {
 
 struct ResnetDescription {
   std::vector<int> blocks = {3, 4, 6, 3};  ///< bottlenecks of each stage
@@ -23,4 +23,4 @@ constexpr int expansion = 4;  ///< channels out of a bottleneck for each within
 std::shared_ptr<const NetworkShape> shape(const ResnetDescription& sizes);
 
 }  // namespace family::resnet
-}  // namespace tw
+}  // namespace tw::models

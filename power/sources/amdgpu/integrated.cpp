@@ -2,7 +2,7 @@
 
 #include "power/meter/sysfs.hpp"
 
-namespace tw {
+namespace tw::power {
 
 bool amdgpu::is_integrated(const std::filesystem::path& chip) {
   constexpr const char* mi300a = "0x74a0";
@@ -11,4 +11,4 @@ bool amdgpu::is_integrated(const std::filesystem::path& chip) {
          sysfs::text_or_empty(chip / "device" / "device") == mi300a;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-namespace tw::amdgpu {
+namespace tw::power::amdgpu {
 
 /// What people must know where it does.
 inline constexpr const char* socket_note = "an APU: the power is the whole socket's, its CPU cores included";
@@ -15,4 +15,4 @@ inline constexpr const char* socket_note = "an APU: the power is the whole socke
 /// Source: Linux Documentation/gpu/amdgpu/thermal.rst, drivers/gpu/drm/amd/pm/amdgpu_pm.c.
 bool is_integrated(const std::filesystem::path& chip);
 
-}  // namespace tw::amdgpu
+}  // namespace tw::power::amdgpu

@@ -14,7 +14,7 @@
 
 #include "power/meter/sysfs.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -118,4 +118,4 @@ Sight amdgpu::look(bool beside_nvidia) {
                   beside_nvidia ? std::nullopt : variable("CUDA_VISIBLE_DEVICES")});
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -7,7 +7,7 @@
 
 #include "power/sources/gpu_sight.hpp"
 
-namespace tw::amdgpu {
+namespace tw::power::amdgpu {
 
 /// What hides GPUs from ROCm's programs; absent where the variable is not set.
 struct Hiding {
@@ -32,4 +32,4 @@ Sight look_in(const std::filesystem::path& driver, const std::filesystem::path& 
 /// Of this machine. `beside_nvidia`: there are NVIDIA's GPUs too, which CUDA_VISIBLE_DEVICES is about.
 Sight look(bool beside_nvidia);
 
-}  // namespace tw::amdgpu
+}  // namespace tw::power::amdgpu

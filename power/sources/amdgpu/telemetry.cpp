@@ -6,7 +6,7 @@
 #include "power/meter/sysfs.hpp"
 #include "power/telemetry/file_telemetry.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,4 +50,4 @@ std::vector<TelemetryFinding> amdgpu::find_telemetry_in(const fs::path& hwmon) {
 
 std::vector<TelemetryFinding> amdgpu_find_telemetry() { return amdgpu::find_telemetry_in("/sys/class/hwmon"); }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -10,9 +10,9 @@
 
 #include "power/telemetry/telemetry.hpp"
 
-namespace tw::amdgpu {
+namespace tw::power::amdgpu {
 
 /// `hwmon` as /sys/class/hwmon.
 std::vector<TelemetryFinding> find_telemetry_in(const std::filesystem::path& hwmon);
 
-}  // namespace tw::amdgpu
+}  // namespace tw::power::amdgpu

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tw::amdsmi {
+namespace tw::power::amdsmi {
 
 using Handle = void*;  // amdsmi_socket_handle, amdsmi_processor_handle
 
@@ -37,4 +37,4 @@ constexpr Address unpack(std::uint64_t id) {
           static_cast<std::uint32_t>(id >> 28) & 0xf};
 }
 
-}  // namespace tw::amdsmi
+}  // namespace tw::power::amdsmi

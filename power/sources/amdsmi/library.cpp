@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <system_error>
 
-namespace tw::amdsmi {
+namespace tw::power::amdsmi {
 namespace {
 
 class Category : public std::error_category {
@@ -144,4 +144,4 @@ std::vector<Device> find_devices(const Library& library) {
   return devices;
 }
 
-}  // namespace tw::amdsmi
+}  // namespace tw::power::amdsmi

@@ -7,7 +7,7 @@
 
 #include "power/sources/amdsmi/abi.hpp"
 
-namespace tw::amdsmi {
+namespace tw::power::amdsmi {
 
 /// Why something is unavailable: `reason` as in MeterFinding, `detail` for people.
 struct Unavailable {
@@ -62,4 +62,4 @@ struct Device {
 /// All GPUs in the driver's order. An error of the list is a single entry without a handle.
 std::vector<Device> find_devices(const Library& library);
 
-}  // namespace tw::amdsmi
+}  // namespace tw::power::amdsmi

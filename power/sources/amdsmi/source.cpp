@@ -15,7 +15,7 @@
 #include "power/sources/amdgpu/integrated.hpp"
 #include "power/sources/amdsmi/library.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -223,4 +223,4 @@ std::vector<MeterFinding> amdsmi_find_meters(const MeterOptions&) {
   return amdsmi::find_meters_in("/sys/bus/pci/devices");
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -7,7 +7,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::amdsmi {
+namespace tw::power::amdsmi {
 
 /// The accumulator's watts over the kernel's, or the kernel's over the accumulator's, above which the accumulator is
 /// refused. Wrong resolutions seen in the field are wrong by far more; power is averaged, over up to a second.
@@ -18,4 +18,4 @@ inline constexpr double disagreement_factor = 1.5;
 /// accumulator, counted where that is refused.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& pci_devices);
 
-}  // namespace tw::amdsmi
+}  // namespace tw::power::amdsmi

@@ -13,7 +13,7 @@
 #include "power/sources/cpu/ticks.hpp"
 #include "power/telemetry/file_telemetry.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -173,4 +173,4 @@ std::vector<TelemetryFinding> cpu_find_telemetry() {
   return cpu::find_telemetry_in("/sys/devices/system/cpu", "/sys/class/hwmon", "/proc/stat");
 }
 
-}  // namespace tw
+}  // namespace tw::power

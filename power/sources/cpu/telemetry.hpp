@@ -10,10 +10,10 @@
 
 #include "power/telemetry/telemetry.hpp"
 
-namespace tw::cpu {
+namespace tw::power::cpu {
 
 /// `cpus` as /sys/devices/system/cpu, `hwmon` as /sys/class/hwmon, `stat` as /proc/stat.
 std::vector<TelemetryFinding> find_telemetry_in(const std::filesystem::path& cpus, const std::filesystem::path& hwmon,
                                                 const std::filesystem::path& stat);
 
-}  // namespace tw::cpu
+}  // namespace tw::power::cpu

@@ -10,7 +10,7 @@
 
 #include "power/meter/sysfs.hpp"
 
-namespace tw::cpu {
+namespace tw::power::cpu {
 namespace {
 
 /// The numbers behind a line's name: user nice system idle iowait irq softirq …; guests are in user.
@@ -50,4 +50,4 @@ AllTicks read_ticks(const std::filesystem::path& stat) {
   return ticks;
 }
 
-}  // namespace tw::cpu
+}  // namespace tw::power::cpu

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <map>
 
-namespace tw::cpu {
+namespace tw::power::cpu {
 
 /// In clock ticks since boot. Stolen time is another machine's: it is neither busy nor idle here, and left out.
 struct Ticks {
@@ -18,4 +18,4 @@ struct AllTicks {
 /// Throws std::system_error naming the file, also where it is no such file (EINVAL).
 AllTicks read_ticks(const std::filesystem::path& stat);
 
-}  // namespace tw::cpu
+}  // namespace tw::power::cpu

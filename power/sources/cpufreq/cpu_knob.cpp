@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace tw::cpufreq {
+namespace tw::power::cpufreq {
 namespace {
 
 unsigned long khz_of(double mhz) { return static_cast<unsigned long>(std::llround(mhz * 1000)); }
@@ -206,4 +206,4 @@ std::unique_ptr<Knob> make_cpu_knob(std::unique_ptr<Policies> policies) {
   return std::make_unique<CpuKnob>(std::move(policies));
 }
 
-}  // namespace tw::cpufreq
+}  // namespace tw::power::cpufreq

@@ -8,8 +8,8 @@
 
 #include "power/sources/cpufreq/policies.hpp"
 
-namespace tw::cpufreq {
+namespace tw::power::cpufreq {
 
 std::unique_ptr<Knob> make_cpu_knob(std::unique_ptr<Policies> policies);
 
-}  // namespace tw::cpufreq
+}  // namespace tw::power::cpufreq

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-namespace tw::cpufreq {
+namespace tw::power::cpufreq {
 namespace {
 
 constexpr const char* saved_key = ".governor";
@@ -117,4 +117,4 @@ std::unique_ptr<Knob> make_governor_knob(std::unique_ptr<Policies> policies) {
   return std::make_unique<GovernorKnob>(std::move(policies));
 }
 
-}  // namespace tw::cpufreq
+}  // namespace tw::power::cpufreq

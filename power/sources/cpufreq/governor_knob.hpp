@@ -5,9 +5,9 @@
 
 #include "power/sources/cpufreq/policies.hpp"
 
-namespace tw::cpufreq {
+namespace tw::power::cpufreq {
 
 /// Its range is empty where the policies have no governor in common that names_of(cpu_governor) knows.
 std::unique_ptr<Knob> make_governor_knob(std::unique_ptr<Policies> policies);
 
-}  // namespace tw::cpufreq
+}  // namespace tw::power::cpufreq

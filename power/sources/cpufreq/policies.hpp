@@ -10,7 +10,7 @@
 
 #include "power/knob/knob.hpp"
 
-namespace tw::cpufreq {
+namespace tw::power::cpufreq {
 
 struct Limits {
   unsigned long min_khz = 0, max_khz = 0;
@@ -67,4 +67,4 @@ void each_policy(Policies& policies, const KnobState& found, const std::string& 
   if (failure) throw NotApplied(*failure);
 }
 
-}  // namespace tw::cpufreq
+}  // namespace tw::power::cpufreq

@@ -12,7 +12,7 @@
 #include "power/sources/cpufreq/cpu_knob.hpp"
 #include "power/sources/cpufreq/governor_knob.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -150,4 +150,4 @@ std::vector<KnobFinding> cpufreq_find_knobs() {
   return findings;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -8,7 +8,7 @@
 #include "power/meter/sysfs.hpp"
 #include "power/meter/watch.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -163,4 +163,4 @@ std::vector<MeterFinding> cray_find_meters(const MeterOptions&) {
   return cray::find_meters_in("/sys/cray/pm_counters");
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -11,9 +11,9 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::cray {
+namespace tw::power::cray {
 
 /// `folder` as /sys/cray/pm_counters. A meter whose freshness has not moved for `stale_seconds` is lost.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& folder, double stale_seconds = 5);
 
-}  // namespace tw::cray
+}  // namespace tw::power::cray

@@ -12,7 +12,7 @@
 #include "power/meter/sysfs.hpp"
 #include "power/sources/cpu/ticks.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ std::vector<MeterFinding> estimate_find_meters(const MeterOptions& options) {
                                 : std::vector<MeterFinding>();
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -9,11 +9,11 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::estimate {
+namespace tw::power::estimate {
 
 inline constexpr double idle_share = 0.3;
 
 /// `stat` as /proc/stat.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& stat, double nominal_watts);
 
-}  // namespace tw::estimate
+}  // namespace tw::power::estimate

@@ -9,7 +9,7 @@
 #include <limits>
 #include <system_error>
 
-namespace tw::external {
+namespace tw::power::external {
 namespace {
 
 std::optional<double> parse_number(const std::string& text) {
@@ -291,4 +291,4 @@ double Series::longest_interval_seconds(double from, double to) const {
   return longest;
 }
 
-}  // namespace tw::external
+}  // namespace tw::power::external

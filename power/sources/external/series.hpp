@@ -16,7 +16,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::external {
+namespace tw::power::external {
 
 /// Seconds since 1970, or nullopt where the text is neither.
 std::optional<double> parse_time(const std::string& text);
@@ -78,4 +78,4 @@ class Series {
   std::vector<Hole> holes_;
 };
 
-}  // namespace tw::external
+}  // namespace tw::power::external

@@ -9,7 +9,7 @@
 #include "power/meter/sysfs.hpp"
 #include "power/sources/external/series.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -157,4 +157,4 @@ std::vector<MeterFinding> external_find_meters(const MeterOptions& options) {
   return options.external_csv ? external::find_meters_in(*options.external_csv) : std::vector<MeterFinding>();
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -10,7 +10,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::external {
+namespace tw::power::external {
 
 /// How long a window waits for the file to cover it: for two more points, and for a file that is written in pieces.
 constexpr double wait_seconds_for(double interval_seconds) { return std::max(3.0, 2 * interval_seconds); }
@@ -21,4 +21,4 @@ inline constexpr double longest_interval_seconds = 60;
 /// or as its interval needs.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& file, std::optional<double> wait_seconds = {});
 
-}  // namespace tw::external
+}  // namespace tw::power::external

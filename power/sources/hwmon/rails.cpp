@@ -5,7 +5,7 @@
 
 #include "power/sources/amdgpu/integrated.hpp"
 
-namespace tw::hwmon {
+namespace tw::power::hwmon {
 namespace {
 
 bool is_number(const std::string& text) {
@@ -96,4 +96,4 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
   return uses;
 }
 
-}  // namespace tw::hwmon
+}  // namespace tw::power::hwmon

@@ -14,7 +14,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::hwmon {
+namespace tw::power::hwmon {
 
 struct Rail {
   std::string chip;   ///< the file name: "power_meter", "amd_energy", "ina3221"
@@ -35,4 +35,4 @@ struct RailUse {
 /// One answer for each rail, in their order.
 std::vector<RailUse> classify(const std::vector<Rail>& rails);
 
-}  // namespace tw::hwmon
+}  // namespace tw::power::hwmon

@@ -14,7 +14,7 @@
 #include "power/sources/amdgpu/integrated.hpp"
 #include "power/sources/hwmon/rails.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -145,7 +145,7 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
     none.grant = "modprobe acpi_power_meter";
     return findings;
   }
-  const std::vector<RailUse> uses = ::tw::classify(sensors);
+  const std::vector<RailUse> uses = ::tw::power::classify(sensors);
   std::vector<const Sensor*> energies, of_the_moment;
   for (std::size_t i = 0; i < sensors.size(); ++i) {
     if (!uses[i].scope) continue;
@@ -178,7 +178,7 @@ std::vector<MeterFinding> hwmon::find_meters_in(const fs::path& folder) {
 
 bool hwmon::reads_node(const fs::path& folder) {
   const std::vector<Sensor> sensors = enumerate(folder);
-  const std::vector<RailUse> uses = ::tw::classify(sensors);
+  const std::vector<RailUse> uses = ::tw::power::classify(sensors);
   for (std::size_t i = 0; i < sensors.size(); ++i)
     if (uses[i].domain == "hwmon:node" && sysfs::number_or_none(sensors[i].file).value_or(0) > 0) return true;
   return false;
@@ -186,4 +186,4 @@ bool hwmon::reads_node(const fs::path& folder) {
 
 std::vector<MeterFinding> hwmon_find_meters(const MeterOptions&) { return hwmon::find_meters_in("/sys/class/hwmon"); }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -9,11 +9,11 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::hwmon {
+namespace tw::power::hwmon {
 
 /// `folder` as /sys/class/hwmon. Power is sampled ten times a second, or once an averaging interval.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& folder);
 /// Whether a sensor there measures the whole node, and shows a power to this process.
 bool reads_node(const std::filesystem::path& folder);
 
-}  // namespace tw::hwmon
+}  // namespace tw::power::hwmon

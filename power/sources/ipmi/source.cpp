@@ -16,7 +16,7 @@
 #include "power/meter/sysfs.hpp"
 #include "power/sources/hwmon/source.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -140,4 +140,4 @@ std::vector<MeterFinding> ipmi::find_meters_in(const Options& options) {
 
 std::vector<MeterFinding> ipmi_find_meters(const MeterOptions&) { return ipmi::find_meters_in({}); }
 
-}  // namespace tw
+}  // namespace tw::power

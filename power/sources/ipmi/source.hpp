@@ -10,7 +10,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::ipmi {
+namespace tw::power::ipmi {
 
 /// Watts of what the tool printed. Throws std::system_error where no reading is in it, or the controller says that it
 /// does not measure.
@@ -25,4 +25,4 @@ struct Options {
 };
 std::vector<MeterFinding> find_meters_in(const Options& options);
 
-}  // namespace tw::ipmi
+}  // namespace tw::power::ipmi

@@ -2,7 +2,7 @@
 // header is needed to build, and none to test. Structures have the library's layout; constants its values.
 #pragma once
 
-namespace tw::nvml {
+namespace tw::power::nvml {
 
 struct DeviceObject;
 struct EventSetObject;
@@ -116,4 +116,4 @@ struct GpmSupport {
   unsigned version, supported;
 };
 
-}  // namespace tw::nvml
+}  // namespace tw::power::nvml

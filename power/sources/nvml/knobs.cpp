@@ -13,7 +13,7 @@
 #include "power/sources/nvml/library.hpp"
 #include "power/sources/nvml/power_sensor.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 using nvml::call;
@@ -320,4 +320,4 @@ std::vector<KnobFinding> nvml_find_knobs() {
   return findings;
 }
 
-}  // namespace tw
+}  // namespace tw::power

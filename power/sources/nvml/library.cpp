@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace tw::nvml {
+namespace tw::power::nvml {
 namespace {
 
 class Category : public std::error_category {
@@ -283,4 +283,4 @@ std::optional<double> read_field(const Library& library, DeviceHandle device, un
   return field_number(field);
 }
 
-}  // namespace tw::nvml
+}  // namespace tw::power::nvml

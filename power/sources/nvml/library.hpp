@@ -12,7 +12,7 @@
 #include "power/sources/gpu_sight.hpp"
 #include "power/sources/nvml/abi.hpp"
 
-namespace tw::nvml {
+namespace tw::power::nvml {
 
 inline constexpr const char* default_library = "libnvidia-ml.so.1";
 
@@ -96,4 +96,4 @@ GpuName name_of(const std::string& uuid);
 std::optional<double> field_number(const FieldValue& field);
 std::optional<double> read_field(const Library& library, DeviceHandle device, unsigned id);
 
-}  // namespace tw::nvml
+}  // namespace tw::power::nvml

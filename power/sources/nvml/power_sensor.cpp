@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tw::nvml {
+namespace tw::power::nvml {
 
 PowerSensor::PowerSensor(std::shared_ptr<const Library> library, const Device& device)
     : library_(std::move(library)), device_(device.handle), domain_(device.domain()) {
@@ -32,4 +32,4 @@ double PowerSensor::watts() const {
   return value;
 }
 
-}  // namespace tw::nvml
+}  // namespace tw::power::nvml

@@ -5,7 +5,7 @@
 
 #include "power/sources/nvml/library.hpp"
 
-namespace tw::nvml {
+namespace tw::power::nvml {
 
 /// Field 186, the power of the moment, where the device has it; else nvmlDeviceGetPowerUsage, which Ampere and later
 /// average over 1 s (but for GA100). May be read from any thread.
@@ -27,4 +27,4 @@ class PowerSensor {
   bool instant_ = false;
 };
 
-}  // namespace tw::nvml
+}  // namespace tw::power::nvml

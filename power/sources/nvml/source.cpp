@@ -10,7 +10,7 @@
 #include "power/sources/nvml/library.hpp"
 #include "power/sources/nvml/power_sensor.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 using nvml::call;
@@ -171,4 +171,4 @@ std::vector<MeterFinding> nvml_find_meters(const MeterOptions&) {
   return findings;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -12,7 +12,7 @@
 #include "power/sources/nvml/power_sensor.hpp"
 #include "power/sources/nvml/throttle_fields.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 using nvml::call;
@@ -274,4 +274,4 @@ std::vector<TelemetryFinding> nvml_find_telemetry() {
   return findings;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <utility>
 
-namespace tw::nvml {
+namespace tw::power::nvml {
 
 ThrottleFields throttle_fields_of(std::string_view driver_version) {
   std::pair<unsigned, unsigned> version;  // "580.82.07": 580, 82
@@ -17,4 +17,4 @@ ThrottleFields throttle_fields_of(std::string_view driver_version) {
   return {74, 269, 270, 271};
 }
 
-}  // namespace tw::nvml
+}  // namespace tw::power::nvml

@@ -11,7 +11,7 @@
 
 #include <string_view>
 
-namespace tw::nvml {
+namespace tw::power::nvml {
 
 /// 0: this driver has none.
 struct ThrottleFields {
@@ -23,4 +23,4 @@ struct ThrottleFields {
 /// number that never changed.
 ThrottleFields throttle_fields_of(std::string_view driver_version);
 
-}  // namespace tw::nvml
+}  // namespace tw::power::nvml

@@ -17,7 +17,7 @@
 #include "power/meter/sysfs.hpp"
 #include "power/meter/watch.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 namespace fs = std::filesystem;
@@ -226,4 +226,4 @@ std::vector<MeterFinding> perf_find_meters(const MeterOptions&) {
   return perf::find_meters_in("/sys/bus/event_source/devices/power", "/sys/devices/system/cpu");
 }
 
-}  // namespace tw
+}  // namespace tw::power

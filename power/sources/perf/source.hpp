@@ -10,9 +10,9 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::perf {
+namespace tw::power::perf {
 
 /// `pmu` as /sys/bus/event_source/devices/power, `cpus` as /sys/devices/system/cpu.
 std::vector<MeterFinding> find_meters_in(const std::filesystem::path& pmu, const std::filesystem::path& cpus);
 
-}  // namespace tw::perf
+}  // namespace tw::power::perf

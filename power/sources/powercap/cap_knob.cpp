@@ -9,7 +9,7 @@
 #include <system_error>
 #include <thread>
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 namespace {
 
 constexpr double minimum_share = 0.1;
@@ -232,4 +232,4 @@ std::unique_ptr<Knob> make_cap_knob(std::unique_ptr<CapAccess> access, std::stri
   return std::make_unique<CapKnob>(std::move(access), std::move(domain), default_maximum_watts);
 }
 
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

@@ -12,7 +12,7 @@
 
 #include "power/knob/knob.hpp"
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 
 /// What the knob asks of one zone and its long_term constraint; libpowercap answers (knobs.cpp), or a test. All return
 /// 0 or a negative errno; writing verifies nothing.
@@ -39,4 +39,4 @@ class CapAccess {
 std::unique_ptr<Knob> make_cap_knob(std::unique_ptr<CapAccess> access, std::string domain,
                                     double default_maximum_watts);
 
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

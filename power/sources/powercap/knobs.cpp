@@ -10,7 +10,7 @@
 #include "power/sources/powercap/cap_knob.hpp"
 #include "power/sources/powercap/sysfs.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 class LibraryCap : public powercap::CapAccess {
@@ -120,4 +120,4 @@ std::vector<KnobFinding> powercap_find_knobs() {
   return findings;
 }
 
-}  // namespace tw
+}  // namespace tw::power

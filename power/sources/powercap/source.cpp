@@ -18,7 +18,7 @@
 #include "power/sources/powercap/sysfs.hpp"
 #include "power/sources/powercap/zones.hpp"
 
-namespace tw {
+namespace tw::power {
 namespace {
 
 using powercap::class_folder;
@@ -133,4 +133,4 @@ std::vector<MeterFinding> powercap_find_meters(const MeterOptions&) {
   return findings;
 }
 
-}  // namespace tw
+}  // namespace tw::power

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 namespace {
 
 constexpr std::uint32_t top_zones = 128, sub_zones = 16;  // instances asked for; numbers may have gaps
@@ -101,4 +101,4 @@ Absence why_no_zones() {
           "modprobe intel_rapl_msr"};
 }
 
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

@@ -8,7 +8,7 @@
 
 #include "power/sources/powercap/zones.hpp"
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 
 inline constexpr const char* class_folder = "/sys/class/powercap";
 
@@ -36,4 +36,4 @@ struct Absence {
 /// Why there is no zone at all.
 Absence why_no_zones();
 
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 namespace {
 
 bool starts_with(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
@@ -53,4 +53,4 @@ std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones) {
   return uses;
 }
 
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

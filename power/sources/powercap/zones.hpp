@@ -10,7 +10,7 @@
 
 #include "power/meter/energy_meter.hpp"
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 
 struct ZoneName {
   std::string control_type;  ///< "intel-rapl" (AMD's too), "intel-rapl-mmio"
@@ -28,4 +28,4 @@ struct ZoneUse {
 /// One answer for each zone, in their order.
 std::vector<ZoneUse> classify(const std::vector<ZoneName>& zones);
 
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

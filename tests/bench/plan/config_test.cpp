@@ -9,6 +9,10 @@
 #include "comm/registry.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace comm;
+
 namespace {
 
 std::string refusal_of(const std::string& text) {

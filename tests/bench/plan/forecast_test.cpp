@@ -10,6 +10,11 @@
 #include "results/analysis/run_rules.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace power;
+using namespace results;
+
 namespace {
 
 RunPlan plan_of(const char* suite, int ranks = 2) { return make_plan(suite_request(suite), ranks, "cpu"); }

@@ -10,6 +10,9 @@
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
+
+using namespace bench;
+
 namespace {
 
 /// Of a config file, from its text to its points.

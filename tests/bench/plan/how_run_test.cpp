@@ -1,4 +1,4 @@
-// How steps are run, on the command line and in a config: eager, the communicator, recomputation.
+// How steps are run, on the command line and in a config: eager, the communicator, recomputation, to a target.
 #include <gtest/gtest.h>
 
 #include "bench/train/job/options.hpp"
@@ -7,6 +7,9 @@
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
+
+using namespace bench;
+
 namespace {
 
 /// The plan of a config and of options over it.
@@ -116,6 +119,20 @@ TEST(HowStepsAreRun, RecomputesLayersByNumberOrShare) {
   EXPECT_NE(canonical({"--recompute", "50%"}).find(R"("recompute":"50%")"), std::string::npos);
   EXPECT_EQ(with(model, {"--recompute", "none"}).suite, "plan.json") << "nothing was changed";
   EXPECT_EQ(with(model, {"--recompute", "2"}).suite, "plan.json (changed: recompute)");
+}
+
+TEST(RunsToATarget, InAConfig) {
+  const auto plan = [&](const std::string& text) { return with(text, {}); };
+  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": "default"})").points[0].seeds.size(), 5u);
+  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": 4})").points[0].task->target, 0.3);
+  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7]})").points[0].seeds, (std::vector<std::uint64_t>{7}));
+  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": "never"})", {}).find("/target \"never\""), std::string::npos);
+  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 7]})", {}).find("[duplicate-value]"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})", {}).find("the list is empty"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})", {}).find("exclude each other"), std::string::npos);
+  EXPECT_NE(refusal(R"({"model": "gpt2-tiny", "seeds": 4})", {}).find("/seeds needs /target"), std::string::npos);
 }
 
 }  // namespace

@@ -12,6 +12,10 @@
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
+using namespace bench;
+using namespace models;
+using namespace power;
+using namespace results;
 namespace {
 
 TEST(Plan, ListsMakeAGrid) {
@@ -480,20 +484,6 @@ TEST_F(Config, PricesStandInThePlanAndChangeNoSuite) {
   EXPECT_EQ(read_config(path_, R"({"model": "gpt2-tiny", "kwh_price": 0.3})").prices, (JobPrices{0, 0.3}));
   EXPECT_NE(refusal({"--model", "gpt2-tiny", "--hour-price", "-1"}).find("[bad-value] --hour-price -1: "),
             std::string::npos);
-}
-
-TEST_F(Config, RunsToATarget) {
-  const auto plan = [&](const std::string& text) { return make_plan(read_config(path_, text), 2, "cpu"); };
-  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": "default"})").points[0].seeds.size(), 5u);
-  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": 4})").points[0].task->target, 0.3);
-  EXPECT_EQ(plan(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7]})").points[0].seeds, (std::vector<std::uint64_t>{7}));
-  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": "never"})").find("/target \"never\""), std::string::npos);
-  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": [7, 7]})").find("[duplicate-value]"),
-            std::string::npos);
-  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "seeds": []})").find("the list is empty"),
-            std::string::npos);
-  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "target": 0.3, "window_s": 2})").find("exclude each other"), std::string::npos);
-  EXPECT_NE(refusal_of(R"({"model": "gpt2-tiny", "seeds": 4})").find("/seeds needs /target"), std::string::npos);
 }
 
 }  // namespace

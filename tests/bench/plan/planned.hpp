@@ -10,29 +10,29 @@
 
 namespace tw {
 
-inline ParseResult parse(std::vector<std::string> words) {
+inline bench::ParseResult parse(std::vector<std::string> words) {
   words.insert(words.begin(), "trainwatt-train");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  return parse_options(static_cast<int>(argv.size()), argv.data());
+  return bench::parse_options(static_cast<int>(argv.size()), argv.data());
 }
 
-inline UsageError error_of(const ParseResult& result) {
-  return {std::string(code_of(result.text)), std::string(without_code(result.text))};
+inline bench::UsageError error_of(const bench::ParseResult& result) {
+  return {std::string(bench::code_of(result.text)), std::string(bench::without_code(result.text))};
 }
 
 /// `config`: the text of the file that --config names. Throws UsageError.
-inline RunPlan plan_of(std::vector<std::string> words, int ranks = 2, const std::string& config = "") {
-  const ParseResult result = parse(std::move(words));
+inline bench::RunPlan plan_of(std::vector<std::string> words, int ranks = 2, const std::string& config = "") {
+  const bench::ParseResult result = parse(std::move(words));
   if (!result.options) throw error_of(result);
-  return make_plan(request_of(*result.options, config), ranks, "cpu");
+  return bench::make_plan(bench::request_of(*result.options, config), ranks, "cpu");
 }
 
 /// What plan_of throws; "accepted" where it does not.
 inline std::string refusal(std::vector<std::string> words, int ranks = 2, const std::string& config = "") {
   try {
     plan_of(std::move(words), ranks, config);
-  } catch (const UsageError& error) {
+  } catch (const bench::UsageError& error) {
     return error.what();
   }
   return "accepted";

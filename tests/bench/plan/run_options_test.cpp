@@ -12,6 +12,9 @@
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
+
+using namespace bench;
+
 namespace {
 
 using Over = RunOption::Over;

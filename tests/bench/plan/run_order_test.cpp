@@ -11,6 +11,9 @@
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
+
+using namespace bench;
+
 namespace {
 
 RunPlan plan_with(int accumulations, std::vector<std::string> more = {}) {

@@ -12,6 +12,10 @@
 #include "tests/bench/plan/planned.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace power;
+
 namespace {
 
 RunPlan plan_of(std::vector<std::string> words) {

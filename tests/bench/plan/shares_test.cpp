@@ -8,6 +8,10 @@
 #include "bench/plan/options/set_points.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace power;
+
 namespace {
 
 KnobAbility knob(KnobKind kind, double minimum, double maximum, std::vector<double> values = {}, bool writable = true) {

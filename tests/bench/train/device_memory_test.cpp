@@ -14,6 +14,13 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace comm;
+using namespace models;
+using namespace power;
+using namespace results;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -19,6 +19,13 @@
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace comm;
+using namespace models;
+using namespace power;
+using namespace results;
+
 namespace {
 
 TEST(EnergyWindow, HoldsTheStepsOfAllRanksAndNothingElse) {

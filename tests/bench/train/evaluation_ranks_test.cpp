@@ -9,6 +9,12 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace comm;
+using namespace models;
+using namespace results;
+
 namespace {
 
 /// Evaluates a micro-batch to its index.

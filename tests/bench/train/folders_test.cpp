@@ -14,6 +14,11 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace comm;
+using namespace results;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -10,6 +10,9 @@
 #include "bench/train/job/interruption.hpp"
 
 namespace tw {
+
+using namespace bench;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 namespace tw {
+
+using namespace bench;
+using namespace power;
+
 namespace {
 
 using Names = std::set<std::string>;

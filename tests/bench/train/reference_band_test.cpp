@@ -14,6 +14,11 @@
 #include <memory>
 
 namespace tw {
+
+using namespace bench;
+using namespace models;
+using namespace results;
+
 namespace {
 
 void as_it_is(TaskDescription&) {}

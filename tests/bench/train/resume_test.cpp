@@ -15,6 +15,10 @@
 #include "results/record/report_io.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace results;
+
 namespace {
 
 namespace fs = std::filesystem;

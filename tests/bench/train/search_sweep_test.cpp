@@ -2,6 +2,9 @@
 #include "tests/bench/train/sweep_fixture.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace sweep_test;

@@ -6,6 +6,12 @@
 #include "tests/bench/train/sweep_fixture.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace comm;
+using namespace power;
+using namespace results;
+
 namespace {
 
 using namespace sweep_test;

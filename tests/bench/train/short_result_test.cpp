@@ -4,6 +4,10 @@
 #include "bench/train/sweep/short_result.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace results;
+
 namespace {
 
 TEST(ShortResult, SaysHowBusyTheMachineWas) {

@@ -8,6 +8,11 @@
 #include "bench/train/node/job_settings.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace power;
+using namespace results;
+
 namespace {
 
 using Bounds = std::pair<std::optional<double>, std::optional<double>>;

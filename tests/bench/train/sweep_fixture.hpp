@@ -34,7 +34,7 @@ inline constexpr double fixed_seconds = 0.002, clocked_seconds = 0.008, full_mhz
 
 /// A step of a + b/f seconds at the clock that the stand-in runs at. The clock that times it and the GPU's own, with it
 /// its joules, go on by exactly that much, whatever the sleep came to.
-class ClockedSteps : public StepSource {
+class ClockedSteps : public bench::StepSource {
   using Clock = std::chrono::steady_clock;
 
  public:
@@ -47,7 +47,7 @@ class ClockedSteps : public StepSource {
   }
   ClockedSteps(const ClockedSteps&) = delete;
   ClockedSteps& operator=(const ClockedSteps&) = delete;
-  StepResult step(const GradientSync&) override {
+  models::StepResult step(const models::GradientSync&) override {
     const double mhz = static_cast<double>(gpus_.effective_clock_mhz(0));
     if (during_) during_(steps_);
     const auto duration = std::chrono::duration<double>(fixed_seconds + clocked_seconds * full_mhz / mhz);
@@ -56,7 +56,7 @@ class ClockedSteps : public StepSource {
     std::this_thread::sleep_until(next_);
     now_ += nanoseconds;
     gpus_.edit_all([&](standin::State& state) { state.frozen_ns += static_cast<standin::Count>(nanoseconds.count()); });
-    return StepResult{4 - 1e-3 * ++steps_, 1};
+    return models::StepResult{4 - 1e-3 * ++steps_, 1};
   }
   std::uint64_t planned_bytes() const override { return 0; }
   Clock::time_point now() const override { return now_; }
@@ -92,67 +92,69 @@ class Sweep : public testing::Test {
   }
   ~Sweep() override {
     fs::remove_all(run_folder_);
-    fs::remove_all(journal_folder_of_rank(0));
+    fs::remove_all(power::journal_folder_of_rank(0));
   }
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root, as the driver's settings do";
   }
 
-  static Job& job() {
-    static Job job(nullptr, nullptr);  // one for each process
+  static comm::Job& job() {
+    static comm::Job job(nullptr, nullptr);  // one for each process
     return job;
   }
   bool has_journal() const { return fs::exists(run_folder_ / "settings.json"); }
 
-  Report run(const std::map<KnobKind, std::vector<std::string>>& setting) {
-    Job& job = Sweep::job();
-    Request request;
-    Axes axes;
+  results::Report run(const std::map<power::KnobKind, std::vector<std::string>>& setting) {
+    comm::Job& job = Sweep::job();
+    bench::Request request;
+    bench::Axes axes;
     axes.model = {"resnet-tiny"};
     axes.setting = setting;
     request.axes = {axes};
     request.measurement = measurement_;
-    const RunPlan plan = make_plan(request, 1, "cpu");
-    const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
-    const Machines machines(job);
-    EnergyWindow energy(job, machines);
-    Progress progress(false, 1, 0);
-    JobSettings settings(job, machines, options_);
-    RunContext context{job,
-                       *device,
-                       plan,
-                       energy,
-                       progress,
-                       25,
-                       "",
-                       {},
-                       &settings,
-                       {},
-                       machines.visible_anywhere(),
-                       [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
-    Report report;
+    const bench::RunPlan plan = bench::make_plan(request, 1, "cpu");
+    const std::unique_ptr<models::Device> device = models::create_device("cpu", models::DeviceOptions{0, 1});
+    const bench::Machines machines(job);
+    bench::EnergyWindow energy(job, machines);
+    bench::Progress progress(false, 1, 0);
+    bench::JobSettings settings(job, machines, options_);
+    bench::RunContext context{
+        job,
+        *device,
+        plan,
+        energy,
+        progress,
+        25,
+        "",
+        {},
+        &settings,
+        {},
+        machines.visible_anywhere(),
+        [&](models::Device&, const models::TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
+    results::Report report;
     report.context.meters = energy.entries();
-    for (const Point& point : plan.points) report.records.push_back(run_point(context, point));
+    for (const bench::Point& point : plan.points) report.records.push_back(bench::run_point(context, point));
     EXPECT_TRUE(settings.restore());
     news_ = settings.news();
     EXPECT_EQ(news_.size(), expected_news_);
-    flag_unstable(report);
+    results::flag_unstable(report);
     return report;
   }
   /// What a search over graphics clocks measures and comes to.
-  Report search(const std::string& clocks, double max_slowdown) {
-    Request request;
+  results::Report search(const std::string& clocks, double max_slowdown) {
+    bench::Request request;
     request.axes.emplace_back().model = {"resnet-tiny"};
-    request.axes.front().setting = {{KnobKind::gpu_clock, {clocks}}};
+    request.axes.front().setting = {{power::KnobKind::gpu_clock, {clocks}}};
     request.measurement = measurement_;
-    request.search = SearchRequest{"energy", max_slowdown, 0, 0};
-    const RunPlan plan = make_plan(request, 1, "cuda");  // the steps go by the GPU's clock, whatever computes
-    const std::unique_ptr<Device> device = create_device("cpu", DeviceOptions{0, 1});
-    const Machines machines(job());
-    EnergyWindow energy(job(), machines);
-    Progress progress(false, 1, 0);
-    JobSettings settings(job(), machines, options_);
-    RunContext context{
+    request.search = bench::SearchRequest{"energy", max_slowdown, 0, 0};
+    const bench::RunPlan plan =
+        bench::make_plan(request, 1, "cuda");  // the steps go by the GPU's clock, whatever computes
+    const std::unique_ptr<models::Device> device = models::create_device("cpu", models::DeviceOptions{0, 1});
+    const bench::Machines machines(job());
+    bench::EnergyWindow energy(job(), machines);
+    bench::Progress progress(false, 1, 0);
+    bench::JobSettings settings(job(), machines, options_);
+    bench::RunContext context{
         job(),
         *device,
         plan,
@@ -164,27 +166,27 @@ class Sweep : public testing::Test {
         &settings,
         {},
         machines.visible_anywhere(),
-        [&](Device&, const TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
-    Report report;
+        [&](models::Device&, const models::TrainerConfig&) { return std::make_unique<ClockedSteps>(gpus_, during_); }};
+    results::Report report;
     report.plan.canonical_json = plan.canonical_json();
-    report.search = run_search(job(), plan, [&](const Point& point) -> const Record& {
-      report.records.push_back(run_point(context, point));
+    report.search = bench::run_search(job(), plan, [&](const bench::Point& point) -> const results::Record& {
+      report.records.push_back(bench::run_point(context, point));
       return report.records.back();
     });
-    for (SearchOutcome& outcome : *report.search) conclude(outcome, report.records);
+    for (results::SearchOutcome& outcome : *report.search) results::conclude(outcome, report.records);
     EXPECT_TRUE(settings.restore());
     return report;
   }
-  static bool has(const Record& record, const char* flag) {
-    return has_flag(record, FlagName(flag));
+  static bool has(const results::Record& record, const char* flag) {
+    return results::has_flag(record, results::FlagName(flag));
   }
 
   standin::StandIn gpus_;
   std::function<void(int)> during_;  ///< called at each step
   std::size_t expected_news_ = 0;    ///< lines that JobSettings::news() has after run()
   std::vector<std::string> news_;    ///< them
-  Measurement measurement_;
-  JobSettingsOptions options_;
+  bench::Measurement measurement_;
+  bench::JobSettingsOptions options_;
   fs::path run_folder_;
 };
 

@@ -16,6 +16,11 @@
 #include "tests/bench/train/target_fixture.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace models;
+using namespace results;
+
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();

@@ -10,6 +10,9 @@
 #include "bench/train/node/device_choice.hpp"
 
 namespace tw {
+
+using namespace bench;
+
 namespace {
 
 /// OMP_NUM_THREADS has this value, until the end of a test.

@@ -10,6 +10,12 @@
 #include "tests/comm/support.hpp"
 
 namespace tw {
+
+using namespace bench;
+using namespace comm;
+using namespace models;
+using namespace results;
+
 namespace {
 
 class SleepingSteps : public StepSource {

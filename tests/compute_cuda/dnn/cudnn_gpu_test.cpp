@@ -13,6 +13,9 @@
 #include "tests/support/require_gpu.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 class CudnnOnGpu : public testing::Test {

@@ -10,7 +10,7 @@
 #include "models/compute/cuda/dnn/graphs.hpp"
 #include "tests/embedded/device_json.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 namespace {
 
 constexpr int status_driver_failed = 5001;  // CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER
@@ -203,4 +203,4 @@ TEST_F(CudnnGraphs, demands_keep_engines_out) {
 }
 
 }  // namespace
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

@@ -6,7 +6,7 @@
 
 #include "models/compute/cuda/dnn/abi.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 namespace {
 
 #define TW_SAME(ours, theirs) static_assert(static_cast<int>(ours) == static_cast<int>(theirs))
@@ -185,4 +185,4 @@ struct SameFunction<int (*)(Ours...), Result (*)(Theirs...)> {
 TEST(CudnnHeader, HoldsOurNumbersAndPrototypes) { EXPECT_GE(CUDNN_MAJOR, 9); }  // it would not compile
 
 }  // namespace
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

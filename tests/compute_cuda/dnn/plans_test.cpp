@@ -13,6 +13,9 @@
 #include "tests/support/simt/runtime.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 constexpr ConvolutionShape wide = {2, 6, 5, 16, 8, 3, 1, 1, DType::bf16};

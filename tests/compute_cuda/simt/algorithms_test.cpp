@@ -3,6 +3,9 @@
 #include "tests/compute_cuda/simt/cuda_plans.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 TEST_F(CudaPlans, AlgorithmsAreTimedOnceAShape) {

@@ -12,8 +12,8 @@ problem() { problems+="$1"$'\n'; }
 
 recorded=$(find "$records" -type f "${newer[@]}" -exec cat {} +)
 [ -n "$recorded" ] || problem "$records: no run was recorded"
-ran=$(printf '%s\n' "$recorded" | sed -n 's/^ran tw::cuda:://p' | sort -u)
-idle=$(printf '%s\n' "$recorded" | sed -n 's/^idle tw::cuda:://p' | sort -u)
+ran=$(printf '%s\n' "$recorded" | sed -n 's/^ran tw::models::cuda:://p' | sort -u)
+idle=$(printf '%s\n' "$recorded" | sed -n 's/^idle tw::models::cuda:://p' | sort -u)
 
 mapfile -t sources < <(find "$root/models/compute/cuda" -name '*.cu' -o -name '*.cuh' | sort)
 found=0

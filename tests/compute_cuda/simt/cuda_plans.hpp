@@ -17,14 +17,14 @@ class CudaPlans : public testing::Test {
   void SetUp() override {
     blas::state() = {};
     simt::gpu() = {};
-    device_ = make_cuda_device({});
+    device_ = models::make_cuda_device({});
     stream_ = device_->create_stream();
   }
   void TearDown() override { blas::state() = {}; }
-  Tensor tensor(DType dtype, const Dims& dims) {
-    buffers_.emplace_back(*device_, static_cast<std::size_t>(dims.count()) * size_of(dtype));
-    const Tensor made{buffers_.back().data(), dtype, dims};
-    if (dtype == DType::int32) {
+  models::Tensor tensor(models::DType dtype, const models::Dims& dims) {
+    buffers_.emplace_back(*device_, static_cast<std::size_t>(dims.count()) * models::size_of(dtype));
+    const models::Tensor made{buffers_.back().data(), dtype, dims};
+    if (dtype == models::DType::int32) {
       std::fill_n(made.as<std::int32_t>(), made.count(), 0);
     } else {
       device_->fill(*stream_, {made, 0.5f});
@@ -33,9 +33,9 @@ class CudaPlans : public testing::Test {
   }
   std::vector<blas::Call>& calls() { return blas::state().calls; }
 
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
-  std::deque<Buffer> buffers_;
+  std::unique_ptr<models::Device> device_;
+  std::unique_ptr<models::Stream> stream_;
+  std::deque<models::Buffer> buffers_;
 };
 
 }  // namespace tw::test

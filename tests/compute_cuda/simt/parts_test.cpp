@@ -9,6 +9,9 @@
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 class Parts : public DeviceTest {

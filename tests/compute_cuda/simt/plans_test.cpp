@@ -11,6 +11,9 @@
 #include "tests/support/devices.hpp"
 
 namespace tw::test {
+
+using namespace models;
+
 namespace {
 
 TEST_F(CudaPlans, LinearLayersAreAskedForInTheLibrarysOrder) {

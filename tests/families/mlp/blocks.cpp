@@ -4,7 +4,7 @@
 #include "models/layers/blocks.hpp"
 #include "tests/families/mlp/description.hpp"
 
-namespace tw::family::mlp {
+namespace tw::models::family::mlp {
 namespace {
 
 // y = down(gelu(up(x))), as PyTorch names linear layers; x are the images of the batch in the first block.
@@ -79,4 +79,4 @@ std::vector<std::unique_ptr<Block>> blocks(const NetworkDescription& network, Pr
   return chain;
 }
 
-}  // namespace tw::family::mlp
+}  // namespace tw::models::family::mlp

@@ -2,7 +2,7 @@
 
 #include "models/catalog/families.hpp"
 
-namespace tw::family::mlp {
+namespace tw::models::family::mlp {
 namespace {
 
 class MlpShape final : public ShapeOf<MlpDescription> {
@@ -67,4 +67,4 @@ Family describe() {
   return family;
 }
 
-}  // namespace tw::family::mlp
+}  // namespace tw::models::family::mlp

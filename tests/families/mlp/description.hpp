@@ -11,9 +11,9 @@ struct MlpDescription {
   std::int64_t pixels() const { return std::int64_t{3} * image_size * image_size; }
 };
 
-namespace family::mlp {
+namespace models::family::mlp {
 
 std::shared_ptr<const NetworkShape> shape(const MlpDescription& sizes);
 
-}  // namespace family::mlp
+}  // namespace models::family::mlp
 }  // namespace tw

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 namespace {
 
 struct FakeZone {
@@ -244,4 +244,4 @@ TEST_F(CapKnobTest, ObservesWattsThroughAWrap) {
 }
 
 }  // namespace
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

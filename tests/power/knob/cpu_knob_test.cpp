@@ -8,7 +8,7 @@
 #include "power/sources/cpufreq/governor_knob.hpp"
 #include "tests/power/fake_policies.hpp"
 
-namespace tw::cpufreq {
+namespace tw::power::cpufreq {
 namespace {
 
 class CpuKnobTest : public testing::Test {
@@ -249,4 +249,4 @@ TEST_F(CpuKnobTest, RefusesASavedGovernorThatThePolicyDoesNotList) {
 }
 
 }  // namespace
-}  // namespace tw::cpufreq
+}  // namespace tw::power::cpufreq

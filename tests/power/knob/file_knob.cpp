@@ -5,6 +5,9 @@
 #include <thread>
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@ namespace tw {
 /// to 2000, without a getter: the file holds "reset" where nothing is set. A file "locked" makes set() say so, after it
 /// has written. A file "clamp" makes set() of the former write the value that stands in it, and say so. A file "hold"
 /// makes restore() wait until it is gone, "hold-set" makes set() of the former wait so after it has written.
-KnobFinder file_knobs(const std::filesystem::path& folder);
+power::KnobFinder file_knobs(const std::filesystem::path& folder);
 
 /// Makes both as found: 2500 and "reset".
 void make_file_knobs(const std::filesystem::path& folder);

@@ -24,32 +24,32 @@ class JournalTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(base); }
 
   /// A journal of a dead run, and its settings in force.
-  void leave_behind(const std::string& of_boot = boot_id(),
-                    const std::string& of_namespace = this_process().pid_namespace) {
-    auto folder = JournalFolder::open(path, true);
-    Owner dead = this_process();
+  void leave_behind(const std::string& of_boot = power::boot_id(),
+                    const std::string& of_namespace = power::this_process().pid_namespace) {
+    auto folder = power::JournalFolder::open(path, true);
+    power::Owner dead = power::this_process();
     dead.start_time += 1;
     dead.pid_namespace = of_namespace;
     folder->write({of_boot,
                    dead,
                    {},
-                   {{KnobKind::cpu_frequency, "cpu", {{"value", "2500"}}, {{1500, 1500}}},
-                    {KnobKind::gpu_clock, "nvml:GPU-0", {}, {{900, std::nullopt}}}}});
+                   {{power::KnobKind::cpu_frequency, "cpu", {{"value", "2500"}}, {{1500, 1500}}},
+                    {power::KnobKind::gpu_clock, "nvml:GPU-0", {}, {{900, std::nullopt}}}}});
     write_file_text(base / "knobs/cpu_frequency_mhz", "1500");
     write_file_text(base / "knobs/gpu_clock_mhz", "900");
   }
-  RestoreSummary restore() const {
-    RestoreOptions options;
+  power::RestoreSummary restore() const {
+    power::RestoreOptions options;
     options.folders = {path};
     options.find = file_knobs(base / "knobs");
-    return restore_journals(options);
+    return power::restore_journals(options);
   }
   void expect_values(const char* cpu, const char* gpu) const {
     EXPECT_EQ(file_text(base / "knobs/cpu_frequency_mhz"), cpu);
     EXPECT_EQ(file_text(base / "knobs/gpu_clock_mhz"), gpu);
   }
   void expect_refused(const std::string& why) const {
-    const RestoreSummary summary = restore();
+    const power::RestoreSummary summary = restore();
     ASSERT_EQ(summary.problems.size(), 1u);
     EXPECT_NE(summary.problems[0].find(why), std::string::npos) << summary.problems[0];
     EXPECT_TRUE(summary.reports.empty());

@@ -12,6 +12,9 @@
 #include "tests/power/knob/journal_fixture.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 namespace fs = std::filesystem;

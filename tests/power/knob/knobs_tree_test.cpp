@@ -18,6 +18,9 @@
 #include "tests/power/sandbox.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -110,15 +110,15 @@ class SettingsTest : public testing::Test {
     EXPECT_EQ(cpu(), "2500");
     EXPECT_EQ(gpu(), "reset");
   }
-  Settings make_settings() const {
-    SettingsOptions options;
+  power::Settings make_settings() const {
+    power::SettingsOptions options;
     options.find = file_knobs(knobs);
-    return Settings(options.find({}), options);
+    return power::Settings(options.find({}), options);
   }
-  RestoreSummary restore() const {
-    RestoreOptions options;
+  power::RestoreSummary restore() const {
+    power::RestoreOptions options;
     options.find = file_knobs(knobs);
-    return restore_journals(options);
+    return power::restore_journals(options);
   }
   /// A run, then its guardian and it killed: nobody is left to put back.
   void leave_behind() {

@@ -19,9 +19,10 @@ volatile std::sig_atomic_t stop = 0;
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const bool real = std::strcmp(argv[1], "real") == 0;
-  const tw::KnobFinder find = real ? tw::KnobFinder(tw::find_knobs) : tw::file_knobs(argv[1]);
-  std::map<tw::KnobKind, double> wanted = {{tw::KnobKind::cpu_frequency, 1500}, {tw::KnobKind::gpu_clock, 900}};
-  if (real) wanted = {{tw::KnobKind::cpu_frequency, 1500}, {tw::KnobKind::cpu_power_limit, 120}};
+  const tw::power::KnobFinder find = real ? tw::power::KnobFinder(tw::power::find_knobs) : tw::file_knobs(argv[1]);
+  std::map<tw::power::KnobKind, double> wanted = {{tw::power::KnobKind::cpu_frequency, 1500},
+                                                  {tw::power::KnobKind::gpu_clock, 900}};
+  if (real) wanted = {{tw::power::KnobKind::cpu_frequency, 1500}, {tw::power::KnobKind::cpu_power_limit, 120}};
   const std::string then = argc > 2 ? argv[2] : "wait";
   struct sigaction action {};
   action.sa_handler = [](int) { stop = 1; };
@@ -30,11 +31,11 @@ int main(int argc, char** argv) {
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, &before);  // until it is waited for
-  tw::Guardian guardian(find, then == "hasty" ? std::chrono::milliseconds(20) : std::chrono::minutes(1));
+  tw::power::Guardian guardian(find, then == "hasty" ? std::chrono::milliseconds(20) : std::chrono::minutes(1));
   try {
-    tw::SettingsOptions options;
+    tw::power::SettingsOptions options;
     options.find = find;
-    tw::Settings settings(find({}), options);
+    tw::power::Settings settings(find({}), options);
     const auto ready = [&] {
       std::printf("ready %d\n", static_cast<int>(guardian.pid()));
       std::fflush(stdout);

@@ -11,6 +11,9 @@
 #include "tests/power/knob/settings_fixture.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 #include "power/meter/program.hpp"
 #include "tests/power/knob/file_knob.hpp"
 
-namespace tw::site {
+namespace tw::power::site {
 namespace {
 
 namespace fs = std::filesystem;
@@ -326,7 +326,7 @@ TEST_F(SiteTest, TakesThePlaceOfAFoundKnob) {
   write(R"([{"kind": "cpu_frequency_mhz", "domain": "cpu", "set": ["TOOL", "set", "{value}"], "reset": ["true"],
              "minimum": 1000, "maximum": 2000}])");
   int of_this_kind = 0;
-  for (const KnobFinding& finding : tw::find_knobs({base / "site.json"}))
+  for (const KnobFinding& finding : tw::power::find_knobs({base / "site.json"}))
     if (finding.kind == KnobKind::cpu_frequency) {
       ++of_this_kind;
       ASSERT_NE(finding.knob, nullptr);
@@ -349,4 +349,4 @@ TEST(Command, KeepsBothStreamsAndInheritsNoFile) {
 }
 
 }  // namespace
-}  // namespace tw::site
+}  // namespace tw::power::site

@@ -7,6 +7,9 @@
 #include <map>
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 class StubMeter : public EnergyMeter {

@@ -10,6 +10,9 @@
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 TEST(WrapCounter, CountsOnThroughWraps) {

@@ -9,6 +9,9 @@
 #include <system_error>
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -14,6 +14,9 @@
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 using Random = std::mt19937_64;

@@ -8,6 +8,9 @@
 #include "tests/power/fake_tree.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 std::size_t open_descriptors(const std::filesystem::path& file) {

@@ -8,6 +8,9 @@
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();

@@ -62,15 +62,17 @@ double process_cpu_seconds() {
 }
 
 /// Samples for `seconds` and prints a line.
-void measure(const char* what, std::vector<tw::TelemetryFinding> telemetry, tw::EnergyReader& reader, double seconds) {
+void measure(const char* what, std::vector<tw::power::TelemetryFinding> telemetry, tw::power::EnergyReader& reader,
+             double seconds) {
   std::size_t channels = 0, meters = 0;
-  for (const tw::TelemetryFinding& one : telemetry) channels += one.telemetry ? one.telemetry->channels().size() : 0;
-  for (const tw::MeterFinding& one : reader.findings()) meters += one.meter != nullptr;
-  tw::Sampler sampler(std::move(telemetry), &reader);
+  for (const tw::power::TelemetryFinding& one : telemetry)
+    channels += one.telemetry ? one.telemetry->channels().size() : 0;
+  for (const tw::power::MeterFinding& one : reader.findings()) meters += one.meter != nullptr;
+  tw::power::Sampler sampler(std::move(telemetry), &reader);
   const double before = process_cpu_seconds();
   sampler.begin();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  const tw::Sampled sampled = sampler.end();
+  const tw::power::Sampled sampled = sampler.end();
   const double process = process_cpu_seconds() - before;
   std::printf(
       "%s: %zu meters, %zu channels, every %.0f ms for %.1f s: sampler %.4f %% of a core, all "
@@ -92,17 +94,17 @@ int main(int argc, char** argv) {
     for (long value = 1000; !found; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
       step_counters(tree, ++value);
   });
-  std::vector<tw::MeterFinding> meters = tw::hwmon::find_meters_in(tree.at("counters"));
+  std::vector<tw::power::MeterFinding> meters = tw::power::hwmon::find_meters_in(tree.at("counters"));
   found = true;
   ticker.join();
-  tw::EnergyReader reader(std::move(meters));
+  tw::power::EnergyReader reader(std::move(meters));
   measure("counters alone", {}, reader, seconds);
-  std::vector<tw::TelemetryFinding> telemetry =
-      tw::cpu::find_telemetry_in(tree.at("cpus"), tree.at("hwmon"), tree.at("stat"));
+  std::vector<tw::power::TelemetryFinding> telemetry =
+      tw::power::cpu::find_telemetry_in(tree.at("cpus"), tree.at("hwmon"), tree.at("stat"));
   measure("and CPUs", std::move(telemetry), reader, seconds);
-  telemetry = tw::amdgpu::find_telemetry_in(tree.at("gpus"));
+  telemetry = tw::power::amdgpu::find_telemetry_in(tree.at("gpus"));
   measure("and cards", std::move(telemetry), reader, seconds);
-  tw::EnergyReader integrating(tw::hwmon::find_meters_in(tree.at("gpus")));
+  tw::power::EnergyReader integrating(tw::power::hwmon::find_meters_in(tree.at("gpus")));
   measure("powers alone", {}, integrating, seconds);
   return 0;
 }

@@ -10,6 +10,9 @@
 #include "tests/power/fake_meter.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 /// Channel 0 counts the readings, 1 is a counter that starts high, 2 cannot be read, 3 only at times.

@@ -7,6 +7,9 @@
 #include <cmath>
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 double now_seconds() {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tw::powercap {
+namespace tw::power::powercap {
 namespace {
 
 TEST(Zones, CountsEachJouleOnce) {
@@ -75,4 +75,4 @@ TEST(Zones, LeavesOutWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace tw::powercap
+}  // namespace tw::power::powercap

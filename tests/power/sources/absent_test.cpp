@@ -4,7 +4,7 @@
 
 // Without libpowercap the source stays in the list and says what would bring it back.
 TEST(Powercap, SaysThatItWasNotCompiled) {
-  const auto findings = tw::find_meters();
+  const auto findings = tw::power::find_meters();
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings[0].domain, "rapl");
   EXPECT_EQ(findings[0].reason, "not_compiled");

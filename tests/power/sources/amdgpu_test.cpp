@@ -9,6 +9,9 @@
 #include "tests/power/fake_tree.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 void make_card(const FakeTree& tree, const std::string& chip, const std::string& pci) {

@@ -14,6 +14,9 @@
 #include "tests/support/amdsmi/stand_in.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 using standin_amd::Gpu;

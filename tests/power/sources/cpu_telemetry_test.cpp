@@ -9,6 +9,9 @@
 #include "tests/power/fake_tree.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 class CpuTelemetry : public testing::Test {

@@ -10,6 +10,9 @@
 #include "tests/power/ordinary_user.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 class PmCounters : public testing::Test {

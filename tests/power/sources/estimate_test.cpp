@@ -8,6 +8,9 @@
 #include "tests/power/fake_tree.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 std::string ticks(int busy, int idle, int steal) {

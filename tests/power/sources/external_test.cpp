@@ -14,6 +14,9 @@
 #include "tests/power/ordinary_user.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 using external::Series;

@@ -8,6 +8,9 @@
 #include "tests/power/ordinary_user.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 using hwmon::Rail;

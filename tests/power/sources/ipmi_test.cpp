@@ -15,6 +15,9 @@
 #include "tests/power/ordinary_user.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 constexpr const char* good = R"(

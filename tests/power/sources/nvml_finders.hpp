@@ -11,9 +11,9 @@
 
 namespace tw {
 
-std::vector<MeterFinding> nvml_find_meters(const MeterOptions& options);
-std::vector<TelemetryFinding> nvml_find_telemetry();
-std::vector<KnobFinding> nvml_find_knobs();
+std::vector<power::MeterFinding> nvml_find_meters(const power::MeterOptions& options);
+std::vector<power::TelemetryFinding> nvml_find_telemetry();
+std::vector<power::KnobFinding> nvml_find_knobs();
 
 /// The finding of a domain (and kind); throws std::runtime_error where there is none.
 template <typename Finding>
@@ -22,7 +22,8 @@ Finding& of_domain(std::vector<Finding>& findings, const std::string& domain) {
   if (found == findings.end()) throw std::runtime_error("no finding of " + domain);
   return *found;
 }
-inline KnobFinding& of_kind(std::vector<KnobFinding>& findings, KnobKind kind, const std::string& domain) {
+inline power::KnobFinding& of_kind(std::vector<power::KnobFinding>& findings, power::KnobKind kind,
+                                   const std::string& domain) {
   const auto found = std::find_if(findings.begin(), findings.end(),
                                   [&](auto& one) { return one.kind == kind && one.domain == domain; });
   if (found == findings.end()) throw std::runtime_error("no knob of " + domain);

@@ -11,6 +11,9 @@
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 const std::string domain = "nvml:GPU-00000000-1111-2222-3333-444444444444";

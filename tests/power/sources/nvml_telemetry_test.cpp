@@ -12,6 +12,9 @@
 #include "tests/support/nvml/stand_in.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 std::map<std::string, double> read(Telemetry& telemetry) {

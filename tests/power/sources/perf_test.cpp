@@ -11,6 +11,9 @@
 #include "tests/power/ordinary_user.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

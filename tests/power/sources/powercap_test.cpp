@@ -13,6 +13,9 @@
 #include "tests/power/sandbox.hpp"
 
 namespace tw {
+
+using namespace power;
+
 namespace {
 
 /// Advances counters by a fixed step about each millisecond, wrapping as the zone's range says.

@@ -7,6 +7,9 @@
 #include <string>
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 /// Evaluations at 0.3 until step 10·n, and one at 0.05 there.

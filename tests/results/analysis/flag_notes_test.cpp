@@ -12,6 +12,9 @@
 #include "tests/results/samples.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;

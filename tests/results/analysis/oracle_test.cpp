@@ -10,6 +10,9 @@
 #include "tests/results/golden.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using Json = nlohmann::json;

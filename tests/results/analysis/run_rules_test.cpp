@@ -10,6 +10,9 @@
 #include "tests/results/samples.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using testing::sample_energy_report;

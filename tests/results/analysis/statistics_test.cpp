@@ -8,6 +8,9 @@
 #include <stdexcept>
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 TEST(Statistics, QuantileType7) {

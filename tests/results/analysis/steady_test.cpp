@@ -6,6 +6,9 @@
 #include <vector>
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 /// Noise of the given share with no trend and no period that a line could follow.

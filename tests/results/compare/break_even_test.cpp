@@ -15,6 +15,9 @@
 #include "tests/results/made_reports.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;

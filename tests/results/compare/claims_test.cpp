@@ -13,6 +13,9 @@
 #include "tests/results/compare/compared.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;
@@ -268,21 +271,21 @@ TEST(Claims, ASpeedAboveItsCeilingIsNoClaim) {
     SystemInput b = runs_at("B", times({spread.begin(), spread.begin() + static_cast<std::ptrdiff_t>(runs)}, 1.5));
     for (std::size_t run = 0; run < above; ++run) {
       Record& record = b.runs[run].records[0];
-      record.summary.of_ceiling = of_ceiling, record.verdict.flags.emplace_back("above_ceiling");
+      record.summary.of_ceiling = of_ceiling, record.verdict.flags.emplace_back(Flag::above_ceiling);
     }
     return compare({runs_at("A", spread), b}, {});
   };
   for (const std::size_t runs : {1, 5}) {
     const Comparison above = answer_of(1.06, runs, runs), within = answer_of(1.04, runs, runs);
-    EXPECT_EQ(ratio(above).verdict, "no claim") << runs;
+    EXPECT_EQ(ratio(above).verdict, Claim::no_claim) << runs;
     EXPECT_EQ(ratio(above).code, "above_ceiling") << runs;
     ASSERT_EQ(above.answer.size(), 1u);
     EXPECT_TRUE(above.answer[0].ends_with("faster, but a point trained faster than its own products run alone, so that one "
                                           "of the two was measured wrongly; repeat when it is quiet, or with --repeat 5."))
         << above.answer[0];
-    EXPECT_NE(ratio(within).verdict, "no claim") << runs;
+    EXPECT_NE(ratio(within).verdict, Claim::no_claim) << runs;
   }
-  EXPECT_EQ(ratio(answer_of(1.06, 5, 2)).verdict, "better") << "the other runs show what these are worth";
+  EXPECT_EQ(ratio(answer_of(1.06, 5, 2)).verdict, Claim::better) << "the other runs show what these are worth";
 }
 
 /// What is shown and what is not are one sentence.

@@ -22,6 +22,9 @@
 #include "tests/results/compare/compared.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;

@@ -10,6 +10,9 @@
 #include "results/analysis/statistics.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 LogSample sample(std::vector<double> logs, double common = 0, bool drop = false) {

@@ -11,6 +11,9 @@
 #include "tests/results/compare/compared.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;

@@ -18,6 +18,9 @@
 #include "tests/results/made_reports.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;

@@ -18,10 +18,13 @@
 #include "tests/results/samples.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;
-namespace said_of = tw::words;
+namespace said_of = tw::results::words;
 
 /// Two workloads of which one is better, the other worse by as much.
 Comparison split() {

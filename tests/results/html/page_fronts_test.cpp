@@ -16,10 +16,13 @@
 #include "tests/results/samples.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;
-namespace said_of = tw::words;
+namespace said_of = tw::results::words;
 
 TEST(PageFronts, NoPointIsTheCheapestOrAloneWithinItsNoise) {
   const auto charts_of = [](double spread) {

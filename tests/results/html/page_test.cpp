@@ -19,6 +19,9 @@
 #include "tests/results/samples.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;

@@ -27,6 +27,9 @@ extern "C" int fsync(int fd) {
 }
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 namespace fs = std::filesystem;

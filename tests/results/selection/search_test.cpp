@@ -12,6 +12,9 @@
 #include "results/terminal/choice.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 /// Three trials of ten steps around these samples/s and samples/J. Each trial's time scatters by 3 %, and with it its speed;

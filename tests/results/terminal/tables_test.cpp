@@ -16,6 +16,9 @@
 #include "tests/results/samples.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace text;

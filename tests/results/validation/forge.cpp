@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
     if (argc != 4) return std::fprintf(stderr, "usage: forge --list | forge REPORT NAME OUT\n"), 2;
     std::ostringstream text;
     text << std::ifstream(argv[1], std::ios::binary).rdbuf();
-    tw::write_atomically(argv[3], tw::to_json(tw::testing::forged(tw::report_from_json(text.str()), argv[2])));
+    tw::results::write_atomically(
+        argv[3], tw::results::to_json(tw::testing::forged(tw::results::report_from_json(text.str()), argv[2])));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "forge: %s\n", error.what());

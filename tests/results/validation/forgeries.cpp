@@ -8,6 +8,9 @@
 #include "results/analysis/verdict.hpp"
 
 namespace tw::testing {
+
+using namespace results;
+
 namespace {
 
 template <class Change>

@@ -10,11 +10,11 @@ namespace tw::testing {
 
 struct Forgery {
   std::string name;
-  std::string code;               ///< of the fault that `validate` must find, beside others
-  void (*forge)(Report& report);  ///< of a report with joules, whose first record ran on two ranks or more
+  std::string code;                        ///< of the fault that `validate` must find, beside others
+  void (*forge)(results::Report& report);  ///< of a report with joules, whose first record ran on two ranks or more
 };
 const std::vector<Forgery>& forgeries();
 /// The report after it, with the figures and verdicts of its new samples. Throws std::out_of_range for an unknown name.
-Report forged(Report report, const std::string& name);
+results::Report forged(results::Report report, const std::string& name);
 
 }  // namespace tw::testing

@@ -14,6 +14,9 @@
 #include "tests/results/validation/large_report.hpp"
 
 namespace tw {
+
+using namespace results;
+
 namespace {
 
 using namespace testing;

@@ -8,6 +8,8 @@
 
 namespace tw::testing {
 
+using namespace results;
+
 Report large_report(std::size_t trials) {
   Report report = sample_energy_report();
   report.context.meters.clear(), report.context.idle_power.clear();

@@ -8,6 +8,6 @@
 namespace tw::testing {
 
 /// One record of so many trials of two steps each, none like another, one in four of them an outlier; without a meter.
-Report large_report(std::size_t trials);
+results::Report large_report(std::size_t trials);
 
 }  // namespace tw::testing

@@ -16,6 +16,7 @@
 #include "tests/results/samples.hpp"
 
 namespace tw {
+using namespace results;
 namespace {
 
 using namespace testing;

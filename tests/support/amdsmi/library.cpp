@@ -6,7 +6,7 @@
 #include "power/sources/amdsmi/abi.hpp"
 #include "tests/support/amdsmi/stand_in.hpp"
 
-using namespace tw::amdsmi;
+using namespace tw::power::amdsmi;
 using tw::standin_amd::Gpu;
 using tw::standin_amd::State;
 

@@ -14,6 +14,8 @@
 
 namespace tw::blas {
 
+using namespace models;
+
 State& state() {
   static State one;
   return one;

@@ -7,6 +7,9 @@
 #include "models/compute/dtype.hpp"
 
 namespace tw::cudnn {
+
+using namespace models;
+
 namespace {
 
 using cuda::dnn::Pointwise;

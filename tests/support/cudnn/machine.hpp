@@ -15,10 +15,10 @@
 
 namespace tw::cudnn {
 
-using cuda::dnn::Attribute;
-using cuda::dnn::DataType;
-using cuda::dnn::Kind;
-using cuda::dnn::Type;
+using models::cuda::dnn::Attribute;
+using models::cuda::dnn::DataType;
+using models::cuda::dnn::Kind;
+using models::cuda::dnn::Type;
 using Extents = std::vector<std::int64_t>;
 
 struct Refusal : std::runtime_error {

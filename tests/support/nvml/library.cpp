@@ -12,7 +12,7 @@
 #include "power/sources/nvml/abi.hpp"
 #include "tests/support/nvml/stand_in.hpp"
 
-using namespace tw::nvml;
+using namespace tw::power::nvml;
 using tw::standin::Count;
 using tw::standin::Gpu;
 using tw::standin::Operation;
@@ -21,11 +21,11 @@ using tw::standin::State;
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 // Event sets and samples are the process's own.
-struct tw::nvml::EventSetObject {
+struct tw::power::nvml::EventSetObject {
   DeviceHandle device = nullptr;
   Count seen = 0;
 };
-struct tw::nvml::GpmSampleObject {
+struct tw::power::nvml::GpmSampleObject {
   DeviceHandle device = nullptr;
   Count time_ns = 0, load_percent = 0;
 };

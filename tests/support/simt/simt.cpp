@@ -55,7 +55,8 @@ std::string to_string(const uint3& at) {
   return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
 }
 
-/// "tw::cuda::fill_kernel<float>" from "… [with auto* kernel = tw::cuda::{anonymous}::fill_kernel<float>; …]".
+/// "tw::models::cuda::fill_kernel<float>" from "… [with auto* kernel =
+/// tw::models::cuda::{anonymous}::fill_kernel<float>; …]".
 std::string kernel_name(std::string_view signature) {
   const std::string_view before = "kernel = ", nameless = "{anonymous}::";
   const std::size_t begin = signature.find(before) + before.size();

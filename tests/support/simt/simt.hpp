@@ -39,8 +39,8 @@ void* allocate(std::size_t bytes);
 void free(void* data) noexcept;
 
 // ---- launches ----
-/// Kernels by name with their template arguments ("tw::cuda::fill_kernel<float>"): those for which a launch is compiled
-/// into this program, and whether it has run.
+/// Kernels by name with their template arguments ("tw::models::cuda::fill_kernel<float>"): those for which a launch is
+/// compiled into this program, and whether it has run.
 struct KernelRun {
   std::string name;
   bool launched = false;

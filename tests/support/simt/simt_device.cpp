@@ -9,7 +9,13 @@
 #include "tests/support/simt/simt.hpp"
 
 namespace tw {
+
+using namespace models;
+
 namespace simt {
+
+using namespace models;
+
 namespace {
 
 class SimtStream final : public Stream {
@@ -116,7 +122,7 @@ constexpr std::size_t misalignment = 8;
 }  // namespace simt
 
 // In place of models/compute/registry.cpp: the kernels are the devices under test, and the reference is their oracle.
-const std::vector<Backend>& backends() {
+const std::vector<Backend>& models::backends() {
   static const std::vector<Backend> list = [] {
     const auto one = [] { return 1; };
     const auto none = [] { return std::string(); };
@@ -128,7 +134,7 @@ const std::vector<Backend>& backends() {
   return list;
 }
 
-std::unique_ptr<Device> create_device(const std::string& name, const DeviceOptions& options) {
+std::unique_ptr<Device> models::create_device(const std::string& name, const DeviceOptions& options) {
   if (name == "reference") return make_reference_device(options);
   return std::make_unique<simt::SimtDevice>(name == "misaligned" ? simt::misalignment : 0);
 }

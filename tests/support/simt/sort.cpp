@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 std::size_t sort_pairs_scratch(std::int64_t count, int) { return static_cast<std::size_t>(count) + 1; }
 
@@ -24,4 +24,4 @@ void sort_pairs(cudaStream_t, const std::uint32_t* keys, const std::int32_t* val
   }
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -6,13 +6,15 @@
 
 namespace tw {
 
-const std::vector<Backend>& backends() {
+using namespace models;
+
+const std::vector<Backend>& models::backends() {
   static const std::vector<Backend> list = {
       {DeviceKind::cuda, "stand_in", make_cuda_device, count_cuda_devices, why_no_cuda_device}};
   return list;
 }
 
-std::unique_ptr<Device> create_device(const std::string& name, const DeviceOptions& options) {
+std::unique_ptr<Device> models::create_device(const std::string& name, const DeviceOptions& options) {
   return name == "reference" ? make_reference_device(options) : make_cuda_device(options);
 }
 

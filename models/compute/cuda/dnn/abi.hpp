@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 struct HandleTag;
 using Handle = HandleTag*;    ///< cudnnHandle_t
@@ -160,4 +160,4 @@ enum class NumericalNote : int {
 };
 enum class BehaviorNote : int { runtime_compilation = 0, count = 5 };
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

@@ -6,7 +6,7 @@
 #include "models/compute/cuda/dnn/dnn.hpp"
 #include "models/compute/cuda/dnn/graphs.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 using dnn::Runner;
@@ -146,4 +146,4 @@ std::unique_ptr<AttentionPlan> make_dnn_attention(Context& context, const Attent
   return plan;
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -9,7 +9,7 @@
 #include "models/compute/cuda/dnn/graphs.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 using dnn::Graph;
@@ -211,4 +211,4 @@ std::vector<LibraryProduct> dnn_products(Context& context, const ConvolutionShap
   return {product};
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

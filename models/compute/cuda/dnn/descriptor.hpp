@@ -9,7 +9,7 @@
 
 #include "models/compute/cuda/dnn/library.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 template <class T>
 constexpr Type type_of = Type::int64;
@@ -99,4 +99,4 @@ class Descriptor {
   RawDescriptor raw_ = nullptr;
 };
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

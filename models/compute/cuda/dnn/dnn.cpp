@@ -5,7 +5,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 /// The library alone: asked for by info(), which must not cost a handle's memory.
@@ -147,4 +147,4 @@ std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, c
 }
 
 }  // namespace dnn
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

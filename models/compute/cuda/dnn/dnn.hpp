@@ -10,7 +10,7 @@
 #include "models/compute/cuda/dnn/graph.hpp"
 #include "models/compute/cuda/dnn/search.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 struct Dnn {
   /// What a search has found; it takes seconds, above all where nothing is good enough.
@@ -46,4 +46,4 @@ std::shared_ptr<const ExecutionPlan> find_measured(Context& context, Dnn& dnn, c
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace dnn
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

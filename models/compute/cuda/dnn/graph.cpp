@@ -4,7 +4,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 // ---- target ----
 
@@ -273,4 +273,4 @@ void Runner::run(CudaStream stream, const Operand* operands, std::size_t count, 
   TW_DNN(library, cudnnBackendExecute(target.handle(), plan_->raw(), pack_.raw()));
 }
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

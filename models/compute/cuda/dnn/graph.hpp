@@ -10,7 +10,7 @@
 
 #include "models/compute/cuda/dnn/descriptor.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 using Extents = std::vector<std::int64_t>;
 
@@ -150,4 +150,4 @@ class Runner {
   std::vector<void*> packed_;  // the addresses in pack_, and the workspace
 };
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

@@ -1,6 +1,6 @@
 #include "models/compute/cuda/dnn/graphs.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 namespace {
 
 /// Extents in the library's order (n, c, h, w) of a tensor that lies in memory as (n, h, w, c).
@@ -228,4 +228,4 @@ Graph attention_backward_graph(const Target& target, const AttentionShape& shape
   return std::move(a.graph);
 }
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

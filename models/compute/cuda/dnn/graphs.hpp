@@ -4,7 +4,7 @@
 #include "models/compute/cuda/dnn/graph.hpp"
 #include "models/compute/operators.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 // ---- convolution: NHWC tensors, weights (out, kernel, kernel, in), sums in float32 ----
 enum ConvolutionUid : std::int64_t { uid_x = 1, uid_w, uid_y, uid_addend, uid_sum };  ///< or their gradients
@@ -44,4 +44,4 @@ Graph attention_backward_graph(const Target& target, const AttentionShape& shape
 
 DataType data_type(DType dtype);
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

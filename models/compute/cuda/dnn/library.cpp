@@ -7,7 +7,7 @@
 #include "models/compute/error.hpp"
 #include "models/compute/vendor_library.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 std::shared_ptr<const Library> Library::open(std::string* why, const char* name) {
   std::shared_ptr<Library> library(new Library);
@@ -63,4 +63,4 @@ void Library::warn(int status, const char* expression, const char* file, int lin
   std::fprintf(stderr, "cuDNN: %s in %s at %s:%d\n", get_error_string_(status), expression, file, line);
 }
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

@@ -7,7 +7,7 @@
 
 #include "models/compute/cuda/dnn/abi.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 /// The open library; closed with the last one who holds it. All functions are there.
 class Library {
@@ -41,7 +41,7 @@ class Library {
   void* handle_ = nullptr;
 };
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn
 
 /// `library` is a pointer to the Library; throws ApiError.
 #define TW_DNN(library, call) (library)->check((library)->call, #call, __FILE__, __LINE__)

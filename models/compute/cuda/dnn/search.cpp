@@ -2,7 +2,7 @@
 
 #include "models/compute/error.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 namespace {
 
 constexpr std::int64_t most_proposals = 64;
@@ -66,4 +66,4 @@ std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& w
   return nullptr;
 }
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

@@ -6,7 +6,7 @@
 
 #include "models/compute/cuda/dnn/graph.hpp"
 
-namespace tw::cuda::dnn {
+namespace tw::models::cuda::dnn {
 
 /// Seconds of one run; throws ApiError where the plan does not run.
 using Timer = std::function<double(const std::shared_ptr<const ExecutionPlan>&)>;
@@ -26,4 +26,4 @@ struct Wish {
 std::shared_ptr<const ExecutionPlan> find_plan(const Graph& graph, const Wish& wish, const Timer& timer,
                                                std::string* why);
 
-}  // namespace tw::cuda::dnn
+}  // namespace tw::models::cuda::dnn

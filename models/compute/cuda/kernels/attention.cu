@@ -1,7 +1,7 @@
 // Softmax and its gradient over matrices of scores, where the library's fused attention refuses. A block for each row.
 #include "models/compute/cuda/kernels/support.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 constexpr int most_threads = 256;
@@ -180,4 +180,4 @@ void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void
   });
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

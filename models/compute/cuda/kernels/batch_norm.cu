@@ -2,7 +2,7 @@
 // over the elements. A thread keeps its channels over all its rows.
 #include "models/compute/cuda/kernels/columns.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 constexpr int block_threads = 256;
@@ -371,4 +371,4 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormBackward& args, voi
   });
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

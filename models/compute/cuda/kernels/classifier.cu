@@ -2,7 +2,7 @@
 // each row; its second pass finds the row in the cache.
 #include "models/compute/cuda/kernels/support.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 template <class T>
@@ -223,4 +223,4 @@ void classifier_totals(cudaStream_t stream, const float* row_loss, const std::in
                                    stream, row_loss, row_correct, rows, loss, correct);
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -1,7 +1,7 @@
 // Sums down columns in one or two stages of fixed shape: slices of rows, then the slices.
 #include "models/compute/cuda/kernels/columns.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 constexpr int sum_threads = 256, final_threads = 1024;
@@ -88,4 +88,4 @@ void column_sums(cudaStream_t stream, DType dtype, const void* x, Index rows, In
   sum_columns(stream, dtype, x, rows, columns, ld, {scale, accumulate, sums, nullptr, columns}, scratch);
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -5,7 +5,7 @@
 
 #include "models/compute/cuda/kernels/support.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 struct Columns {
   Index rows = 0, columns = 0, ld = 0;  // element (r, c) at r·ld + c
@@ -107,4 +107,4 @@ struct ColumnTotals {
 void sum_columns(cudaStream_t stream, DType dtype, const void* x, Index rows, Index columns, Index ld,
                  const ColumnTotals& totals, void* scratch);
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

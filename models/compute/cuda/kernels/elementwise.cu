@@ -1,7 +1,7 @@
 // Filling, conversion, addition, GELU.
 #include "models/compute/cuda/kernels/support.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 template <class T>
@@ -149,4 +149,4 @@ void gelu_backward(cudaStream_t stream, DType dtype, const void* x, void* dx, In
   });
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -3,7 +3,7 @@
 #include "models/compute/cuda/kernels/columns.cuh"
 #include "models/compute/cuda/kernels/sort.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 constexpr int most_threads = 256;
@@ -168,4 +168,4 @@ void embedding_backward(cudaStream_t stream, const EmbeddingBackward& args, void
   }
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

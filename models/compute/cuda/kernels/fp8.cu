@@ -1,7 +1,7 @@
 // Rounding to fp8 under a scale that follows the greatest magnitudes of earlier calls, straight and transposed.
 #include "models/compute/cuda/kernels/support.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 constexpr int round_threads = 256;
@@ -194,4 +194,4 @@ void fp8_round(cudaStream_t stream, bool gradient, const bf16* x, Index rows, In
   }
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -15,7 +15,7 @@
 #include "models/compute/fp8.hpp"
 #include "models/compute/operators.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 using Index = std::int64_t;
 
@@ -99,4 +99,4 @@ void attention_gradient(cudaStream_t stream, DType dtype, const float* scores, c
 void attention_delta(cudaStream_t stream, DType dtype, const void* a, const void* b, Index batch, Index seq, Index heads,
                      Index head_dim, float* delta);
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

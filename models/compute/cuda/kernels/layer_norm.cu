@@ -3,7 +3,7 @@
 // may go, takes the kernels named any.
 #include "models/compute/cuda/kernels/columns.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 template <class T>
@@ -339,4 +339,4 @@ void layer_norm_backward(cudaStream_t stream, const LayerNormBackward& args, voi
               partial + blocks * 2 * width);
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -1,7 +1,7 @@
 // Global norm and the optimizers: one pass over the flat buffers each.
 #include "models/compute/cuda/kernels/support.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 // ---- global norm: sums of squares of each block in float64, then of all blocks, in a fixed order ----
@@ -195,4 +195,4 @@ void sgd(cudaStream_t stream, const Sgd& args) {
   });
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -1,7 +1,7 @@
 // Max pooling and global average pooling, NHWC; packs of channels.
 #include "models/compute/cuda/kernels/columns.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 constexpr int line_threads = 256;
@@ -192,4 +192,4 @@ void average_pool_backward(cudaStream_t stream, const AveragePoolBackward& args)
   });
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -4,7 +4,7 @@
 
 #include "models/compute/cuda/check.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 std::size_t sort_pairs_scratch(std::int64_t count, int bits) {
   std::size_t bytes = 0;
@@ -21,4 +21,4 @@ void sort_pairs(cudaStream_t stream, const std::uint32_t* keys, const std::int32
                                           stream));
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

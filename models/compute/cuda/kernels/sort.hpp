@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 /// Of `count` pairs with keys below 2^bits. `scratch` of sort_pairs(), 256-byte aligned.
 std::size_t sort_pairs_scratch(std::int64_t count, int bits);
@@ -14,4 +14,4 @@ std::size_t sort_pairs_scratch(std::int64_t count, int bits);
 void sort_pairs(cudaStream_t stream, const std::uint32_t* keys, const std::int32_t* values, std::int64_t count, int bits,
                 std::uint32_t* sorted_keys, std::int32_t* sorted_values, void* scratch);
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

@@ -11,7 +11,7 @@
 #include "models/compute/cuda/launch.hpp"
 #include "models/compute/formulas.hpp"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 
 /// body(static_cast<T*>(nullptr)) for the C++ type of an activation's dtype: the one list of types that kernels are
 /// compiled for.
@@ -273,4 +273,4 @@ void map(cudaStream_t stream, const Op& op, Index count, bool wide) {
   launch<map_kernel<N, Op>>(static_cast<unsigned>(blocks), threads, 0, stream, op, packs, count);
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda

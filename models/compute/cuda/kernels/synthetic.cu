@@ -4,7 +4,7 @@
 
 #include "models/compute/cuda/kernels/support.cuh"
 
-namespace tw::cuda {
+namespace tw::models::cuda {
 namespace {
 
 constexpr int token_threads = 32, image_threads = 256;
@@ -135,4 +135,4 @@ void generate_images(cudaStream_t stream, const GenerateImages& args) {
   });
 }
 
-}  // namespace tw::cuda
+}  // namespace tw::models::cuda
