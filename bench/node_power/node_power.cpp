@@ -51,7 +51,7 @@ std::vector<power::MeterFinding> choose(std::vector<power::MeterFinding> finding
   for (power::MeterFinding& one : findings) {
     if (gpus.visible && !whole_node && is_cray_accelerator(one))
       leave_out(one,
-                "has no name by which to know whether it is the job's, and not all GPUs of the node are known to be");
+                "cannot be matched to a GPU of the job, and the job may not have all GPUs of the node");
     const std::string gpu = gpu_of(one.domain);
     if (!gpus.visible || gpu.empty() || gpus.visible->count(gpu) > 0) continue;
     // What stands for another's joules says so already; an APU's socket is not its GPU's alone.
@@ -177,7 +177,7 @@ std::vector<std::string> shared_devices(const std::vector<results::MeterEntry>& 
   std::vector<std::string> lines;
   for (const results::MeterEntry& meter : meters)
     if (meter.counted && meter.reason == "shared")
-      lines.push_back(meter.host + ": " + meter.domain + ": the joules may be those of others, too: " + meter.detail);
+      lines.push_back(meter.host + ": " + meter.domain + ": the joules may include other programs: " + meter.detail);
   return lines;
 }
 
@@ -233,7 +233,7 @@ void NodePower::collect(results::Trial& trial, Clock::time_point first_step, Clo
     if (!row.counted || !impl_->leaves_out(row.domain)) continue;
     row.counted = false;
     row.reason = "not_visible";
-    row.detail = "no rank at work uses the GPU";
+    row.detail = "no working rank uses the GPU";
   }
   const bool looked = impl_->knobs != nullptr || !impl_->changes.empty();
   if (looked && !trial.setting_changes) trial.setting_changes.emplace();

@@ -93,8 +93,8 @@ Job::Job(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   impl_->host.assign(name, static_cast<std::size_t>(length));
   impl_->look();
   if (const std::string mismatch = launcher_mismatch(launch, size(), local_size()); !mismatch.empty())
-    throw LauncherMismatch(mismatch + ": the launcher belongs to another MPI than this program's, " + library() +
-                           "; start it with that one's mpirun, or with srun --mpi=pmix where it was built with PMIx "
+    throw LauncherMismatch(mismatch + ": the launcher belongs to another MPI than this program, " + library() +
+                           "; use the mpirun of that MPI, or srun --mpi=pmix if that MPI was built with PMIx "
                            "(one rank alone: mpirun -np 1)");
 }
 

@@ -213,8 +213,8 @@ class NcclCommunicator : public Communicator {
       if (is_stuck(seconds))
         end_job(
             "no progress for " + std::to_string(std::lround(waited_seconds_)) +
-            " s: a rank is gone or stands still, or a GPU has failed; see the other ranks' messages and dmesg, and run "
-            "again with --resume; where collectives may take so long set " +
+            " s: a rank has ended or hangs, or a GPU has failed; see the other ranks' messages and dmesg, and run "
+            "again with --resume; if collectives may take that long, set " +
             patience_variable + " to more seconds");
     }
   }

@@ -40,9 +40,9 @@ std::vector<Warning> warnings_by_folder(const std::string& host, bool with_ours)
     if (one.journal.owner == this_process() || (one.ours && (is_left || !with_ours))) continue;
     const char* what = !one.unreadable.empty() ? "perhaps under settings of another user: "
                        : one.earlier_boot      ? "perhaps under a power cap from before a kexec: "
-                       : is_left               ? "under settings that a dead run has left: "
+                       : is_left               ? "under settings left by a dead run: "
                                                : "under settings of another run: ";
-    const char* wait = is_left ? "" : ": wait for its end to measure without them";
+    const char* wait = is_left ? "" : ": to measure without them, wait until it ends";
     warnings.push_back({one.folder, what + host + ": " + describe(one) + remedy(one) + wait});
   }
   return warnings;
@@ -73,7 +73,7 @@ std::vector<SettingsInForce> settings_in_force() {
   const OtherFolders others = other_journal_folders();
   for (const OtherFolders::Folder& folder : others.folders) add(folder.path, glance_at_journal(folder), false);
   if (others.left_out > 0)
-    add("/tmp", {{}, std::to_string(others.left_out) + " more folders with names of ours were not looked at"}, false);
+    add("/tmp", {{}, std::to_string(others.left_out) + " more trainwatt folders were not checked"}, false);
   return all;
 }
 
@@ -98,9 +98,9 @@ std::string describe(const SettingsInForce& settings) {
 
 std::string remedy(const SettingsInForce& settings) {
   if (settings.life != Life::dead || (settings.ours && !settings.unreadable.empty())) return "";
-  if (!settings.unreadable.empty()) return ": what it may hold is not known";
-  return settings.ours ? ": the next run, or `trainwatt restore`, puts them back"
-                       : ": `trainwatt restore` of that user, in that environment, puts them back";
+  if (!settings.unreadable.empty()) return ": its settings are unknown";
+  return settings.ours ? ": the next run, or `trainwatt restore`, restores them"
+                       : ": `trainwatt restore` of that user, in that environment, restores them";
 }
 
 std::vector<std::string> warnings_in_force(const std::string& host, bool with_ours) {
@@ -112,12 +112,12 @@ std::vector<std::string> warnings_in_force(const std::string& host, bool with_ou
 std::string restored_line(const std::string& host, const RestoreReport& report, const RestoredSetting& setting) {
   using Outcome = RestoredSetting::Outcome;
   const bool kept = setting.outcome == Outcome::failed || setting.outcome == Outcome::absent;
-  std::string text = std::string(kept ? "not put back: " : "put back: ") + host + ": " + to_string(setting.kind) +
+  std::string text = std::string(kept ? "not restored: " : "restored: ") + host + ": " + to_string(setting.kind) +
                      " of " + setting.domain + ", left by " + describe(report.owner) + ": " +
                      to_string(setting.outcome);
   if (!setting.detail.empty()) text += " (" + setting.detail + ")";
-  if (!setting.unread.empty()) text += " (it was killed while it set that, and left " + setting.unread + ")";
-  if (kept) text += "; it stays in " + report.folder.string() + ": `trainwatt restore` tries again";
+  if (!setting.unread.empty()) text += " (it was killed while it set this, and left " + setting.unread + ")";
+  if (kept) text += "; its journal stays in " + report.folder.string() + ": `trainwatt restore` tries again";
   return text;
 }
 
@@ -134,7 +134,7 @@ std::vector<std::string> settle_before_measuring(const std::string& host) {
                        [&](const Warning& one) { return problem.starts_with(one.folder.string() + ": "); });
   };
   for (const std::string& problem : summary.problems)
-    if (!is_told(problem)) lines.push_back("not put back: " + host + ": " + problem);
+    if (!is_told(problem)) lines.push_back("not restored: " + host + ": " + problem);
   for (Warning& warning : warnings) lines.push_back(std::move(warning.text));
   return lines;
 }

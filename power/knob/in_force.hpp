@@ -28,14 +28,14 @@ std::vector<SettingsInForce> settings_in_force();
 
 /// "/run/trainwatt: gpu_clock_mhz 990 of nvml:GPU-…, held by trainwatt-train, process 4711 of user 0, which still runs"
 std::string describe(const SettingsInForce& settings);
-/// ": `trainwatt restore` puts them back", or what else to do; empty where there is nothing.
+/// ": `trainwatt restore` restores them", or what else to do; empty where there is nothing.
 std::string remedy(const SettingsInForce& settings);
 
 /// Warnings of `host` about them: of runs that still work, or of other users; nothing of this process's own, and of
 /// this user's living runs only where `with_ours`. What this user's dead runs have left restoring speaks of.
 std::vector<std::string> warnings_in_force(const std::string& host, bool with_ours);
 
-/// "put back: HOST: gpu_clock_mhz of nvml:GPU-…, left by …: reset", or "not put back: HOST: …" with what to do.
+/// "restored: HOST: gpu_clock_mhz of nvml:GPU-…, left by …: reset", or "not restored: HOST: …" with what to do.
 std::string restored_line(const std::string& host, const RestoreReport& report, const RestoredSetting& setting);
 
 /// For a measurement that sets nothing: puts back what dead runs of this user have left, and says so, or why not, and

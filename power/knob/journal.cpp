@@ -52,15 +52,15 @@ void check_trust(int fd, const fs::path& path, bool folder) {
   struct stat status {};
   if (fstat(fd, &status) != 0) fail(path);
   const char* wrong = folder != S_ISDIR(status.st_mode)     ? "is of the wrong type"
-                      : !folder && !S_ISREG(status.st_mode) ? "is no regular file"
+                      : !folder && !S_ISREG(status.st_mode) ? "is not a regular file"
                       : status.st_uid != geteuid()          ? "belongs to another user"
                       : (status.st_mode & 022) != 0         ? "may be written by others"
-                      : !folder && status.st_nlink > 1      ? "has a second name"
+                      : !folder && status.st_nlink > 1      ? "has another hard link"
                                                             : nullptr;
   if (wrong)
     throw JournalError(
         path.string() + " " + wrong +
-        ", so its settings are not trusted; look at it, and remove it if it is not yours, or name another "
+        "; its settings are not trusted: check it, remove it if it is not yours, or name another "
         "folder in TRAINWATT_RUN_DIR");
 }
 
@@ -213,9 +213,9 @@ namespace {
   const char* named = std::getenv("TRAINWATT_RUN_DIR");
   throw std::system_error(
       error, std::generic_category(),
-      path.string() + ": the journal of what is set cannot be kept here: " +
-          (named && named[0] != '\0' ? "TRAINWATT_RUN_DIR names this folder: make the one above it, or name another"
-                                     : "name a folder of this node's in TRAINWATT_RUN_DIR"));
+      path.string() + ": the journal of settings cannot be written here: " +
+          (named && named[0] != '\0' ? "create the parent folder, or set TRAINWATT_RUN_DIR to another folder"
+                                     : "set TRAINWATT_RUN_DIR to a folder on this node"));
 }
 
 }  // namespace
@@ -229,7 +229,7 @@ std::optional<JournalFolder> JournalFolder::open(const fs::path& path, bool crea
     if (create && errno != ELOOP && errno != ENOTDIR) fail_to_keep(path);
     if (errno == ELOOP || errno == ENOTDIR)
       throw JournalError(path.string() +
-                         " is no folder (a symbolic link is not followed), so its settings are not trusted");
+                         " is not a folder (symbolic links are not followed): not trusted");
     fail(path);
   }
   check_trust(folder.get(), path, true);
@@ -268,7 +268,7 @@ Journal journal_from(const std::string& text, const fs::path& path) {
   try {
     const Json json = Json::parse(text);
     if (json.at("schema_version").get<int>() != schema_version)
-      throw JournalError(path.string() + " was written by another version of the program: restore with that one");
+      throw JournalError(path.string() + " was written by another version of trainwatt: restore with that version");
     Journal journal;
     journal.boot_id = json.at("boot_id").get<std::string>();
     journal.owner = owner_from(json.at("owner"));
@@ -365,15 +365,15 @@ Glance glance(const fs::path& path, std::optional<uid_t> user) {
   if (file.get() < 0 || fstat(file.get(), &status) != 0) return {};
   const bool is_theirs = status.st_uid == of_folder.st_uid;
   if (user && !(is_theirs && S_ISREG(status.st_mode))) return {};
-  if (!S_ISREG(status.st_mode)) return {std::nullopt, name.string() + " is no regular file"};
+  if (!S_ISREG(status.st_mode)) return {std::nullopt, name.string() + " is not a regular file"};
   if (!is_theirs) return {std::nullopt, name.string() + " belongs to another user than its folder"};
   try {
     const bool is_limited = user && *user != 0;
     Journal journal = journal_from(read_all(file.get(), name, is_limited ? largest_of_others : largest_bytes), name);
     if (journal.owner.uid == of_folder.st_uid) return {std::move(journal), {}};
     if (user) return {};
-    return {std::nullopt, name.string() + " says that it is of user " + std::to_string(journal.owner.uid) +
-                              ", to whom it does not belong"};
+    return {std::nullopt, name.string() + " names as its owner user " + std::to_string(journal.owner.uid) +
+                              ", who does not own the file"};
   } catch (const std::exception& error) {
     return {std::nullopt, error.what()};
   }

@@ -34,7 +34,7 @@ class JournalError : public std::runtime_error {
 class SettingsHeld : public JournalError {
  public:
   explicit SettingsHeld(const std::string& who)
-      : JournalError(who + "; wait for its end, or leave all settings as found") {}
+      : JournalError(who + "; wait until it ends, or leave all settings as found") {}
 };
 
 /// A process, told from a later one with its number.

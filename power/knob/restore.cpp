@@ -80,9 +80,9 @@ std::string who_holds(const JournalFolder& folder) {
   const Life life = holder ? life_of(*holder) : Life::dead;
   if (life == Life::dead)
     return folder.path().string() + ": settings" + (holder ? " of " + describe(*holder) + ", which is dead," : "") +
-           " cannot be put back while another process has the lock" + values + ": `fuser " + lock + "` names it";
+           " cannot be restored while another process has the lock" + values + ": `fuser " + lock + "` names it";
   return folder.path().string() + ": settings are held by " + describe(*holder) +
-         (life == Life::living ? ", which still runs" : ", whose process cannot be seen from here, but has the lock") +
+         (life == Life::living ? ", which still runs" : ", whose process is not visible from here but holds the lock") +
          values;
 }
 
@@ -111,7 +111,7 @@ std::optional<RestoreReport> restore_from(const JournalFolder& folder, const Kno
   }
   std::vector<KnobFinding> knobs;
   RestoredSetting::Outcome without_device = RestoredSetting::Outcome::absent;
-  std::string obstacle = "there is no such device any more, or none that this process may address";
+  std::string obstacle = "the device no longer exists, or this process may not use it";
   try {
     knobs = find({journal->site, journal->programs});
   } catch (const std::exception& error) {  // the site's file: what needs no command of it is put back all the same

@@ -59,9 +59,9 @@ void Settings::acquire() {
   if (const auto report = restore_from(*folder, options_.find)) {
     recovered_.reports.push_back(*report);
     if (const RestoredSetting* kept = report->first_kept())
-      throw JournalError(options_.folder.string() + ": settings of a run that is dead (" + describe(report->owner) +
-                         ") cannot be put back: " + to_string(kept->kind) + " of " + kept->domain + ": " +
-                         kept->detail + "; see trainwatt restore");
+      throw JournalError(options_.folder.string() + ": settings of a dead run (" + describe(report->owner) +
+                         ") cannot be restored: " + to_string(kept->kind) + " of " + kept->domain + ": " +
+                         kept->detail + "; run trainwatt restore");
   }
   folder_.emplace(std::move(*folder));
 }
@@ -92,7 +92,7 @@ std::vector<std::filesystem::path> Settings::folders() const {
 JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
   JournalFolder door = *JournalFolder::open(journal_folder(), true);
   if (!door.close_door(options_.wait))
-    throw SettingsHeld(door.path().string() + ": another run has been about to set for long: `fuser " +
+    throw SettingsHeld(door.path().string() + ": another run has held the lock for settings for too long: `fuser " +
                        (door.path() / "door").string() + "` names it");
   const auto is_ours = [&](const JournalEntry& entry) {
     return std::any_of(knobs.begin(), knobs.end(), [&](Knob* knob) {
@@ -112,8 +112,8 @@ JournalFolder Settings::claim(const std::vector<Knob*>& knobs) {
     RestoreSummary summary = restore_journals(restore);
     if (!summary.problems.empty()) throw SettingsHeld(summary.problems.front());
     if (!summary.complete())
-      throw JournalError(path.string() + ": settings of a run that is dead (" + describe(journal->owner) +
-                         ") cannot be put back: see trainwatt restore");
+      throw JournalError(path.string() + ": settings of a dead run (" + describe(journal->owner) +
+                         ") cannot be restored: run trainwatt restore");
     std::move(summary.reports.begin(), summary.reports.end(), std::back_inserter(recovered_.reports));
   }
   return door;
@@ -171,7 +171,7 @@ std::vector<Settings::Turn> Settings::turns_of(const std::map<KnobKind, double>&
     }
     if (results.size() == before)
       results.push_back(
-          {.kind = kind, .requested = value, .reason = "unsupported", .detail = "this build knows no such knob"});
+          {.kind = kind, .requested = value, .reason = "unsupported", .detail = "this build has no such knob"});
   }
   return turns;
 }
@@ -261,9 +261,9 @@ void Settings::turn(Turn& one, AppliedSetting& result) {
   if (back.outcome == RestoredSetting::Outcome::failed && result.reason == "permission" && !set_before)
     held_.erase(held_.begin() + index);  // who may not set has changed nothing, and need not be able to reset
   else if (back.outcome == RestoredSetting::Outcome::failed)
-    result.detail += "; and putting back: " + back.detail;
+    result.detail += "; restoring it failed: " + back.detail;
   else if (back.outcome == RestoredSetting::Outcome::left)
-    result.detail += "; somebody else has set " + back.detail;
+    result.detail += "; someone else has set " + back.detail;
 }
 
 /// What was set later may have moved a value that is not itself a set point. A set point that moved is not ours.

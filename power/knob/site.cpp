@@ -81,7 +81,7 @@ std::string why_not_trusted(const std::string& path) {
   struct stat status {};
   if (geteuid() != 0 || stat(path.c_str(), &status) != 0 || (status.st_uid == 0 && (status.st_mode & 022) == 0))
     return {};
-  return "\"" + path + "\" is not run: root would run it, so it must belong to root and be writable by nobody else";
+  return "\"" + path + "\" is not run as root: it must be owned by root and writable only by root";
 }
 
 /// Why what stands there cannot be run; empty where it can.
@@ -89,7 +89,7 @@ std::string why_not_executable(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0)
     return "\"" + path + "\" cannot be run: " + std::generic_category().message(errno);
-  if (!S_ISREG(status.st_mode)) return "\"" + path + "\" cannot be run: it is no file";
+  if (!S_ISREG(status.st_mode)) return "\"" + path + "\" cannot be run: not a file";
   if (access(path.c_str(), X_OK) != 0) return "\"" + path + "\" cannot be run: it is not executable";
   return why_not_trusted(path);
 }
@@ -165,7 +165,7 @@ class SiteKnob : public Knob {
     if (commands_.get.empty()) return value;
     const std::optional<double> now = get();
     if (!now || !same(*now, value))
-      throw NotApplied("clamped", "\"" + joined(commands_.get) + "\" shows " + (now ? text_of(*now) : "nothing of that kind") +
+      throw NotApplied("clamped", "\"" + joined(commands_.get) + "\" shows " + (now ? text_of(*now) : "no such value") +
                                       " after " + text_of(value) + " was set");
     return *now;
   }
@@ -213,7 +213,7 @@ class SiteKnob : public Knob {
     std::string said = result.output.substr(0, 200);
     while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
     std::replace(said.begin(), said.end(), '\n', ' ');
-    if (result.timed_out) throw NotApplied("refused", what + " took over a minute and was stopped");
+    if (result.timed_out) throw NotApplied("refused", what + " was stopped: it took over a minute");
     if (result.exit_code != 0)
       throw NotApplied("refused", what + " ended with code " + std::to_string(result.exit_code) + ": " + said);
     if (commands_.refused && any_line_matches(result.output, *commands_.refused))
@@ -227,11 +227,11 @@ class SiteKnob : public Knob {
 
 std::string string_of(const Json& entry, const char* key, const std::string& otherwise) {
   if (!entry.contains(key)) return otherwise;
-  if (!entry[key].is_string()) throw std::runtime_error(std::string("\"") + key + "\" is no text");
+  if (!entry[key].is_string()) throw std::runtime_error(std::string("\"") + key + "\" must be a string");
   return entry[key].get<std::string>();
 }
 double number_of(const Json& entry, const char* key) {
-  if (!entry[key].is_number()) throw std::runtime_error(std::string("\"") + key + "\" is no number");
+  if (!entry[key].is_number()) throw std::runtime_error(std::string("\"") + key + "\" must be a number");
   return entry[key].get<double>();
 }
 
@@ -252,7 +252,7 @@ Commands parse(const Json& entry) {
     if (!list.is_array() || list.empty() || !std::all_of(list.begin(), list.end(), [](const Json& word) {
           return word.is_string() && word.get<std::string>().find('\0') == std::string::npos;
         }))
-      throw std::runtime_error(std::string("\"") + key + "\" must be a list of words: no shell splits a line");
+      throw std::runtime_error(std::string("\"") + key + "\" must be a list of strings: the program and its arguments");
     if (list.front().get<std::string>().empty())
       throw std::runtime_error(std::string("\"") + key + "\": the first word, which names the program, is empty");
     return list.get<Words>();
@@ -266,7 +266,7 @@ Commands parse(const Json& entry) {
   };
   if (!takes_value(commands.set)) throw std::runtime_error("\"set\" has no {value}");
   if (takes_value(commands.reset) && commands.get.empty())
-    throw std::runtime_error("\"reset\" has {value}, which only \"get\" could tell");
+    throw std::runtime_error("\"reset\" has {value}: add \"get\", which reads the value to restore");
   try {
     if (entry.contains("refused"))
       commands.refused.emplace(string_of(entry, "refused", ""), std::regex::ECMAScript | std::regex::icase);
@@ -288,7 +288,7 @@ Commands parse(const Json& entry) {
     if (range.values.empty()) throw std::runtime_error("\"values\" is empty");
     range.minimum = range.values.front(), range.maximum = range.values.back();
   } else if (!names_of(*kind).empty()) {
-    throw std::runtime_error(std::string("\"values\" is missing: the names that it takes"));
+    throw std::runtime_error(std::string("\"values\" is missing: list the names that may be set"));
   } else if (entry.contains("minimum") && entry.contains("maximum")) {
     range.minimum = number_of(entry, "minimum"), range.maximum = number_of(entry, "maximum");
   } else {
@@ -327,12 +327,12 @@ std::string read_trusted(const std::filesystem::path& file) {
     text.append(part, static_cast<std::size_t>(count));
   const int error = errno;
   close(fd);
-  if (count >= 0 && !is_file) throw SiteError(file.string() + ": is no regular file");
-  if (text.size() > largest_bytes) throw SiteError(file.string() + ": is larger than 1 MiB: it is no site's file");
+  if (count >= 0 && !is_file) throw SiteError(file.string() + ": not a regular file");
+  if (text.size() > largest_bytes) throw SiteError(file.string() + ": too large for a site file (maximum 1 MiB)");
   if (count < 0) fail(error);
   if (geteuid() == 0 && (status.st_uid != 0 || (status.st_mode & 022) != 0))
     throw SiteError(file.string() +
-                    ": names commands that root would run, so it must belong to root and be writable by nobody else");
+                    ": not used as root: the file must be owned by root and writable only by root");
   return text;
 }
 
@@ -352,7 +352,7 @@ std::vector<KnobFinding> find_knobs(const std::filesystem::path& file,
     if (!site.is_object()) throw std::runtime_error("is not an object with a list \"knobs\"");
     for (const auto& [key, value] : site.items())
       if (is_nearly_knobs(key))
-        throw std::runtime_error("\"" + key + "\" is no key of ours: \"knobs\" holds the list of commands");
+        throw std::runtime_error("\"" + key + "\" is an unknown key: did you mean \"knobs\"?");
     const Json knobs = site.value("knobs", Json::array());
     if (!knobs.is_array()) throw std::runtime_error("\"knobs\" is not a list");
     for (std::size_t i = 0; i < knobs.size(); ++i) {
@@ -368,14 +368,14 @@ std::vector<KnobFinding> find_knobs(const std::filesystem::path& file,
       finding.knob = std::move(knob);
       for (const KnobFinding& other : findings)
         if (other.kind == finding.kind && other.domain == finding.domain)
-          throw std::runtime_error("stands for the same kind and domain as an entry before");
+          throw std::runtime_error("duplicate: an earlier entry has the same kind and domain");
       findings.push_back(std::move(finding));
     }
   } catch (const Json::parse_error& error) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     throw SiteError(place + ": is not JSON: look at line " + std::to_string(std::count(text.begin(), end, '\n') + 1));
   } catch (const Json::exception&) {  // all that an entry may be has been asked before
-    throw SiteError(place + ": holds a number that no computer number can hold");
+    throw SiteError(place + ": number out of range");
   } catch (const std::runtime_error& error) {
     throw SiteError(place + ": " + error.what());
   }

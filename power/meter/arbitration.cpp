@@ -93,7 +93,7 @@ void arbitrate_scope(std::vector<MeterFinding>& findings, EnergyScope scope) {
 
   for (MeterFinding* estimate : estimates) {
     if (chosen)
-      leave_out(*estimate, "duplicate", "an estimate is not counted beside a meter");
+      leave_out(*estimate, "duplicate", "an estimate is not counted if there is a meter");
     else
       leave_out(*estimate, "estimate", "estimates are shown, never counted");
   }

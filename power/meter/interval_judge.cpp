@@ -197,7 +197,7 @@ WindowFinding IntervalJudge::end() {
     const bool is_most = window.suspects > 1 && window.suspects > window.clean;
     found.reason = is_counter() && !is_most ? "reset" : "implausible";
     found.detail = domain_ + ": " + window.suspect + text(": %.4g W is above ", window.suspect_watts) + bound;
-    if (found.reason == "reset") found.detail += ": the counter was set to another value, and the joules are not known";
+    if (found.reason == "reset") found.detail += ": the counter was set to another value, so the joules are unknown";
   } else if (window.stalled_seconds > 0) {
     found.reason = "stalled";
     found.detail = domain_ + text(

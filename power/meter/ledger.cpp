@@ -36,13 +36,13 @@ void fill_window(const MeterFinding& finding, const EnergySample& from, const En
   // interpolated is that of a longer time than the window.
   if (window < period)
     return refuse(row, "too_short",
-                  text("the window of %.4g s is shorter than the %.4g s in which the meter changes: take a longer one",
+                  text("the window of %.4g s is shorter than the meter's period of %.4g s: use a longer window",
                        window, period));
   row.energy_joules = meter.joules_between(from, to);
   if (!(*row.energy_joules > 0))
     return refuse(
         row, "not_updated",
-        text("the meter shows no joule in %.4g s, though it changed each %.4g s when it was opened", window, period));
+        text("the meter did not change in %.4g s, although it changed every %.4g s at the start", window, period));
   if (found.reason == "reset" || found.reason == "stalled") return refuse(row, found.reason.c_str(), found.detail);
   row.wraps = to.wraps - from.wraps;
   const double longest_seconds = std::max(meter.longest_period_seconds(from, to), found.longest_gap_seconds);

@@ -114,7 +114,7 @@ void EnergyReader::read(std::size_t finding) {
     if (gap_seconds > meter.wrap_seconds())
       break_off(meter.may_wrap() ? "wrapped" : "gap",
                 findings_[finding].domain + ": not read for " + number_text(gap_seconds) + " s, and may " +
-                    (meter.may_wrap() ? "wrap" : "stand still unseen") + " within " +
+                    (meter.may_wrap() ? "wrap" : "stop unnoticed") + " within " +
                     number_text(meter.wrap_seconds()) + " s: was the process stopped or the node overloaded?");
     state.reading.sample = sample;
     if (state.judge) state.judge->feed(sample, taken.count());

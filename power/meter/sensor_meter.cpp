@@ -26,7 +26,7 @@ EnergySample CounterMeter::read() {
     counter_.resume(value);
     throw CounterReset(EIO, std::generic_category(),
                        domain() + ": the counter went back from " + std::to_string(highest) + " to " +
-                           std::to_string(value) + ": was the driver loaded anew?");
+                           std::to_string(value) + ": was the driver reloaded?");
   }
   last_ = value;
   const double joules = joules_of(static_cast<double>(counter_.feed(value)));

@@ -87,7 +87,7 @@ void complete(const Report& report, RunRuleCheck& found) {
       break_at(found, record, name_of(record),
                to_string(record.verdict.status) + (record.verdict.reasons.empty() ? "" : ": " + record.verdict.reasons.front()));
   if (report.plan.canonical_json.empty())
-    return set(found, RunRuleState::not_checkable, "the plan is not in an unfinished run's records");
+    return set(found, RunRuleState::not_checkable, "the records of an unfinished run do not contain the plan");
   set(found, RunRuleState::kept,
       report.search ? "a search chose the points, and none failed"
                     : "every point of the plan has a record, and none failed");
@@ -120,9 +120,9 @@ void steady(const Report& report, RunRuleCheck& found) {
   if (flat == 0)
     return set(
         found, RunRuleState::not_checkable,
-        "no point warmed up until its step time was flat, since steps, a target or a command say how long it takes");
+        "no point warmed up until its step time was flat: steps, a target or a command set its length");
   found.reason =
-      fmt::format("{} of {} points warmed up until their step time was flat, and nothing moved along any", flat, ran);
+      fmt::format("{} of {} points warmed up until their step time was flat, and none drifted", flat, ran);
 }
 
 void temperature(const Report& report, RunRuleCheck& found) {
@@ -137,8 +137,8 @@ void temperature(const Report& report, RunRuleCheck& found) {
                fmt::format("began at {} °C, the first at {} °C", text::significant(record.start->temperature_c),
                            text::significant(*first)));
   }
-  if (!first) return set(found, RunRuleState::not_checkable, "no record says at what temperature it began");
-  found.reason = fmt::format("{} of {} points say at what temperature they began, and all are within the band", known,
+  if (!first) return set(found, RunRuleState::not_checkable, "no record has a starting temperature");
+  found.reason = fmt::format("{} of {} points have a starting temperature, and all are within the band", known,
                              report.records.size());
 }
 
@@ -153,7 +153,7 @@ void seeds(const Report& report, RunRuleCheck& found) {
                  fmt::format("seed {} is used again, first by {}", seed, first->second));
     }
   if (seen.empty()) return set(found, RunRuleState::not_applicable, "no run trained to a target");
-  found.reason = fmt::format("{} runs, each with a seed of its own", seen.size());
+  found.reason = fmt::format("{} runs, each with its own seed", seen.size());
 }
 
 void one_reader(const Report& report, RunRuleCheck& found) {
@@ -185,7 +185,7 @@ void absence(const Report& report, RunRuleCheck& found) {
   if (nothing_ran(report, found)) return;
   const std::string without =
       names_of(report, [](const Record& record) { return has_run(record) && !record.summary.energy_reason.empty(); });
-  found.reason = without.empty() ? "nothing is absent" : "joules are absent with their reason: " + without;
+  found.reason = without.empty() ? "nothing is absent" : "energy is absent, with a reason, in: " + without;
 }
 
 /// Whether a set point was refused, so that nothing was measured: what a machine cannot do breaks no rule.
@@ -211,8 +211,8 @@ void settings(const Report& report, RunRuleCheck& found) {
     return set(
         found, RunRuleState::not_checkable,
         fmt::format("{} point{} unsupported here ({}){}", refused, refused == 1 ? "" : "s", listed(why, "; "),
-                    asked > refused ? fmt::format("; {} show under load what was asked for", asked - refused) : ""));
-  found.reason = fmt::format("{} points show under load what was asked for", asked);
+                    asked > refused ? fmt::format("; {} had the requested value under load", asked - refused) : ""));
+  found.reason = fmt::format("{} points had the requested value under load", asked);
 }
 
 void throttling(const Report& report, RunRuleCheck& found) {
@@ -224,7 +224,7 @@ void throttling(const Report& report, RunRuleCheck& found) {
     });
   });
   if (!is_told) return set(found, RunRuleState::not_checkable, "no device counts its throttling");
-  found.reason = "no device that counts it was held back";
+  found.reason = "no device that counts throttling was throttled";
 }
 
 void restored(const Report& report, RunRuleCheck& found) {
@@ -233,7 +233,7 @@ void restored(const Report& report, RunRuleCheck& found) {
   });
   if (!is_set) return set(found, RunRuleState::not_applicable, "nothing was set");
   set(found, RunRuleState::not_checkable,
-      "it happens after the report is written; trainwatt restore says whether anything is left");
+      "settings are restored after the report is written; trainwatt restore shows what is left");
 }
 
 void energy(const Report& report, RunRuleCheck& found) {
@@ -251,7 +251,7 @@ void energy(const Report& report, RunRuleCheck& found) {
       broken(row.reason);
   });
   if (!any) return set(found, RunRuleState::not_checkable, "no meter answered");
-  found.reason = "every counted meter moved, and none shows more than its part can draw";
+  found.reason = "every counted meter changed, by no more than its part can draw";
 }
 
 /// Where a series of power leaves more of its window unseen than its own pace explains; empty: nowhere.
@@ -261,7 +261,7 @@ std::string hole_of(const SeriesRow& series, double window_s) {
     return window_s > 2 * coarsest_sampling_s ? "has fewer than two samples in " + text::duration(window_s) : "";
   std::vector<double> distances;
   for (std::size_t i = 1; i < times.size(); ++i) distances.push_back(times[i] - times[i - 1]);
-  if (!std::ranges::all_of(distances, [](double d) { return d > 0; })) return "has times that do not rise";
+  if (!std::ranges::all_of(distances, [](double d) { return d > 0; })) return "has times that are not ascending";
   const double allowed = std::max(coarsest_sampling_s, widest_sampling_gap * quantile(distances, 0.5));
   double before = 0;
   for (std::size_t i = 0; i <= times.size(); ++i) {
@@ -297,8 +297,8 @@ void random_input(const Report& report, RunRuleCheck& found) {
   const std::string commands =
       names_of(report, [](const Record& record) { return has_run(record) && is_command(record); });
   if (!commands.empty())
-    return set(found, RunRuleState::not_checkable, "what a metered command reads is not known: " + commands);
-  found.reason = "synthetic data is all that trainwatt-train reads";
+    return set(found, RunRuleState::not_checkable, "the input of a metered command is unknown: " + commands);
+  found.reason = "trainwatt-train only reads synthetic data";
 }
 
 void uncertainty(const Report& report, RunRuleCheck& found) {
@@ -308,7 +308,7 @@ void uncertainty(const Report& report, RunRuleCheck& found) {
   });
   if (!has_counted_joules(report))
     return set(found, RunRuleState::not_applicable, "no meter's joules are in the report");
-  found.reason = "every counted reading has one";
+  found.reason = "every counted reading has an uncertainty";
 }
 
 std::vector<RunRule> make_rules() {
@@ -319,77 +319,77 @@ std::vector<RunRule> make_rules() {
        {},
        complete},
       {"window",
-       fmt::format("windows take {} s and {} update periods of their meter at least, in seconds, not in steps",
+       fmt::format("windows last at least {} s and {} update periods of their meter, set in seconds, not in steps",
                    published_window_s, published_window_periods),
-       "windows are short, counted in steps, or not the sum of their steps",
+       "windows are short, set in steps, or not the sum of their steps",
        {{Flag::short_window, "a window is short"},
         {Flag::steps_given, "measured by steps"},
-        {Flag::steps_disagree, "its steps do not add up to it"}},
+        {Flag::steps_disagree, "its steps do not add up to the window"}},
        window},
       {"trials",
-       fmt::format("each point has {} trials at least", least_trials),
+       fmt::format("each point has at least {} trials", least_trials),
        fmt::format("points have fewer than {} trials", least_trials),
        {{Flag::few_trials, fmt::format("fewer than {}", least_trials)}},
        trials},
       {"steady",
-       "trials begin when the step time is flat, and nothing moves along them",
+       "trials begin when the step time is flat, and nothing drifts during them",
        "the speed was still changing",
        {{Flag::not_steady, "the step time was still changing"},
-        {Flag::drift, "step times or samples/J moved along the trials"}},
+        {Flag::drift, "step times or samples/J drifted over the trials"}},
        steady},
       {"temperature",
-       fmt::format("points under another setting begin no more than {} °C above the first", start_band_c),
+       fmt::format("after a change of settings, points begin at most {} °C above the first", start_band_c),
        "points began warmer than the first one",
        {},
        temperature},
-      {"seeds", "no run to a target uses the seed of another", "a seed was used twice", {}, seeds},
+      {"seeds", "runs to a target have different seeds", "a seed was used twice", {}, seeds},
       {"one_reader",
        "each physical sensor is read once on a node, and no joule is counted twice",
        "a sensor was counted twice",
        {},
        one_reader},
       {"absence",
-       "joules that no meter gave are absent with a reason, and an estimate enters no total",
+       "without a meter, energy is null with a reason; estimates are in no total",
        "joules are absent without a reason, or estimated",
        {},
        absence},
       {"settings",
-       "a set point is proved: requested, accepted, and observed under load",
+       "each set point is requested, accepted and observed under load",
        "a setting did not take effect, or was changed",
        {{Flag::not_applied, "did not take effect, or did not last"},
-        {Flag::not_observed, "could not be looked at under load"},
-        {Flag::setting_changed, "was to stay as found, and was changed along a window"}},
+        {Flag::not_observed, "could not be observed under load"},
+        {Flag::setting_changed, "should stay as found, but was changed during a window"}},
        settings},
       {"throttling",
-       "neither heat nor a power brake holds a device back",
-       "heat or a power brake held a device back",
-       {{Flag::throttled, "held back"}},
+       "no device is slowed down by heat or a power brake",
+       "heat or a power brake slowed a device down",
+       {{Flag::throttled, "throttled"}},
        throttling},
       {"restored",
-       "every setting is put back to the value found, whatever ends the run",
-       "a setting was not put back",
+       "every setting is restored to the found value, however the run ends",
+       "a setting was not restored",
        {},
        restored},
       {"energy",
-       "every counted meter moves along a window (start = stop is 0 J, and no measurement), and no faster than its "
+       "every counted meter changes during a window (start = stop is no measurement), by no more than its "
        "part "
        "can draw",
-       "a meter stood still, or shows more than can be",
+       "a meter did not change, or shows an implausible value",
        {},
        energy},
       {"random_input",
-       "input data is random, never zeros, since clocks and power depend on values",
+       "input data is random, never zeros, because clocks and power depend on the values",
        "input data was not random",
        {},
        random_input},
       {"sampling",
-       fmt::format("power is sampled along the whole of each window, without a hole over {} s and over {} × its usual "
-                   "pace",
+       fmt::format("power is sampled during the whole window, without a gap over {} s and over {} × the usual "
+                   "interval",
                    coarsest_sampling_s, widest_sampling_gap),
        "samples of power have gaps",
        {},
        sampling},
-      {"uncertainty", "every energy has its uncertainty", "joules have no uncertainty", {}, uncertainty},
+      {"uncertainty", "every energy reading has an uncertainty", "joules have no uncertainty", {}, uncertainty},
   };
 }
 

@@ -135,7 +135,7 @@ class Checker {
     const bool is_outside = *ratio.value < low || *ratio.value > high;
     std::string text = words::change(*ratio.value) + allowed(rule);
     if (!is_compared(ratio_of(rule.figure)))
-      return add(rule, s, id, is_outside ? RuleState::violated : RuleState::kept, text + "; by the figure alone, which has no interval");
+      return add(rule, s, id, is_outside ? RuleState::violated : RuleState::kept, text + "; this figure has no interval");
     if (!ratio.is_decided()) {
       if (ratio.low && ratio.high)
         text += (ratio.is_range ? "; it ranges over " : "; over its trials ") + words::interval(ratio);
@@ -147,7 +147,7 @@ class Checker {
                         : all_inside ? "lies inside"
                         : is_outside ? "reaches inside"
                                      : "reaches outside");
-    if (ratio.detectable) text += fmt::format("; {} % would show", text::significant(100 * *ratio.detectable, 2));
+    if (ratio.detectable) text += fmt::format("; {} % is detectable", text::significant(100 * *ratio.detectable, 2));
     add(rule, s, id, all_outside ? RuleState::violated : all_inside ? RuleState::kept : RuleState::undecided, text);
   }
   static std::string allowed(const BaselineRule& rule) {

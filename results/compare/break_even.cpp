@@ -346,10 +346,10 @@ BreakEvens break_evens(const CostSubject& a, const CostSubject& b, Replicates re
   if (!pair.has_costs() || ground.is_mixed || of_b.is_mixed || ground.text != of_b.text) return {};
   if (ground.basis != CostBasis::complete)
     return {{},
-            "no price is named at which the cheaper one changes: both costs are lower bounds, and what they leave out "
-            "may turn the order round"};
+            "no break-even price is given: both costs are lower bounds, and the missing part "
+            "may reverse the order"};
   if (const std::string reason = pair.why_no_claim(); !reason.empty())
-    return {{}, "no price is named at which the cheaper one changes: " + reason};
+    return {{}, "no break-even price is given: " + reason};
   BreakEvens found;
   for (auto one : {pair.by_electricity(currency), pair.by_utilisation(), pair.by_own_price(false, currency),
                    pair.by_own_price(true, currency)})

@@ -265,7 +265,7 @@ class Sentences {
     }
     if (!once.empty()) {
       sentences.push_back(fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, joined(once)));
-      more.push_back("That decides nothing: " + words::single_run().substr(std::string("one run: ").size()) + ".");
+      more.push_back("This decides nothing: " + words::single_run().substr(std::string("one run: ").size()) + ".");
     }
     if (shown.empty() && !none.empty())
       sentences.push_back(fmt::format("Between {} and {} {}.", name, reference_, none));
@@ -309,7 +309,7 @@ class Sentences {
       std::vector<std::string> without;
       for (const FigureComparison& figure : c_.figures)
         if (is_single(figure)) without.push_back(phrase_of(figure).noun);
-      add_line(fmt::format("How runs of {} differ is learned from {} earlier runs: {}.{}",
+      add_line(fmt::format("The spread between runs of {} is learned from {} earlier runs: {}.{}",
                            words::names(c_, one.systems), one.paths.size(), fmt::join(one.paths, ", "),
                            without.empty()
                                ? ""

@@ -78,7 +78,7 @@ void Trials::add(const std::vector<const Record*>& runs) {
 }
 
 Open no_claim(const Trials& trials, const char* how_to_repeat) {
-  if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": what they leave out may turn the order round"};
+  if (!trials.bounds.empty()) return {"lower_bound", "these are " + trials.bounds + ": the missing part may reverse the order"};
   if (trials.disturbed.empty()) return {};
   std::vector<std::string> why;
   for (const FlagName& flag : trials.disturbed) why.emplace_back(facts_of(*flag.known()).use.why);
@@ -100,14 +100,14 @@ std::string no_verdict(std::span<const Record> records) {
     all.disturbed.merge(alone.disturbed);
   }
   if (disturbed == 0) return {};
-  return fmt::format("in {} of {} points {}: trainwatt compare claims nothing of them", disturbed, points,
+  return fmt::format("in {} of {} points {}: trainwatt compare claims nothing about them", disturbed, points,
                      no_claim(all, "scripts/repeat 5 -- COMMAND").text);
 }
 
 std::string open_points(const Ratio& ratio, Replicates replicates) {
   if (ratio.verdict != Claim::no_difference) return ratio.reason;
   std::string text =
-      ratio.detectable ? fmt::format("{} % would show", text::significant(100 * *ratio.detectable, 2)) : "";
+      ratio.detectable ? fmt::format("{} % is detectable", text::significant(100 * *ratio.detectable, 2)) : "";
   if (ratio.needed)
     text += fmt::format("; {} {} {} each would decide", *ratio.needed >= most_replicates ? "over" : "about",
                         *ratio.needed, noun(replicates));
@@ -126,8 +126,8 @@ std::string comparability(const Comparison& comparison) {
   const auto noted = std::ssize(comparison.differences) - blocking;
   if (blocking + noted == 0) return "none";
   const std::string few = noted == 0 ? "" : fmt::format("{} noted", noted);
-  if (blocking == 0) return few + ", none forbids the comparison";
-  return fmt::format("{} forbid{} a comparison{}", blocking, blocking == 1 ? "s" : "", few.empty() ? "" : ", " + few);
+  if (blocking == 0) return few + ", none blocks the comparison";
+  return fmt::format("{} block{} the comparison{}", blocking, blocking == 1 ? "s" : "", few.empty() ? "" : ", " + few);
 }
 
 std::string workload(const ComparedWorkload& workload, const Comparison& comparison) {
@@ -153,7 +153,7 @@ std::string dates(const Comparison& comparison) {
   for (const ComparedSystem& one : comparison.systems) {
     const std::string first = one.started_at.empty() ? "" : one.started_at.front();
     parts.push_back(fmt::format("{} started {}{}", one.name,
-                                first.empty() ? "at a time that its report lacks" : text::date(first),
+                                first.empty() ? "at an unknown time" : text::date(first),
                                 more_times(one.started_at.size())));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -191,7 +191,7 @@ std::vector<KeptRules> run_rules(const Comparison& comparison) {
   std::vector<KeptRules> lines;
   for (const auto& [broken, systems] : groups)
     lines.push_back({names(comparison, systems) + ": " +
-                         (broken.empty() ? "No run rule is broken that "s + (systems.size() == 1 ? "its report" : "their reports") + " can show"
+                         (broken.empty() ? "No broken run rule was found in "s + (systems.size() == 1 ? "its report" : "their reports")
                                          : broken_rules(broken)),
                      broken.empty()});
   return lines;
@@ -228,7 +228,7 @@ std::string left_out(const FigureComparison& figure, const Comparison& compariso
     all += std::ranges::find(figure.rows, one.workload, &ComparedRow::workload) == figure.rows.end();
     std::vector<std::string> names;
     for (const std::size_t s : one.systems) names.push_back(comparison.systems[s].name);
-    parts.push_back(fmt::format("{} is left out of all means, since {} call{} it unsupported",
+    parts.push_back(fmt::format("{} is excluded from all means: {} report{} it as unsupported",
                                 comparison.workloads[one.workload].id, fmt::join(names, " and "),
                                 names.size() == 1 ? "s" : ""));
   }
@@ -243,7 +243,7 @@ std::string ranking_note(const FigureComparison& figure) {
   const std::size_t count = figure.ranking.size();
   if (count < 3) return {};
   return fmt::format(
-      "each of the {} pairs is told apart at 95 % by itself, without a correction for how many there are: among so many one may "
+      "each of the {} pairs is compared at 95 % on its own, without correction for multiple comparisons: one may "
       "seem better by chance alone",
       count * (count - 1) / 2);
 }
@@ -260,7 +260,7 @@ std::string ranking(const FigureComparison& figure, const Comparison& comparison
       places.push_back(fmt::format("{}. {}", one.rank, entry));
   }
   const bool tied = std::ranges::any_of(figure.ranking, &RankedSystem::tied);
-  return fmt::format("{}{}", fmt::join(places, "; "), tied ? "; = shares a rank: no interval tells them apart" : "");
+  return fmt::format("{}{}", fmt::join(places, "; "), tied ? "; = is the same rank: no interval separates them" : "");
 }
 
 std::string means(const FigureComparison& figure, const Comparison& comparison) {

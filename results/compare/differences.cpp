@@ -133,10 +133,10 @@ void compare_contexts(Finder& found, const Context& a, const Context& b) {
         [](const HostInfo& h) { return h.cores > 0 ? fmt::format("{} in {} sockets", h.cores, h.sockets) : ""; });
   hosts("usable threads", "the job may not use the whole host",
         [](const HostInfo& h) { return std::to_string(h.usable_threads); });
-  hosts("hypervisor", "neighbours of a virtual machine share what it runs on",
+  hosts("hypervisor", "other virtual machines on the same host share its hardware",
         [](const HostInfo& h) { return h.hypervisor.value_or("none"); });
   hosts("container", "", [](const HostInfo& h) { return h.container.value_or("none"); });
-  hosts("CPU governor", "clocks differ with it", [](const HostInfo& h) { return h.cpu_governor.value_or(""); });
+  hosts("CPU governor", "it affects the clocks", [](const HostInfo& h) { return h.cpu_governor.value_or(""); });
   hosts("CPU clock limit", "", [](const HostInfo& h) { return mhz(h.cpu_max_mhz); });
   hosts("NICs", "", [](const HostInfo& h) { return fmt::format("{}", fmt::join(h.nics, " + ")); });
   found.note("devices", distinct(a.devices, [](const DeviceEntry& d) { return d.kind + ": " + d.name; }),
@@ -206,8 +206,8 @@ std::vector<RecordPair> match_records(const std::vector<const Record*>& referenc
       } else {
         for (const std::size_t place : places)
           pairs[place].why_missing = fmt::format(
-              "{} points of this workload in other splits or settings, and {} in the reference: none is "
-              "chosen; --only TEXT leaves one",
+              "{} points of this workload in other splits or settings, and {} in the reference: "
+              "ambiguous; select one with --only TEXT",
               found->second.size(), places.size());
       }
     }
@@ -230,13 +230,13 @@ std::vector<Difference> validation_differences(const SystemInput& system) {
                    figures});
   };
   add("validation", system.faults, true,
-      "a report at odds with itself, or with this version of trainwatt, supports no claim: `trainwatt validate` says "
+      "the report contradicts itself or this version of trainwatt, so nothing is claimed: `trainwatt validate` lists "
       "all");
-  add("note of validation", system.notes, false, "`trainwatt validate` says all");
+  add("note of validation", system.notes, false, "`trainwatt validate` lists all");
   for (const MissingField& field : system.missing_fields)
     if (!field.figures.empty())
       add("missing field", {fmt::format("{}, of schema version {}", field.pointer, field.since)}, true,
-          "the report is of a version that did not have it, and the figure needs it", field.figures);
+          "the version of the report does not have this field, and the figure needs it", field.figures);
   return all;
 }
 
@@ -246,7 +246,7 @@ std::vector<Difference> report_differences(const SystemInput& reference, const S
   const auto program = [](const Report& r) {
     return fmt::format("{} {} ({})", r.program.name, r.program.version, r.program.git_commit);
   };
-  found.note("program", program(a), program(b), "another version may compute in another way");
+  found.note("program", program(a), program(b), "another version may compute figures differently");
   compare_plans(found, a.plan, b.plan);
   compare_contexts(found, a.context, b.context);
   const auto state = [](const Report& r) {
@@ -258,7 +258,7 @@ std::vector<Difference> report_differences(const SystemInput& reference, const S
   };
   found.note("run", state(a), state(b));
   if (a.context.launch && a.context.launch == b.context.launch)
-    found.note(own_run, "", "no: it is the reference's", "what changes from one run to the next is in neither");
+    found.note(own_run, "", "no: same as the reference", "neither has the variation between runs");
   const auto forced = [](const Report& r) {
     std::size_t count = 0;
     for (const RunPart& part : r.parts.value_or(std::vector<RunPart>())) count += part.forced_over.size();
@@ -291,11 +291,11 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   found.block("target", target(reference), target(system), "they do not train to the same target");
   if (a.hash != b.hash)
     found.block("workload hash", a.hash.substr(0, 12), b.hash.substr(0, 12), "they do not train the same");
-  std::string why_batch = "another batch is another training: it takes another number of samples to a target";
+  std::string why_batch = "another batch size needs another number of samples to reach a target";
   if (a.global_batch * b.ranks == b.global_batch * a.ranks)
-    why_batch += "; it grew with the number of ranks: measure both with one --global-batch, which a kit fixes, too";
+    why_batch += "; it grew with the number of ranks: give both the same --global-batch (a kit can fix it)";
   found.block("global batch", std::to_string(a.global_batch), std::to_string(b.global_batch), why_batch);
-  found.block("precision", a.precision, b.precision, "fewer bits are less work");
+  found.block("precision", a.precision, b.precision, "lower precision is less work");
   found.block("FLOP rule", reference.summary.flops_rule, system.summary.flops_rule,
               "their FLOPs are counted in two ways", {"efficiency"});
   const auto status = [](const Record& r) {
@@ -303,16 +303,16 @@ std::vector<Difference> record_differences(const Record& reference, const Record
   };
   if (reference.verdict.status == Status::unsupported || system.verdict.status == Status::unsupported) {
     found.note("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
-               "what a device cannot do is left out of all systems' means");
+               "unsupported points are excluded from the means of all systems");
     return found.take();
   }
   if (!is_valid(reference) || !is_valid(system))
     found.block("verdict", status(reference), status(reference) == status(system) ? "the same" : status(system),
-                "what does not count is held against nothing");
+                "points that do not count are not compared");
   if (const auto pair = furthest_first_losses(reference, system); pair && losses_differ(*pair, a.precision))
     found.block("losses_differ", fmt::format("{} in step {}", text::significant(pair->a), pair->step),
                 fmt::format("{} in step {}", text::significant(pair->b), pair->step),
-                "the same weights and data have the same first losses: one of the two did not train what it says");
+                "the same weights and data give the same first losses: one of the two did not train what it states");
   found.note("device", a.device, b.device);
   found.note("split of the batch", split(a), split(b));
   found.note("threads of a rank", std::to_string(a.threads_per_rank), std::to_string(b.threads_per_rank));
@@ -382,13 +382,13 @@ static std::vector<std::string> scopes_of(const std::vector<const Record*>& reco
 /// Why records with joules have none to be held against each other by.
 static std::string why_no_joules(const std::vector<const Record*>& records, const std::vector<std::string>& telling) {
   const std::vector<std::string> common = scopes_of(records);
-  if (common.empty()) return "joules of two scopes are never held against each other, and these have none in common";
+  if (common.empty()) return "joules of different scopes are never compared, and these have no scope in common";
   std::set<std::string> set;
   for (const Record* r : records)
     for (const auto& [name, setting] : r->setting)
       if (setting.requested) set.insert(name);
   return fmt::format(
-      "joules of {} do not hold all that training on {} draws{}: only those of the scope {} would tell",
+      "joules of {} do not include all that training on {} draws{}: joules of scope {} are needed",
       fmt::join(common, ", "), printable(records.front()->workload.device),
       set.empty() ? "" : fmt::format(" while {} was set", printable(fmt::format("{}", fmt::join(set, ", ")))),
       fmt::join(telling, " or "));
@@ -432,11 +432,11 @@ std::vector<Difference> energy_differences(const std::vector<const Record*>& ref
                    scopes_a,
                    scopes_b,
                    true,
-                   "joules of the scope " + scope + " do not hold all that this training draws",
+                   "joules of the scope " + scope + " do not include all that this training draws",
                    {},
                    figures});
   found.add("method of energy (" + scope + ")", of_a, of_b, false,
-            "each method has errors of its own, beyond the intervals", figures);
+            "each method has its own errors, which the intervals do not include", figures);
   for (Difference& one : found.take()) all.push_back(std::move(one));
   return all;
 }
@@ -450,7 +450,7 @@ std::vector<Difference> cost_differences(const CostGround& system) {
            "",
            system.text,
            true,
-           "costs of its runs are of more than one kind, of which there is no mean",
+           "its runs have costs of different kinds, which have no common mean",
            {},
            cost_figures}};
 }
@@ -459,7 +459,7 @@ std::vector<Difference> cost_differences(const CostGround& reference, const Cost
   if (reference.is_mixed || system.is_mixed) return {};
   Finder found;
   found.block("basis of cost", reference.text, system.text,
-              "a cost and a lower bound of another kind are never held against each other", cost_figures);
+              "a cost and a lower bound, or different lower bounds, are never compared", cost_figures);
   std::vector<Difference> all = found.take();
   if (all.empty() && reference.basis != CostBasis::complete)
     all.push_back({"basis of cost",
@@ -467,7 +467,7 @@ std::vector<Difference> cost_differences(const CostGround& reference, const Cost
                    reference.text,
                    system.text,
                    false,
-                   "both are lower bounds: what is left out may turn the order round",
+                   "both are lower bounds: the missing part may reverse the order",
                    {},
                    cost_figures});
   return all;

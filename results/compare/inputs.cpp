@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;  // rows stay in the order of the file
 Json read(const std::string& text) {
   if (const std::string fault = json_fault(text, true); !fault.empty()) throw std::runtime_error("not JSON: " + fault);
   Json json = Json::parse(text, nullptr, true, true);
-  if (!json.is_object()) fail("/", std::string("is no object but ") + json.type_name());
+  if (!json.is_object()) fail("/", std::string("must be an object, not ") + json.type_name());
   return json;
 }
 
@@ -100,13 +100,13 @@ void check_rules(const Json& json, const Json& schema) {
   for (std::size_t i = 0; i < rules->size(); ++i) {
     const Json& rule = (*rules)[i];
     const std::string where = "/rules/" + std::to_string(i);
-    if (!rule.is_object()) fail(where, "is no object");
+    if (!rule.is_object()) fail(where, "must be an object");
     const auto kind = std::ranges::find_if(
         rule_kinds, [&](const char* name) { return rule.contains("kind") && rule["kind"] == name; });
     if (kind == std::end(rule_kinds)) fail(where + "/kind", "must be variance, value or failure");
     const Json& form = schema["definitions"]["rule"]["oneOf"][static_cast<std::size_t>(kind - rule_kinds)];
     for (const auto& [key, value] : rule.items())
-      if (!form["properties"].contains(key)) fail(where + "/" + key, std::string("is no key of a ") + *kind + " rule");
+      if (!form["properties"].contains(key)) fail(where + "/" + key, std::string("is no key for a ") + *kind + " rule");
     for (const Json& key : form["required"])
       if (!rule.contains(key.get<std::string>())) fail(where, "has no " + key.get<std::string>());
     if (*kind == std::string("variance") && !rule.contains("most_below") && !rule.contains("most_above"))
@@ -122,7 +122,7 @@ std::map<std::string, double> weights_from_json(const std::string& text) {
   std::map<std::string, double> weights;
   const Json json = read(text);
   for (const auto& [name, weight] : json.items()) {
-    if (!weight.is_number() || weight.get<double>() < 0) fail("/" + name, "is no weight: a number from 0 on");
+    if (!weight.is_number() || weight.get<double>() < 0) fail("/" + name, "must be a number, at least 0");
     weights[name] = weight.get<double>();
   }
   if (weights.empty()) fail("/", "holds no weight");
@@ -250,19 +250,19 @@ BaselineRules baseline_from_json(const std::string& text) {
     take(object, "flags", flags);
     take(object, "surely", rule.surely);
     for (const std::string& flag : flags) {
-      if (!named<Flag>(flag)) fail(where + "/flags", "\"" + flag + "\" is no flag that a report can have");
+      if (!named<Flag>(flag)) fail(where + "/flags", "\"" + flag + "\" is not a known flag");
       rule.flags.push_back(*named<Flag>(flag));
     }
     if (rule.kind == RuleKind::failure) continue;
     if (rule.most_below.value_or(0) >= 1)
-      fail(where + "/most_below", "is a share of the baseline's figure (0.05 for 5 %), and nothing falls by all of it");
+      fail(where + "/most_below", "must be a share below 1, such as 0.05 for 5 %");
     if (std::ranges::find(figures, rule.figure) == figures.end()) {
       std::string known;
       for (const std::string& name : figures) known += (known.empty() ? "" : ", ") + name;
       fail(where + "/figure", "\"" + rule.figure + "\" is unknown; known: " + known);
     }
     if (rule.surely && std::ranges::find(compared_figures(), rule.figure, &ComparedFigure::name) == compared_figures().end())
-      fail(where + "/surely", "is of an interval, and " + rule.figure + " has none");
+      fail(where + "/surely", "needs an interval, and " + rule.figure + " has none");
     const Merit* merit = find_merit(rule.figure);
     const bool of_joules = merit != nullptr && merit->by_scope;
     if (rule.kind == RuleKind::value && of_joules != !rule.scope.empty())

@@ -15,7 +15,7 @@ namespace {
 std::string never(const Contrast& contrast, Replicates replicates) {
   if (contrast.value == 0) return "their means are the same";
   return fmt::format(
-      "more {} would not decide: what all of them have in common is as uncertain as the difference is large",
+      "more {} would not decide: their common uncertainty is as large as the difference",
       words::noun(replicates));
 }
 
@@ -100,8 +100,8 @@ Replicates replicates_of(const std::vector<SystemInput>& systems, bool learned, 
     note = learned
                ? "each system was run once: where earlier runs of its machine have the figure, the interval is over "
                  "runs, by their spread; elsewhere it is over trials, and nothing is decided"
-               : "each system was run once: the intervals are over its trials and leave out what changes from one run "
-                 "to the next, so that none is named better";
+               : "each system was run once: the intervals are over its trials and do not include the variation between "
+                 "runs, so none is named better";
     return learned ? Replicates::runs : Replicates::trials;
   }
   if (std::ranges::any_of(systems, [&](const SystemInput& s) { return s.runs.size() != count; })) {
@@ -127,8 +127,8 @@ Replicates replicates_of(const std::vector<SystemInput>& systems, bool learned, 
     }
   }
   note = fmt::format(
-      "the systems took turns in {} blocks: the intervals are over the differences within a block, free of "
-      "what moved the machine from block to block",
+      "the systems took turns in {} blocks: the intervals are over the differences within a block, without "
+      "changes of the machine between blocks",
       count);
   return Replicates::paired_runs;
 }

@@ -102,7 +102,7 @@ std::string machines_differ(const Report& a, const std::string& name_of_a, const
     if (of_a[i].second != of_b[i].second)
       parts.push_back(
           fmt::format("{} {} in {}, {} in {}", of_a[i].first, of_a[i].second, name_of_a, of_b[i].second, name_of_b));
-  if (parts.empty()) return "the nodes have the same parts, put together in another way";
+  if (parts.empty()) return "the nodes have the same parts in another arrangement";
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -150,7 +150,7 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
     if (group.runs.size() < 2)
       return RunVarianceFault{"run-variance-one-run",
                               name_of(group) +
-                                  ": is one run, which does not say how runs differ: give two or more runs of "
+                                  ": only one run, which has no spread: give two or more runs of "
                                   "the machine, FILE,FILE,... or a folder of runs"};
     for (std::size_t run = 1; run < group.runs.size(); ++run)
       if (machine_of(group.runs[run]) != machine_of(group.runs[0]))
@@ -161,7 +161,7 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
                         machines_differ(group.runs[0], path_of(group, 0), group.runs[run], path_of(group, run)))};
     if (holds_copies(group))
       return RunVarianceFault{"run-variance-copy",
-                              name_of(group) + ": one run is there twice: it has no spread to itself"};
+                              name_of(group) + ": contains one run twice: give each run once"};
   }
   for (const SystemInput& system : systems) {
     if (earlier.empty() || system.runs.size() > 1) continue;
@@ -177,7 +177,7 @@ std::optional<RunVarianceFault> fault_of(const std::vector<SystemInput>& earlier
     if (!has_machine)
       return RunVarianceFault{
           "run-variance-machine",
-          fmt::format("none of the earlier reports is of the machine of {0} ({1}): give runs of that machine, or "
+          fmt::format("no earlier report is from the machine of {0} ({1}): give runs of that machine, or "
                       "several runs of {0}",
                       system.name,
                       machines_differ(earlier[0].runs[0], path_of(earlier[0], 0), system.runs[0], system.name))};

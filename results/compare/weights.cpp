@@ -17,10 +17,10 @@ double weight_of(const std::string& id, const std::map<std::string, double>& wei
 void check_weights(const std::map<std::string, double>& weights, const std::vector<ComparedWorkload>& workloads) {
   for (const auto& [text, weight] : weights) {
     if (!(weight >= 0) || !std::isfinite(weight))
-      throw std::invalid_argument("the weight of " + text + " is no number from 0 on");
+      throw std::invalid_argument("the weight of " + text + " must be a number, at least 0");
     if (std::ranges::none_of(workloads,
                              [&](const ComparedWorkload& w) { return w.id.find(text) != std::string::npos; }))
-      throw std::invalid_argument("no workload's id has \"" + text + "\", which has a weight");
+      throw std::invalid_argument("no workload id contains \"" + text + "\", which has a weight");
   }
 }
 

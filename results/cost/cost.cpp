@@ -108,7 +108,7 @@ std::vector<Sensitivity> sensitivities(const Record& record, const PriceRow& pri
 std::string basis_note(CostBasis basis, const std::string& scope) {
   if (basis == CostBasis::lower_bound)
     return "a lower bound: the joules are those of the scope " + scope + ", the rest of the node draws more";
-  if (basis == CostBasis::hours_only) return "a lower bound: no joules were measured, so that electricity is left out";
+  if (basis == CostBasis::hours_only) return "a lower bound without electricity: no joules were measured";
   return {};
 }
 
@@ -204,7 +204,7 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     one.energy_is_whole = one.scope == "node", one.energy_note = energy_note(one.scope);
     const std::vector<Use> seconds = uses_of(record, Unit::second);
     if (seconds.empty()) {
-      one.reason = "its trials have no seconds or no joules that a cost can be had of";
+      one.reason = "its trials lack the seconds or joules that a cost needs";
       continue;
     }
     double power_w = 0;

@@ -94,14 +94,14 @@ std::string readme(const Report& raw, const std::vector<std::string>& forced_ove
       "\nChecking\n"
       "  trainwatt validate OFFER.tar.zst                names altered files, computes every figure anew from\n"
       "                                                  the raw samples, and lists the run rules that are broken\n"
-      "  trainwatt validate OFFER.tar.zst --kit KIT.json also holds the run against the kit that you handed out\n"
+      "  trainwatt validate OFFER.tar.zst --kit KIT.json also compares the run with your kit\n"
       "  trainwatt show OFFER.tar.zst                    prints the report\n"
       "  sha256sum -c SHA256SUMS                         checks the files alone, unpacked, without trainwatt\n"
       "  ssh-keygen -Y verify -n trainwatt -f SIGNERS -I NAME -s SHA256SUMS.sig < SHA256SUMS\n"
       "                                                  checks the signature, where there is one\n"
       "\nChecksums show what was changed after the bundle was made. They do not show what was changed before, nor\n"
-      "that somebody made all of it up consistently: a signature says who answers for it, a repetition of the run\n"
-      "in your presence says whether it is true.\n";
+      "that all of it was fabricated consistently: a signature shows who vouches for it, a repetition of the run\n"
+      "in your presence shows whether it is true.\n";
   return out;
 }
 
@@ -125,7 +125,7 @@ class Check {
   Validation all() {
     found_.violations = checksum_faults(files_);
     if (!files_.contains(report_file)) {
-      broken(report_file, "file_missing", "is missing: this is no bundle of a run");
+      broken(report_file, "file_missing", "is missing: not a bundle of a run");
       return std::move(found_);
     }
     const std::string& text = files_.at(report_file);
@@ -145,7 +145,7 @@ class Check {
     check_file(run_file, true, [&](const std::string& start) { check_start(start); });
     const auto same = [&](const char* name, auto derive) {
       check_file(name, false, [&](const std::string& its) {
-        if (its != derive()) broken(name, "file_differs", "does not say what report.json says");
+        if (its != derive()) broken(name, "file_differs", "contradicts report.json");
       });
     };
     same(power_file, [&] { return power_csv(report_); });
@@ -164,7 +164,7 @@ class Check {
     if (file == files_.end()) {
       if (may_miss)
         found_.warnings.push_back(
-            {"file_missing", "", "is not in the bundle, so that report.json was not held against it", name});
+            {"file_missing", "", "is not in the bundle, so report.json was not compared with it", name});
       else
         broken(name, "file_missing", "is missing");
       return;
@@ -174,7 +174,7 @@ class Check {
     } catch (const std::runtime_error& error) {
       broken(name, "unreadable", std::string(no_text) + ": " + error.what());
     } catch (const Json::exception&) {  // of a report that breaks its schema
-      broken(name, "unreadable", "cannot be held against report.json");
+      broken(name, "unreadable", "cannot be compared with report.json");
     }
   }
 
@@ -209,7 +209,7 @@ class Check {
       if (its == by_id.end())
         broken(records_file, "file_differs", "\"" + record.id + "\" is not in report.json");
       else if (to_json_line(record) != to_json_line(*its->second))
-        broken(records_file, "file_differs", "\"" + record.id + "\" is not as report.json has it");
+        broken(records_file, "file_differs", "\"" + record.id + "\" differs from report.json");
     }
     for (const Record& record : report_.records)
       if (!seen.contains(record.id))
@@ -272,13 +272,13 @@ std::vector<Fault> checksum_faults(const BundleFiles& files) {
     if (!has_sum(name))
       faults.push_back({"file_listed", "", "lists " + name, sums_file});
     else if (file == files.end())
-      faults.push_back({"file_missing", "", "is missing, though SHA256SUMS has it", name});
+      faults.push_back({"file_missing", "", "is missing, although SHA256SUMS lists it", name});
     else if (sha256_hex(file->second) != sum)
-      faults.push_back({"file_altered", "", "was altered: it has not the SHA-256 of SHA256SUMS", name});
+      faults.push_back({"file_altered", "", "was altered: its SHA-256 differs from SHA256SUMS", name});
   }
   for (const auto& [name, bytes] : files)
     if (has_sum(name) && !listed.contains(name))
-      faults.push_back({"file_added", "", "was added: SHA256SUMS does not have it", name});
+      faults.push_back({"file_added", "", "was added: SHA256SUMS does not list it", name});
   return faults;
 }
 

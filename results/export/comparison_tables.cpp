@@ -93,7 +93,7 @@ std::string comparison_markdown(const Comparison& c) {
       for (const CostInput& one : words::inputs_of(*s.cost))
         out += line_of({one.name, cells::markdown(one.value()), cells::markdown(one.source)});
     }
-  if (!c.break_even.empty()) out += "\n## Where the cheaper one changes, all else as it is\n\n";
+  if (!c.break_even.empty()) out += "\n## Break-even: where the cheaper system changes\n\n";
   for (const WorkloadBreakEven& one : c.break_even) {
     const auto line = [&](const std::string& text) {
       out += fmt::format("- {}: {}\n", cells::markdown(c.workloads[one.workload].id), cells::markdown(text));

@@ -63,10 +63,10 @@ Best best_of(const Group& group, bool more_is_better, Of of) {
 std::string alike_words(const Best& best) {
   if (best.held_against < 2) return "";
   if (best.disturbed > 0)
-    return fmt::format("; in {} of the {} points something else was at work ({}), so that none is shown to be the best",
+    return fmt::format("; {} of the {} points were disturbed ({}), so none is shown to be the best",
                        best.disturbed, best.held_against, fmt::join(best.disturbed_by, ", "));
   if (best.alike == 0) return "; no other point's interval reaches it";
-  return fmt::format("; intervals do not tell it from {} of the other {}", best.alike, best.held_against - 1);
+  return fmt::format("; intervals do not separate it from {} of the other {}", best.alike, best.held_against - 1);
 }
 
 /// "Least node energy", or of means that are not told apart "Lowest mean node energy".

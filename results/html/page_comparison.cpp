@@ -107,8 +107,8 @@ Chart ratio_chart(const Comparison& comparison, const FigureComparison& figure) 
   chart.title = title_of(figure) + ": ratio to " + reference;
   chart.note =
       std::string(figure.figure.more_is_better ? "Above 1 is better. " : "Below 1 is better. ") +
-      "The whisker is the 95 % interval over runs; of one run each it is over trials, and where nothing is claimed the range "
-      "from worst to best. Twice and half lie equally far from 1.";
+      "The whisker is the 95 % interval over runs (of single runs over trials); if nothing is claimed, the range "
+      "from worst to best. The scale is logarithmic.";
   chart.x_title = "ratio", chart.line = 1, chart.line_label = reference;
   chart.table = {
       chart.title,
@@ -169,7 +169,7 @@ Section comparability(const Comparison& comparison) {
                           d.workloads.empty() ? "everywhere" : words::place(d, comparison), d.reference_value,
                           comparison.systems[d.system].name, d.system_value, d.why});
   if (table.rows.empty())
-    section.blocks.emplace_back(Words("No difference that matters was found in what was run and how.", "good"));
+    section.blocks.emplace_back(Words("No relevant difference was found between the runs.", "good"));
   else
     section.blocks.emplace_back(std::move(table));
   return section;
@@ -241,7 +241,7 @@ Section ratios(const Comparison& comparison) {
     }
   }
   if (section.blocks.empty())
-    section.blocks.emplace_back(Words("No figure stands in the reference and in another system.", "note"));
+    section.blocks.emplace_back(Words("The reference and the other systems have no figure in common.", "note"));
   return section;
 }
 
@@ -291,8 +291,8 @@ void add_comparison(Page& page, const Comparison& comparison) {
   const auto blocking = std::ranges::count(comparison.differences, true, &Difference::blocking);
   const auto noted = static_cast<std::ptrdiff_t>(comparison.differences.size()) - blocking;
   page.cards.push_back(
-      {"Differences", blocking == 0 ? fmt::format("{} noted", noted) : fmt::format("{} forbid a comparison", blocking),
-       blocking == 0 ? "none of them forbids a comparison" : fmt::format("{} noted", noted)});
+      {"Differences", blocking == 0 ? fmt::format("{} noted", noted) : fmt::format("{} block the comparison", blocking),
+       blocking == 0 ? "none of them blocks the comparison" : fmt::format("{} noted", noted)});
   for (const Difference& d : comparison.differences)
     if (d.blocking)
       page.caveats.emplace_back(blocking_words(d, names, comparison.reference), "bad");

@@ -35,8 +35,8 @@ Chart tornado(const RecordCost& record, const Words& name, const std::string& cu
   const std::string percent = fmt::format("{:.3g} %", 100 * share);
   Chart chart;
   chart.kind = "tornado", chart.line = 0, chart.line_label = "as given";
-  chart.title = fmt::format("What moves the cost of {}, {}", words::per(record.of), name.text);
-  chart.note = fmt::format("Each input alone, turned by {}; all else as given. Most effect first.", percent);
+  chart.title = fmt::format("Sensitivity of the cost of {}, {}", words::per(record.of), name.text);
+  chart.note = fmt::format("Each input is varied alone by {}. Largest effect first.", percent);
   chart.x_title = "change of the cost, %";
   chart.sets = {{fmt::format("input {} less", percent), 0, "", {}}, {fmt::format("input {} more", percent), 1, "", {}}};
   chart.table = {chart.title,
@@ -130,10 +130,10 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
   const bool several = systems.size() > 1;
   Tables tables;
   tables.costs = {"Cost in " + currency,
-                  {"Point", "Per", "Cost", "Of it hours", "Of it electricity", "kWh", "kg CO2e", "What it holds"},
+                  {"Point", "Per", "Cost", "For hours", "For electricity", "kWh", "kg CO2e", "Includes"},
                   {},
                   false};
-  tables.power = {"Power that is paid for",
+  tables.power = {"Billed power",
                   {"Point", "Nodes", "Mean power of the IT", "By joules of", "Of the facility"},
                   {},
                   true};
@@ -163,18 +163,18 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
         note(whose + sentence(record.energy_note));
     }
     if (!system.cost->price.carbon_g_per_kwh)
-      note(whose + "The prices have no carbon intensity, so that CO2 is absent.");
+      note(whose + "The prices have no carbon intensity, so CO2 is absent.");
   }
   tables.costs.folded = tables.costs.rows.size() > 9;
   section.lead =
-      "kWh are the facility's (node, network and storage × PUE) where the whole node was read, else of what was read × "
-      "PUE: at least so many.";
+      "kWh are those of the facility (node, network and storage × PUE) if the whole node was read, else of the part × "
+      "PUE, a lower bound.";
   for (const std::string& one : notes) section.blocks.emplace_back(Words(one, "note"));
   section.blocks.emplace_back(std::move(tables.costs));
   if (!tables.power.rows.empty()) section.blocks.emplace_back(std::move(tables.power));
   std::ranges::stable_sort(turned, {},
                            [](const auto& one) { return cost_as_given(*one.first); });  // the cheapest first
-  Choice choice{"What moves the cost of", {}};
+  Choice choice{"Sensitivity of the cost of", {}};
   constexpr std::size_t most_options = 200;
   for (std::size_t i = 0; i < std::min(turned.size(), most_options); ++i)
     choice.options.emplace_back(turned[i].second.text, std::vector{tornado(*turned[i].first, turned[i].second, currency,
@@ -186,7 +186,7 @@ Section cost_section(const std::vector<HtmlSystem>& systems, const Comparison* c
     section.blocks.emplace_back(std::move(choice.options.front().second.front()));
   else if (!choice.options.empty())
     section.blocks.emplace_back(std::move(choice));
-  Table turning{"Where the cheaper one changes, all else as it is", {"Workload", "Changes"}, {}, false};
+  Table turning{"Break-even: where the cheaper system changes", {"Workload", "Changes"}, {}, false};
   if (comparison != nullptr)
     for (const WorkloadBreakEven& one : comparison->break_even) {
       const std::string& workload = comparison->workloads[one.workload].id;

@@ -59,7 +59,7 @@ void add_recommendations(Section& section, const std::vector<HtmlSystem>& system
   }
   if (!without.empty())
     section.blocks.emplace_back(Words(
-        fmt::format("{}Nothing is recommended: only a search (trainwatt-train --search) measures what looks best once "
+        fmt::format("{}Nothing is recommended: only a search (trainwatt-train --search) measures the best one once "
                     "more, against the settings found, before it claims anything.",
                     systems.size() > 1 ? fmt::format("{}: ", fmt::join(without, ", ")) : ""),
         "quiet"));
@@ -134,7 +134,7 @@ std::string left_out_words(const std::vector<HtmlSystem>& systems, const std::ve
                                 systems[key.first].name, key.second));
   }
   return parts.empty() ? ""
-                       : fmt::format(" Drawn hollow, held against nothing and left out of the front: {}; May they be "
+                       : fmt::format(" Hollow points are not compared and not on the front: {}; May they be "
                                      "compared? says why.",
                                      fmt::join(parts, ", "));
 }
@@ -180,12 +180,12 @@ Chart front_chart(const std::vector<HtmlSystem>& systems, const Comparison* comp
   const std::string unlike = axes.to_target ? "" : unlike_precisions(precisions);
   chart.note = fmt::format("{} is faster, lower {}.{}{}{}{}{}", axes.to_target ? "To the left" : "To the right",
                            axes.is_cost ? "is cheaper" : "takes less energy",
-                           front.size() > 1 ? " The line joins the points whose means none beats in both." : "",
+                           front.size() > 1 ? " The line joins the points that none beats in both means." : "",
                            found.alike.empty() ? ""
-                                               : fmt::format(" Intervals do not tell {} more from the front.", found.alike.size()),
+                                               : fmt::format(" Intervals overlap the front for {} more.", found.alike.size()),
                            (unlike.empty() ? "" : fmt::format(" The points are {}.", unlike)) +
                                (found.knee ? " The knee, the point farthest from the line between the front's ends, is where "
-                                             "more speed begins to cost more than before; it is no recommendation."
+                                             "more speed begins to cost more than before; it is not a recommendation."
                                            : ""),
                            axes.note.empty() ? "" : " " + axes.note, left_out_words(systems, dots));
   chart.x_title = axes.to_target ? "s to the target" : "samples/s", chart.y_title = axes.up_title;
@@ -288,7 +288,7 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Comparison* com
                      {fmt::format("{} in batches of {}: {} against {} energy", workload, front.global_batch,
                                   front.to_target ? "time to the target" : "speed", front.scope),
                       front.without == 0 ? ""
-                                         : fmt::format("Without {} joules, and so left out, are {} of its points.",
+                                         : fmt::format("No {} joules, so left out: {} of its points.",
                                                        front.scope, front.without),
                       unit, fmt::format("{} ({})", front.to_target ? "J to the target" : "J/sample", front.scope),
                       front.to_target, false});
@@ -337,7 +337,7 @@ void add_cost_charts(Section& section, const std::vector<HtmlSystem>& systems, c
           systems, comparison, dots, found,
           {fmt::format("{} in batches of {}: {} against cost{}", group.name, batch,
                        to_target ? "time to the target" : "speed", is_bound ? ", " + basis : ""),
-           is_bound ? "Training costs at least as much. Costs that hold other parts stand in a chart of their own."
+           is_bound ? "These costs are lower bounds. Costs that include other parts are in a separate chart."
                     : "",
            currency,
            currency + (to_target ? " a trained model" : " a million samples") + (is_bound ? ", at least" : ""),
@@ -373,7 +373,7 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
     section.blocks.emplace_back(
         reasons.empty()
             ? no_joules(systems)
-            : Words(fmt::format("No points can be held against each other by energy. {}.", fmt::join(reasons, "; ")),
+            : Words(fmt::format("No points can be compared by energy. {}.", fmt::join(reasons, "; ")),
                     "note"));
   }
   const std::size_t before = section.blocks.size();

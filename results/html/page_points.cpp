@@ -176,7 +176,7 @@ std::string why_none_tells(const Group& group) {
     for (const auto& [name, setting] : place.record->setting)
       if (setting.requested) set.insert(name);
   }
-  return fmt::format("trained on {}{}, of which joules of {} leave out a part; those of {} would tell",
+  return fmt::format("trained on {}{}: joules of {} leave out a part; joules of {} are needed",
                      fmt::join(devices, " and "), set.empty() ? "" : fmt::format(" with {} set", fmt::join(set, ", ")),
                      scope_with_joules(group, {"node", "device", "package"}),
                      fmt::join(scopes_that_tell(group), " or "));
@@ -234,7 +234,7 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
         Chart chart =
             bars(systems, group, fmt::format("{}: {} energy {}", group.name, scope, what), unit, false, bound);
         if (const auto tell = scopes_that_tell(group); std::ranges::find(tell, scope) == tell.end())
-          chart.note = "These joules leave out a part of what the points draw: none is better by them. " + chart.note;
+          chart.note = "These joules lack a part of what the points draw: none is better by them. " + chart.note;
         section.blocks.emplace_back(std::move(chart));
       };
       draw("of a sample", "J/sample", sample_joules);

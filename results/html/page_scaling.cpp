@@ -71,9 +71,9 @@ Fit fit_of(const Family& family) {
   fit.fixed_s = (u1 * vv - v1 * uv) / determinant, fit.shared_s = (v1 * uu - u1 * uv) / determinant;
   if (fit.fixed_s < 0)
     fit.reason =
-        "the speed grows more than the ranks do, which no time a sample of fixed part + shared part / ranks has";
+        "scaling is better than linear, which the model (fixed part + shared part / ranks) cannot describe";
   else if (!(fit.shared_s > 0))
-    fit.reason = "more ranks bring no speed, so that no part of the time is shared among them";
+    fit.reason = "more ranks are not faster, so no part of the time is shared among them";
   else
     for (const Place& place : family.places)
       fit.farthest = std::max(fit.farthest, std::abs(fit.speed(ranks_of(place)) / speed_of(place) - 1));
@@ -106,8 +106,8 @@ std::string add_projection(Chart& chart, const Family& family, int color) {
   return fmt::format(
       "{}: projected, not measured, by time a sample = {} + {} / ranks, {}; it has no interval.", family.name,
       duration(fit.fixed_s), duration(fit.shared_s),
-      fit.counts < 3 ? "which two numbers of ranks fix, so that nothing tests it"
-                     : fmt::format("which lies up to {} % off what was measured", significant(100 * fit.farthest, 2)));
+      fit.counts < 3 ? "fitted to two numbers of ranks, so nothing tests it"
+                     : fmt::format("which is up to {} % off the measurements", significant(100 * fit.farthest, 2)));
 }
 
 void add_speed(Section& section, const Group& group, const std::vector<Family>& families, bool strong) {
@@ -116,13 +116,13 @@ void add_speed(Section& section, const Group& group, const std::vector<Family>& 
   chart.title = fmt::format("{}: {} scaling", group.name, strong ? "strong" : "weak");
   chart.note =
       strong
-          ? "The same global batch on more ranks. Dotted: as many times faster as there are ranks. Dashed: projected."
-          : "The same batch for each of more ranks. Dotted: as many times faster as there are ranks. Dashed: "
+          ? "The same global batch on more ranks. Dotted: linear scaling. Dashed: projected."
+          : "The same batch per rank on more ranks. Dotted: linear scaling. Dashed: "
             "projected.";
   chart.x_title = efficiency.x_title = "ranks", chart.y_title = "samples/s";
   chart.table = {chart.title, {"Series", "Ranks", "samples/s", "Scaling efficiency", "From"}, {}, true};
   efficiency.title = chart.title + " efficiency", efficiency.y_title = "% of ideal";
-  efficiency.note = "Speed against that of the fewest ranks times as many.";
+  efficiency.note = "Speed as a share of linear scaling from the fewest ranks.";
   efficiency.line = 100, efficiency.line_label = "ideal";
   efficiency.table = {efficiency.title, {"Series", "Ranks", "Scaling efficiency"}, {}, true};
   std::vector<std::string> formulas;
@@ -157,11 +157,11 @@ void add_communication(Section& section, const Group& group, const std::vector<F
   Chart chart, shares;
   chart.kind = shares.kind = "lines";
   chart.title = fmt::format("{}: exposed communication, {} scaling", group.name, strong ? "strong" : "weak");
-  chart.note = "What a step waits for others after its own backward, mean over steps and ranks; what overlaps with "
-               "computing is not in it. Reports hold no bytes, no bandwidth and no ceiling of the collectives.";
+  chart.note = "Time that a step waits for other ranks after its own backward pass, mean over steps and ranks, without "
+               "what overlaps with computing. Reports contain no bytes, bandwidth or ceiling of the collectives.";
   chart.x_title = shares.x_title = "ranks", chart.y_title = "ms a step", shares.y_title = "% of the step";
   chart.table = {chart.title, {"Series", "Ranks", "Exposed a step", "Share of the step", "Way"}, {}, true};
-  shares.title = chart.title + ", share of the step", shares.note = "The same by the length of the step.";
+  shares.title = chart.title + ", share of the step", shares.note = "The same as a share of the step time.";
   shares.table = {shares.title, {"Series", "Ranks", "Share of the step"}, {}, true};
   int color = 0;
   for (const Family& family : families) {

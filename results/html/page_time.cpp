@@ -173,7 +173,7 @@ Section phases_section(const std::vector<HtmlSystem>& systems) {
   section.absent = section.blocks.empty();
   if (section.absent)
     section.blocks.emplace_back(
-        Words("No phases were timed: that is so for metered commands and where nothing ran.", "quiet"));
+        Words("No phases were timed, as for metered commands or if nothing ran.", "quiet"));
   return section;
 }
 
@@ -183,8 +183,8 @@ Chart target_chart(const Group& group) {
   Chart chart;
   const Target& target = *group.places.front().record->target;
   chart.kind = "lines", chart.from_zero = false;
-  chart.title = fmt::format("{}: way to the target", group.name);
-  chart.note = "Each line is a run of its own seed, by what held-out samples say. " + group.note;
+  chart.title = fmt::format("{}: progress to the target", group.name);
+  chart.note = "Each line is a run with its own seed, evaluated on held-out samples. " + group.note;
   chart.x_title = "s since the first step's data";
   chart.y_title = target.metric == "error" ? "share of images wrong" : "nats a token above the floor";
   chart.line = target.value, chart.line_label = "target " + significant(target.value, 3);
@@ -267,7 +267,7 @@ Section learning_section(const std::vector<HtmlSystem>& systems) {
   section.absent = section.blocks.empty();
   if (section.absent)
     section.blocks.emplace_back(
-        Words("No losses are in the report: that is so for metered commands and where nothing ran.", "quiet"));
+        Words("The report has no losses, as for metered commands or if nothing ran.", "quiet"));
   return section;
 }
 
@@ -334,7 +334,7 @@ std::vector<Chart> telemetry_of(const Record& record, const std::string& name_of
 }  // namespace
 
 Section telemetry_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"telemetry", "Power, clocks, temperature", "Mean of each stretch of samples along the trials.", {}};
+  Section section{"telemetry", "Power, clocks, temperature", "Means of consecutive samples over the trials.", {}};
   Choice choice{"Point", {}};
   std::size_t all = 0;
   const std::vector<std::vector<Words>> names = point_names(systems);
@@ -353,7 +353,7 @@ Section telemetry_section(const std::vector<HtmlSystem>& systems) {
     section.blocks.emplace_back(
         std::ranges::all_of(systems, [](const HtmlSystem& one) { return lacks_energy(one.report); })
             ? no_joules(systems)
-            : Words("No meter or sensor gave a series along time.", "quiet"));
+            : Words("No meter or sensor recorded a time series.", "quiet"));
   } else {
     section.blocks.emplace_back(std::move(choice));
   }

@@ -93,7 +93,7 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
     Table rows = ledger(systems[s], names[s], with_system(systems, s, "Readings"));
     rows.folded = rows.rows.size() > 12;
     if (!rows.rows.empty()) section.blocks.emplace_back(std::move(rows));
-    Table idle{with_system(systems, s, "Power with nothing of ours running"),
+    Table idle{with_system(systems, s, "Idle power"),
                {"When", "Meter", "Host", "Power", "Why absent"},
                {},
                true};
@@ -107,7 +107,7 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
 }
 
 Section verdicts_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"verdicts", "Verdicts", "Rows are flagged, never dropped. What does not count enters no mean.", {}};
+  Section section{"verdicts", "Verdicts", "Rows are flagged, never dropped. Only valid points are in a mean.", {}};
   std::vector<Record> all;
   Table reasons{"Points that do not count", {"Point", "Verdict", "Why"}, {}, false};
   std::map<std::string, std::vector<std::string>> points;  // by flag
@@ -139,7 +139,7 @@ Section verdicts_section(const std::vector<HtmlSystem>& systems) {
 }
 
 Section rules_section(const std::vector<HtmlSystem>& systems) {
-  Section section{"rules", "Run rules", "What makes a number trustworthy, held against what the report says.", {}};
+  Section section{"rules", "Run rules", "The rules for publication, checked against the report.", {}};
   for (std::size_t s = 0; s < systems.size(); ++s) {
     Table table{with_system(systems, s, "Rules"), {"Rule", "State", "What it asks", "What was found"}, {}, false};
     for (const RunRuleCheck& check : check_run_rules(systems[s].report)) {
@@ -160,7 +160,7 @@ Section provenance_section(const std::vector<HtmlSystem>& systems) {
   for (std::size_t s = 0; s < systems.size(); ++s) {
     const Report& report = systems[s].report;
     const Context& c = report.context;
-    Table table{with_system(systems, s, "Where the numbers are from"), {"What", "Value"}, {}, false};
+    Table table{with_system(systems, s, "Where the figures come from"), {"What", "Value"}, {}, false};
     const auto line = [&](const std::string& what, const std::string& value) {
       if (!value.empty()) table.rows.push_back({what, value});
     };

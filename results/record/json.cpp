@@ -582,7 +582,7 @@ T versioned(const std::string& text, const std::string& what, UnknownNames unkno
   if (version == tree.end()) throw std::runtime_error("not a " + what + ": key \"schema_version\" is missing");
   if (!version->is_string())
     throw std::runtime_error("/schema_version: is " + compact(*version).substr(0, 40) +
-                             ", which is no text: must be \"" + schema_version + "\"");
+                             ", not a string: must be \"" + schema_version + "\"");
   if (const std::string why = version_obstacle(version->get<std::string>(), schema_version); !why.empty())
     throw std::runtime_error("/schema_version: " + why);
   return from_tree<T>(tree, unknown);

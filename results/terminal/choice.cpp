@@ -30,11 +30,11 @@ std::string reach_of(const Report& report, const SearchOutcome& outcome) {
   if (outcome.refused > 0) text += fmt::format(", {} were refused", outcome.refused);
   const int unseen = outcome.points - outcome.measured - outcome.refused;
   if (unseen == 0) return text;
-  text += fmt::format(", {} were not looked at", unseen);
+  text += fmt::format(", {} were not", unseen);
   if (outcome.measured == 0) return text;
   return text + (searched_settings(report, outcome).size() == 1
-                     ? ": the best one is among those measured where there is one minimum along the setting"
-                     : ": no neighbour of the best one is better, and what lies farther off may be");
+                     ? ": if there is a single minimum along the setting, the best one is among those measured"
+                     : ": no neighbour of the best one is better; settings farther away may be");
 }
 
 /// "a, b, c and 2 more"
@@ -90,7 +90,7 @@ std::string front_text(const Report& report, const TableStyle& style) {
                          front.cheapest == place ? "  " + paint.bold("cheapest") : "");
     }
     if (!front.alike.empty())
-      out += "    " + wrap("not told apart from these by their intervals: " + alike_ids(report, front),
+      out += "    " + wrap("not distinguishable from these by their intervals: " + alike_ids(report, front),
                            static_cast<std::size_t>(style.width), 4) + "\n";
   }
   return out;
@@ -117,7 +117,7 @@ std::string search_text(const Report& report, const TableStyle& style) {
     out += "  " + paint.bold(wrap(line, static_cast<std::size_t>(style.width), 4)) + "\n";
     line = reach_of(report, outcome);
     if (!outcome.best.empty()) line += ". The best and the found settings were measured once more, one right after the other";
-    line += fmt::format(". At most {} % slower than the found settings was asked for", significant(100 * outcome.max_slowdown));
+    line += fmt::format(". Allowed slowdown against the found settings: {} %", significant(100 * outcome.max_slowdown));
     out += "    " + wrap(line, static_cast<std::size_t>(style.width), 4) + "\n";
   }
   return out;

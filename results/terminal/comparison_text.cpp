@@ -34,8 +34,8 @@ class Writer {
     for (const std::string& line : c_.rests_on) item(line, 4);
     item(words::workloads(c_), 4);
     for (const words::KeptRules& rules : words::run_rules(c_)) item(rules.text, 4);
-    item(paint_.dim(wrapped(sentence(c_.replicates_note) + " A 95 % interval misses the truth once in 20.", 2)), 0);
-    heading(fmt::format("{} systems, held against {}", c_.systems.size(), reference()));
+    item(paint_.dim(wrapped(sentence(c_.replicates_note) + " 1 in 20 misses the true value.", 2)), 0);
+    heading(fmt::format("{} systems, compared with {}", c_.systems.size(), reference()));
     systems();
     rules();
     const std::string other = c_.systems.size() == 2 ? name(1 - c_.reference) : "the other";
@@ -269,7 +269,7 @@ class Writer {
         out_ += price_inputs(*c_.systems[s].cost, style_);
       }
     if (c_.break_even.empty()) return;
-    heading("Where the cheaper one changes, all else as it is");
+    heading("Break-even: where the cheaper system changes");
     for (const WorkloadBreakEven& one : c_.break_even) {
       out_ += "  " + c_.workloads[one.workload].id + "\n";
       for (const BreakEven& input : one.inputs) out_ += "    " + wrapped(input.text, 6) + "\n";

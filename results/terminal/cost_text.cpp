@@ -82,7 +82,7 @@ std::string cost_text(const CostReport& report, const TableStyle& style) {
     }
     if (r.sensitivity.empty()) continue;
     out += "  " +
-           paint.dim(wrap(fmt::format("what {} costs where one input is {:.3g} % less or more, and what that changes of the cost as given, most effect first:",
+           paint.dim(wrap(fmt::format("cost of {} if one input is {:.3g} % lower or higher, with the change; largest effect first:",
                                       words::per(r.of), 100 * report.sensitivity_share),
                           static_cast<std::size_t>(style.width), 2)) +
            "\n";

@@ -471,7 +471,7 @@ class Shower {
     std::string label = "estimate";
     for (const auto& [name, sum] : sums) {
       line(label,
-           fmt::format("{}: {} a trial, {} mean: a model's, not a measurement, and in no other figure", name,
+           fmt::format("{}: {} a trial, {} mean: modelled, not measured, and in no other figure", name,
                        si(sum.joules / static_cast<double>(sum.trials), "J"), si(sum.joules / sum.seconds, "W")));
       label.clear();
     }

@@ -68,7 +68,7 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
     if (!row.counted && (row.reason.empty() || row.reason == "contained" || row.reason == "duplicate" ||
                          (row.reason == "not_visible" && !is_part)))
       found.broken("meter_row_left_out", at + "/energy/" + std::to_string(known->second) + "/counted",
-                   "is false of a meter that the run counts");
+                   "is false for a meter that the run counts");
   }
   for (const auto& [sensor, e] : rows) {
     const EnergyRow& row = trial.energy[e];
@@ -83,7 +83,7 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
     if (meter->second->available && (is_of_sensor || meter->second->counted))
       check_row_of(row, *meter->second, is_part, place, found);
     if (row.counted && !row.scope.empty() && !meter->second->counted && !is_part)
-      found.broken("meter_row_counted", place + "/counted", "is true of a meter that the run does not count");
+      found.broken("meter_row_counted", place + "/counted", "is true for a meter that the run does not count");
   }
 }
 

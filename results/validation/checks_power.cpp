@@ -35,7 +35,7 @@ std::string fault_of(const SeriesRow& series, double window_s) {
     return "has lists that differ in length";
   for (std::size_t i = 0; i < count; ++i) {
     const double least = series.minimum[i], mean = series.mean[i], most = series.maximum[i];
-    if (i > 0 && !(series.time_s[i] > series.time_s[i - 1])) return "has times that do not rise";
+    if (i > 0 && !(series.time_s[i] > series.time_s[i - 1])) return "has times that are not ascending";
     if (!(least >= 0)) return "has a power below 0 W";
     if (!std::isfinite(most) || !(least <= mean * (1 + rounding)) || !(mean <= most * (1 + rounding)))
       return "has a mean that is not between its least and its greatest value";
@@ -128,7 +128,7 @@ void check_joules(const EnergyRow& row, const SeriesRow& series, double clock_sk
   else if (cover.widest_s > cover.allowed_s)
     found.note("power_series_gap", at,
                "its series of power_w shows nothing new for " + text::duration(cover.widest_s) +
-                   (own ? "" : ": the joules are held against the rest of it alone"));
+                   (own ? "" : ": the joules are compared with the rest only"));
   const auto outside = [&](double factor) -> std::string {
     const Bounds bounds = bounds_of(cover, row, clock_skew_s, factor);
     if (*row.energy_j >= bounds.low && *row.energy_j <= bounds.high) return {};

@@ -63,7 +63,7 @@ void check_stability(Report& report, Findings& found) {
     if (is && !was)
       found.left_out_flag(i, Flag::unstable);
     else if (was && !is)
-      found.broken("figure_differs", place_of(i) + "/verdict/flags", "the losses say otherwise of \"unstable\"");
+      found.broken("figure_differs", place_of(i) + "/verdict/flags", "the losses do not give \"unstable\"");
   }
 }
 
@@ -154,7 +154,7 @@ Validation validate_report(const std::string& text, std::optional<Report>& repor
   if (is_newer)
     found.warnings.push_back({"schema_newer", "/schema_version",
                               document["schema_version"].dump() + " is newer than " + schema_version +
-                                  ", which this program knows: what it does not know was not looked at"});
+                                  ", which this program knows: newer fields were not checked"});
   for (const MissingField& field : schema.missing_fields)
     found.warnings.push_back({"field_of_later_version", field.pointer,
                               "absent: schema version " + field.since + " brought it, the report is of " +

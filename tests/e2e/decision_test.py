@@ -134,7 +134,7 @@ class Decision(Case):
             self.assertNotRegex(page.read_text(), r'(?:src|href)="(?:https?:)?//')
         noted = {difference["what"]: difference for difference in compared["differences"]}
         self.assertIn("gpu_clock_mhz requested", noted)
-        self.assertIn("gpu_clock_mhz was set: only those of the scope node would tell", noted["scope of energy"]["why"])
+        self.assertIn("gpu_clock_mhz was set: joules of scope node are needed", noted["scope of energy"]["why"])
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ class Faults(Case):
                 following = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, *option, "--steps", 2, "--out", out, **self.env)
                 self.assert_ran(following)
                 self.assertIn("settings", said_codes(following.stderr, "warning"))
-                self.assert_one_warning(out, "put back: ", "gpu_clock_mhz", f"process {dead.pid} of user")
+                self.assert_one_warning(out, "restored: ", "gpu_clock_mhz", f"process {dead.pid} of user")
                 self.assert_put_back()
 
     def test_run_and_guardian_killed_is_for_a_metered_command(self):
@@ -175,7 +175,7 @@ class Faults(Case):
         metered = tool("meter", "--out", self.folder / "metered", "--", "true", **self.env)
         self.assert_ran(metered)
         self.assertIn("settings", said_codes(metered.stderr, "warning"))
-        self.assert_one_warning(self.folder / "metered", "put back: ", "gpu_clock_mhz", f"process {dead.pid} of user")
+        self.assert_one_warning(self.folder / "metered", "restored: ", "gpu_clock_mhz", f"process {dead.pid} of user")
         self.assert_put_back()
 
     def test_a_journal_that_tells_nothing_is_said(self):
@@ -184,7 +184,7 @@ class Faults(Case):
         self.leave_settings()
         journal = self.journals / "settings.json"
         good = json.loads(journal.read_text())
-        for text, why in (("{", "settings.json is damaged"), ('{"schema_version": 99}', "another version of the program")):
+        for text, why in (("{", "settings.json is damaged"), ('{"schema_version": 99}', "another version of trainwatt")):
             journal.write_text(text)
             self.assertIn(f"journal unreadable: {journal} ", " ".join(tool("probe", **self.env).stdout.split()))
             [seen] = json.loads(tool("probe", "--json", **self.env).stdout)["settings_in_force"]
@@ -201,7 +201,7 @@ class Faults(Case):
             out = self.folder / "locked"
             metered = tool("meter", "--out", out, "--", "true", **self.env)
             self.assert_ran(metered)
-            self.assert_one_warning(out, "not put back: ", "which is dead, cannot be put back while another process", "`fuser ")
+            self.assert_one_warning(out, "not restored: ", "which is dead, cannot be restored while another process", "`fuser ")
         restored = tool("restore", **self.env)
         self.assert_ran(restored, 3)
         self.assertNotIn("\x1b", restored.stdout + restored.stderr)
@@ -214,20 +214,20 @@ class Faults(Case):
         out = self.folder / "denied"
         following = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
         self.assert_ran(following)
-        self.assert_one_warning(out, "not put back: ", "gpu_clock_mhz", "`trainwatt restore` tries again")
+        self.assert_one_warning(out, "not restored: ", "gpu_clock_mhz", "`trainwatt restore` tries again")
         self.assertTrue(self.journal_is_there())
         self.gpus.set("deny_set", 0)
         (self.journals / "settings.json").write_text("{")
         out = self.folder / "damaged"
         following = run("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--steps", 2, "--out", out, **self.env)
         self.assert_ran(following)
-        self.assert_one_warning(out, "not put back: ", "settings.json is damaged", "then remove it")
+        self.assert_one_warning(out, "not restored: ", "settings.json is damaged", "then remove it")
 
     def test_a_journal_that_cannot_be_kept_ends_the_run_before_its_first_point(self):
         args = ["--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", "found,990", "--steps", 2, "--out", self.out]
         refused = run(*args, **{**self.env, "TRAINWATT_RUN_DIR": self.folder / "no" / "such"})
-        self.assert_one_line_error(refused, 3, "no/such: the journal of what is set cannot be kept here: TRAINWATT_RUN_DIR "
-                                   "names this folder: make the one above it, or name another", "No such file or directory")
+        self.assert_one_line_error(refused, 3, "no/such: the journal of settings cannot be written here: create the parent "
+                                   "folder, or set TRAINWATT_RUN_DIR to another folder", "No such file or directory")
         self.journals.mkdir(mode=0o700)
         (self.journals / "settings.json").write_text("{")
         refused = run(*args, **self.env)
@@ -284,7 +284,7 @@ class Faults(Case):
         self.assertIn("settings", said_codes(err, "warning"))
         report = self.report()
         self.assertEqual([record["verdict"]["status"] for record in report["records"]], ["valid", "valid"])
-        self.assertTrue(any(line.startswith("not put back: ") for line in report["context"]["warnings"]), report["context"])
+        self.assertTrue(any(line.startswith("not restored: ") for line in report["context"]["warnings"]), report["context"])
         self.assertTrue(self.journal_is_there())
         self.gpus.set("deny_set", 0)
         self.assert_ran(tool("restore", **self.env))
@@ -335,7 +335,7 @@ class Faults(Case):
         [error] = [line for line in second.stderr.splitlines() if line.startswith("trainwatt-train: error[settings-held]: ")]
         self.assertRegex(error, f"^trainwatt-train: error\\[settings-held\\]: {self.journals}: settings are held by trainwatt-train, process "
                          f"{first.pid} of user {os.geteuid()}, which still runs \\(gpu_clock_mhz [0-9]+ of nvml:[^ ]*\\); "
-                         "wait for its end, or leave all settings as found$")
+                         "wait until it ends, or leave all settings as found$")
 
     def test_restore_beside_a_run(self):
         process = self.start("--device", "cpu", "--model", "gpt2-tiny", "--threads", 1, "--gpu-clock", 990, "--window", 2, "--trials", 1,

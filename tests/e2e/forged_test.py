@@ -196,7 +196,7 @@ class Forged(Case):
         for reader, process in self.readers(path, "new"):
             self.assert_ran(process)
             self.assertIn(words, process.stderr, reader)
-        for text, words in ((self.good.read_text().replace('"schema_version": "1.0"', '"schema_version": 1.0'), '/schema_version: is 1.0, which is no text'),
+        for text, words in ((self.good.read_text().replace('"schema_version": "1.0"', '"schema_version": 1.0'), '/schema_version: is 1.0, not a string'),
                            (self.good.read_text() + "\0", "control character NUL")):
             path.write_text(text)
             process = tool("validate", path)

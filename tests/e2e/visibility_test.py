@@ -102,7 +102,7 @@ class Visibility(Case):
                          "--window", 1, "--trials", 1),
             capture_output=True, text=True, timeout=HANG, env=environment(**self.env))
         self.assert_ran(process)
-        said = [line for line in process.stderr.splitlines() if "warning[settings]: put back: " in line]
+        said = [line for line in process.stderr.splitlines() if "warning[settings]: restored: " in line]
         self.assertEqual(len(said), RANKS, process.stderr)
         for uuid in self.gpus.uuids[:RANKS]:
             self.assertEqual(len([line for line in said if uuid in line and ": reset" in line]), 1, process.stderr)

@@ -378,10 +378,10 @@ class Page(unittest.TestCase):
     def test_a_report_of_a_newer_minor_version_says_so(self):
         report = load("good.json")
         report["schema_version"], report["more"] = "1.99", EVIL
-        said = '/schema_version: "1.99" is newer than 1.0, which this program knows: what it does not know was not looked at'
+        said = '/schema_version: "1.99" is newer than 1.0, which this program knows: newer fields were not checked'
         self.look(self.make(report), len(report["records"]), picture="newer", sizes=((1280, False), (390, False)))
         self.assertIn(f"trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
-        self.assertEqual(self.rows("Where the numbers are from")["note of trainwatt validate"], [said])
+        self.assertEqual(self.rows("Where the figures come from")["note of trainwatt validate"], [said])
         self.look(self.make(load("good_energy.json"), report, code=4), 1 + len(report["records"]), sizes=((390, False),))
         self.assertIn(f"Offer 2: trainwatt validate notes: {said}.", self.browser.evaluate("document.querySelector('.caveats').textContent"))
 

@@ -233,7 +233,7 @@ TEST_F(PowerTool, AWindowShorterThanTheMetersPeriodHasNoJoules) {
   EXPECT_FALSE(row->energy_j);
   EXPECT_EQ(row->reason, "too_short");
   EXPECT_FALSE(read.records[0].summary.energy_j.at("device"));
-  EXPECT_NE(done.err.find("in which the meter changes: take a longer one"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("s: use a longer window"), std::string::npos) << done.err;
   for (const IdleRow& idle : read.context.idle_power)
     EXPECT_TRUE(idle.power_w) << "a second, whatever the command takes";
   EXPECT_EQ(read.context.idle_power.size(), 2u);

@@ -54,7 +54,7 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
     found.violations.push_back(
         {"kit_differs", "/plan/kit",
          its ? "is another kit, with SHA-256 " + its->sha256 + ", not " + mine
-             : "there is none: the plan is not that of " + mine +
+             : "is missing: the plan is not that of " + mine +
                    (report.plan.suite.ends_with(changed_suite) ? ", but of " + report.plan.suite : "")});
     return;
   }
@@ -70,7 +70,7 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
     found.warnings.push_back(
         {"points_unsupported", "/records",
          fmt::format(
-             "{} of {} points are called unsupported ({}{}): a comparison leaves them out of the mean of every system",
+             "{} of {} points are unsupported ({}{}): a comparison excludes them for all systems",
              unsupported.size(), report.records.size(), unsupported.front(), unsupported.size() > 1 ? ", …" : "")});
   // The hash alone could stand above any points.
   try {
@@ -84,7 +84,7 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
                                   fmt::format("is not what this version makes of {} for {} ranks", mine, ranks)});
   } catch (const std::exception& error) {
     found.violations.push_back(
-        {"kit_differs", "/plan", fmt::format("cannot be held against {}: {}", mine, error.what())});
+        {"kit_differs", "/plan", fmt::format("cannot be compared with {}: {}", mine, error.what())});
   }
 }
 

@@ -154,12 +154,12 @@ std::vector<results::Fault> series_faults(const std::vector<std::pair<std::strin
       if (const auto [known, is_new] = launches.emplace(launch, name); !is_new && !launch.empty())
         faults.push_back(
             {"same_launch", "",
-             fmt::format("{} and {} share a launch: each run must be a launch of its own", name, known->second)});
+             fmt::format("{} and {} are the same launch: each run must be launched separately", name, known->second)});
     // scripts/repeat gives the run in run-N the index N. Without one a run has the order of the first.
     const std::string index = report->context.run_index ? std::to_string(*report->context.run_index) : "none";
     if (static_cast<std::size_t>(report->context.run_index.value_or(1)) != number_of(name))
       faults.push_back({"run_left_out", "",
-                        fmt::format("{} has the run index {}: it is another run of its series; hand in all runs, as "
+                        fmt::format("{} has run index {}: it is another run of the series; hand in all runs, named as "
                                     "scripts/repeat named them",
                                     name, index)});
     if (const auto [known, is_new] = indices.emplace(index, name); !is_new)

@@ -117,16 +117,16 @@ Signed verify(const std::string& text, const std::string& signature, const std::
   const std::string file = folder.file(results::sums_file), signature_path = folder.file(results::signature_file);
   results::write_atomically(file, text), results::write_atomically(signature_path, signature);
   const Answer good = ssh_keygen({"-Y", "check-novalidate", "-n", space, "-s", signature_path}, file, folder);
-  if (good.code != 0) return {"", "is not good: " + good.what()};
+  if (good.code != 0) return {"", "is not valid: " + good.what()};
   const Answer found = ssh_keygen({"-Y", "find-principals", "-s", signature_path, "-f", signers}, "/dev/null", folder);
   const std::string who = found.out.substr(0, found.out.find_first_of("\r\n"));
   const std::string key = results::text::printable(good.out.substr(0, good.out.find_first_of("\r\n")));
   if (found.code != 0 || who.empty())
-    return {"", fmt::format("is by nobody whom {} lists: {}", results::text::printable(signers), key)};
+    return {"", fmt::format("was made with a key that {} does not list: {}", results::text::printable(signers), key)};
   const Answer answer =
       ssh_keygen({"-Y", "verify", "-f", signers, "-I", who, "-n", space, "-s", signature_path}, file, folder);
   if (answer.code != 0)
-    return {"", fmt::format("is not good for {}: {}", results::text::printable(who), answer.what())};
+    return {"", fmt::format("is not valid for {}: {}", results::text::printable(who), answer.what())};
   return {who, results::text::printable(answer.out.substr(0, answer.out.find_first_of("\r\n")))};
 }
 

@@ -64,7 +64,7 @@ std::vector<results::MeterEntry> EnergyWindow::entries() {
     entry.host = impl_->machines.host();
     entry.domain = "node";
     entry.reason = "duplicate";
-    entry.detail = "the same machine as that of rank " + std::to_string(impl_->machines.reader()) + ", which reads its meters";
+    entry.detail = "same machine as rank " + std::to_string(impl_->machines.reader()) + ", which reads its meters";
     mine.meters.push_back(std::move(entry));
   }
   std::vector<results::MeterEntry> all;

@@ -158,7 +158,7 @@ JobSettings::JobSettings(comm::Job& job, const Machines& machines, const JobSett
         throw Stop(
             exit_environment, "clock-locked",
             fmt::format("{}: it can be reset but not restored afterwards: have it reset first, or use --force", whose));
-      impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset, and will be gone", impl_->host, whose));
+      impl_->lines.push_back(fmt::format("forced: {}: {}; it can only be reset and will be lost", impl_->host, whose));
     }
   });
   look_beside();
@@ -175,8 +175,8 @@ void JobSettings::look_after(power::Guardian& guardian) {
   if (impl_->has_lost_guardian || guardian.alive()) return;
   impl_->has_lost_guardian = true;
   impl_->lines.push_back(
-      fmt::format("guardian_died: {}: the process that puts settings back after a kill of this run has ended. This run "
-                  "goes on and puts back itself; if it is killed, call `trainwatt restore` on that node",
+      fmt::format("guardian_died: {}: the process that restores settings if this run is killed has ended. This run "
+                  "continues and restores them itself; if it is killed, run `trainwatt restore` on that node",
                   impl_->host));
 }
 
@@ -222,7 +222,7 @@ std::vector<std::string> JobSettings::news() {
   restored = gather_lines(impl.job, restored);
   for (std::string& line : gather_lines(impl.job, held))
     if (std::ranges::none_of(restored, [&](const std::string& folder) { return line.starts_with(folder); })) {
-      line = "not put back: " + line;
+      line = "not restored: " + line;
       add(line);
     }
   return all;
@@ -240,14 +240,14 @@ std::map<std::string, results::Setting> JobSettings::Impl::apply_here(const std:
     const std::string which = fmt::format("{} of {}", power::to_string(applied.kind), applied.domain);
     if (!wanted.contains(applied.kind)) {  // of an earlier point
       if (applied.reason != "left")        // the next would be measured under it
-        throw Stop(exit_environment, fmt::format("{} could not be put back: {}", which, applied.detail));
-      lines.push_back(fmt::format("left: {}: {}: somebody else has set {} since, which is in force now", host, which,
+        throw Stop(exit_environment, fmt::format("{} could not be restored: {}", which, applied.detail));
+      lines.push_back(fmt::format("left: {}: {}: someone else has since set {}, which is now in force", host, which,
                                   applied.detail));
       continue;
     }
     if (!applied.foreign.empty())
       lines.push_back(
-          fmt::format("found: {}: {}: somebody else has set {} since the last point, which is what will be put back",
+          fmt::format("found: {}: {}: someone else has set {} since the last point; this value will be restored",
                       host, which, applied.foreign));
     results::SettingRow row = row_of(host, applied.domain);
     if (applied.accepted)
@@ -303,15 +303,15 @@ bool JobSettings::restore() {
         const bool kept = one.outcome == Outcome::failed || one.outcome == Outcome::absent;
         failed = failed || kept;
         if (kept)
-          impl_->lines.push_back(fmt::format("not put back: {}: {} of {}: {}; `trainwatt restore` tries again",
+          impl_->lines.push_back(fmt::format("not restored: {}: {} of {}: {}; `trainwatt restore` tries again",
                                              impl_->host, power::to_string(one.kind), one.domain, one.detail));
         else if (!one.detail.empty())
-          impl_->lines.push_back(fmt::format("left: {}: {} of {}: somebody else has set {}", impl_->host,
+          impl_->lines.push_back(fmt::format("left: {}: {} of {}: someone else has set {}", impl_->host,
                                              power::to_string(one.kind), one.domain, one.detail));
       }
   } catch (const std::exception& error) {  // of this node alone: the others are waiting below
     failed = true;
-    impl_->lines.push_back(fmt::format("not put back: {}: {}", impl_->host, error.what()));
+    impl_->lines.push_back(fmt::format("not restored: {}: {}", impl_->host, error.what()));
   }
   return impl_->job.maximum({failed ? 1.0 : 0.0}).front() == 0;
 }

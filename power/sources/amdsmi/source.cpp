@@ -105,15 +105,15 @@ std::optional<MeterFinding> prepare(const Library& library, const fs::path& pci_
   if (card.power.empty() && first.count == 0) {
     // AMD's own tools tell the second die so: power management is the first one's alone.
     MeterFinding second_die = refuse("contained",
-                                     "an accumulator at 0 and no power sensor: the second die of a card, "
-                                     "whose joules the first one's holds");
+                                     "accumulator at 0 and no power sensor: the second die of a card, "
+                                     "whose energy the first die's counter includes");
     second_die.scope.reset();
     return second_die;
   }
   if (card.power.empty())
     return refuse("unsupported", (folder / "hwmon").string() +
                                      " has no power1_average or power1_input: the accumulator "
-                                     "cannot be held against the card's power");
+                                     "cannot be compared with the card's power");
   if (!std::isfinite(card.joules_per_count) || card.joules_per_count <= 0)
     return refuse("unsupported", std::string(counter_function) + " states a resolution of " +
                                      std::to_string(first.microjoules) + " uJ");
@@ -159,12 +159,12 @@ MeterFinding judge(const std::shared_ptr<const Library>& library, const Card& ca
   }
   if (!card.energy.moved()) return refuse(stood_still(counter_function, card.energy));
   if (card.watts.error)
-    return refuse(std::string("the accumulator cannot be held against the card's power: ") + card.watts.error->what());
+    return refuse(std::string("the accumulator cannot be compared with the card's power: ") + card.watts.error->what());
   std::snprintf(text, sizeof text, "the accumulator grows by %.4g W, the kernel shows %.4g W", card.counter_watts(),
                 card.kernel_watts());
   if (!(card.counter_watts() > 0) || !(card.kernel_watts() > 0) || !card.agrees()) {
     std::string more = text;
-    std::snprintf(text, sizeof text, ": more than a factor of %.3g apart, it is not believed",
+    std::snprintf(text, sizeof text, ": they differ by more than a factor of %.3g, so it is not used",
                   amdsmi::disagreement_factor);
     return refuse(more + text);
   }
@@ -196,7 +196,7 @@ std::vector<MeterFinding> amdsmi::find_meters_in(const fs::path& pci_devices) {
     }
     if (!seen.insert(device.card()).second) {
       findings.push_back(
-          unavailable(device.domain(), {"duplicate", "a partition of a card whose accumulator is the whole card's"}));
+          unavailable(device.domain(), {"duplicate", "a partition of a card; the accumulator covers the whole card"}));
       continue;
     }
     Card card{std::move(device), EnergyScope::device, {}, 0, {}, {}};

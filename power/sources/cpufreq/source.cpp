@@ -102,7 +102,7 @@ void judge(KnobFinding& finding, std::unique_ptr<Knob> knob, const std::vector<u
       if (finding.reason.empty() && eaccess(file_of(cpu, file).c_str(), W_OK) != 0) {
         finding.reason = "permission";
         finding.detail = file_of(cpu, file) + ": " + std::strerror(errno);
-        finding.grant = "run as root; or have root do: chgrp GROUP " + std::string(cpu_folder) + "/cpufreq/policy*/" +
+        finding.grant = "run as root; or as root: chgrp GROUP " + std::string(cpu_folder) + "/cpufreq/policy*/" +
                         glob + " and chmod g+w on them; under Slurm: " + slurm + ", where the site allows it";
       }
   finding.knob = std::move(knob);
@@ -123,7 +123,7 @@ std::vector<KnobFinding> cpufreq_find_knobs() {
   const std::vector<unsigned> cpus = policies.cpus();
   if (cpus.empty()) {
     both("no_driver", std::string(cpu_folder) +
-                          "/cpufreq has no policies: no cpufreq driver is loaded; virtual machines show none");
+                          "/cpufreq has no policies: no cpufreq driver is loaded (virtual machines have none)");
     return findings;
   }
   try {

@@ -34,7 +34,7 @@ class FreshCounter {
       if (freshness_.read_integer() == before) return {joules, before};
     }
     throw std::system_error(EAGAIN, std::generic_category(),
-                            file_.path().string() + ": freshness never stood still around a reading");
+                            file_.path().string() + ": freshness changed during every reading");
   }
   const fs::path& freshness() const { return freshness_.path(); }
   const fs::path& file() const { return file_.path(); }
@@ -132,7 +132,7 @@ std::vector<MeterFinding> cray::find_meters_in(const fs::path& folder, double st
     none.domain = "cray";
     none.reason = "no_driver";
     none.detail =
-        folder.string() + (fs::exists(folder, ignored) ? " has no energy counters" : " is not there: no Cray node");
+        folder.string() + (fs::exists(folder, ignored) ? " has no energy counters" : " is absent: not a Cray node");
     return findings;
   }
   const Watched freshness = watch({[&] { return sysfs::read_integer(folder / "freshness"); }})[0];

@@ -133,11 +133,11 @@ std::optional<Point> Series::point_of(const std::vector<std::string>& fields, st
   if (!time)
     *why = "\"" + time_text.substr(0, 40) + "\" is neither seconds since 1970 nor ISO 8601 with a zone (…Z, …+01:00)";
   else if (watts && *watts > most_watts)
-    *why = watts_text.substr(0, 40) + " W is more than any node's power: the column is in watts";
+    *why = watts_text.substr(0, 40) + " W is more than any node draws: the column must be in watts";
   else if (!watts || *watts < 0)
-    *why = "\"" + watts_text.substr(0, 40) + "\" is no power in watts";
+    *why = "\"" + watts_text.substr(0, 40) + "\" is not a power in watts";
   else if (last_time_ && *time <= *last_time_)
-    *why = "time does not ascend at \"" + time_text + "\"";
+    *why = "time is not ascending at \"" + time_text + "\"";
   else
     return Point{*time, *watts};
   return std::nullopt;
@@ -169,7 +169,7 @@ void Series::take_line(std::string line) {
 
 /// With the header, and with points later than those that are known.
 void Series::begin_anew() {
-  open_hole(file_.string() + ": the file got shorter");
+  open_hole(file_.string() + ": the file was truncated");
   offset_ = line_number_ = counted_from_ = 0;
   in_line_ = false;
   rest_.clear();
@@ -182,7 +182,7 @@ void Series::refresh() {
   const std::uint64_t size = std::filesystem::file_size(file_, error);
   std::error_code ignored;
   if (error && std::filesystem::exists(file_, ignored) && !std::filesystem::is_regular_file(file_, ignored))
-    throw std::system_error(EINVAL, std::generic_category(), file_.string() + ": is no regular file");
+    throw std::system_error(EINVAL, std::generic_category(), file_.string() + ": not a regular file");
   if (error) throw std::system_error(error, file_.string());
   if (size < offset_) begin_anew();
   if (size == offset_) return;
@@ -217,7 +217,7 @@ void Series::take(const std::string& part) {
   std::size_t begin = 0;
   if (in_line_) {
     begin = part.find('\n');
-    if (begin == std::string::npos) return fail_for_good(place() + ": has a line longer than 1 MiB: it is no CSV");
+    if (begin == std::string::npos) return fail_for_good(place() + ": has a line longer than 1 MiB: not a CSV file");
     in_line_ = false;
     ++begin;
   }
@@ -226,7 +226,7 @@ void Series::take(const std::string& part) {
   for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
     take_line(rest_.substr(begin, end - begin));
   rest_.erase(0, begin);
-  if (rest_.size() >= longest_line) fail_for_good(place() + ": has a line longer than 1 MiB: it is no CSV");
+  if (rest_.size() >= longest_line) fail_for_good(place() + ": has a line longer than 1 MiB: not a CSV file");
 }
 
 void Series::forget_before(double time) {

@@ -76,8 +76,8 @@ class ExternalMeter : public SensorMeter {
         if (covered || Clock::now() >= limit) {
           const double step_seconds = wall_offset_seconds() - offset_seconds_;
           if (std::abs(step_seconds) > most_step_seconds)
-            throw WindowUnknown("not_covered", "the wall clock was set by " + std::to_string(step_seconds) +
-                                                   " s: the series cannot be aligned any more");
+            throw WindowUnknown("not_covered", "the wall clock was changed by " + std::to_string(step_seconds) +
+                                                   " s: the series can no longer be aligned");
           return series_.joules_of_window(wall(from.time), wall(to.time));
         }
       }
@@ -110,9 +110,9 @@ std::string why_far(double last, double behind) {
                      (is_past ? "before" : "after") + " now: ";
   for (const auto& [name, factor] : {std::pair("milliseconds", 1e3), std::pair("microseconds", 1e6), std::pair("nanoseconds", 1e9)})
     if (std::abs(last / factor - (last + behind)) < 20 * 365.25 * 86400)
-      return text + "is it in " + name + "? It has to be in seconds since 1970, or ISO 8601 with a zone";
+      return text + "is it in " + name + "? It must be in seconds since 1970, or ISO 8601 with a zone";
   return text + (is_past && last > 1e9 ? "does the meter still write this file?"
-                                       : "it has to be in seconds since 1970, or ISO 8601 with a zone");
+                                       : "it must be in seconds since 1970, or ISO 8601 with a zone");
 }
 
 }  // namespace
@@ -136,8 +136,8 @@ std::vector<MeterFinding> external::find_meters_in(const std::filesystem::path& 
       finding.detail = file.string() + why_far(series.points().back().time, behind);
     } else if (series.interval_seconds() > longest_interval_seconds) {
       finding.reason = "unsupported";
-      finding.detail = file.string() + " has a point each " + std::to_string(std::lround(series.interval_seconds())) +
-                       " s: a trial needs one each " + std::to_string(std::lround(longest_interval_seconds)) +
+      finding.detail = file.string() + " has a point every " + std::to_string(std::lround(series.interval_seconds())) +
+                       " s: a trial needs one every " + std::to_string(std::lround(longest_interval_seconds)) +
                        " s at least; have the meter write more often";
     } else {
       const double wait = wait_seconds.value_or(wait_seconds_for(series.interval_seconds()));

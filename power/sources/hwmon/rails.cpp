@@ -60,7 +60,7 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
         std::any_of(uses.begin(), uses.end(), [&](const RailUse& other) { return other.domain == use.domain; });
     if (rail.battery) {
       use.reason = "unsupported";
-      use.detail = rail.id + " is a battery's";
+      use.detail = rail.id + " is a battery sensor";
     } else if (known_twice) {
       use.domain += "@" + rail.id;
       use.reason = "duplicate";
@@ -83,7 +83,7 @@ std::vector<RailUse> classify(const std::vector<Rail>& rails) {
           rail.id + " is one of several system meters without a label: whether one contains another is unknown";
     } else if (is_system(rail) && std::any_of(rails.begin(), rails.end(), is_module)) {
       use.reason = "unsupported";
-      use.detail = rail.id + " has no label: whether it contains the modules, which are counted, is unknown";
+      use.detail = rail.id + " has no label: it may contain the modules, which are already counted";
     } else if (is_system(rail)) {
       use.domain = "hwmon:node";
       use.scope = EnergyScope::node;

@@ -158,7 +158,7 @@ std::string ClockKnob::lock_evident() {
            &standard) != nvml::success)
     standard = maximum;
   if (current >= 0.97 * standard) return {};
-  return clocks + " by somebody's clock setting (event reason 0x2)";
+  return clocks + " because of someone's clock setting (event reason 0x2)";
 }
 
 class PowerLimitKnob : public Knob {
@@ -214,7 +214,7 @@ class PowerLimitKnob : public Knob {
   /// Writes, and reads back for a moment: drivers take it within milliseconds. `binding`: no other limit may lie below.
   void write(double milliwatts, bool binding, const std::string& what) {
     if (!(milliwatts >= minimum_mw_ && milliwatts <= maximum_mw_))
-      throw NotApplied("out_of_range", what + ": the GPU takes " + short_number(minimum_mw_ * 1e-3) + " to " +
+      throw NotApplied("out_of_range", what + ": the GPU accepts " + short_number(minimum_mw_ * 1e-3) + " to " +
                                            short_number(maximum_mw_ * 1e-3) + " W");
     const int code =
         call(library_->nvmlDeviceSetPowerManagementLimit, device_.handle, static_cast<unsigned>(milliwatts));

@@ -48,7 +48,7 @@ const char* advice_of(int code) {
     case reset_required:
       return "; reset the GPU";
     case operating_system:
-      return "; the container or the job's cgroup keeps the device file away";
+      return "; the container or the job's cgroup hides the device file";
     default:
       return "";
   }
@@ -167,7 +167,7 @@ std::string why_not_numbered(const std::vector<Device>& all, const std::vector<D
   if (differs([](const Device& device) { return device.mig; }))
     return "only some are cut into MIG instances: name them by UUID";
   if (!std::ranges::all_of(usable, [](const Device& device) { return device.pci.has_value(); }))
-    return "the driver does not tell their PCI buses: name them by UUID";
+    return "the driver does not report their PCI buses: name them by UUID";
   if (!by_pci_bus && (usable.front().name.empty() || differs([](const Device& device) { return device.name; })))
     return "they differ, and CUDA numbers them by speed: set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID";
   return {};

@@ -76,8 +76,8 @@ MeterFinding unavailable(std::string domain, const nvml::Unavailable& why) {
 std::string describe(const Device& device) {
   std::string text = device.name;
   if (device.name.find("GH200") != std::string::npos)
-    text += "; the sensor is the module's: it holds the Grace CPU and its memory too, do not add theirs";
-  if (device.mig) text += "; MIG is on: the joules are the whole GPU's, shared by all its instances";
+    text += "; the sensor covers the module with the Grace CPU and its memory: do not add theirs";
+  if (device.mig) text += "; MIG is on: the joules are those of the whole GPU, shared by all its instances";
   return text;
 }
 

@@ -142,7 +142,7 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
       none.domain = "perf";
       none.reason = "no_driver";
       none.detail =
-          pmu.string() + " is not there: load the module rapl; most virtual machines and non-x86 CPUs have none";
+          pmu.string() + " does not exist: load the module rapl; most virtual machines and non-x86 CPUs have none";
       none.grant = "modprobe rapl";
       return findings;
     }
@@ -171,7 +171,7 @@ std::vector<MeterFinding> perf::find_meters_in(const fs::path& pmu, const fs::pa
       finding.domain = "perf:" + (platform ? "psys" : names.at(cpu) + wanted.suffix);
       if (!platform && whole_packages && !packages_seen.insert({wanted.event, packages.at(cpu)}).second) {
         finding.reason = "duplicate";
-        finding.detail = "this vendor's counter is the package's, which another die shows already";
+        finding.detail = "this vendor's counter covers the package, which another die already reports";
         continue;
       }
       finding.scope = wanted.scope;

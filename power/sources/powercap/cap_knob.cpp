@@ -55,8 +55,8 @@ class CapKnob : public Knob {
                                            set_point_text(kind(), range.maximum));
     if (read().limit_uw == 0 && !takes_zero())
       throw NotApplied("unsupported", access_->path() +
-                                          " power_limit_uw: is 0, which could not be put back: 0 is never "
-                                          "written where no min_power_uw of 0 allows it");
+                                          " power_limit_uw: is 0, which could not be restored: 0 is never "
+                                          "written unless min_power_uw is 0");
     const std::uint64_t limit_uw = uw_of(value);
     check("power_limit_uw", access_->set_limit_uw(limit_uw));
     State now = read();
@@ -212,11 +212,11 @@ class CapKnob : public Knob {
     if (saved.count("window_us") != 0) state.window_us = number("window_us");
     if (state.limit_uw == 0 && !takes_zero())
       throw NotApplied("out_of_range", domain_ +
-                                           ": the saved limit is 0 uW, which is not written, since no min_power_uw "
-                                           "of 0 allows it: set by hand what the package shall take");
+                                           ": the saved limit is 0 uW, which is not written unless min_power_uw "
+                                           "is 0: set the limit of the package by hand");
     if (state.limit_uw > highest_uw)
       throw NotApplied("out_of_range",
-                       domain_ + ": no package takes the saved limit of " + std::to_string(state.limit_uw) + " uW");
+                       domain_ + ": too high for a package: saved limit of " + std::to_string(state.limit_uw) + " uW");
     return state;
   }
 

@@ -92,14 +92,14 @@ std::vector<KnobFinding> powercap_find_knobs() {
             finding.reason = "permission";
             finding.detail = file + ": " + std::strerror(errno);
             finding.grant =
-                "run as root; or have root do: chgrp GROUP " + limit + " " + enabled + " and chmod g+w on them";
+                "run as root; or as root: chgrp GROUP " + limit + " " + enabled + " and chmod g+w on them";
           }
         finding.knob =
             powercap::make_cap_knob(std::move(access), finding.domain, default_maximum_watts(EnergyScope::package));
       }
     } else {
       finding.reason = "unsupported";
-      finding.detail = zone.path() + " has no long_term constraint: AMD CPUs count energy, but take no cap here";
+      finding.detail = zone.path() + " has no long_term constraint: AMD CPUs report energy but have no cap here";
     }
     findings.push_back(std::move(finding));
   }

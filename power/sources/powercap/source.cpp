@@ -59,7 +59,7 @@ void explain_error(int error, const Zone& zone, const char* file, MeterFinding& 
     finding.reason = "permission";
     const std::string command =
         "chmod a+r " + std::string(class_folder) + "/" + zone.name.control_type + ":*/energy_uj";
-    finding.detail += "; run as root, or have root do: " + command;
+    finding.detail += "; run as root, or as root: " + command;
     finding.grant = "udev rule: SUBSYSTEM==\"powercap\", ACTION==\"add\", RUN+=\"/bin/sh -c '" + command +
                     "'\" (shows all users the power, CVE-2020-8694), or perf's grant";
   } else {

@@ -89,14 +89,14 @@ Absence why_no_zones() {
   if (std::filesystem::is_symlink(type, ignored) && !std::filesystem::exists(type, ignored))
     return {"permission",
             type.string() +
-                " leads nowhere: the container hides /sys/devices/virtual/powercap; run outside "
+                " is a broken link: the container hides /sys/devices/virtual/powercap; run outside "
                 "it, or have it unmasked",
             ""};
   if (std::filesystem::exists(type, ignored))
     return {"no_driver", type.string() + " has no zones: this CPU or virtual machine shows no energy counter", ""};
   return {"no_driver",
           type.string() +
-              " is not there: load the module intel_rapl_msr; most virtual machines and non-x86 "
+              " does not exist: load the module intel_rapl_msr; most virtual machines and non-x86 "
               "CPUs have none",
           "modprobe intel_rapl_msr"};
 }

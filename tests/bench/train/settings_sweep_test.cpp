@@ -131,12 +131,12 @@ TEST_F(Sweep, WhatSomebodyElseHasSetMeanwhileIsToldAndKept) {
   somebody_sets(500'000);
   EXPECT_EQ(settings.apply({{KnobKind::gpu_power_limit, 350}}).at("gpu_power_limit_w").accepted, 350);
   EXPECT_EQ(only(settings.news()), "found: " + what +
-                                       ": somebody else has set requested_mw = 500000 since the last "
-                                       "point, which is what will be put back");
+                                       ": someone else has set requested_mw = 500000 since the last "
+                                       "point; this value will be restored");
   EXPECT_EQ(only(settings.news()), "") << "told once";
   somebody_sets(400'000);
   settings.apply({});  // a point that leaves it as found
-  EXPECT_EQ(only(settings.news()).find("left: " + what + ": somebody else has set "), 0u);
+  EXPECT_EQ(only(settings.news()).find("left: " + what + ": someone else has since set "), 0u);
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 400'000u);
   settings.apply({{KnobKind::gpu_power_limit, 300}});
   somebody_sets(450'000);
@@ -151,7 +151,7 @@ TEST_F(Sweep, WhatCannotBePutBackIsToldAndKeptInTheJournal) {
   gpus_.edit(0, [](standin::Gpu& gpu) { gpu.deny_set = 1; });
   EXPECT_FALSE(settings.restore());
   const std::string line = only(settings.news());
-  EXPECT_EQ(line.find("not put back: " + job().host() + ": gpu_clock_mhz of nvml:"), 0u) << line;
+  EXPECT_EQ(line.find("not restored: " + job().host() + ": gpu_clock_mhz of nvml:"), 0u) << line;
   EXPECT_NE(line.find("nvmlDeviceResetGpuLockedClocks"), std::string::npos) << line;
   EXPECT_TRUE(has_journal());
   gpus_.edit(0, [](standin::Gpu& gpu) { gpu.deny_set = 0; });
@@ -169,12 +169,12 @@ TEST_F(Sweep, WhatADeadRunHasLeftIsToldWheneverItIsPutBack) {
   gpus_.edit(0, [](standin::Gpu& one) { one.limit_mw = 500'000; });
   JobSettings settings(job(), Machines(job()), options_);
   const std::string held = only(settings.news());
-  EXPECT_EQ(held.find("not put back: " + job().host() + ": "), 0u) << held;
+  EXPECT_EQ(held.find("not restored: " + job().host() + ": "), 0u) << held;
   EXPECT_NE(held.find("which still runs"), std::string::npos) << held;
   rank.reset();
   settings.apply({{KnobKind::gpu_power_limit, 300}});
   const std::string told = only(settings.news());
-  EXPECT_EQ(told.find("put back: " + job().host() + ": gpu_power_limit_w of " + gpu + ", left by "), 0u) << told;
+  EXPECT_EQ(told.find("restored: " + job().host() + ": gpu_power_limit_w of " + gpu + ", left by "), 0u) << told;
   EXPECT_EQ(only(settings.news()), "") << "told once";
   EXPECT_TRUE(settings.restore());
   EXPECT_EQ(gpus_.gpu(0).limit_mw, 650'000u);

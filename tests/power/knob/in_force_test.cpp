@@ -60,7 +60,7 @@ TEST_F(JournalTest, WhatOthersHoldIsTold) {
   EXPECT_NE(glance_at_journal(path).unreadable.find("is damaged"), std::string::npos);
   fs::remove(path / "settings.json");
   ASSERT_EQ(mkfifo((path / "settings.json").c_str(), 0600), 0);
-  EXPECT_NE(glance_at_journal(path).unreadable.find("no regular file"), std::string::npos) << "and waits for nobody";
+  EXPECT_NE(glance_at_journal(path).unreadable.find("not a regular file"), std::string::npos) << "and waits for nobody";
   unsetenv("TRAINWATT_RUN_DIR");
 }
 
@@ -213,7 +213,7 @@ TEST_F(OthersJournals, AreNotManyOfOneUser) {
   leave(folder_of(nobody), nobody, nobody, nobody);
   const std::vector<SettingsInForce> all = seen();
   ASSERT_EQ(all.size(), 64u + 1 + 1);
-  EXPECT_EQ(all.back().unreadable, "6 more folders with names of ours were not looked at");
+  EXPECT_EQ(all.back().unreadable, "6 more trainwatt folders were not checked");
 }
 
 // Named in the environment, another user's folder is still another user's: `trainwatt restore` refuses it.
@@ -225,7 +225,7 @@ TEST_F(OthersJournals, AFolderOfAnotherUserIsNotOurs) {
   ASSERT_FALSE(all.empty());
   EXPECT_EQ(all[0].folder, path);
   EXPECT_FALSE(all[0].ours);
-  EXPECT_EQ(remedy(all[0]), ": `trainwatt restore` of that user, in that environment, puts them back");
+  EXPECT_EQ(remedy(all[0]), ": `trainwatt restore` of that user, in that environment, restores them");
 }
 
 }  // namespace

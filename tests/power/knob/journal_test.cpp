@@ -66,7 +66,7 @@ TEST_F(JournalTest, AFolderThatCannotBeMadeIsExplained) {
     JournalFolder::open(base / "no/such", true);
     FAIL();
   } catch (const std::system_error& error) {
-    EXPECT_NE(std::string(error.what()).find("no/such: the journal of what is set cannot be kept here: name a folder"),
+    EXPECT_NE(std::string(error.what()).find("no/such: the journal of settings cannot be written here: set TRAINWATT"),
               std::string::npos)
         << error.what();
     EXPECT_EQ(error.code().value(), ENOENT);
@@ -221,7 +221,7 @@ TEST_F(JournalTest, DoesNotTrustWhatOthersMayWrite) {
   expect_refused("may be written by others");
   chmod(path.c_str(), 0700);
   fs::create_hard_link(path / "settings.json", base / "second");
-  expect_refused("has a second name");
+  expect_refused("has another hard link");
   fs::remove(base / "second");
   EXPECT_EQ(restore().reports.size(), 1u);
 }
@@ -235,7 +235,7 @@ TEST_F(JournalTest, FollowsNoSymbolicLink) {
   fs::rename(base / "elsewhere", path / "settings.json");
   fs::rename(path, base / "real");
   fs::create_directory_symlink(base / "real", path);
-  expect_refused("is no folder");
+  expect_refused("is not a folder");
   EXPECT_THROW(JournalFolder::open(path, true), JournalError);
 }
 

@@ -302,7 +302,7 @@ TEST_F(KnobsTree, TheToolRestoresWhatBothKilledLeft) {
   std::fputs("2500000", file);
   std::fclose(file);
   EXPECT_EQ(run_tool("restore", &output), 0);
-  EXPECT_NE(output.find("somebody else has changed it: cpu0 scaling_max_freq = 2500000 kHz"), std::string::npos)
+  EXPECT_NE(output.find("someone else has changed it: cpu0 scaling_max_freq = 2500000 kHz"), std::string::npos)
       << output;
   EXPECT_EQ(read_line(policy_file(0, "scaling_max_freq")), "2500000");
   EXPECT_EQ(read_line(policy_file(0, "scaling_min_freq")), "1200000");

@@ -303,7 +303,7 @@ TEST_F(SettingsTest, TwoRunsDoNotHoldSettingsAtOnce) {
     settings.apply({{KnobKind::cpu_frequency, 1200}});
     FAIL() << "two runs hold settings";
   } catch (const SettingsHeld& error) {
-    EXPECT_EQ(error.what(), settings.recovered().held.at(0) + "; wait for its end, or leave all settings as found");
+    EXPECT_EQ(error.what(), settings.recovered().held.at(0) + "; wait until it ends, or leave all settings as found");
     EXPECT_NE(std::string(error.what()).find(who + " of user "), std::string::npos) << error.what();
   }
   Process third(command());

@@ -151,7 +151,7 @@ TEST_F(SiteTest, ProgramsAreLookedForBeforeAnythingIsRun) {
             head + "reset\": \"/no/such/reset\" cannot be run: No such file or directory");
   EXPECT_EQ(of((base / "text").string(), "true").second,
             head + "set\": \"" + (base / "text").string() + "\" cannot be run: it is not executable");
-  EXPECT_EQ(of(base.string(), "true").second, head + "set\": \"" + base.string() + "\" cannot be run: it is no file");
+  EXPECT_EQ(of(base.string(), "true").second, head + "set\": \"" + base.string() + "\" cannot be run: not a file");
   EXPECT_EQ(of("no-such-site-tool", "true").second,
             head + "set\": \"no-such-site-tool\" cannot be run: no folder in PATH has such a program: name it with its "
                    "path");
@@ -208,18 +208,18 @@ TEST_F(SiteTest, WhatIsWrongIsNamed) {
   expect("[{\"kind\": \"clock\"}]", "\"kind\"");
   expect("[{\"knid\": \"clock\"}]", "unknown key \"knid\"");
   const std::string head = "[{\"kind\": \"gpu_clock_mhz\", ";
-  expect(head + R"("set": "tool {value}"}])", "must be a list of words");
+  expect(head + R"("set": "tool {value}"}])", "must be a list of strings");
   expect(head + R"("set": ["tool"], "reset": ["x"]}])", "has no {value}");
   expect(head + R"("set": ["t", "{value}"]}])", "\"reset\" must be");
-  expect(head + R"("set": ["t", "{value}"], "reset": ["{value}"]}])", "only \"get\" could tell");
+  expect(head + R"("set": ["t", "{value}"], "reset": ["{value}"]}])", "add \"get\"");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"]}])", "needs \"minimum\"");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "minimum": 5, "maximum": 2}])", "no positive value");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "refused": "("}])", "regular expression");
-  expect(std::string("[") + with_getter + "," + with_getter + "]", "/knobs/1: stands for the same");
-  expect("[{\"kind\": 5}]", "\"kind\" is no text");
+  expect(std::string("[") + with_getter + "," + with_getter + "]", "/knobs/1: duplicate: ");
+  expect("[{\"kind\": 5}]", "\"kind\" must be a string");
   expect(head + R"("set": ["", "{value}"], "reset": ["t"]}])", "\"set\": the first word");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "minimum": "5", "maximum": 9}])",
-         "\"minimum\" is no number");
+         "\"minimum\" must be a number");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "values": ["fast"]}])", "\"fast\" is no gpu_clock_mhz");
   expect(head + R"("set": ["t", "{value}"], "reset": ["t"], "values": 5}])", "\"values\" is not a list");
   std::ofstream(base / "site.json") << "[]";
@@ -228,13 +228,13 @@ TEST_F(SiteTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(wrong_file(base / "site.json"), (base / "site.json").string() + ": is not JSON: look at line 2");
   for (const char* key : {"knob", "Knobs", "konbs", "knops"}) {
     std::ofstream(base / "site.json") << "{\"" << key << "\": []}";
-    EXPECT_NE(wrong_file(base / "site.json").find(": \"" + std::string(key) + "\" is no key of ours"), std::string::npos);
+    EXPECT_NE(wrong_file(base / "site.json").find(": \"" + std::string(key) + "\" is an unknown key"), std::string::npos);
   }
   ASSERT_EQ(mkfifo((base / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(wrong_file(base / "pipe"), (base / "pipe").string() + ": is no regular file");
-  EXPECT_EQ(wrong_file("/dev/zero"), "/dev/zero: is no regular file");
+  EXPECT_EQ(wrong_file(base / "pipe"), (base / "pipe").string() + ": not a regular file");
+  EXPECT_EQ(wrong_file("/dev/zero"), "/dev/zero: not a regular file");
   std::ofstream(base / "site.json").seekp(1 << 21).put(' ');
-  EXPECT_NE(wrong_file(base / "site.json").find("is larger than 1 MiB"), std::string::npos);
+  EXPECT_NE(wrong_file(base / "site.json").find("maximum 1 MiB"), std::string::npos);
   EXPECT_EQ(wrong_file(base / "none.json"), (base / "none.json").string() + ": No such file or directory");
 }
 
@@ -255,7 +255,7 @@ TEST_F(SiteTest, RootRunsNoProgramThatOthersMayWrite) {
   const auto expect_refused = [&] {
     auto found = find_knobs(write("[" + std::string(with_getter) + "]"));
     EXPECT_EQ(found.at(0).reason, "unsupported");
-    EXPECT_NE(found.at(0).detail.find("\"" + tool + "\" is not run: root would run it, so it must belong to root"),
+    EXPECT_NE(found.at(0).detail.find("\"" + tool + "\" is not run as root: it must be owned by root"),
               std::string::npos)
         << found.at(0).detail;
     EXPECT_THROW(found.at(0).knob->get(), NotApplied) << "nor by what puts back, which asks no finding";

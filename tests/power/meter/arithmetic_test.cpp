@@ -103,7 +103,7 @@ TEST(Ledger, AMeterThatShowsNoJouleHasNoJoules) {
   EXPECT_FALSE(rows[0].uncertainty_joules.has_value());
   EXPECT_FALSE(rows[0].counted);
   EXPECT_EQ(rows[0].reason, "not_updated");
-  EXPECT_EQ(rows[0].detail, "the meter shows no joule in 0.2 s, though it changed each 0.001 s when it was opened");
+  EXPECT_EQ(rows[0].detail, "the meter did not change in 0.2 s, although it changed every 0.001 s at the start");
 }
 
 TEST(Ledger, AWindowShorterThanTheUpdatePeriodHasNoJoules) {
@@ -116,7 +116,7 @@ TEST(Ledger, AWindowShorterThanTheUpdatePeriodHasNoJoules) {
   EXPECT_FALSE(within[0].counted);
   EXPECT_EQ(within[0].reason, "too_short");
   EXPECT_EQ(within[0].detail,
-            "the window of 0.05 s is shorter than the 0.1 s in which the meter changes: take a longer one");
+            "the window of 0.05 s is shorter than the meter's period of 0.1 s: use a longer window");
   EXPECT_DOUBLE_EQ(within[0].window_seconds, 0.05);
   const auto between = make_ledger(findings, snapshot_at(0, 0), snapshot_at(0.05, 0));
   EXPECT_EQ(between[0].reason, "too_short") << "no change falls into it, as is to be expected";

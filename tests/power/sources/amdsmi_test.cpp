@@ -115,7 +115,7 @@ TEST(AmdSmi, WithoutAPowerToHoldItAgainstTheAccumulatorIsRefused) {
   auto finding = std::move(amdsmi::find_meters_in(tree.at("pci")).at(0));
   EXPECT_EQ(finding.meter, nullptr);
   EXPECT_EQ(finding.reason, "unsupported");
-  EXPECT_TRUE(has(finding.detail, "cannot be held against")) << finding.detail;
+  EXPECT_TRUE(has(finding.detail, "cannot be compared with")) << finding.detail;
   show_power(tree, first, 320);
   tree.write("pci/" + first + "/hwmon/hwmon7/power1_average", "n/a");
   finding = std::move(amdsmi::find_meters_in(tree.at("pci")).at(0));

@@ -80,7 +80,7 @@ TEST_F(ExternalSeries, APowerThatCannotBeIsALineThatSaysNothing) {
   take("Time,Watts\n100,50\n101,1e308\n102,50\n103,50\n");
   EXPECT_EQ(window(102, 103), "50.000000");
   EXPECT_EQ(window(100, 103), "lost");
-  EXPECT_NE(series.hole().find(":3: 1e308 W is more than any node's power"), std::string::npos) << series.hole();
+  EXPECT_NE(series.hole().find(":3: 1e308 W is more than any node draws"), std::string::npos) << series.hole();
 }
 
 TEST_F(ExternalSeries, SaysWhatItDoesNotCover) {
@@ -132,11 +132,11 @@ TEST_F(ExternalSeries, AWrongHeaderIsForGood) {
 
 TEST_F(ExternalSeries, ALineThatSaysNothingTakesTheWindowsThatTouchIt) {
   const std::pair<const char*, const char*> cases[] = {
-      {"102,60\n", ":4: time does not ascend at \"102\""},
-      {"99,60\n", ":4: time does not ascend"},
-      {"103,-5\n", ":4: \"-5\" is no power"},
-      {"103,nan\n", ":4: \"nan\" is no power"},
-      {"103,\n", ":4: \"\" is no power"},
+      {"102,60\n", ":4: time is not ascending at \"102\""},
+      {"99,60\n", ":4: time is not ascending"},
+      {"103,-5\n", ":4: \"-5\" is not a power"},
+      {"103,nan\n", ":4: \"nan\" is not a power"},
+      {"103,\n", ":4: \"\" is not a power"},
       {"103\n", ":4: a line of 1 columns"},
       {"2026-01-01T00:00:00,5\n", ":4: \"2026-01-01T00:00:00\" is neither seconds since 1970 nor ISO 8601"}};
   for (const auto& [text, cause] : cases) {
@@ -294,7 +294,7 @@ TEST_F(ExternalMeter, IsWaitedForAsItsPaceNeeds) {
   for (int i = 0; i < 6; ++i) add(start + 100 * i, 100);
   const auto found = find(0);
   EXPECT_EQ(found.at("external").reason, "unsupported");
-  EXPECT_NE(found.at("external").detail.find("a point each 100 s"), std::string::npos) << found.at("external").detail;
+  EXPECT_NE(found.at("external").detail.find("a point every 100 s"), std::string::npos) << found.at("external").detail;
 }
 
 // The largest nodes on sale: eight GPUs and what cools them, 14.3 kW by the maker's guide.
@@ -337,11 +337,11 @@ TEST_F(ExternalMeter, ASeriesThatIsFarFromNowIsNone) {
     return found.at("external").detail;
   };
   EXPECT_NE(detail_of(wall_now() - 7300, 1).find("2 hours before now: does the meter still write"), std::string::npos);
-  EXPECT_NE(detail_of(wall_now() + 7300, 1).find("2 hours after now: it has to be in seconds since 1970"),
+  EXPECT_NE(detail_of(wall_now() + 7300, 1).find("2 hours after now: it must be in seconds since 1970"),
             std::string::npos);
   EXPECT_NE(detail_of(1e3 * wall_now(), 1000).find("is it in milliseconds?"), std::string::npos);
   EXPECT_NE(detail_of(1e9 * wall_now(), 1e9).find("is it in nanoseconds?"), std::string::npos);
-  EXPECT_NE(detail_of(4711, 1).find("it has to be in seconds since 1970"), std::string::npos) << "since boot";
+  EXPECT_NE(detail_of(4711, 1).find("it must be in seconds since 1970"), std::string::npos) << "since boot";
   tree.write("meter.csv", "time,watts\n");
   add(wall_now() - 1800, 100), add(wall_now() - 1799, 100);
   EXPECT_TRUE(find(0).at("external").meter) << "it may be slow";
@@ -384,9 +384,9 @@ TEST(ExternalErrors, SayWhatIsWrong) {
   const std::string header = tree.at("header.csv").string();
   EXPECT_EQ(detail(header), header + ":1: the header must name the columns time and watts, not \"time;watts\"");
   ASSERT_EQ(mkfifo(tree.at("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(detail(tree.at("pipe")), tree.at("pipe").string() + ": is no regular file");
-  EXPECT_EQ(detail("/dev/zero"), "/dev/zero: is no regular file");
-  EXPECT_EQ(detail("/dev"), "/dev: is no regular file");
+  EXPECT_EQ(detail(tree.at("pipe")), tree.at("pipe").string() + ": not a regular file");
+  EXPECT_EQ(detail("/dev/zero"), "/dev/zero: not a regular file");
+  EXPECT_EQ(detail("/dev"), "/dev: not a regular file");
 }
 
 TEST_F(ExternalMeter, SaysWhyThereIsNone) {

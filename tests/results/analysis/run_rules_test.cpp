@@ -93,10 +93,10 @@ TEST(RunRules, EachIsBrokenByWhatItNames) {
   expect_broken("window", "by steps", flag(Flag::steps_given));
   expect_broken("trials", "fewer than 3", flag(Flag::few_trials));
   expect_broken("steady", "still changing", flag(Flag::not_steady));
-  expect_broken("steady", "along the trials", flag(Flag::drift));
-  expect_broken("throttling", "held back", flag(Flag::throttled));
+  expect_broken("steady", "over the trials", flag(Flag::drift));
+  expect_broken("throttling", "throttled", flag(Flag::throttled));
   expect_broken("settings", "did not take effect", flag(Flag::not_applied));
-  expect_broken("settings", "could not be looked at", flag(Flag::not_observed));
+  expect_broken("settings", "could not be observed", flag(Flag::not_observed));
   expect_broken("complete", "has no record", [&](Report& r) { r.records.clear(); });
   expect_broken("complete", "failed: out of memory", [&](Report& r) {
     record(r).verdict = {Status::failed, {}, {"out of memory"}};
@@ -124,7 +124,7 @@ TEST(RunRules, HolesInASeriesOfPower) {
                 [&](Report& r) { erase(r, 100, static_cast<std::ptrdiff_t>(series(r).time_s.size())); });
   expect_broken("sampling", "fewer than two",
                 [&](Report& r) { erase(r, 1, static_cast<std::ptrdiff_t>(series(r).time_s.size())); });
-  expect_broken("sampling", "do not rise", [&](Report& r) { series(r).time_s[3] = series(r).time_s[2]; });
+  expect_broken("sampling", "not ascending", [&](Report& r) { series(r).time_s[3] = series(r).time_s[2]; });
   expect_broken("sampling", "not_covered", [&](Report& r) {
     EnergyRow& row = r.records.front().trials[0].energy[0];
     row.energy_j.reset(), row.reason = "not_covered";
@@ -177,7 +177,7 @@ TEST(RunRules, ARefusedSetPointIsNotCheckable) {
   expect_state(report, "complete", RunRuleState::kept, "none failed");
   Report other = report;
   other.records.front().setting["gpu_clock_mhz"] = {1410, 1410, 1408, {{"node1", "nvml:GPU-1", 1410, 1408, ""}}};
-  expect_state(other, "settings", RunRuleState::not_checkable, "; 1 show under load what was asked for");
+  expect_state(other, "settings", RunRuleState::not_checkable, "; 1 had the requested value under load");
   expect_broken(
       "settings", "did not take effect", [](Report& r) { r.records.front().verdict.flags.emplace_back(Flag::not_applied); },
       report);
@@ -186,14 +186,14 @@ TEST(RunRules, ARefusedSetPointIsNotCheckable) {
 TEST(RunRules, WhatNoReportCanShowIsNotKept) {
   Report report = good_report();
   report.records.front().setting["gpu_clock_mhz"] = {1410, 1410, 1408, {{"node1", "nvml:GPU-1", 1410, 1408, ""}}};
-  expect_state(report, "settings", RunRuleState::kept, "1 points show under load");
+  expect_state(report, "settings", RunRuleState::kept, "1 points had the requested value under load");
   expect_state(report, "restored", RunRuleState::not_checkable, "trainwatt restore");
   for (Trial& trial : report.records.front().trials) trial.counters.clear();
   expect_state(report, "throttling", RunRuleState::not_checkable, "no device counts");
   report.records.front().start.reset();
-  expect_state(report, "temperature", RunRuleState::not_checkable, "no record says");
+  expect_state(report, "temperature", RunRuleState::not_checkable, "no record has");
   report.records.front().workload.device = "command";
-  expect_state(report, "random_input", RunRuleState::not_checkable, "is not known: ");
+  expect_state(report, "random_input", RunRuleState::not_checkable, "is unknown: ");
   expect_state(report, "steady", RunRuleState::not_checkable, "a command");
   report.plan.canonical_json.clear();
   expect_state(report, "complete", RunRuleState::not_checkable, "unfinished");

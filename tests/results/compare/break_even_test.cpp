@@ -258,7 +258,7 @@ TEST(BreakEven, IsWithheldWhereNothingIsClaimed) {
     options.currency = "EUR";
     const Comparison c = compare(systems, options);
     EXPECT_EQ(c.break_even.at(0).reason, found.reason);
-    EXPECT_NE(comparison_markdown(c).find("no price is named at which"), std::string::npos);
+    EXPECT_NE(comparison_markdown(c).find("no break-even price is given"), std::string::npos);
     const auto json = nlohmann::json::parse(comparison_json(c, {}))["break_even"][0];
     EXPECT_EQ(json["reason"], found.reason);
     EXPECT_TRUE(json["input"].is_null() && json["text"].is_null());

@@ -298,7 +298,7 @@ TEST(Prices, MistakesAreNamedWithTheirPlace) {
   };
   const std::pair<std::string, std::string> wrong[] = {
       {fault("{"), "not JSON"},
-      {fault("[]"), "is no object"},
+      {fault("[]"), "must be an object"},
       {fault(R"({"currency": "EUR", "systems": {}})"), "/systems"},
       {fault(R"({"systems": {"a": {"rent_per_month": 1}}})"), "currency"},
       {fault(R"({"currency": "EUR", "curency": "EUR", "systems": {"a": {"rent_per_month": 1}}})"), "/curency"},

@@ -52,13 +52,13 @@ TEST(Bundle, AlteredMissingAndAddedFilesAreNamed) {
     if (name == sums_file) continue;
     BundleFiles files = good;
     files[name] += " ";
-    EXPECT_EQ(all(checksum_faults(files)), name + ": was altered: it has not the SHA-256 of SHA256SUMS\n");
+    EXPECT_EQ(all(checksum_faults(files)), name + ": was altered: its SHA-256 differs from SHA256SUMS\n");
     files.erase(name);
-    EXPECT_EQ(all(checksum_faults(files)), name + ": is missing, though SHA256SUMS has it\n");
+    EXPECT_EQ(all(checksum_faults(files)), name + ": is missing, although SHA256SUMS lists it\n");
   }
   BundleFiles files = good;
   files["more"] = "";
-  EXPECT_EQ(all(checksum_faults(files)), "more: was added: SHA256SUMS does not have it\n");
+  EXPECT_EQ(all(checksum_faults(files)), "more: was added: SHA256SUMS does not list it\n");
   files = good;
   files[signature_file] = "anything: signatures are not in the sums";
   EXPECT_EQ(all(checksum_faults(files)), "");
@@ -83,14 +83,14 @@ TEST(Bundle, FilesAreHeldAgainstEachOther) {
   Report other = report;
   other.records[0].trials[0].step_time_s[0] *= 0.5;
   expect_said(changed(report_file, to_json(other)),
-              "records.jsonl: \"" + report.records[0].id + "\" is not as report.json has it");
+              "records.jsonl: \"" + report.records[0].id + "\" differs from report.json");
   other = report;
   other.context.hosts[0].cpu = "a faster one";
-  expect_said(changed(report_file, to_json(other)), "environment.json: does not say what report.json says");
+  expect_said(changed(report_file, to_json(other)), "environment.json: contradicts report.json");
   other = report;
   other.context.started_at = "2026-01-01T00:00:00Z";
   expect_said(changed(report_file, to_json(other)), "run.json: /context/started_at: is not that of report.json");
-  expect_said(changed(power_file, "record\r\n"), "power.csv: does not say what report.json says");
+  expect_said(changed(power_file, "record\r\n"), "power.csv: contradicts report.json");
   expect_said(changed(records_file, good.at(records_file).substr(good.at(records_file).find('\n') + 1)),
               "of report.json is missing");
   expect_said(changed(records_file, "{}\n"), "records.jsonl: cannot be read: line 1");
@@ -103,7 +103,7 @@ TEST(Bundle, FilesAreHeldAgainstEachOther) {
   BundleFiles none = good;
   none.erase(report_file);
   none[sums_file] = checksums(none);
-  expect_said(none, "report.json: is missing: this is no bundle of a run");
+  expect_said(none, "report.json: is missing: not a bundle of a run");
 }
 
 /// The report alone could say anything.

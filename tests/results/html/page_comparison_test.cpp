@@ -92,9 +92,9 @@ TEST(PageComparison, TheFirstScreenSaysWhatToKeepInMind) {
   page::Page page;
   page::add_comparison(page, c);
   const std::string caveats = joined(page.caveats);
-  for (const char* said : {"A: Run rules broken: windows are short, counted in steps, or not the sum of their steps; points have fewer "
+  for (const char* said : {"A: Run rules broken: windows are short, set in steps, or not the sum of their steps; points have fewer "
                            "than 3 trials. Good for a look, not for publication.",
-                           "B: No run rule is broken that its report can show.", "Each system was run once: "})
+                           "B: No broken run rule was found in its report.", "Each system was run once: "})
     EXPECT_NE(caveats.find(said), std::string::npos) << said << " in\n" << caveats;
   for (const char* said : {"Workloads: m1, m2.", "A started 20", "B started 20"})
     EXPECT_NE(page.subtitle.find(said), std::string::npos) << said << " in " << page.subtitle;
@@ -234,9 +234,9 @@ TEST(PageScaling, IsProjectedToTwiceTheRanksAndSaidNotToBeMeasured) {
 }
 
 TEST(PageScaling, SaysWhyNothingIsProjected) {
-  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 250}}))).find("the speed grows more than the ranks do"),
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 250}}))).find("scaling is better than linear"),
             std::string::npos);
-  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 80}}))).find("more ranks bring no speed"),
+  EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 80}}))).find("more ranks are not faster"),
             std::string::npos);
   EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}, {2, 180}}))).find("nothing tests it"), std::string::npos);
   EXPECT_NE(joined(blocks<page::Words>(scaling({{1, 100}}))).find("Nothing is projected"), std::string::npos);

@@ -34,12 +34,12 @@ TEST(PageFronts, NoPointIsTheCheapestOrAloneWithinItsNoise) {
                                   made_record("c", speeds(80), 200)}, 1)}, nullptr), "pareto"));
   };
   for (const page::Chart& chart : charts_of(0.4)) {
-    EXPECT_NE(chart.note.find("more from the front."), std::string::npos) << chart.note;
+    EXPECT_NE(chart.note.find("Intervals overlap the front for "), std::string::npos) << chart.note;
     EXPECT_EQ(chart.table.rows.at(1).back().text, "not told apart");
     EXPECT_EQ(marked(chart, "cheapest"), nullptr) << chart.title;
   }
   for (const page::Chart& chart : charts_of(0.0001)) {
-    EXPECT_EQ(chart.note.find("Intervals do not"), std::string::npos) << chart.note;
+    EXPECT_EQ(chart.note.find("Intervals overlap"), std::string::npos) << chart.note;
     EXPECT_EQ(chart.table.rows.at(1).back().text, "no");
   }
 }
@@ -230,7 +230,7 @@ TEST(PageFronts, MeansOfADisturbedMachineNameNoWinner) {
   for (const char* said : {"trains fastest", "interval reaches", "Fastest", "Least"})
     EXPECT_EQ(screen().find(said), std::string::npos) << screen();
   for (const char* said : {"has its highest mean speed as a: ", "Lowest mean node energy a sample: b, ",
-                           "in 1 of the 2 points something else was at work (busy_host), so that none is shown to be the best",
+                           "1 of the 2 points were disturbed (busy_host), so none is shown to be the best",
                            "Highest mean speed, ", "Lowest mean node energy, "})
     EXPECT_NE(screen().find(said), std::string::npos) << said << " in " << screen();
   report.records.pop_back();
@@ -247,14 +247,14 @@ TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
   EXPECT_EQ(answer.find("Least"), std::string::npos) << answer;
   EXPECT_NE(
       answer.find(
-          "no answer on energy: trained on cpu with gpu_clock_mhz set, of which joules of device leave out a part; "
-          "those of node would tell."),
+          "no answer on energy: trained on cpu with gpu_clock_mhz set: joules of device leave out a part; "
+          "joules of node are needed."),
       std::string::npos)
       << answer;
   for (const page::Card& card : page.cards) EXPECT_EQ(card.label.find("energy"), std::string::npos) << card.label;
   EXPECT_NE(joined(blocks<page::Words>(section(page, "pareto"))).find("leave out a part"), std::string::npos);
   for (const page::Chart& chart : blocks<page::Chart>(section(page, "energy")))
-    EXPECT_TRUE(chart.note.starts_with("These joules leave out a part")) << chart.note;
+    EXPECT_TRUE(chart.note.starts_with("These joules lack a part")) << chart.note;
   // Of the GPU that trains they do.
   for (Record& record : report.records) record.workload.device = "cuda";
   EXPECT_NE(joined(page::build({{"A", report}}, nullptr).answer).find("Least device energy a sample: b"),
@@ -271,8 +271,8 @@ TEST(PageCost, HasEnergyCarbonTheFacilityAndWhatOneInputDoes) {
   const std::vector<page::Table> tables = blocks<page::Table>(section(page, "cost"));
   ASSERT_EQ(tables.size(), 3u);
   const page::Table& cost = tables[0];
-  EXPECT_EQ(cost.head, (std::vector<std::string>{"Point", "Per", "Cost", "Of it hours", "Of it electricity", "kWh",
-                                                 "kg CO2e", "What it holds"}));
+  EXPECT_EQ(cost.head, (std::vector<std::string>{"Point", "Per", "Cost", "For hours", "For electricity", "kWh",
+                                                 "kg CO2e", "Includes"}));
   const auto hour = std::ranges::find_if(cost.rows, [](const auto& row) { return row[1].text == "an hour"; });
   ASSERT_NE(hour, cost.rows.end());
   EXPECT_TRUE((*hour)[2].text.starts_with("1.30")) << (*hour)[2].text;

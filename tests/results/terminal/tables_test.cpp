@@ -378,7 +378,7 @@ TEST(Tables, AnEstimateIsShownAsOneAndInNoOtherFigure) {
   EXPECT_EQ(summary_table(report, {false, 120}), before);
   const std::string text = show_report(report, {false, 120});
   EXPECT_NE(
-      text.find("\n  estimate     package by estimate:cpu: 6.11 kJ a trial, 100 W mean: a model's, not a measurement"),
+      text.find("\n  estimate     package by estimate:cpu: 6.11 kJ a trial, 100 W mean: modelled, not measured"),
       std::string::npos)
       << text;
   EXPECT_EQ(text.find("estimate:cpu left out"), std::string::npos) << "that it is none of the joules has been said";

@@ -425,9 +425,9 @@ TEST(Validate, TextThatIsNoReport) {
   EXPECT_EQ(all(validate_report("[]")), "not a report: the document is array\n");
   EXPECT_EQ(all(validate_report("{}")), "not a report: key \"schema_version\" is missing\n");
   EXPECT_EQ(all(validate_report("{\"schema_version\": 1}")),
-            "/schema_version: is 1, which is no text: must be \"1.0\"\n");
+            "/schema_version: is 1, not a string: must be \"1.0\"\n");
   EXPECT_EQ(all(validate_report("{\"schema_version\": 1.0}")),
-            "/schema_version: is 1.0, which is no text: must be \"1.0\"\n");
+            "/schema_version: is 1.0, not a string: must be \"1.0\"\n");
   EXPECT_NE(all(validate_report(fixture("good.json") + std::string(1, '\0'))).find("control character NUL"),
             std::string::npos);
   std::string torn = fixture("good.json");
