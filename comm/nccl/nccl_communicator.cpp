@@ -219,7 +219,7 @@ class NcclCommunicator : public Communicator {
     }
   }
   [[noreturn]] void end_job(const std::string& why) {
-    std::fprintf(stderr, "trainwatt-train: error: rank %d on %s: NCCL: %s\n", job_.rank(), job_.host().c_str(),
+    std::fprintf(stderr, "trainwatt-train: error[rank-lost]: rank %d on %s: NCCL: %s\n", job_.rank(), job_.host().c_str(),
                  why.c_str());
     job_.abort(lost_peer_exit);
   }

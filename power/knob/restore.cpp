@@ -8,7 +8,7 @@ namespace tw::power {
 const char* to_string(RestoredSetting::Outcome outcome) {
   switch (outcome) {
     case RestoredSetting::Outcome::put_back:
-      return "put back";
+      return "restored";
     case RestoredSetting::Outcome::as_found:
       return "as found";
     case RestoredSetting::Outcome::reset:

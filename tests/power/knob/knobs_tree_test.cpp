@@ -291,7 +291,7 @@ TEST_F(KnobsTree, TheToolRestoresWhatBothKilledLeft) {
   waitpid(run, nullptr, 0);
   EXPECT_EQ(read_line(policy_file(0, "scaling_min_freq")), "1500000");
   EXPECT_EQ(run_tool("restore", &output), 0);
-  EXPECT_NE(output.find("put back"), std::string::npos) << output;
+  EXPECT_NE(output.find("restored"), std::string::npos) << output;
   EXPECT_EQ(contents(), before);
 
   run = start(&guardian);
