@@ -11,9 +11,11 @@
 
 namespace tw {
 
-std::vector<power::MeterFinding> nvml_find_meters(const power::MeterOptions& options);
-std::vector<power::TelemetryFinding> nvml_find_telemetry();
-std::vector<power::KnobFinding> nvml_find_knobs();
+namespace power {
+std::vector<MeterFinding> nvml_find_meters(const MeterOptions& options);
+std::vector<TelemetryFinding> nvml_find_telemetry();
+std::vector<KnobFinding> nvml_find_knobs();
+}  // namespace power
 
 /// The finding of a domain (and kind); throws std::runtime_error where there is none.
 template <typename Finding>
