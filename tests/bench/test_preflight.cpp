@@ -147,10 +147,10 @@ TEST(DiskSpace, OnlyWhereItIsKnownToBeShort) {
   EXPECT_TRUE(warn_disk_space(1ull << 30, 1ull << 30, "out").empty());
   const auto warnings = warn_disk_space(1ull << 29, 1ull << 30, "out/r1");
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].text.find("0.5 GiB free for out/r1"), std::string::npos);
+  EXPECT_NE(warnings[0].text.find("for out/r1: 0.5 GiB free"), std::string::npos);
   const auto small = warn_disk_space(12ull << 20, 64ull << 20, "out/r1");
   ASSERT_EQ(small.size(), 1u);
-  EXPECT_NE(small[0].text.find("only 12.0 MiB free for out/r1, 64.0 MiB wanted"), std::string::npos) << small[0].text;
+  EXPECT_NE(small[0].text.find("for out/r1: 12.0 MiB free, 64.0 MiB recommended"), std::string::npos) << small[0].text;
 }
 
 TEST(Preflight, EveryWarningIsOneLine) {

@@ -69,7 +69,7 @@ class PowerTool : public testing::Test {
 TEST_F(PowerTool, ProbeIsAUsefulPageWhateverIsThere) {
   const Outcome bare = run("probe");
   EXPECT_EQ(bare.code, 0) << bare.err;
-  for (const char* word : {"Energy meters of ", "Telemetry", "Knobs", "rapl", "nvml", "gpu_clock_mhz", "gpu_power_limit_w",
+  for (const char* word : {"Energy meters of ", "Telemetry", "Settings", "rapl", "nvml", "gpu_clock_mhz", "gpu_power_limit_w",
                            "cpu_frequency_mhz", "cpu_power_limit_w"})
     EXPECT_NE(bare.out.find(word), std::string::npos) << word << "\n" << bare.out;
   EXPECT_EQ(run("probe --site /nowhere/site.json").code, 2);
@@ -429,7 +429,7 @@ TEST_F(PowerTool, ASignalAfterTheCommandLosesIdlePowerAlone) {
   } while (read.context.idle_power.size() > 1);
   ASSERT_EQ(read.context.idle_power.size(), 1u);
   EXPECT_EQ(read.context.idle_power[0].when, "before");
-  EXPECT_EQ(warnings_of(read, "told to end"), 1);
+  EXPECT_EQ(warnings_of(read, "no idle power after"), 1);
   EXPECT_TRUE(read.records.at(0).summary.energy_j.at("device"));
 }
 

@@ -338,7 +338,7 @@ class Run {
       const bool by_signal = stop.code() == exit_interrupted;
       const std::string_view what = stop.what();
       interrupted_ = fmt::format("{} in {}: {} of {}{} points are complete{}",
-                                 by_signal ? std::string(what) : fmt::format("interrupted ({})", without_code(what)),
+                                 by_signal ? std::string(without_code(what)) : fmt::format("interrupted ({})", without_code(what)),
                                  in_flight_, report_.records.size(), plan_.search ? "about " : "", points_to_measure(),
                                  by_signal ? ", this one will be measured again from its start" : "");
       report_.context.warnings.push_back(interrupted_);

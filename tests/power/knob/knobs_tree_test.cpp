@@ -278,7 +278,7 @@ TEST_F(KnobsTree, TheToolRestoresWhatBothKilledLeft) {
   std::string output;
   EXPECT_EQ(run_tool("restore", &output), 0);
   EXPECT_EQ(output.find("nothing to restore in "), 0u) << output;
-  EXPECT_NE(output.find("/run\nnot looked at: /run/trainwatt"), std::string::npos) << output;
+  EXPECT_NE(output.find("/run\nnot checked: /run/trainwatt"), std::string::npos) << output;
 
   pid_t guardian = -1;
   pid_t run = start(&guardian);

@@ -105,7 +105,7 @@ TEST(AmdSmi, AnAccumulatorThatDisagreesWithThePowerIsRefused) {
     EXPECT_FALSE(findings[0].counted);
     EXPECT_EQ(findings[0].reason, "unsupported");
     EXPECT_EQ(findings[0].scope, EnergyScope::device);
-    EXPECT_TRUE(has(findings[0].detail, "more than a factor of 1.5 apart")) << findings[0].detail;
+    EXPECT_TRUE(has(findings[0].detail, "differ by more than a factor of 1.5")) << findings[0].detail;
   }
 }
 
