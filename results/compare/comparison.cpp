@@ -30,10 +30,10 @@ using text::printable;
 
 /// What one system has of one figure in one workload.
 struct Sample {
-  RunSample logs;  ///< empty with a verdict and a reason
-  std::optional<Estimate> figure;
+  RunSample logs = {};  ///< empty with a verdict and a reason
+  std::optional<Estimate> figure = {};
   Claim verdict = Claim::none;  ///< else absent or not comparable
-  std::string reason;
+  std::string reason = {};
   bool unsupported = false;
 };
 
