@@ -152,8 +152,8 @@ int run(int argc, char** argv) {
   } catch (const bench::tool::EnvironmentError& error) {
     return fail(error.what(), bench::tool::exit_environment);
   } catch (const std::exception& error) {
-    return fail(bench::coded(error),
-                std::ferror(stdout) != 0 ? bench::tool::exit_environment : bench::tool::exit_usage);
+    if (std::ferror(stdout) != 0) return finish(bench::tool::exit_environment);
+    return fail(bench::coded(error), bench::tool::exit_usage);
   }
 }
 

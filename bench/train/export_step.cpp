@@ -48,7 +48,7 @@ std::string export_one_step(comm::Job& job, models::Device& device, const RunPla
   const Point& point = plan.points.front();
   if (!point.setting.empty())
     throw Stop(exit_usage, "options-conflict",
-               "--export-step: leave out the options that change clocks and power limits");
+               "--export-step: leave out --gpu-clock and the other options that change clocks and power limits");
   if (const std::string why = job.agree(why_unsupported(point, device)); !why.empty())
     throw Stop(exit_environment, "unsupported", why);
   if (const std::string why = job.agree(why_too_large(point, plan, job, device)); !why.empty())

@@ -388,6 +388,8 @@ class Comparer {
         ComparedCell& cell = row.systems.emplace_back();
         const Sample& sample = of_row[s];
         cell.figure = sample.figure;
+        if (const auto& logs = sample.logs.runs.logs; !logs.empty())
+          cell.geometric = std::exp(std::accumulate(logs.begin(), logs.end(), 0.0) / static_cast<double>(logs.size()));
         cell.record = out_.workloads[w].records[s];
         if (s == reference && sample.verdict == Claim::none) {
           const LogSample& own = sample.logs.trials.logs.empty() ? sample.logs.runs : sample.logs.trials;

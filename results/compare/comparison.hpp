@@ -125,6 +125,7 @@ struct ComparedCell {
   std::optional<Estimate> figure;  ///< as its report has it; of several runs the mean of theirs
   Ratio ratio;                     ///< to the reference; of the reference itself 1 and verdict "reference"
   std::string record;              ///< its record's id; empty: it has none
+  std::optional<double> geometric{};  ///< its geometric mean over runs (of one run: over trials), as ratios use it
 };
 struct ComparedRow {
   std::size_t workload = 0;           ///< place in Comparison::workloads

@@ -155,15 +155,15 @@ class Sentences {
     answer_.sentences.push_back(fmt::format("{}{}: {}.", of.empty() ? "By " : of, figure.figure.name, order));
   }
 
-  /// The system's figure and the reference's; of several workloads their weighted geometric means, whose ratio is the
-  /// overall one. Nullopt where one lacks any.
+  /// The system's figure and the reference's: geometric means over runs and, weighted, over workloads, as the overall
+  /// ratio is. Nullopt where one lacks any.
   std::optional<std::pair<double, double>> absolute(const FigureComparison& figure, std::size_t s) const {
     double of_system = 0, of_reference = 0;
     for (const ComparedRow& row : figure.rows) {
       if (!(row.weight > 0)) continue;
-      const std::optional<Estimate>&own = row.systems[s].figure, &other = row.systems[c_.reference].figure;
-      if (!own || !other || !(own->value > 0) || !(other->value > 0)) return std::nullopt;
-      of_system += row.weight * std::log(own->value), of_reference += row.weight * std::log(other->value);
+      const std::optional<double>&own = row.systems[s].geometric, &other = row.systems[c_.reference].geometric;
+      if (!own || !other) return std::nullopt;
+      of_system += row.weight * std::log(*own), of_reference += row.weight * std::log(*other);
     }
     return std::pair(std::exp(of_system), std::exp(of_reference));
   }
@@ -260,8 +260,8 @@ class Sentences {
     const std::string none = same.empty() ? "" : "no difference is shown in " + joined(same);
     if (!shown.empty()) {
       const std::string who = winner(s, won, lost, names_reference);
-      sentences.push_back(text::sentence(fmt::format("{}: {} {}{}", who, lost.empty() ? "it" : name, joined(shown),
-                                                     none.empty() ? "" : ", but " + none)));
+      sentences.push_back(fmt::format("{}: {} {}{}.", who, lost.empty() ? "it" : name, joined(shown),
+                                      none.empty() ? "" : ", but " + none));
     }
     if (!once.empty()) {
       sentences.push_back(fmt::format("{}, {}{} {}.", runs_of(s), names_once ? "" : against, name, joined(once)));

@@ -39,7 +39,7 @@ struct Trials {
 struct Open {
   std::string code, text;
 };
-Open no_claim(const Trials& trials, const char* how_to_repeat = "--repeat 5");
+Open no_claim(const Trials& trials, const char* how_to_repeat = "scripts/repeat");
 /// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
 std::string single_run();
 /// What a comparison will not make of one report's points; empty where none of them was disturbed.

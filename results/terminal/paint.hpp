@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "results/record/names.hpp"
+
 namespace tw::results::text {
 
 /// Wraps text in SGR escape sequences, or leaves it alone. Pad before painting: escapes have no width.

@@ -225,6 +225,7 @@ class Compare(Case):
         self.refused(USAGE, ["empty.json"], "compare", self.write("empty.json", empty), self.b)
         process = tool("compare", self.b, self.folder / "empty.json")
         self.assert_ran(process, NOTHING)
+        self.refused(USAGE, ["error[duplicate-value]", "named A"], "compare", f"A={self.a}", f"A={self.b}")
         self.refused(USAGE, ["error[option-needs]"], "compare", self.a)
         self.refused(USAGE, ["error[unknown-name]", "zzzzzz"], "compare", self.a, self.b, "--figure", "zzzzzz,speed")
         self.refused(USAGE, ["error[unknown-name]", "a, b"], "compare", self.a, self.b, "--reference", "x")

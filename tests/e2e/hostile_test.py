@@ -97,7 +97,7 @@ class Hostile(Case):
         os.mkfifo(self.folder / "report.json")
         process = bounded("bundle", self.folder, "-o", self.folder / "x.tar.zst")
         self.assertEqual(process.returncode, 2)
-        self.assertIn(b"no plain file", process.stderr)
+        self.assertIn(b"not a regular file", process.stderr)
 
     def test_unreadable(self):
         self.file.write_text("{}")

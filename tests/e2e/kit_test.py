@@ -228,7 +228,7 @@ class Kit(Case):
         self.assert_ran(tool("bundle", self.out, "-o", unsigned))
         self.assertIn("signature_missing", codes(validated(unsigned, "--signers", signers)["faults"]))
         for process, words in ((tool("bundle", self.out, "-o", self.folder / "n", "--sign", signers), "--sign"),
-                               (tool("bundle", self.out, "-o", self.folder / "n", "--sign", self.folder / "none"), "no key's file"),
+                               (tool("bundle", self.out, "-o", self.folder / "n", "--sign", self.folder / "none"), "error[cannot-sign]"),
                                (tool("validate", self.offer, "--signers", self.folder / "none"), "cannot be read")):
             self.assert_ran(process, 2)
             self.assertIn(words, process.stderr)
@@ -243,8 +243,8 @@ class Kit(Case):
             return change
         plain = [(FOLDER + "report.json", b"{}")]
         cases = [
-            (plain, kind(tarfile.SYMTYPE, "/etc/passwd"), "no plain file"), (plain, kind(tarfile.LNKTYPE, "x"), "no plain file"),
-            (plain, kind(tarfile.FIFOTYPE), "no plain file"), (plain, kind(tarfile.DIRTYPE), "no plain file"),
+            (plain, kind(tarfile.SYMTYPE, "/etc/passwd"), "not a regular file"), (plain, kind(tarfile.LNKTYPE, "x"), "not a regular file"),
+            (plain, kind(tarfile.FIFOTYPE), "not a regular file"), (plain, kind(tarfile.DIRTYPE), "not a regular file"),
             ([("../report.json", b"{}")], None, "not inside"), ([("/etc/report.json", b"{}")], None, "not inside"),
             ([(FOLDER + "../../x", b"{}")], None, "no name"), ([(FOLDER + ".ssh", b"{}")], None, "no name"),
             ([(FOLDER + "a\x1b[31m", b"{}")], None, "no name"), (plain * 2, None, "twice"),

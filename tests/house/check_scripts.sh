@@ -172,13 +172,13 @@ cp "$root/results/README.md" "$work/tree/results/"
 printf '%s\n' 'void g(Findings& found) {' '  found.broken(' '      "never_found", at, what);' '}' \
   >"$work/tree/results/new.cpp"
 expect 1 'results/README.md: no row for the code never_found' "$here/check_validate_codes.sh" "$work/tree"
-(cd "$root" && cp --parents results/*/*.hpp results/record/flags.def "$work/tree/")
-"$here/check_names.py" "$work/tree" || failures=$((failures + 1))
+mkdir -p "$work/names"
+(cd "$root" && cp --parents results/*/*.[ch]pp bench/inventory/*.cpp results/record/flags.def "$work/names/")
+"$here/check_names.py" "$work/names" || failures=$((failures + 1))
 for wrong in 'status == "valid"' '"busy_host" == flag' 'name.starts_with("cost")' 'state.starts_with("broken")' 'v != "single_run"'; do
-  printf 'bool f() { return %s; }\n' "$wrong" >"$work/tree/results/compared.cpp"
-  expect 1 'results/compared.cpp: compares with the name' "$here/check_names.py" "$work/tree"
+  printf 'bool f() { return %s; }\n' "$wrong" >"$work/names/results/compared.cpp"
+  expect 1 'results/compared.cpp: compares with the name' "$here/check_names.py" "$work/names"
 done
-rm "$work/tree/results/compared.cpp"
 headers=("$here/check_headers.sh" "$work/tree" "$work" "${CXX:-c++}")
 expect 1 'alone.hpp' "${headers[@]}"
 # What a build has shown is believed as long as its object is newer than the header, and stands first in the source.

@@ -114,8 +114,14 @@ void sort_by_time(results::SystemInput& system) {
 
 std::vector<results::SystemInput> read_systems(const std::vector<std::string>& words) {
   std::vector<results::SystemInput> systems;
-  for (const std::string& word : words) systems.push_back(system_of(word));
   std::set<std::string> names;
+  for (const std::string& word : words) {
+    systems.push_back(system_of(word));
+    const std::string& name = systems.back().name;
+    if (word.starts_with(name + "=") && !names.insert(name).second)
+      throw UsageError("duplicate-value", fmt::format("two systems are named {}: give each its own name", name));
+  }
+  names.clear();
   for (results::SystemInput& system : systems) {
     const std::string name = system.name;
     for (int i = 2; !names.insert(system.name).second; ++i) system.name = fmt::format("{}#{}", name, i);

@@ -242,7 +242,7 @@ TEST(Claims, AnUndecidedAnswerSaysHowItLookedAndWhy) {
   ASSERT_EQ(c.answer.size(), 1u);
   EXPECT_EQ(c.answer[0],
             "Not decided: B looked 4 to 94 % faster, but other programs were using the machine; repeat when it is "
-            "quiet, or with --repeat 5.");
+            "quiet, or with scripts/repeat.");
   EXPECT_TRUE(std::ranges::any_of(c.rests_on, [](const std::string& one) {
     return one == "Busy: other programs were using the machine in 1 of 1 run of B.";
   })) << ::testing::PrintToString(c.rests_on);
@@ -281,11 +281,23 @@ TEST(Claims, ASpeedAboveItsCeilingIsNoClaim) {
     EXPECT_EQ(ratio(above).code, "above_ceiling") << runs;
     ASSERT_EQ(above.answer.size(), 1u);
     EXPECT_TRUE(above.answer[0].ends_with("faster, but a point trained faster than its own products run alone, so that one "
-                                          "of the two was measured wrongly; repeat when it is quiet, or with --repeat 5."))
+                                          "of the two was measured wrongly; repeat when it is quiet, or with scripts/repeat."))
         << above.answer[0];
     EXPECT_NE(ratio(within).verdict, Claim::no_claim) << runs;
   }
   EXPECT_EQ(ratio(answer_of(1.06, 5, 2)).verdict, Claim::better) << "the other runs show what these are worth";
+}
+
+/// The two figures of the answer have the ratio that stands beside them, also where runs differ by far.
+TEST(Claims, TheFiguresOfTheAnswerHaveItsRatio) {
+  const Comparison c = compare({runs_at("A", spread, 200), runs_at("B", {10, 40, 11, 38, 10.5}, 200)}, {});
+  const auto figure = std::ranges::find(c.figures, FigureKind::samples_per_joule, [](const FigureComparison& one) {
+    return one.figure.kind;
+  });
+  ASSERT_NE(figure, c.figures.end());
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(c.answer.at(0), found, std::regex("([0-9.]+) instead of ([0-9.]+)"))) << c.answer[0];
+  EXPECT_NEAR(std::stod(found[1]) / std::stod(found[2]) / *figure->overall[1].value, 1, 0.01) << c.answer[0];
 }
 
 /// What is shown and what is not are one sentence.
