@@ -76,7 +76,7 @@ class Writer {
            (s.hosts.empty() ? "hosts unknown" : s.hosts) + (s.devices.empty() ? "" : "; ranks: " + s.devices));
       line(pad_right("", width),
            fmt::format("{}; suite {}; {} of {} points valid; started {}{}", s.program, s.suite, s.valid, s.records,
-                       started, words::more_times(s.started_at.size())));
+                       started.empty() ? "" : text::date(started), words::more_times(s.started_at.size())));
     }
   }
 

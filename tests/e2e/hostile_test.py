@@ -72,7 +72,7 @@ class Hostile(Case):
     def test_sizes(self):
         with open(self.file, "wb") as file:
             file.truncate(1 << 30)  # zeros, sparse
-        self.assert_refused("larger than 256 MiB", "show")
+        self.assert_refused("maximum 256 MiB", "show")
         self.file.write_text("[" * 1_000_000)
         self.assert_refused("more than 64 levels")
         self.file.write_text('{"a":' * 1_000_000)
@@ -93,7 +93,7 @@ class Hostile(Case):
         self.assertEqual(process.returncode, 1, process.stderr)
         process = subprocess.run(["bash", "-c", '"$0" validate <(yes)', str(BIN / "trainwatt")], capture_output=True, timeout=HANG)
         self.assertEqual(process.returncode, 2, process.stderr)
-        self.assertIn(b"larger than 256 MiB", process.stderr)
+        self.assertIn(b"maximum 256 MiB", process.stderr)
         os.mkfifo(self.folder / "report.json")
         process = bounded("bundle", self.folder, "-o", self.folder / "x.tar.zst")
         self.assertEqual(process.returncode, 2)

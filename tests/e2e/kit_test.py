@@ -245,11 +245,11 @@ class Kit(Case):
         cases = [
             (plain, kind(tarfile.SYMTYPE, "/etc/passwd"), "not a regular file"), (plain, kind(tarfile.LNKTYPE, "x"), "not a regular file"),
             (plain, kind(tarfile.FIFOTYPE), "not a regular file"), (plain, kind(tarfile.DIRTYPE), "not a regular file"),
-            ([("../report.json", b"{}")], None, "not inside"), ([("/etc/report.json", b"{}")], None, "not inside"),
-            ([(FOLDER + "../../x", b"{}")], None, "no name"), ([(FOLDER + ".ssh", b"{}")], None, "no name"),
-            ([(FOLDER + "a\x1b[31m", b"{}")], None, "no name"), (plain * 2, None, "twice"),
-            ([(FOLDER + f"f{i}", b"") for i in range(100)], None, "more than 32 files"),
-            ([(FOLDER + "zeros", bytes(513 << 20))], None, "more than 512 MiB"), ([], None, "empty"),
+            ([("../report.json", b"{}")], None, "not in trainwatt-offer"), ([("/etc/report.json", b"{}")], None, "not in trainwatt-offer"),
+            ([(FOLDER + "../../x", b"{}")], None, "not a valid file name"), ([(FOLDER + ".ssh", b"{}")], None, "not a valid file name"),
+            ([(FOLDER + "a\x1b[31m", b"{}")], None, "not a valid file name"), (plain * 2, None, "twice"),
+            ([(FOLDER + f"f{i}", b"") for i in range(100)], None, "too many files"),
+            ([(FOLDER + "zeros", bytes(513 << 20))], None, "maximum 512 MiB"), ([], None, "empty"),
         ]
         for files, change, words in cases:
             packed(self.offer, files, change or (lambda info: None))

@@ -253,7 +253,7 @@ class Resume(Case):
         os.kill(process.pid, signal.SIGUSR1)
         out, err = process.communicate(timeout=HANG)
         self.assertEqual(process.returncode, INTERRUPTED, out + err)
-        self.assertIn(f"--resume {self.out} goes on", err)
+        self.assertIn(f"--resume {self.out}", err)
         report = self.report()
         self.assertEqual(report["records"], [])
         self.assertTrue(report["context"]["warnings"][-1].startswith("interrupted by a signal"), report["context"]["warnings"])
