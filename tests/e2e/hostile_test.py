@@ -85,7 +85,7 @@ class Hostile(Case):
         self.assert_refused("report", "validate")
 
     def test_what_is_no_plain_file(self):
-        for path, words in (("/dev/zero", "no file and no pipe"), (self.folder, "is a folder"), (self.folder / "none", "No such file")):
+        for path, words in (("/dev/zero", "neither a file nor a pipe"), (self.folder, "folder"), (self.folder / "none", "No such file")):
             process = bounded("validate", path)
             self.assertEqual(process.returncode, 2)
             self.assertIn(words.encode(), process.stderr)
