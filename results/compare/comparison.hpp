@@ -26,6 +26,7 @@ struct SystemInput {
   std::optional<PriceRow> price;
   std::vector<std::string> notes{};            ///< what it says besides, of good reports too
   std::vector<MissingField> missing_fields{};  ///< of reports of an older version: without them some figures say little
+  std::vector<std::string> joule_doubts{};     ///< of `notes`, those for which no figure of energy is compared
 };
 struct CompareOptions {
   std::size_t reference = 0;         ///< the system that the others are held against

@@ -220,19 +220,20 @@ std::vector<Difference> validation_differences(const SystemInput& system) {
   const auto add = [&](const char* what, const std::vector<std::string>& lines, bool blocking, const char* why,
                        const std::vector<std::string>& figures = {}) {
     if (lines.empty()) return;
-    all.push_back({what,
-                   0,
-                   "",
-                   printable(lines[0]) + (lines.size() > 1 ? fmt::format(" and {} more", lines.size() - 1) : ""),
-                   blocking,
-                   why,
-                   {},
-                   figures});
+    const std::string more = lines.size() > 1 ? fmt::format(" and {} more", lines.size() - 1) : "";
+    all.push_back({what, 0, "", printable(lines[0]) + more, blocking, why, {}, figures});
   };
   add("validation", system.faults, true,
       "the report contradicts itself or this version of trainwatt, so nothing is claimed: `trainwatt validate` lists "
       "all");
   add("note of validation", system.notes, false, "`trainwatt validate` lists all");
+  std::vector<std::string> of_joules;
+  for (const ComparedFigure& figure : compared_figures())
+    if (figure.by_scope) of_joules.push_back(figure.name);
+  add("energy and power", system.joule_doubts, true,
+      "the energy and the power samples beside it differ by more than a factor of 1.25, so no energy is claimed: measure "
+      "again, or with another meter",
+      of_joules);
   for (const MissingField& field : system.missing_fields)
     if (!field.figures.empty())
       add("missing field", {fmt::format("{}, of schema version {}", field.pointer, field.since)}, true,

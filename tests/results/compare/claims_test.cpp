@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <tuple>
@@ -298,6 +299,21 @@ TEST(Claims, TheFiguresOfTheAnswerHaveItsRatio) {
   std::smatch found;
   ASSERT_TRUE(std::regex_search(c.answer.at(0), found, std::regex("([0-9.]+) instead of ([0-9.]+)"))) << c.answer[0];
   EXPECT_NEAR(std::stod(found[1]) / std::stod(found[2]) / *figure->overall[1].value, 1, 0.01) << c.answer[0];
+}
+
+/// Energy that its own power samples do not bear out is not compared; the speed is.
+TEST(Claims, DoubtfulEnergyIsNotCompared) {
+  std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 200)};
+  const auto verdicts = [&] {
+    std::map<std::string, Claim> all;
+    for (const FigureComparison& figure : compare(systems, {}).figures)
+      all[figure.figure.name] = figure.overall[1].verdict;
+    return all;
+  };
+  EXPECT_EQ(verdicts().at("samples-per-joule"), Claim::better);
+  systems[1].joule_doubts = {"note[energy_near_power]: /records/0: is 100 J"};
+  EXPECT_EQ(verdicts().at("samples-per-joule"), Claim::not_comparable);
+  EXPECT_EQ(verdicts().at("throughput"), Claim::better);
 }
 
 /// What is shown and what is not are one sentence.
