@@ -273,14 +273,14 @@ class Sentences {
       sentences.push_back(fmt::format("Not decided: {} looked {}{}, but {}.", name, joined(figures),
                                       c_.systems.size() > 2 ? " against " + reference_ : "", why));
     for (const auto& [why, figures] : absent)
-      sentences.push_back(
-          text::sentence(fmt::format("{} and {} are not compared in {}: {}", name, reference_, joined(figures), why)));
+      sentences.push_back(fmt::format("{} and {} are not compared in {}: {}{}", name, reference_, joined(figures), why,
+                                      why.ends_with('.') ? "" : "."));
     if (sentences.empty()) return;
     answer_.sentences.push_back(sentences.front());
     for (std::size_t i = 1; i < sentences.size(); ++i) add_line(sentences[i]);
     for (std::string& line : more) add_line(std::move(line));
     const bool can_repeat =
-        std::ranges::any_of(open, [](const auto& one) { return one.first.find("--repeat") != one.first.npos; });
+        std::ranges::any_of(open, [](const auto& one) { return one.first.find("scripts/repeat") != one.first.npos; });
     if (can_repeat) add_line("Several runs: scripts/repeat -- COMMAND --repeat 5.");
   }
   /// "B is better"; where not all figures show it "B is better in speed, A in the cost of a million samples". Who of

@@ -231,8 +231,8 @@ std::vector<Difference> validation_differences(const SystemInput& system) {
   for (const ComparedFigure& figure : compared_figures())
     if (figure.by_scope) of_joules.push_back(figure.name);
   add("energy and power", system.joule_doubts, true,
-      "the energy and the power samples beside it differ by more than a factor of 1.25, so no energy is claimed: measure "
-      "again, or with another meter",
+      "the energy and the power samples beside it differ by more than a factor of 1.25, so no energy is claimed: "
+      "measure again, or with another meter",
       of_joules);
   for (const MissingField& field : system.missing_fields)
     if (!field.figures.empty())

@@ -247,6 +247,7 @@ TEST(Claims, AnUndecidedAnswerSaysHowItLookedAndWhy) {
   EXPECT_TRUE(std::ranges::any_of(c.rests_on, [](const std::string& one) {
     return one == "Busy: other programs were using the machine in 1 of 1 run of B.";
   })) << ::testing::PrintToString(c.rests_on);
+  EXPECT_EQ(std::ranges::count(c.rests_on, "Several runs: scripts/repeat -- COMMAND --repeat 5."), 1);
 }
 
 /// Who is better, and in what where it is not in all; the one that is, not the one that the sentence is of.
