@@ -1,4 +1,8 @@
 // `trainwatt export --to csv`.
+// RFC 4180, one line a record: axes, settings, every figure of the summary with its interval, the verdict. Nothing is
+// rounded; units stand in the header's names, which are those of the JSON ("package_flops_per_w" is flops_per_w of the
+// scope package). An absent figure is an empty cell and has its reason in a column beside. A text that a spreadsheet
+// would take for a formula begins with an apostrophe.
 #include <variant>
 #include <vector>
 

@@ -1,4 +1,6 @@
 // `trainwatt export --to markdown`.
+// For GitHub and others that render its Markdown: context, the table with intervals, a footnote for each flag, what is
+// missing. Figures are rounded as in a terminal. What the report says is text there, never markup.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,8 @@
 // `trainwatt export --to mllog`.
+// MLCommons' log lines (":::MLLOG {…}"): for each trial, in a namespace of its own, what it trains, run_start, the
+// evaluations, run_stop with its status; "aborted" where it does not count or did not reach its target. Times within a
+// trial are those measured; a report does not know when each began, so that they are laid end to end from its start.
+// What MLPerf's rules want besides (who submits, in which division) is not in a report and not made up.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,7 @@
 // `trainwatt export --to prometheus`: the text exposition format, version 0.0.4.
+// For node_exporter's textfile collector: gauges in base units (seconds, joules, watts, ratios), without timestamps.
+// An absent figure, and any of a point that does not count, is no sample. Labels as dcgm-exporter has them (Hostname,
+// UUID).
 #include <fmt/format.h>
 
 #include <cmath>
