@@ -5,13 +5,13 @@ tw_library(tw_models
   data/image_source.cpp
   data/synthetic_data.cpp
   data/token_source.cpp
-  executor.cpp
+  network/executor.cpp
   export/safetensors.cpp
   export/step_export.cpp
   families/build_blocks.cpp
   layers/pooled_head.cpp
   optimizers/optimizer.cpp
-  parameters.cpp
+  network/parameters.cpp
   step_ring.cpp
   trainer.cpp
   trainer_export.cpp

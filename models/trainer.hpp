@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "models/network.hpp"
+#include "models/network/network.hpp"
 
 namespace tw::models {
 

@@ -1,25 +1,24 @@
 #include "models/compute/registry.hpp"
 
 #include "models/compute/error.hpp"
-#include "models/compute/reference/reference_device.hpp"
-#if TW_HAVE_CPU
-#include "models/compute/cpu/cpu_device.hpp"
-#endif
-#if TW_HAVE_CUDA
-#include "models/compute/cuda/cuda_device.hpp"
-#endif
 
 namespace tw::models {
 
+// What each folder of the list defines.
+#define TW_BACKEND(name)                                              \
+  std::unique_ptr<Device> make_##name##_device(const DeviceOptions&); \
+  int count_##name##_devices();                                       \
+  std::string why_no_##name##_device();
+#include "models/compute/backends.def"
+#undef TW_BACKEND
+
 // A backend that was not compiled in is listed all the same, with that as its reason.
 #define TW_ABSENT_BACKEND(name)                                                         \
-  namespace {                                                                           \
   std::string why_no_##name##_device() { return "not compiled into this program"; }     \
   std::unique_ptr<Device> make_##name##_device(const DeviceOptions&) {                  \
     throw Error(Failure::environment, "device " #name ": " + why_no_##name##_device()); \
   }                                                                                     \
-  int count_##name##_devices() { return 0; }                                            \
-  }
+  int count_##name##_devices() { return 0; }
 #if !TW_HAVE_CPU
 TW_ABSENT_BACKEND(cpu)
 #endif

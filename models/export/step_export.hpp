@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/export/safetensors.hpp"
-#include "models/parameters.hpp"
+#include "models/network/parameters.hpp"
 
 namespace tw::models {
 

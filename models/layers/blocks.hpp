@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "models/network.hpp"
+#include "models/network/network.hpp"
 
 namespace tw::models {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "models/parameters.hpp"
-#include "models/trainer.hpp"
+#include "models/network/parameters.hpp"
+#include "models/catalog/optimizer_config.hpp"
 
 namespace tw::models {
 

@@ -122,10 +122,10 @@ expect 0 'restore --all' cat "$work/asked"
 includes="$here/check_includes.sh $here/fixtures/includes"
 # shellcheck disable=SC2086  # two words
 for wrong in 'power/wrong_room.hpp:2: power must not include "results/record/record.hpp"' \
-  'models/compute/wrong_network.hpp:2: models/compute must not include "models/network.hpp"' \
+  'models/compute/wrong_network.hpp:2: models/compute must not include "models/network/network.hpp"' \
   'models/compute/wrong_network.hpp:3: <mpi.h> belongs to comm' \
   'comm/wrong_relative.cpp:2: "communicator.hpp" does not begin with a room' \
-  'models/families/one/description.hpp:2: models/catalog must not include "models/network.hpp"' \
+  'models/families/one/description.hpp:2: models/catalog must not include "models/network/network.hpp"' \
   'models/wrong_family.cpp:2: "models/families/one/description.hpp" belongs to its family' \
   'power/wrong_namespace.hpp:2: opens tw; what is in power/ belongs to tw::power' \
   'power/wrong_namespace.hpp:8: opens tw::models; what is in power/ belongs to tw::power' \

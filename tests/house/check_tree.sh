@@ -47,7 +47,7 @@ done < <(printf '%s\n' "$files" | grep -E '\.(cpp|hpp|cu|cuh|sh|cmake|awk|py)$' 
 
 # ---- kernels are launched by launch(), which the tests on the CPU understand too ----
 while IFS= read -r line; do
-  problem "$line: launched without launch() of models/compute/cuda/launch.hpp"
+  problem "$line: launched without launch() of models/compute/cuda/kernels/launch.hpp"
 done < <(printf '%s\n' "$files" | grep -E '\.(cpp|hpp|cu|cuh)$' | xargs -r grep -nIE '<<<.*>>> *\(' | cut -c1-160)
 
 # ---- Debian packages are named once ----

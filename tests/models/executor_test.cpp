@@ -1,5 +1,5 @@
 // One network run whole, recomputed and cut in two; gradients against finite differences; how parameters lie in memory.
-#include "models/executor.hpp"
+#include "models/network/executor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "models/compute/philox.hpp"
 #include "models/data/synthetic_data.hpp"
-#include "models/parameters.hpp"
+#include "models/network/parameters.hpp"
 #include "tests/models/support.hpp"
 
 namespace tw::test {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/vendor_library.hpp"
 
 namespace tw::models::cuda {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "models/compute/cuda/blas.hpp"
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 
 namespace tw::models::cuda {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/graph.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"

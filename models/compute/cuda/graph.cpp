@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 
 namespace tw::models::cuda {
 namespace {

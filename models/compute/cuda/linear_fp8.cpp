@@ -2,7 +2,7 @@
 // that follow the greatest magnitudes of the last calls (delayed scaling, arXiv 2209.05433 §4). The library wants both
 // operands with the summed dimension in rows, hence the transposed copies. Sums, biases and results are as in bf16.
 #include "models/compute/cuda/blas.hpp"
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "models/compute/cuda/launch.hpp"
+#include "models/compute/cuda/kernels/launch.hpp"
 
 namespace tw::simt {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/context.hpp"
 #include "models/compute/error.hpp"
 #include "tests/compute_cuda/simt/cuda_plans.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/dnn/dnn.hpp"
 #include "models/compute/cuda/dnn/graphs.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"

@@ -2,7 +2,7 @@
 
 #include <cub/device/device_radix_sort.cuh>
 
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 
 namespace tw::models::cuda {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "models/compute/cuda/kernels/kernels.hpp"
-#include "models/compute/cuda/launch.hpp"
+#include "models/compute/cuda/kernels/launch.hpp"
 #include "models/compute/formulas.hpp"
 
 namespace tw::models::cuda {

@@ -1,4 +1,4 @@
-#include "models/executor.hpp"
+#include "models/network/executor.hpp"
 
 #include <algorithm>
 #include <array>

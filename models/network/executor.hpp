@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/network.hpp"
+#include "models/network/network.hpp"
 
 namespace tw::models {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/network.hpp"
+#include "models/network/network.hpp"
 
 namespace tw::models {
 

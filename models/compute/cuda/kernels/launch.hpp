@@ -14,7 +14,7 @@
 #include <cstddef>
 
 #if defined(__CUDACC__)
-#include "models/compute/cuda/check.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #else
 #include <simt/simt.hpp>
 #endif

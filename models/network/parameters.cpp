@@ -1,4 +1,4 @@
-#include "models/parameters.hpp"
+#include "models/network/parameters.hpp"
 
 #include <algorithm>
 #include <map>
