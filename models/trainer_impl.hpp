@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "models/data/batch_loader.hpp"
-#include "models/network/executor.hpp"
 #include "models/export/safetensors.hpp"
-#include "models/optimizers/optimizer.hpp"
+#include "models/network/executor.hpp"
 #include "models/network/parameters.hpp"
+#include "models/optimizers/optimizer.hpp"
 #include "models/step_ring.hpp"
 #include "models/trainer.hpp"
 

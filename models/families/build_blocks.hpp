@@ -1,5 +1,5 @@
-// Each family defines tw::models::family::NAME::blocks() in its folder: build_blocks() of models/network/network.hpp for its
-// networks, with micro_batch ≥ 1. Throws Error{usage} for a sequence or description that does not fit.
+// Each family defines tw::models::family::NAME::blocks() in its folder: build_blocks() of models/network/network.hpp
+// for its networks, with micro_batch ≥ 1. Throws Error{usage} for a sequence or description that does not fit.
 #pragma once
 
 #include "models/catalog/families.hpp"

@@ -3,8 +3,8 @@
 // Memory: the output of each block (it is the next one's input) and its saved tensors live from forward to backward;
 // of the first `recomputed` blocks only the outputs do. Their saved tensors share one region, as large as the largest
 // needs, with those of the block behind them, which is the last to fill it before backward; each of the others fills it
-// again by running its forward before its backward. Scratch is one region for all blocks. The gradients of outputs alternate
-// between two regions.
+// again by running its forward before its backward. Scratch is one region for all blocks. The gradients of outputs
+// alternate between two regions.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "models/network/parameters.hpp"
 #include "models/catalog/optimizer_config.hpp"
+#include "models/network/parameters.hpp"
 
 namespace tw::models {
 

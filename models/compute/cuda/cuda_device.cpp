@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/graph.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 #include "models/compute/cuda/plans.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/context.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/error.hpp"
 #include "tests/compute_cuda/simt/cuda_plans.hpp"
 #include "tests/support/devices.hpp"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/dnn/dnn.hpp"
 #include "models/compute/cuda/dnn/graphs.hpp"
+#include "models/compute/cuda/kernels/check.hpp"
 #include "models/compute/cuda/kernels/kernels.hpp"
 
 namespace tw::models::cuda {

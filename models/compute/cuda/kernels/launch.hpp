@@ -5,8 +5,8 @@
 //
 // Kernels that run in both: blocks of a multiple of 32 threads; shared memory through dynamic_shared() (the harness
 // guards it and fills it with NaN); warp functions with the mask of the lanes that really call them; no lockstep
-// assumed between them; no cooperative groups, no atomics on floating point; PTX and intrinsics only under __CUDA_ARCH__
-// with a twin for the host beside them. Private to models/compute/cuda.
+// assumed between them; no cooperative groups, no atomics on floating point; PTX and intrinsics only under
+// __CUDA_ARCH__ with a twin for the host beside them. Private to models/compute/cuda.
 #pragma once
 
 #include <cuda_runtime_api.h>
