@@ -44,6 +44,10 @@ void leave_out(power::MeterFinding& finding, const std::string& why) {
 
 }  // namespace
 
+/// Both rooms name scopes and methods alike.
+results::Scope scope_of(std::string_view name) { return results::named<results::Scope>(name).value(); }
+results::Method method_of(std::string_view name) { return results::named<results::Method>(name).value(); }
+
 std::vector<power::MeterFinding> choose(std::vector<power::MeterFinding> findings, const GpuChoice& gpus) {
   if (gpus.only)
     std::erase_if(findings, [&](const power::MeterFinding& one) { return gpus.only->count(gpu_of(one.domain)) == 0; });
@@ -95,10 +99,10 @@ GpuChoice choice_here() {
 
 results::EnergyRow energy_row(const power::LedgerRow& from, const std::string& host) {
   results::EnergyRow row;
-  row.scope = from.scope;
+  row.scope = scope_of(from.scope);
   row.domain = from.domain;
   row.host = host;
-  row.method = from.method;
+  row.method = method_of(from.method);
   row.energy_j = from.energy_joules;
   row.uncertainty_j = from.uncertainty_joules;
   if (from.window_seconds > 0) row.window_s = from.window_seconds;
@@ -157,15 +161,15 @@ std::vector<results::MeterEntry> NodePower::entries() const {
     results::MeterEntry entry;
     entry.host = impl_->host;
     entry.domain = finding.domain;
-    if (finding.scope) entry.scope = power::to_string(*finding.scope);
+    if (finding.scope) entry.scope = scope_of(power::to_string(*finding.scope));
     entry.reason = finding.reason;
     entry.detail = finding.detail;
     entry.available = finding.meter != nullptr;
     entry.counted = finding.counted;
     if (finding.counted && finding.shared) entry.reason = "shared";
     if (finding.meter) {
-      entry.scope = power::to_string(finding.meter->scope());
-      entry.method = power::to_string(finding.meter->method());
+      entry.scope = scope_of(power::to_string(finding.meter->scope()));
+      entry.method = method_of(power::to_string(finding.meter->method()));
       if (finding.meter->update_period_seconds() > 0) entry.update_period_s = finding.meter->update_period_seconds();
     }
     entries.push_back(std::move(entry));
@@ -281,7 +285,7 @@ std::vector<results::IdleRow> NodePower::idle(const std::string& when) const {
   for (std::size_t i = 0; i < ledger.size(); ++i) {
     if (!findings[i].counted) continue;
     const power::LedgerRow& from = ledger[i];
-    results::IdleRow row{when, impl_->host, from.domain, from.scope, {}, {}, {}, from.reason};
+    results::IdleRow row{when, impl_->host, from.domain, scope_of(from.scope), {}, {}, {}, from.reason};
     if (from.window_seconds > 0) row.window_s = from.window_seconds;
     if (from.counted && row.window_s) {
       row.power_w = *from.energy_joules / *row.window_s;

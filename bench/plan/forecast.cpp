@@ -10,6 +10,7 @@
 #include "bench/plan/reference_steps.hpp"
 #include "bench/plan/search.hpp"
 #include "results/analysis/scopes.hpp"
+#include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 
 namespace tw::bench {
@@ -179,8 +180,9 @@ std::string search_obstacle(const RunPlan& plan, const Forecast& forecast) {
     any = any || (!plan.points[i].setting.empty() && forecast.points[i].obstacle.empty());
   }
   if (!any) return "none of its settings can be changed";
-  const std::vector<std::string> telling = results::telling_scopes(plan.device, {settings.begin(), settings.end()});
-  if (std::ranges::none_of(telling, [&](const std::string& scope) { return forecast.maximum_power_w.contains(scope); }))
+  const std::vector<results::Scope> telling = results::telling_scopes(plan.device, {settings.begin(), settings.end()});
+  if (std::ranges::none_of(telling,
+                           [&](results::Scope scope) { return forecast.maximum_power_w.contains(to_string(scope)); }))
     return fmt::format("it needs {} energy, and no meter measures it", fmt::join(telling, " or "));
   return {};
 }

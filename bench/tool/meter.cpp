@@ -28,6 +28,7 @@
 #include "power/visible_gpus.hpp"
 #include "results/analysis/trials.hpp"
 #include "results/analysis/verdict.hpp"
+#include "results/record/names_format.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
@@ -195,7 +196,7 @@ class Metering {
                             results::text::si(results::uncertainty_of(trial, scope), "J"),
                             results::text::si(joules->value / trial.window_s, "W"));
     for (const results::EnergyRow& row : trial.energy)
-      if (row.method == "estimate" && row.energy_j)
+      if (row.method == results::Method::estimate && row.energy_j)
         line += fmt::format(" · {} about {}, estimated by {}, not measured", row.scope,
                             results::text::si(*row.energy_j, "J"), row.domain);
     if (!done.summary.energy_reason.empty()) line += " · " + done.summary.energy_reason;

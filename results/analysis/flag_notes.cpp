@@ -22,7 +22,7 @@ std::vector<std::string> silent_meters(const Record& record) {
   std::vector<std::string> all;
   for (const Trial& trial : record.trials)
     for (const EnergyRow& row : trial.energy) {
-      if (row.energy_j || row.method.empty() || std::ranges::find(of_window, row.reason) == std::end(of_window))
+      if (row.energy_j || row.method == Method::none || std::ranges::find(of_window, row.reason) == std::end(of_window))
         continue;
       if (std::string one = row.reason + ": " + row.domain; std::ranges::find(all, one) == all.end())
         all.push_back(std::move(one));

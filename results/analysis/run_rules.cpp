@@ -179,7 +179,7 @@ void absence(const Report& report, RunRuleCheck& found) {
   each_row(report, [&](const EnergyRow& row, const Record& record, std::size_t t) {
     if (!row.energy_j && row.reason.empty())
       break_at(found, record, trial_of(record, t), meter_of(row) + ": absent without a reason");
-    if (row.counted && row.method == "estimate")
+    if (row.counted && row.method == Method::estimate)
       break_at(found, record, trial_of(record, t), meter_of(row) + ": an estimate in a total");
   });
   if (nothing_ran(report, found)) return;

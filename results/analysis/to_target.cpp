@@ -35,8 +35,8 @@ Estimate widened(Estimate estimate, double relative_half_width) {
 }
 
 /// The widest of the scopes that tell of what trains and have joules; empty where none has.
-std::string cost_scope_of(const Record& record) {
-  for (const std::string& scope : telling_scopes(record))
+Scope cost_scope_of(const Record& record) {
+  for (Scope scope : telling_scopes(record))
     if (const auto found = record.summary.energy_j.find(scope); found != record.summary.energy_j.end() && found->second)
       return scope;
   return {};
@@ -50,8 +50,8 @@ void add_cost(const Record& record, double resolution, IntervalRule rule, ToTarg
     return;
   }
   const JobPrices& prices = *record.prices;
-  const std::string scope = prices.kwh_price > 0 ? cost_scope_of(record) : "";
-  if (prices.kwh_price > 0 && scope.empty()) {
+  const Scope scope = prices.kwh_price > 0 ? cost_scope_of(record) : Scope::none;
+  if (prices.kwh_price > 0 && scope == Scope::none) {
     result.cost_reason = "no joules that tell of what trains" +
                          (record.summary.energy_reason.empty() ? "" : ": " + record.summary.energy_reason);
     return;
@@ -60,7 +60,7 @@ void add_cost(const Record& record, double resolution, IntervalRule rule, ToTarg
   double sensor = 0;  // the mean share of a cost that the sensor's own uncertainty is
   for (const Trial* trial : valid_trials(record)) {
     const Evaluation& first = *passage_of(record, *trial);
-    const double of_joules = scope.empty() ? 0 : prices.kwh_price * joules_of(*trial, scope) / joules_per_kwh;
+    const double of_joules = scope == Scope::none ? 0 : prices.kwh_price * joules_of(*trial, scope) / joules_per_kwh;
     const double cost = prices.hour_price * first.time_s / seconds_per_hour + of_joules;
     if (of_joules > 0) sensor += uncertainty_of(*trial, scope) / joules_of(*trial, scope) * of_joules / cost;
     costs.push_back(cost);
@@ -68,7 +68,7 @@ void add_cost(const Record& record, double resolution, IntervalRule rule, ToTarg
   Estimate cost = estimate_of_all(costs, rule);
   widen(cost, sensor / static_cast<double>(costs.size()));
   result.cost = widened(cost, resolution);
-  if (!scope.empty()) result.cost_scope = scope;
+  if (scope != Scope::none) result.cost_scope = scope;
   result.cost_of_runs = std::move(costs);
 }
 

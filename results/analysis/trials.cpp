@@ -61,14 +61,14 @@ double throughput_of(const Record& record, const Trial& trial) {
   return trained > 0 ? samples_of(record, trial) / trained : std::numeric_limits<double>::quiet_NaN();
 }
 
-double joules_of(const Trial& trial, const std::string& scope) {
+double joules_of(const Trial& trial, Scope scope) {
   double sum = 0;
   for (const EnergyRow& row : trial.energy)
     if (row.scope == scope && row.counted) sum += row.energy_j.value_or(std::numeric_limits<double>::quiet_NaN());
   return sum;
 }
 
-double uncertainty_of(const Trial& trial, const std::string& scope) {
+double uncertainty_of(const Trial& trial, Scope scope) {
   double sum = 0;
   for (const EnergyRow& row : trial.energy)
     if (row.scope == scope && row.counted) sum += row.uncertainty_j.value_or(0);

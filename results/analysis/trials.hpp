@@ -31,8 +31,8 @@ double samples_of(const Record& record, const Trial& trial);
 /// evaluations. Not a number where no time is left.
 double throughput_of(const Record& record, const Trial& trial);
 /// Joules of a scope's counted meters; not a number where any is absent.
-double joules_of(const Trial& trial, const std::string& scope);
+double joules_of(const Trial& trial, Scope scope);
 /// Half width, 95 %, of those: the meters' own, added up, since one clock's error is in all of them.
-double uncertainty_of(const Trial& trial, const std::string& scope);
+double uncertainty_of(const Trial& trial, Scope scope);
 
 }  // namespace tw::results

@@ -71,7 +71,7 @@ std::set<std::string> reading_hosts(const Record& record) {
   std::set<std::string> hosts;
   for (const Trial& trial : record.trials)
     for (const EnergyRow& row : trial.energy)
-      if (row.domain.find(':') == std::string::npos || (!row.scope.empty() && row.scope != "device"))
+      if (row.domain.find(':') == std::string::npos || (row.scope != Scope::none && row.scope != Scope::device))
         hosts.insert(row.host);
   return hosts;
 }
@@ -94,14 +94,14 @@ struct ScopeTotal {
   std::string reason;
 };
 /// The samples are those of all hosts, so that each of the several `readers` must add to the joules.
-ScopeTotal scope_total(const Trial& trial, const std::string& scope, const std::set<std::string>& readers) {
+ScopeTotal scope_total(const Trial& trial, Scope scope, const std::set<std::string>& readers) {
   ScopeTotal total;
   bool any = false;
   std::set<std::string> without = readers;
   for (const EnergyRow& row : trial.energy) {
     if (row.scope == scope && (row.counted || row.reason == "not_visible")) without.erase(row.host);
     if (row.scope != scope || is_covered_elsewhere(row)) continue;
-    const bool is_estimate = row.counted && row.method == "estimate";  // which enters no total
+    const bool is_estimate = row.counted && row.method == Method::estimate;  // which enters no total
     if (!row.energy_j || !is_finite(*row.energy_j) || !row.counted || is_implausible(row) || is_estimate) {
       const char* fallback = is_estimate ? "an estimate" : row.energy_j ? "not counted" : "not read";
       if (readers.size() > 1) total.reason = row.host + ": ";
@@ -152,10 +152,10 @@ bool has_no_meter(const Record& record) {
 void summarise_energy(Record& record, IntervalRule rule) {
   Summary& s = record.summary;
   s.energy_j.clear(), s.flops_per_w.clear(), s.samples_per_j.clear();
-  std::set<std::string> scopes;
+  std::set<Scope> scopes;
   for (const Trial& t : record.trials)
     for (const EnergyRow& row : t.energy)
-      if (!row.scope.empty()) scopes.insert(row.scope);
+      if (row.scope != Scope::none) scopes.insert(row.scope);
   if (scopes.empty()) {
     std::vector<std::string> reasons;  // of sources that found no sensor, each once
     for (const Trial& t : record.trials)
@@ -176,7 +176,7 @@ void summarise_energy(Record& record, IntervalRule rule) {
   s.energy_reason.clear();
   const std::set<std::string> readers = reading_hosts(record);
   const std::vector<const Trial*> trials = valid_trials(record);
-  for (const std::string& scope : scopes) {
+  for (Scope scope : scopes) {
     std::vector<double> energy, samples_per_j, relative;
     std::string reason = trials.empty() ? "no valid trial" : "";
     for (const Trial* trial : trials) {

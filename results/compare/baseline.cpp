@@ -29,7 +29,7 @@ constexpr PlainFigure plain_figures[] = {
      }},
 };
 
-std::optional<double> plain_value(const Record& record, const std::string& figure, const std::string& scope) {
+std::optional<double> plain_value(const Record& record, const std::string& figure, Scope scope) {
   if (const Merit* merit = find_merit(figure)) return merit->of(record.summary, scope);
   return std::ranges::find_if(plain_figures, [&](const PlainFigure& one) { return one.name == figure; })
       ->of(record.summary);
@@ -163,7 +163,7 @@ class Checker {
       const std::vector<const Record*> records = records_of(system, w);
       double sum = 0;
       for (const Record* record : records) {
-        const auto value = value_of(record, rule.figure, "");
+        const auto value = value_of(record, rule.figure, Scope::none);
         if (!value) return std::nullopt;
         sum += *value / static_cast<double>(records.size());
       }
@@ -197,7 +197,7 @@ class Checker {
     add(rule, s, id, kept ? RuleState::kept : RuleState::violated, text);
   }
 
-  static std::optional<double> value_of(const Record* record, const std::string& figure, const std::string& scope) {
+  static std::optional<double> value_of(const Record* record, const std::string& figure, Scope scope) {
     if (record == nullptr || !is_valid(*record)) return std::nullopt;
     const std::optional<double> value = plain_value(*record, figure, scope);
     return value && std::isfinite(*value) ? value : std::nullopt;

@@ -23,7 +23,7 @@ struct BaselineRule {
   std::string name;
   RuleKind kind = RuleKind::variance;
   std::string figure;                            ///< a name of rule_figures()
-  std::string scope;                             ///< of a value of joules
+  Scope scope = Scope::none;                     ///< of a value of joules
   std::vector<std::string> points;               ///< texts of which a point's id holds one; empty: all points
   std::optional<double> most_below, most_above;  ///< shares: 0.05
   std::optional<double> at_least, at_most;

@@ -214,7 +214,7 @@ class Comparer {
     return in_[s].price && !runs.empty() ? std::optional(cost_ground(runs, *in_[s].price)) : std::nullopt;
   }
 
-  void find_energy_differences(const ComparedFigure& figure, const std::string& scope) {
+  void find_energy_differences(const ComparedFigure& figure, Scope scope) {
     for (std::size_t s = 0; s < in_.size(); ++s)
       for (std::size_t w = 0; w < out_.workloads.size(); ++w) {
         std::vector<Difference> found;
@@ -268,7 +268,7 @@ class Comparer {
       if (!options_.figures.empty() && !asked) continue;
       // FLOPs are in the samples' ratio already, and steps in the time's.
       if (!asked && (figure.kind == FigureKind::efficiency || figure.kind == FigureKind::steps_to_target)) continue;
-      FigureComparison one{figure, "", "", {}, {}, "", {}};
+      FigureComparison one{figure, {}, "", {}, {}, "", {}};
       if (figure.by_scope) one.scope = order_by(*find_merit(figure.name), options_.scope, all).scope;
       if (figure.is_cost()) {
         one.figure.unit = printable(options_.currency) + " " + figure.unit;
@@ -483,7 +483,7 @@ class Comparer {
   const std::vector<SystemInput>& in_;
   const CompareOptions& options_;
   Comparison out_;
-  std::string joule_scope_;
+  Scope joule_scope_ = Scope::none;
   std::optional<EarlierRuns> earlier_;
   std::vector<std::vector<std::vector<RecordPair>>> pairs_;    // by system, run and workload
   std::vector<std::vector<std::vector<RunRuleCheck>>> rules_;  // by system and run

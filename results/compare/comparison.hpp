@@ -32,7 +32,7 @@ struct CompareOptions {
   std::size_t reference = 0;         ///< the system that the others are held against
   std::vector<std::string> figures;  ///< names of compared_figures(); empty: those that the reports have
   std::vector<std::string> also;     ///< figures besides: of rules
-  std::string scope;                 ///< of figures of joules; empty: the widest that tells of all records
+  Scope scope = Scope::none;         ///< of figures of joules; empty: the widest that tells of all records
   std::string only;                  ///< records whose id has this text; empty: all
   /// Of the weighted geometric mean, by a text that a workload's id holds (the longest that fits counts); others weigh
   /// 0 where any is given, all weigh the same where none is.
@@ -147,7 +147,7 @@ struct LeftOutWorkload {
 };
 struct FigureComparison {
   ComparedFigure figure;
-  std::string scope;                  ///< of the joules; empty where the figure has none
+  Scope scope = Scope::none;          ///< of the joules; empty where the figure has none
   std::string note;                   ///< what holds for all of it: that costs are lower bounds; empty otherwise
   std::vector<ComparedRow> rows;      ///< one for each workload that the reference has the figure of
   std::vector<Ratio> overall;         ///< weighted geometric mean over rows, as Comparison::systems

@@ -48,7 +48,7 @@ static const char* name_of(Claim verdict) { return verdict == Claim::single_run 
 std::string verdict(const Ratio& ratio) { return name_of(ratio.verdict); }
 
 std::string unit(const FigureComparison& figure) {
-  return (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.unit;
+  return (figure.scope == Scope::none ? "" : figure.scope + " ") + figure.figure.unit;
 }
 
 const char* noun(Replicates replicates) {

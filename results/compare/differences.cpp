@@ -14,6 +14,7 @@
 #include "results/analysis/flag_notes.hpp"
 #include "results/analysis/losses.hpp"
 #include "results/analysis/scopes.hpp"
+#include "results/record/names_format.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/search.hpp"
@@ -369,8 +370,8 @@ std::vector<Difference> rule_differences(const std::vector<JudgedRecord>& refere
 }
 
 /// Those that every one of the records has joules of.
-static std::vector<std::string> scopes_of(const std::vector<const Record*>& records) {
-  std::vector<std::string> all;
+static std::vector<Scope> scopes_of(const std::vector<const Record*>& records) {
+  std::vector<Scope> all;
   for (const auto& [scope, joules] : records.front()->summary.energy_j)
     if (std::ranges::all_of(records, [&](const Record* r) {
           const auto its = r->summary.energy_j.find(scope);
@@ -381,8 +382,8 @@ static std::vector<std::string> scopes_of(const std::vector<const Record*>& reco
 }
 
 /// Why records with joules have none to be held against each other by.
-static std::string why_no_joules(const std::vector<const Record*>& records, const std::vector<std::string>& telling) {
-  const std::vector<std::string> common = scopes_of(records);
+static std::string why_no_joules(const std::vector<const Record*>& records, const std::vector<Scope>& telling) {
+  const std::vector<Scope> common = scopes_of(records);
   if (common.empty()) return "joules of different scopes are never compared, and these have no scope in common";
   std::set<std::string> set;
   for (const Record* r : records)
@@ -396,7 +397,7 @@ static std::string why_no_joules(const std::vector<const Record*>& records, cons
 }
 
 std::vector<Difference> energy_differences(const std::vector<const Record*>& reference,
-                                           const std::vector<const Record*>& system, const std::string& scope) {
+                                           const std::vector<const Record*>& system, Scope scope) {
   Finder found;
   const auto methods = [&](const std::vector<const Record*>& runs) {
     std::set<std::string> all;
@@ -412,7 +413,7 @@ std::vector<Difference> energy_differences(const std::vector<const Record*>& ref
     return fmt::format("{}", fmt::join(all, ", "));
   };
   const auto scopes = [](const std::vector<const Record*>& runs) {
-    const std::vector<std::string> all = scopes_of(runs);
+    const std::vector<Scope> all = scopes_of(runs);
     return all.empty() ? std::string("none") : fmt::format("{}", fmt::join(all, ", "));
   };
   std::vector<const Record*> both = reference;
@@ -421,7 +422,7 @@ std::vector<Difference> energy_differences(const std::vector<const Record*>& ref
   const std::string of_a = methods(reference), of_b = methods(system), scopes_a = scopes(reference),
                     scopes_b = scopes(system);
   std::vector<Difference> all;
-  const std::vector<std::string> telling = telling_scopes(both);
+  const std::vector<Scope> telling = telling_scopes(both);
   if (of_a.empty() || of_b.empty()) {
     if (scopes_a != "none" || scopes_b != "none")
       all.push_back({"scope of energy", 0, scopes_a, scopes_b, true, why_no_joules(both, telling), {}, figures});

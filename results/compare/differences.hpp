@@ -43,7 +43,7 @@ std::vector<Difference> rule_differences(const std::vector<JudgedRecord>& refere
                                          const std::vector<JudgedRecord>& system);
 /// By which methods the joules of a scope were read, in the records of one workload, of one run each, one at least.
 std::vector<Difference> energy_differences(const std::vector<const Record*>& reference,
-                                           const std::vector<const Record*>& system, const std::string& scope);
+                                           const std::vector<const Record*>& system, Scope scope);
 /// That the costs of a system's own runs do not rest on the same; empty where they do.
 std::vector<Difference> cost_differences(const CostGround& system);
 /// Of how complete the costs of both are; empty where either does not rest on the same by itself.

@@ -11,23 +11,22 @@
 namespace tw::results {
 namespace {
 
-using Scopes = std::map<std::string, std::optional<Estimate>>;
+using Scopes = std::map<Scope, std::optional<Estimate>>;
 
-bool has(const Scopes& scopes, const std::string& scope) {
+bool has(const Scopes& scopes, Scope scope) {
   const auto found = scopes.find(scope);
   return found != scopes.end() && found->second;
 }
 
 /// Mean of the meters' own half widths, as shares.
-double sensor_share(const std::vector<const Trial*>& trials, const std::string& scope) {
+double sensor_share(const std::vector<const Trial*>& trials, Scope scope) {
   double sum = 0;
   for (const Trial* trial : trials)
     sum += uncertainty_of(*trial, scope) / joules_of(*trial, scope) / static_cast<double>(trials.size());
   return sum;
 }
 
-FigureValues of_target(const Record& record, FigureKind figure, const std::string& scope,
-                       const std::vector<const Trial*>& trials) {
+FigureValues of_target(const Record& record, FigureKind figure, Scope scope, const std::vector<const Trial*>& trials) {
   FigureValues result;
   const auto& reached = record.summary.to_target;
   if (!record.target || !reached || !reached->steps) {
@@ -52,8 +51,7 @@ FigureValues of_target(const Record& record, FigureKind figure, const std::strin
   return result;
 }
 
-FigureValues of_joules(const Record& record, bool flops, const std::string& scope,
-                       const std::vector<const Trial*>& trials) {
+FigureValues of_joules(const Record& record, bool flops, Scope scope, const std::vector<const Trial*>& trials) {
   FigureValues result;
   const Summary& s = record.summary;
   if (!has(flops ? s.flops_per_w : s.samples_per_j, scope)) {
@@ -86,8 +84,7 @@ const std::vector<ComparedFigure>& compared_figures() {
   return all;
 }
 
-FigureValues values_of(const Record& record, FigureKind figure, const std::string& scope, const PriceRow* price,
-                       int nodes) {
+FigureValues values_of(const Record& record, FigureKind figure, Scope scope, const PriceRow* price, int nodes) {
   const std::vector<const Trial*> trials = valid_trials(record);
   FigureValues result;
   if (trials.empty()) {

@@ -17,8 +17,7 @@ struct FigureValues {
   std::optional<Estimate> estimate{};  ///< of figures that are no mean of `values`
 };
 /// `price` is needed for costs alone.
-FigureValues values_of(const Record& record, FigureKind figure, const std::string& scope, const PriceRow* price,
-                       int nodes);
+FigureValues values_of(const Record& record, FigureKind figure, Scope scope, const PriceRow* price, int nodes);
 
 /// The figure with its interval, as the record's summary has it.
 Estimate estimate_of(const FigureValues& values);

@@ -240,7 +240,9 @@ BaselineRules baseline_from_json(const std::string& text) {
     rule.kind = static_cast<RuleKind>(std::ranges::find(rule_kinds, object["kind"].get<std::string>()) -
                                       std::begin(rule_kinds));
     take(object, "figure", rule.figure);
-    take(object, "scope", rule.scope);
+    std::string scope;
+    take(object, "scope", scope);
+    rule.scope = named<Scope>(scope).value_or(Scope::none);  // the schema knows no other
     take(object, "points", rule.points);
     take(object, "most_below", rule.most_below);
     take(object, "most_above", rule.most_above);
@@ -265,7 +267,7 @@ BaselineRules baseline_from_json(const std::string& text) {
       fail(where + "/surely", "needs an interval, and " + rule.figure + " has none");
     const Merit* merit = find_merit(rule.figure);
     const bool of_joules = merit != nullptr && merit->by_scope;
-    if (rule.kind == RuleKind::value && of_joules != !rule.scope.empty())
+    if (rule.kind == RuleKind::value && of_joules != (rule.scope != Scope::none))
       fail(where + "/scope", of_joules ? "is missing: joules of which scope?"
                                        : "says nothing about " + rule.figure + ", which has no joules");
   }

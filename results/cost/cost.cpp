@@ -105,15 +105,15 @@ std::vector<Sensitivity> sensitivities(const Record& record, const PriceRow& pri
   return all;
 }
 
-std::string basis_note(CostBasis basis, const std::string& scope) {
+std::string basis_note(CostBasis basis, Scope scope) {
   if (basis == CostBasis::lower_bound)
     return "a lower bound: the joules are those of the scope " + scope + ", the rest of the node draws more";
   if (basis == CostBasis::hours_only) return "a lower bound without electricity: no joules were measured";
   return {};
 }
 
-std::string energy_note(const std::string& scope) {
-  if (scope.empty() || scope == "node") return {};
+std::string energy_note(Scope scope) {
+  if (scope == Scope::none || scope == Scope::node) return {};
   return "kWh and CO2 are lower bounds: the joules are those of the scope " + scope +
          ", the rest of the node draws more";
 }
@@ -136,11 +136,11 @@ int nodes_of(const Report& report, const Record& record) {
   return std::max<int>(1, static_cast<int>(hosts.size()));
 }
 
-std::string cost_scope(const Record& record) {
-  std::vector<std::string> scopes = {"node"};
-  for (const std::string& scope : telling_scopes(record)) scopes.push_back(scope);
-  scopes.insert(scopes.end(), {"device", "package"});  // a lower bound, whatever else was set
-  for (const std::string& scope : scopes)
+Scope cost_scope(const Record& record) {
+  std::vector<Scope> scopes = {Scope::node};
+  for (Scope scope : telling_scopes(record)) scopes.push_back(scope);
+  scopes.insert(scopes.end(), {Scope::device, Scope::package});  // a lower bound, whatever else was set
+  for (Scope scope : scopes)
     if (const auto joules = record.summary.energy_j.find(scope);
         joules != record.summary.energy_j.end() && joules->second)
       return scope;
@@ -148,9 +148,9 @@ std::string cost_scope(const Record& record) {
 }
 
 CostBasis cost_basis(const Record& record, const PriceRow& price) {
-  const std::string scope = cost_scope(record);
-  if (price.electricity_included || scope == "node") return CostBasis::complete;
-  return scope.empty() ? CostBasis::hours_only : CostBasis::lower_bound;
+  const Scope scope = cost_scope(record);
+  if (price.electricity_included || scope == Scope::node) return CostBasis::complete;
+  return scope == Scope::none ? CostBasis::hours_only : CostBasis::lower_bound;
 }
 
 CostGround cost_ground(const std::vector<const Record*>& runs, const PriceRow& price) {
@@ -201,14 +201,14 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
     }
     one.scope = cost_scope(record), one.basis = cost_basis(record, price);
     one.basis_note = basis_note(one.basis, one.scope);
-    one.energy_is_whole = one.scope == "node", one.energy_note = energy_note(one.scope);
+    one.energy_is_whole = one.scope == Scope::node, one.energy_note = energy_note(one.scope);
     const std::vector<Use> seconds = uses_of(record, Unit::second);
     if (seconds.empty()) {
       one.reason = "its trials lack the seconds or joules that a cost needs";
       continue;
     }
     double power_w = 0;
-    if (!one.scope.empty()) {
+    if (one.scope != Scope::none) {
       std::vector<double> watts;
       double sensor = 0;
       for (const Use& use : seconds) {
@@ -217,7 +217,8 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
       }
       one.it_power_w = estimated(watts, sensor);
       power_w = one.it_power_w->value;
-      if (one.scope == "node") one.facility_power_w = (power_w + price.network_storage_power_w * one.nodes) * price.pue;
+      if (one.scope == Scope::node)
+        one.facility_power_w = (power_w + price.network_storage_power_w * one.nodes) * price.pue;
     }
     one.figures.push_back(figure_of(record, "hour", Unit::second, seconds, 3600, price, one.nodes));
     const Unit unit = record.target ? Unit::model : Unit::sample;

@@ -90,7 +90,7 @@ struct RecordCost {
   std::string id;  ///< of the record
   int nodes = 1;
   CostBasis basis = CostBasis::hours_only;
-  std::string scope;                       ///< of the joules; empty: none
+  Scope scope = Scope::none;               ///< of the joules; empty: none
   std::string basis_note;                  ///< why it is not complete; empty where it is
   bool energy_is_whole = false;            ///< kWh and CO2 are of the node's joules; else lower bounds, where any
   std::string energy_note;                 ///< why they are lower bounds; empty where they are not, or are absent
@@ -118,7 +118,7 @@ CostReport cost_of(const Report& report, const std::string& currency, const Pric
 
 /// Which joules a cost of this record takes: "node" where it has them, else a part's that tells of the training, else
 /// "".
-std::string cost_scope(const Record& record);
+Scope cost_scope(const Record& record);
 CostBasis cost_basis(const Record& record, const PriceRow& price);
 /// What the costs of a system rest on: one answer over the records of all its runs, of one workload.
 struct CostGround {

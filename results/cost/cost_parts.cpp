@@ -25,11 +25,11 @@ double hour_price(const PriceRow& price, int nodes) {
 namespace costs {
 
 std::vector<Use> uses_of(const Record& record, Unit unit) {
-  const std::string scope = cost_scope(record);
+  const Scope scope = cost_scope(record);
   std::vector<Use> uses;
   for (const Trial* trial : valid_trials(record)) {
     Use use;
-    if (!scope.empty()) {
+    if (scope != Scope::none) {
       use.joules = joules_of(*trial, scope);
       use.sensor = uncertainty_of(*trial, scope) / *use.joules;
     }

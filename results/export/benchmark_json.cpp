@@ -85,7 +85,7 @@ std::string to_benchmark_json(const Report& raw, const ExportOptions& options) {
       if (const double rate = throughput_of(record, trial); std::isfinite(rate)) row["items_per_second"] = rate;
       std::map<std::string, double> joules;
       for (const auto& [scope, estimate] : record.summary.energy_j)
-        if (estimate) joules[scope] = joules_of(trial, scope);
+        if (estimate) joules[to_string(scope)] = joules_of(trial, scope);
       for (const auto& [scope, value] : joules) {
         if (!std::isfinite(value)) continue;
         row[scope + "_energy_j"] = value;

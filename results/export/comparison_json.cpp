@@ -78,10 +78,10 @@ Json as_json(const CostReport& report) {
                        {"nodes", r.nodes},
                        {"basis", r.reason.empty() ? Json(to_string(r.basis)) : Json()},
                        {"basis_note", words(r.basis_note)},
-                       {"energy_scope", words(r.scope)},
-                       {"energy_basis", !r.reason.empty() || r.scope.empty() ? Json()
-                                        : r.energy_is_whole                  ? Json("complete")
-                                                                             : Json("lower_bound")},
+                       {"energy_scope", words(to_string(r.scope))},
+                       {"energy_basis", !r.reason.empty() || r.scope == Scope::none ? Json()
+                                        : r.energy_is_whole                         ? Json("complete")
+                                                                                    : Json("lower_bound")},
                        {"energy_note", words(r.energy_note)},
                        {"it_power_w", as_json(r.it_power_w)},
                        {"facility_power_w", number(r.facility_power_w)},
@@ -146,7 +146,7 @@ Json as_json(const FigureComparison& f, const Comparison& c) {
         {{"system", c.systems[one.system].name}, {"rank", one.rank}, {"tied", one.tied}, {"ratio", number(one.ratio)}});
   return {{"figure", f.figure.name},
           {"unit", f.figure.unit},
-          {"scope", words(f.scope)},
+          {"scope", words(to_string(f.scope))},
           {"note", words(f.note)},
           {"more_is_better", f.figure.more_is_better},
           {"workloads", std::move(rows)},

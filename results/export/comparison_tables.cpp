@@ -6,10 +6,11 @@
 
 #include "results/compare/comparison.hpp"
 #include "results/compare/comparison_words.hpp"
+#include "results/cost/cost_words.hpp"
 #include "results/export/cells.hpp"
 #include "results/export/comparison_export.hpp"
+#include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
-#include "results/cost/cost_words.hpp"
 
 namespace tw::results {
 namespace {

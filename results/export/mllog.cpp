@@ -87,7 +87,7 @@ std::string trial_log(const Report& report, const Record& record, const std::str
   Json stats = {{"throughput", number(throughput_of(record, trial))}, {"window_s", number(trial.window_s)}};
   Json joules = Json::object();
   for (const auto& [scope, estimate] : record.summary.energy_j)
-    if (estimate && std::isfinite(joules_of(trial, scope))) joules[scope] = joules_of(trial, scope);
+    if (estimate && std::isfinite(joules_of(trial, scope))) joules[to_string(scope)] = joules_of(trial, scope);
   stats["energy_j"] = joules;
   log.point("tracked_stats", stats, trial.window_s, {{"steps", trial.step_time_s.size()}});
   const bool counts = is_valid(record) && is_valid(trial) && reached;

@@ -15,12 +15,13 @@
 namespace tw::results {
 namespace {
 
-using Scopes = std::map<std::string, std::optional<Estimate>>;
+using Scopes = std::map<Scope, std::optional<Estimate>>;
 
 Cell cell_of(double value) { return std::isfinite(value) ? Cell(value) : Cell(); }
 template <class T>
 requires std::is_integral_v<T> Cell cell_of(T value) { return static_cast<std::int64_t>(value); }
 Cell cell_of(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+Cell cell_of(Named auto value) { return cell_of(std::string(to_string(value))); }
 Cell cell_of(const SetPoint& value) { return value.name.empty() ? cell_of(value.number) : cell_of(value.name); }
 template <class T>
 Cell cell_of(const std::optional<T>& value) {
@@ -28,7 +29,7 @@ Cell cell_of(const std::optional<T>& value) {
 }
 Cell joined(const std::vector<std::string>& lines) { return cell_of(fmt::format("{}", fmt::join(lines, "; "))); }
 
-std::optional<Estimate> of_scope(const Scopes& scopes, const std::string& scope) {
+std::optional<Estimate> of_scope(const Scopes& scopes, Scope scope) {
   const auto found = scopes.find(scope);
   return found == scopes.end() ? std::nullopt : found->second;
 }
@@ -124,7 +125,7 @@ void add_settings(Table& table, const std::vector<Record>& records) {
   table.add("start_waited_s", "s", [](const Record& r) { return r.start ? cell_of(r.start->waited_s) : Cell(); });
 }
 
-void add_summary(Table& table, const std::vector<std::string>& scopes) {
+void add_summary(Table& table, const std::vector<Scope>& scopes) {
   table.add("trials", "", [](const Record& r) { return cell_of(r.trials.size()); });
   table.add("trials_joined", "",
             [](const Record& r) { return r.summary.step_time_s ? cell_of(r.summary.step_time_s->count) : Cell(); });
@@ -148,7 +149,7 @@ void add_summary(Table& table, const std::vector<std::string>& scopes) {
   table.add_summary("mfu", "share", &Summary::mfu);
   table.add_summary("mfu_reason", "", &Summary::mfu_reason);
   const auto by_scope = [&](const char* name, const char* unit, Scopes Summary::*member) {
-    for (const std::string& scope : scopes)
+    for (Scope scope : scopes)
       table.add_estimate(scope + name, unit,
                          [scope, member](const Record& r) { return of_scope(r.summary.*member, scope); });
   };
@@ -175,7 +176,7 @@ void add_op_shares(Table& table, const std::vector<Record>& records) {
     });
 }
 
-void add_target(Table& table, const std::vector<std::string>& scopes) {
+void add_target(Table& table, const std::vector<Scope>& scopes) {
   table.add("target_task", "", [](const Record& r) { return r.target ? cell_of(r.target->task) : Cell(); });
   table.add("target_metric", "", [](const Record& r) { return r.target ? cell_of(r.target->metric) : Cell(); });
   table.add("target_value", "", [](const Record& r) { return r.target ? cell_of(r.target->value) : Cell(); });
@@ -188,7 +189,7 @@ void add_target(Table& table, const std::vector<std::string>& scopes) {
   figure("to_target_time_s", "s", &ToTarget::time_s);
   figure("to_target_steps", "steps", &ToTarget::steps);
   figure("to_target_samples", "samples", &ToTarget::samples);
-  for (const std::string& scope : scopes)
+  for (Scope scope : scopes)
     table.add_estimate("to_target_" + scope + "_energy_j", "J", [scope](const Record& r) {
       return r.summary.to_target ? of_scope(r.summary.to_target->energy_j, scope) : std::nullopt;
     });
@@ -209,8 +210,8 @@ void add_target(Table& table, const std::vector<std::string>& scopes) {
 
 }  // namespace
 
-std::vector<std::string> scopes_of(const std::vector<Record>& records) {
-  std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));
+std::vector<Scope> scopes_of(const std::vector<Record>& records) {
+  std::vector<Scope> scopes(std::begin(scopes_in_order), std::end(scopes_in_order));
   for (const Record& record : records)
     for (const auto& [scope, joules] : record.summary.energy_j)
       if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
@@ -218,7 +219,7 @@ std::vector<std::string> scopes_of(const std::vector<Record>& records) {
 }
 
 std::vector<PointColumn> point_columns(const std::vector<Record>& records) {
-  const std::vector<std::string> scopes = scopes_of(records);
+  const std::vector<Scope> scopes = scopes_of(records);
   Table table;
   table.add("id", "", [](const Record& r) { return cell_of(r.id); });
   table.add("status", "", [](const Record& r) { return cell_of(std::string(to_string(r.verdict.status))); });

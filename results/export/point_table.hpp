@@ -26,6 +26,6 @@ struct PointColumn {
 std::vector<PointColumn> point_columns(const std::vector<Record>& records);
 
 /// Those of the schema, in the order of results/selection/ranking.hpp, then others that the records have.
-std::vector<std::string> scopes_of(const std::vector<Record>& records);
+std::vector<Scope> scopes_of(const std::vector<Record>& records);
 
 }  // namespace tw::results

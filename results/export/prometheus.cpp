@@ -118,18 +118,18 @@ void add_figures(Exposition& out, const Record& record, const Labels& labels) {
   for (const auto& [scope, joules] : s.samples_per_j) {
     if (!joules) continue;
     add_estimate(out, "trainwatt_sample_energy_joules", "Energy of one trained sample, by scope.", low_end, high_end,
-                 with(labels, "scope", scope), joules_per_sample(*joules));
+                 with(labels, "scope", to_string(scope)), joules_per_sample(*joules));
   }
   for (const auto& [scope, efficiency] : s.flops_per_w)
     if (efficiency)
       out.add("trainwatt_model_flops_per_joule", "Model FLOPs trained per joule, by scope.",
-              with(labels, "scope", scope), efficiency->value);
+              with(labels, "scope", to_string(scope)), efficiency->value);
   if (!s.to_target) return;
   add_estimate(out, "trainwatt_time_to_target_seconds", "Time from the first step to the target.", low_end, high_end,
                labels, s.to_target->time_s);
   for (const auto& [scope, joules] : s.to_target->energy_j)
     add_estimate(out, "trainwatt_energy_to_target_joules", "Energy from the first step to the target, by scope.",
-                 low_end, high_end, with(labels, "scope", scope), joules);
+                 low_end, high_end, with(labels, "scope", to_string(scope)), joules);
 }
 
 /// Per sensor, so that it can stand beside the exporter of the same device: labels as dcgm-exporter's.
@@ -139,7 +139,7 @@ void add_meters(Exposition& out, const Record& record, const std::string& id) {
     for (const EnergyRow& row : trial->energy) {
       if (!row.counted || !row.energy_j || !row.window_s) continue;
       auto& sum = joules[{row.host, row.domain}];
-      sum.first = row.scope, sum.second += *row.energy_j;
+      sum.first = to_string(row.scope), sum.second += *row.energy_j;
       seconds[{row.host, row.domain}].second += *row.window_s;
     }
   for (const auto& [sensor, sum] : joules) {

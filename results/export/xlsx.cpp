@@ -48,21 +48,21 @@ void add_headings(std::vector<Heading>& headings, const std::string& title, cons
 }
 
 /// Of which some record has joules.
-std::vector<std::string> measured_scopes(const std::vector<Record>& records) {
-  std::vector<std::string> scopes = scopes_of(records);
-  std::erase_if(scopes, [&](const std::string& scope) {
+std::vector<Scope> measured_scopes(const std::vector<Record>& records) {
+  std::vector<Scope> scopes = scopes_of(records);
+  std::erase_if(scopes, [&](Scope scope) {
     return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
   });
   return scopes;
 }
 
-std::optional<Estimate> of_scope(const std::map<std::string, std::optional<Estimate>>& all, const std::string& scope) {
+std::optional<Estimate> of_scope(const std::map<Scope, std::optional<Estimate>>& all, Scope scope) {
   const auto found = all.find(scope);
   return found == all.end() ? std::nullopt : found->second;
 }
 
 void summary_sheet(Workbook& book, const std::vector<Record>& records) {
-  const std::vector<std::string> scopes = measured_scopes(records);
+  const std::vector<Scope> scopes = measured_scopes(records);
   const bool has_target = std::ranges::any_of(records, [](const Record& r) { return r.target.has_value(); });
   std::vector<Heading> headings = {{"Point", "", 36},     {"Verdict", "", 12}, {"Model", "", 16},
                                    {"Precision", "", 11}, {"Device", "", 10},  {"Global batch", "samples"},
@@ -70,13 +70,13 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
   add_headings(headings, "Throughput", "samples/s");
   headings.push_back({"Step time", "s"});
   headings.push_back({"Of ceiling", "share"});
-  for (const std::string& scope : scopes) {
+  for (Scope scope : scopes) {
     add_headings(headings, "Energy a sample, " + scope, "J/sample");
     headings.push_back({"Efficiency, " + scope, "FLOP/J"});
   }
   if (has_target) {
     add_headings(headings, "Time to target", "s");
-    for (const std::string& scope : scopes) headings.push_back({"Energy to target, " + scope, "J"});
+    for (Scope scope : scopes) headings.push_back({"Energy to target, " + scope, "J"});
   }
   headings.push_back({"Flags", "", 30});
   headings.push_back({"Why it does not count, or what is absent", "", 60});
@@ -96,7 +96,7 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     add_estimate(cells, s.samples_per_s, no_run.empty() ? "not known" : no_run);
     cells.push_back(figure(s.step_time_s ? std::optional(s.step_time_s->value) : std::nullopt, no_run));
     cells.push_back(figure(credible_of_ceiling(s), no_run.empty() ? why_no_of_ceiling(s) : no_run));
-    for (const std::string& scope : scopes) {
+    for (Scope scope : scopes) {
       const auto rate = of_scope(s.samples_per_j, scope), efficiency = of_scope(s.flops_per_w, scope);
       add_estimate(cells, rate ? std::optional(joules_per_sample(*rate)) : std::nullopt, no_joules);
       cells.push_back(figure(efficiency ? std::optional(efficiency->value) : std::nullopt, no_joules));
@@ -104,7 +104,7 @@ void summary_sheet(Workbook& book, const std::vector<Record>& records) {
     if (has_target) {
       const std::string never = !no_run.empty() ? no_run : s.to_target ? s.to_target->reason : "not a run to a target";
       add_estimate(cells, s.to_target ? s.to_target->time_s : std::nullopt, never);
-      for (const std::string& scope : scopes) {
+      for (Scope scope : scopes) {
         const auto joules = s.to_target ? of_scope(s.to_target->energy_j, scope) : std::nullopt;
         cells.push_back(figure(joules ? std::optional(joules->value) : std::nullopt,
                                s.to_target && s.to_target->time_s ? no_joules : never));
@@ -138,7 +138,7 @@ void points_sheet(Workbook& book, const std::vector<Record>& records) {
 }
 
 void trials_sheet(Workbook& book, const std::vector<Record>& records) {
-  const std::vector<std::string> scopes = measured_scopes(records);
+  const std::vector<Scope> scopes = measured_scopes(records);
   std::vector<Heading> headings = {{"Point", "", 36},
                                    {"Trial", "", 8},
                                    {"Counts", "", 8},
@@ -157,7 +157,7 @@ void trials_sheet(Workbook& book, const std::vector<Record>& records) {
                                    {"CPU time of other programs", "share"},
                                    {"Evaluations", ""},
                                    {"Time in evaluations", "s"}};
-  for (const std::string& scope : scopes) headings.push_back({"Energy, " + scope, "J"});
+  for (Scope scope : scopes) headings.push_back({"Energy, " + scope, "J"});
   book.begin("Trials", headings);
   for (const Record& r : records)
     for (std::size_t t = 0; t < r.trials.size(); ++t) {
@@ -188,7 +188,7 @@ void trials_sheet(Workbook& book, const std::vector<Record>& records) {
           figure(trial.foreign_share, "unreadable"),
           trial.target_run ? whole(static_cast<std::int64_t>(trial.target_run->evaluations.size())) : XlsxCell{Cell()},
           figure(trial.target_run ? std::optional(trial.target_run->evaluation_s) : std::nullopt)};
-      for (const std::string& scope : scopes)
+      for (Scope scope : scopes)
         cells.push_back(
             figure(of_scope(r.summary.energy_j, scope) ? joules_of(trial, scope) : NAN, r.summary.energy_reason));
       book.row(cells, !counts);
@@ -217,9 +217,9 @@ void energy_sheet(Workbook& book, const std::vector<Record>& records) {
       for (const EnergyRow& row : r.trials[t].energy) {
         const bool has_power = row.energy_j && row.window_s && *row.window_s > 0;
         book.row(
-            {words(r.id), whole(static_cast<std::int64_t>(t + 1)), words(row.host), words(row.domain), words(row.scope),
-             words(row.method), words(row.counted ? "yes" : "no"), figure(row.energy_j, row.reason),
-             figure(row.uncertainty_j, row.reason), figure(row.window_s, row.reason),
+            {words(r.id), whole(static_cast<std::int64_t>(t + 1)), words(row.host), words(row.domain),
+             words(to_string(row.scope)), words(to_string(row.method)), words(row.counted ? "yes" : "no"),
+             figure(row.energy_j, row.reason), figure(row.uncertainty_j, row.reason), figure(row.window_s, row.reason),
              figure(has_power ? std::optional(*row.energy_j / *row.window_s) : std::nullopt, row.reason),
              figure(row.update_period_s, "not measured"), row.wraps ? whole(*row.wraps) : XlsxCell{Cell()},
              words(row.reason), words(row.detail.value_or(""))},
@@ -254,7 +254,7 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
       continue;
     }
     const bool is_complete = record.basis == CostBasis::complete;
-    const std::string no_joules = record.scope.empty() ? record.basis_note : "";
+    const std::string no_joules = record.scope == Scope::none ? record.basis_note : "";
     for (const CostFigure& one : record.figures) {
       const bool has_parts = one.total.has_value();
       const std::string few = has_parts ? "fewer than 3 trials: no interval" : one.reason;
@@ -276,7 +276,7 @@ void cost_sheet(Workbook& book, const CostReport& cost) {
                                                : "at least: " + record.scope + " joules"),
                 whole(record.nodes),
                 figure(record.it_power_w ? std::optional(record.it_power_w->value) : std::nullopt, no_joules),
-                words(record.scope), figure(record.facility_power_w, "takes joules of the node"),
+                words(to_string(record.scope)), figure(record.facility_power_w, "takes joules of the node"),
                 words(!has_parts                  ? "absent: " + one.reason
                       : record.basis_note.empty() ? record.energy_note
                                                   : record.basis_note)});
@@ -339,7 +339,8 @@ void inputs_sheet(Workbook& book, const Report& report, const std::optional<Cost
   for (const MeterEntry& m : c.meters)
     line("energy meter", m.domain,
          fmt::format("{}, {}", m.host,
-                     m.available ? m.scope + ", " + m.method + (m.counted ? ", counted" : ", not counted: " + m.reason)
+                     m.available ? m.scope + std::string(", ") + m.method +
+                                       (m.counted ? ", counted" : ", not counted: " + m.reason)
                                  : "not available: " + m.reason));
   for (const auto& [name, version] : c.versions) line("version", name, version);
   for (const auto& [name, value] : c.environment) line("environment", name, value);

@@ -113,9 +113,9 @@ std::string why_no_joules(const std::vector<HtmlSystem>& systems);
 Words no_joules(const std::vector<HtmlSystem>& systems);
 
 /// Which of these scopes has joules of any of the places; empty: none.
-std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes);
+Scope scope_with_joules(const Group& group, const std::vector<Scope>& scopes);
 /// Scopes whose joules tell of all valid points of the group, the widest first (results/analysis/scopes.hpp).
-std::vector<std::string> scopes_that_tell(const Group& group);
+std::vector<Scope> scopes_that_tell(const Group& group);
 /// Why joules that are there hold none of the group's points against another.
 std::string why_none_tells(const Group& group);
 

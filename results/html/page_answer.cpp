@@ -70,7 +70,7 @@ std::string alike_words(const Best& best) {
 }
 
 /// "Least node energy", or of means that are not told apart "Lowest mean node energy".
-std::string least_energy(const Best& best, const std::string& scope) {
+std::string least_energy(const Best& best, Scope scope) {
   return (best.is_shown() ? "Least " : "Lowest mean ") + scope + " energy";
 }
 
@@ -93,9 +93,9 @@ std::string unlike_words(const Group& group, Of of) {
 
 /// The widest scope whose joules tell of all valid points, and which any has. Where the joules that are there do not
 /// tell, the page says so in the answer's place.
-std::string energy_scope(Page& page, const Group& group) {
-  std::string scope = scope_with_joules(group, scopes_that_tell(group));
-  if (scope.empty() && !scope_with_joules(group, {"node", "device", "package"}).empty())
+Scope energy_scope(Page& page, const Group& group) {
+  const Scope scope = scope_with_joules(group, scopes_that_tell(group));
+  if (scope == Scope::none && scope_with_joules(group, {Scope::node, Scope::device, Scope::package}) != Scope::none)
     page.answer.emplace_back(fmt::format("{}: no answer on energy: {}.", group.name, why_none_tells(group)), "note");
   return scope;
 }
@@ -109,8 +109,8 @@ void add_group(Page& page, const Group& group) {
     page.answer.emplace_back(fmt::format("{}: reached in {} by {}{}.", group.name, figure_in_seconds(best.figure),
                                          best.place->name, alike_words(best)));
     page.cards.push_back({"Time to target, " + group.name, text::duration(best.figure.value), best.place->name});
-    const std::string scope = energy_scope(page, group);
-    if (scope.empty()) return;
+    const Scope scope = energy_scope(page, group);
+    if (scope == Scope::none) return;
     const Best least = best_of(group, false, [&](const Record& r) { return target_joules(r, scope); });
     if (least.place == nullptr) return;
     const std::string label = least_energy(least, scope);
@@ -128,8 +128,8 @@ void add_group(Page& page, const Group& group) {
                                        fastest.place->name, figure(fastest.figure, "samples/s"), alike_words(fastest),
                                        unlike_words(group, speed_of)));
   page.cards.push_back({(fastest.is_shown() ? "Fastest, " : "Highest mean speed, ") + group.name, text::si(fastest.figure.value, "samples/s"), fastest.place->name});
-  const std::string scope = energy_scope(page, group);
-  if (scope.empty()) return;
+  const Scope scope = energy_scope(page, group);
+  if (scope == Scope::none) return;
   const auto joules_of = [&](const Record& r) { return sample_joules(r, scope); };
   const Best leanest = best_of(group, false, joules_of);
   if (leanest.place == nullptr) return;

@@ -47,7 +47,7 @@ std::string needed_words(const Ratio& ratio) {
   return fmt::format("{}{}", *ratio.needed, *ratio.needed >= most_replicates ? " or more" : "");
 }
 std::string title_of(const FigureComparison& figure) {
-  std::string title = (figure.scope.empty() ? "" : figure.scope + " ") + figure.figure.name;
+  std::string title = (figure.scope == Scope::none ? "" : figure.scope + " ") + figure.figure.name;
   if (title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
   return title;
 }

@@ -106,12 +106,12 @@ void add_record(Tables& tables, const RecordCost& record, const Words& name) {
                        complete && !record.energy_note.empty()
                            ? Words{"cost complete; kWh: " + record.scope + " joules alone", "note"}
                        : complete ? Words{"complete", "good"}
-                                  : Words{record.scope.empty() ? "lower bound: hours alone"
-                                                               : "lower bound: " + record.scope + " joules",
+                                  : Words{record.scope == Scope::none ? "lower bound: hours alone"
+                                                                      : "lower bound: " + record.scope + " joules",
                                           "note"}});
   row(tables.power, {{std::to_string(record.nodes), "number"},
                      record.it_power_w ? Words{figure(*record.it_power_w, "W"), "number"} : Words{"absent", "quiet"},
-                     record.scope.empty() ? Words{"no joules", "quiet"} : Words{record.scope},
+                     record.scope == Scope::none ? Words{"no joules", "quiet"} : Words{to_string(record.scope)},
                      record.facility_power_w ? Words{si(*record.facility_power_w, "W"), "number"}
                                              : Words{"absent: takes joules of the node", "quiet"}});
 }

@@ -10,6 +10,7 @@
 #include "results/analysis/statistics.hpp"
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
+#include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
 #include "results/selection/pareto.hpp"
@@ -296,7 +297,8 @@ Chart energy_chart(const std::vector<HtmlSystem>& systems, const Comparison* com
 
 std::string basis_words(const RecordCost& cost) {
   if (cost.basis == CostBasis::complete) return "complete";
-  return cost.scope.empty() ? "lower bounds, of hours alone" : "lower bounds, with " + cost.scope + " joules alone";
+  return cost.scope == Scope::none ? "lower bounds, of hours alone"
+                                   : "lower bounds, with " + cost.scope + " joules alone";
 }
 
 /// One chart for each workload, batch and basis: costs that hold different things are not held against each other.
@@ -366,8 +368,8 @@ Section pareto_section(const std::vector<HtmlSystem>& systems, const Comparison*
   if (section.blocks.empty()) {
     std::vector<std::string> reasons;
     for (const Group& group : workloads(systems))
-      if (!scope_with_joules(group, {"node", "device", "package"}).empty())
-        reasons.push_back(scope_with_joules(group, scopes_that_tell(group)).empty()
+      if (scope_with_joules(group, {Scope::node, Scope::device, Scope::package}) != Scope::none)
+        reasons.push_back(scope_with_joules(group, scopes_that_tell(group)) == Scope::none
                               ? group.name + ": " + why_none_tells(group)
                               : group.name + ": no two valid points train the same batch with joules of one scope");
     section.blocks.emplace_back(

@@ -12,6 +12,7 @@
 #include "results/export/point_table.hpp"
 #include "results/html/page.hpp"
 #include "results/html/page_names.hpp"
+#include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/joules.hpp"
 #include "results/terminal/columns.hpp"
@@ -152,16 +153,16 @@ Chart bars(const std::vector<HtmlSystem>& systems, const Group& group, const std
 
 }  // namespace
 
-std::string scope_with_joules(const Group& group, const std::vector<std::string>& scopes) {
-  for (const std::string& scope : scopes)
+Scope scope_with_joules(const Group& group, const std::vector<Scope>& scopes) {
+  for (Scope scope : scopes)
     for (const Place& place : group.places)
       if (is_valid(*place.record) &&
           (sample_joules(*place.record, scope) || target_joules(*place.record, scope)))
         return scope;
-  return "";
+  return Scope::none;
 }
 
-std::vector<std::string> scopes_that_tell(const Group& group) {
+std::vector<Scope> scopes_that_tell(const Group& group) {
   std::vector<const Record*> valid;
   for (const Place& place : group.places)
     if (is_valid(*place.record)) valid.push_back(place.record);
@@ -178,7 +179,7 @@ std::string why_none_tells(const Group& group) {
   }
   return fmt::format("trained on {}{}: joules of {} leave out a part; joules of {} are needed",
                      fmt::join(devices, " and "), set.empty() ? "" : fmt::format(" with {} set", fmt::join(set, ", ")),
-                     scope_with_joules(group, {"node", "device", "package"}),
+                     scope_with_joules(group, {Scope::node, Scope::device, Scope::package}),
                      fmt::join(scopes_that_tell(group), " or "));
 }
 
@@ -227,7 +228,7 @@ Section energy_section(const std::vector<HtmlSystem>& systems) {
   for (const Group& group : workloads(systems)) {
     std::vector<Record> records;
     for (const Place& place : group.places) records.push_back(*place.record);
-    for (const std::string& scope : scopes_of(records)) {
+    for (Scope scope : scopes_of(records)) {
       const auto draw = [&](const char* what, const char* unit, auto of) {
         const auto bound = [&](const Record& r) { return of(r, scope); };
         if (std::ranges::none_of(records, [&](const Record& r) { return bound(r).has_value(); })) return;

@@ -37,7 +37,7 @@ Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std:
               {},
               false};
   for (std::size_t r = 0; r < ids.size(); ++r) {
-    using Key = std::tuple<std::string, std::string, std::string, std::string, bool, std::string>;
+    using Key = std::tuple<std::string, std::string, Scope, Method, bool, std::string>;
     std::map<Key, LedgerLine> lines;
     for (const Trial& trial : system.report.records[r].trials)
       for (const EnergyRow& row : trial.energy) {
@@ -55,8 +55,8 @@ Table ledger(const HtmlSystem& system, const std::vector<Words>& ids, const std:
       table.rows.push_back({ids[r],
                             host,
                             domain,
-                            scope,
-                            method,
+                            to_string(scope),
+                            to_string(method),
                             added ? Words{"yes", "good"} : Words{line.read > 0 ? "no" : "absent", "quiet"},
                             line.read > 0 ? Words{si(line.joules / n, "J"), "number"} : Words{"absent", "quiet"},
                             {line.read > 0 ? si(line.uncertainty / n, "J") : "", "number"},
@@ -80,7 +80,7 @@ Section ledger_section(const std::vector<HtmlSystem>& systems) {
                  {},
                  false};
     for (const MeterEntry& m : report.context.meters)
-      meters.rows.push_back({m.domain, m.host, m.scope, m.method,
+      meters.rows.push_back({m.domain, m.host, to_string(m.scope), to_string(m.method),
                              !m.available ? Words{"not available", "bad"}
                              : m.counted  ? Words{"counted", "good"}
                                           : Words{"not counted", "quiet"},

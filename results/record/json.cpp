@@ -274,10 +274,12 @@ class Writer {
     j = Json::array();
     for (const T& v : values) write(j.emplace_back(), v);
   }
-  template <class T>
-  static void write(Json& j, const std::map<std::string, T>& values) {
+  static const std::string& key_of(const std::string& key) { return key; }
+  static std::string key_of(Named auto key) { return to_string(key); }
+  template <class Key, class T>
+  static void write(Json& j, const std::map<Key, T>& values) {
     j = Json::object();
-    for (const auto& [key, v] : values) write(j[key], v);
+    for (const auto& [key, v] : values) write(j[key_of(key)], v);
   }
   Json& out_;
 };
@@ -384,6 +386,16 @@ class Reader {
     values.clear();
     for (const auto& [key, item] : j.items()) read(item, pointer + "/" + key, values[key]);
   }
+  template <Named Key, class T>
+  void read(const Json& j, const std::string& pointer, std::map<Key, T>& values) {
+    if (!j.is_object()) fail(j, pointer, "an object");
+    values.clear();
+    for (const auto& [name, item] : j.items()) {
+      Key key{};
+      read(Json(name), pointer + "/" + name, key);
+      read(item, pointer + "/" + name, values[key]);
+    }
+  }
   template <class T>
   requires std::is_class_v<T>
   void read(const Json& j, const std::string& pointer, T& value) {
@@ -428,6 +440,10 @@ class Cleaner {
       cleaned.emplace(text::printable(key), std::move(value));
     }
     values = std::move(cleaned);
+  }
+  template <Named Key, class T>
+  static void clean(std::map<Key, T>& values) {
+    for (auto& [key, value] : values) clean(value);
   }
   template <class T>
   static void clean(T& value) {

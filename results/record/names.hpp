@@ -6,8 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace tw::results {
 
@@ -37,5 +39,32 @@ enum class Status {
 };
 template <>
 inline constexpr std::array name_list<Status> = {"valid", "invalid", "unsupported", "failed"};
+
+/// Which part of a machine joules cover. In the order of their names, in which reports have them.
+enum class Scope {
+  none,    ///< of no sensor
+  device,  ///< GPUs
+  dram,
+  facility,  ///< with cooling and distribution
+  node,
+  package,  ///< CPUs
+};
+template <>
+inline constexpr std::array name_list<Scope> = {"", "device", "dram", "facility", "node", "package"};
+
+/// How joules were obtained.
+enum class Method { none, counter, integrated_power, estimate };
+template <>
+inline constexpr std::array name_list<Method> = {"", "counter", "integrated_power", "estimate"};
+
+/// Names as parts of sentences.
+template <Named E>
+std::string operator+(std::string text, E value) {
+  return std::move(text) + to_string(value);
+}
+template <Named E>
+std::string operator+(E value, const std::string& text) {
+  return to_string(value) + text;
+}
 
 }  // namespace tw::results

@@ -60,10 +60,10 @@ struct StartTemperature {
 
 /// Joules of one scope over one trial.
 struct EnergyRow {
-  std::string scope;                ///< "device", "package", "dram", "node"
+  Scope scope = Scope::none;
   std::string domain;               ///< "rapl:package-0"
   std::string host;
-  std::string method;               ///< "counter", "integrated_power", "estimate"
+  Method method = Method::none;
   std::optional<double> energy_j;   ///< absent with a reason
   std::optional<double> uncertainty_j;  ///< half width, 95 %
   std::optional<double> window_s;           ///< between the two readings; absent where there were none
@@ -190,12 +190,13 @@ struct JobPrices {
 /// that run counts as infinite.
 struct ToTarget {
   std::optional<Estimate> time_s, steps, samples;
-  std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope
+  std::map<Scope, std::optional<Estimate>> energy_j;  ///< by scope
   std::string reason;               ///< why absent; empty otherwise
   /// Hours x hour_price + kWh x kwh_price, in the currency of the record's prices.
   std::optional<Estimate> cost{};
   std::optional<std::vector<double>> cost_of_runs{};  ///< of each seed, in the order of the valid trials; absent with the cost
-  std::optional<std::string> cost_scope{};   ///< whose joules are in it: the widest that tells of what trains; absent without any
+  std::optional<Scope>
+      cost_scope{};  ///< whose joules are in it: the widest that tells of what trains; absent without any
   std::optional<std::string> cost_reason{};  ///< why the cost is absent; absent beside it
 };
 
@@ -236,8 +237,8 @@ struct Summary {
   std::string of_ceiling_reason;    ///< why absent
   std::optional<double> mfu;        ///< ÷ vendor's dense peak; absent where the peak is unknown (CPU)
   std::string mfu_reason;
-  std::map<std::string, std::optional<Estimate>> energy_j;       ///< by scope, per trial
-  std::map<std::string, std::optional<Estimate>> flops_per_w, samples_per_j;  ///< by scope; absent of runs to a target
+  std::map<Scope, std::optional<Estimate>> energy_j;                    ///< by scope, per trial
+  std::map<Scope, std::optional<Estimate>> flops_per_w, samples_per_j;  ///< by scope; absent of runs to a target
   std::string energy_reason;  ///< why any of it is absent: "no_energy_meter: rapl: no_driver"
   /// Over all trials; of runs to a target, each of which begins anew, the means over them.
   std::optional<double> loss_first, loss_last, loss_slope_per_step;
@@ -306,14 +307,17 @@ struct DeviceEntry {
   std::vector<std::string> libraries;
 };
 struct MeterEntry {
-  std::string host, domain, scope, method, reason, detail;
+  std::string host, domain, reason, detail;
+  Scope scope = Scope::none;
+  Method method = Method::none;
   bool available = false, counted = false;
   std::optional<double> update_period_s;
 };
 /// Power with nothing of ours running.
 struct IdleRow {
   std::string when;                         ///< "before" or "after" all points
-  std::string host, domain, scope;
+  std::string host, domain;
+  Scope scope = Scope::none;
   std::optional<double> power_w;            ///< absent with a reason
   std::optional<double> uncertainty_w;      ///< half width, 95 %, as that of an energy row
   std::optional<double> window_s;
@@ -360,7 +364,8 @@ struct RunPart {
 /// What a search over the settings of one workload came to (results/selection/search.hpp).
 struct SearchOutcome {
   std::string workload;                     ///< id of its point at the found settings
-  std::string merit, scope;                 ///< "energy", "edp", "cost"; of these joules
+  std::string merit;                        ///< "energy", "edp", "cost"
+  Scope scope = Scope::none;                ///< of its joules
   double max_slowdown = 0, hour_price = 0, kwh_price = 0;
   int points = 0;                           ///< of the grid
   int measured = 0, refused = 0;            ///< of these, for the search; the others were not looked at

@@ -19,14 +19,14 @@ namespace {
 bool is_above_zero(const Estimate& e) { return e.value > 0 && std::isfinite(e.value); }
 }  // namespace
 
-std::optional<Estimate> sample_joules(const Record& record, const std::string& scope) {
+std::optional<Estimate> sample_joules(const Record& record, Scope scope) {
   const auto found = record.summary.samples_per_j.find(scope);
   if (found == record.summary.samples_per_j.end() || !found->second) return std::nullopt;
   const Estimate joules = joules_per_sample(*found->second);
   return is_above_zero(joules) ? std::optional(joules) : std::nullopt;
 }
 
-std::optional<Estimate> target_joules(const Record& record, const std::string& scope) {
+std::optional<Estimate> target_joules(const Record& record, Scope scope) {
   if (!record.summary.to_target) return std::nullopt;
   const auto found = record.summary.to_target->energy_j.find(scope);
   if (found == record.summary.to_target->energy_j.end() || !found->second || !is_above_zero(*found->second))

@@ -25,7 +25,7 @@ struct Candidate {
   Estimate speed, efficiency;
 };
 
-std::optional<Candidate> candidate_of(const Report& report, std::size_t place, const std::string& scope) {
+std::optional<Candidate> candidate_of(const Report& report, std::size_t place, Scope scope) {
   const Record& record = report.records[place];
   const Summary& s = record.summary;
   if (record.target) {
@@ -130,7 +130,7 @@ std::vector<Front> pareto_fronts(const Report& report, const std::set<std::size_
   }
   std::vector<Front> fronts;
   for (const auto& [key, places] : workloads)
-    for (const std::string& scope : telling_scopes(of(report, places))) {
+    for (Scope scope : telling_scopes(of(report, places))) {
       std::vector<Candidate> all;
       for (const std::size_t i : places)
         if (const std::optional<Candidate> one = candidate_of(report, i, scope)) all.push_back(*one);

@@ -20,7 +20,7 @@ struct Front {
   std::string hash;                  ///< of the workload
   std::int64_t global_batch = 0;
   bool to_target = false;            ///< time and joules to the target; else samples/s and samples/J
-  std::string scope;                 ///< of the joules
+  Scope scope = Scope::none;         ///< of the joules
   std::vector<std::size_t> records;  ///< places in the report, the fastest first
   /// Places of those whose means another one beats in both, but no interval: nobody may drop them.
   std::vector<std::size_t> alike;

@@ -16,35 +16,31 @@ namespace tw::results {
 namespace {
 
 using Figure = std::optional<double>;
-using Scopes = std::map<std::string, std::optional<Estimate>>;
+using Scopes = std::map<Scope, std::optional<Estimate>>;
 
 Figure value_of(const std::optional<Estimate>& estimate) { return estimate ? Figure(estimate->value) : std::nullopt; }
-Figure value_of(const Scopes& scopes, const std::string& scope) {
+Figure value_of(const Scopes& scopes, Scope scope) {
   const auto found = scopes.find(scope);
   return found == scopes.end() ? std::nullopt : value_of(found->second);
 }
 
 constexpr Merit all_merits[] = {
-    {"throughput", "samples/s", true, false, false,
-     [](const Summary& s, const std::string&) { return value_of(s.samples_per_s); }},
-    {"flops", "FLOP/s", true, false, true,
-     [](const Summary& s, const std::string&) { return value_of(s.flops_per_s); }},
+    {"throughput", "samples/s", true, false, false, [](const Summary& s, Scope) { return value_of(s.samples_per_s); }},
+    {"flops", "FLOP/s", true, false, true, [](const Summary& s, Scope) { return value_of(s.flops_per_s); }},
     {"of-ceiling", "share of the ceiling", true, false, true,
-     [](const Summary& s, const std::string&) { return credible_of_ceiling(s); }},
+     [](const Summary& s, Scope) { return credible_of_ceiling(s); }},
     {"efficiency", "FLOP/J", true, true, true,
-     [](const Summary& s, const std::string& scope) { return value_of(s.flops_per_w, scope); }},
+     [](const Summary& s, Scope scope) { return value_of(s.flops_per_w, scope); }},
     {"samples-per-joule", "samples/J", true, true, false,
-     [](const Summary& s, const std::string& scope) { return value_of(s.samples_per_j, scope); }},
+     [](const Summary& s, Scope scope) { return value_of(s.samples_per_j, scope); }},
     {"time-to-target", "time to target", false, false, false,
-     [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->time_s) : std::nullopt; }},
+     [](const Summary& s, Scope) { return s.to_target ? value_of(s.to_target->time_s) : std::nullopt; }},
     {"steps-to-target", "steps to target", false, false, false,
-     [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->steps) : std::nullopt; }},
+     [](const Summary& s, Scope) { return s.to_target ? value_of(s.to_target->steps) : std::nullopt; }},
     {"energy-to-target", "J to target", false, true, false,
-     [](const Summary& s, const std::string& scope) {
-       return s.to_target ? value_of(s.to_target->energy_j, scope) : std::nullopt;
-     }},
+     [](const Summary& s, Scope scope) { return s.to_target ? value_of(s.to_target->energy_j, scope) : std::nullopt; }},
     {"cost-to-target", "cost to target", false, false, false,
-     [](const Summary& s, const std::string&) { return s.to_target ? value_of(s.to_target->cost) : std::nullopt; }},
+     [](const Summary& s, Scope) { return s.to_target ? value_of(s.to_target->cost) : std::nullopt; }},
 };
 
 constexpr std::string_view precisions[] = {"float32", "tf32", "bf16", "fp16", "fp8"};
@@ -85,20 +81,20 @@ const Merit* find_merit(const std::string& name) {
   return found == std::end(all_merits) ? nullptr : &*found;
 }
 
-Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records) {
-  if (!merit.by_scope) return {&merit, "", false};
-  if (!scope.empty()) return {&merit, scope, false};
-  const auto has = [&](const std::string& name) {
-    return [&](const Record& r) { return merit.of(r.summary, name).has_value(); };
+Order order_by(const Merit& merit, Scope scope, const std::vector<Record>& records) {
+  if (!merit.by_scope) return {&merit, {}, false};
+  if (scope != Scope::none) return {&merit, scope, false};
+  const auto has = [&](Scope one) {
+    return [&, one](const Record& r) { return merit.of(r.summary, one).has_value(); };
   };
   const auto has_any = [&](const Record& r) {
-    return std::ranges::any_of(scope_names, [&](std::string_view name) { return has(std::string(name))(r); });
+    return std::ranges::any_of(scopes_in_order, [&](Scope one) { return has(one)(r); });
   };
   std::vector<const Record*> compared;
   for (const Record& record : records)
     if (has_any(record)) compared.push_back(&record);
-  const std::vector<std::string> telling = telling_scopes(compared);
-  const auto having = [&](const std::string& name) { return std::ranges::count_if(records, has(name)); };
+  const std::vector<Scope> telling = telling_scopes(compared);
+  const auto having = [&](Scope one) { return std::ranges::count_if(records, has(one)); };
   return {&merit, *std::ranges::max_element(telling, {}, having), false};  // the first of those as many
 }
 
@@ -118,7 +114,7 @@ std::string explain(const Order& order, const std::vector<Record>& records) {
 
 std::string text_of(const Order& order) {
   if (order.merit == nullptr) return order.by_axes ? "order of the plan" : "order of the run";
-  return (order.scope.empty() ? "" : order.scope + " ") + std::string(order.merit->what);
+  return (order.scope == Scope::none ? "" : order.scope + " ") + std::string(order.merit->what);
 }
 
 namespace {

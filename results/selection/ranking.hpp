@@ -19,7 +19,7 @@ struct Merit {
   bool by_scope;  ///< of joules: of one scope, never of two in one order
   bool across_workloads;  ///< FLOPs and shares: of samples of another network there are others, so that these have an order each
   /// Absent where a record has none, as where a run did not reach its target. `scope` counts where by_scope.
-  std::optional<double> (*of)(const Summary& summary, const std::string& scope);
+  std::optional<double> (*of)(const Summary& summary, Scope scope);
 };
 std::span<const Merit> merits();
 /// Null where none has that name.
@@ -28,14 +28,14 @@ const Merit* find_merit(const std::string& name);
 /// A figure of merit, of one scope where it is of joules.
 struct Order {
   const Merit* merit = nullptr;  ///< null: no figure orders them
-  std::string scope;             ///< "package"; empty where the figure has none
+  Scope scope = Scope::none;     ///< "package"; empty where the figure has none
   /// Where no figure orders them: networks by name and size, then precisions, then batch, accumulation, ranks and
   /// settings, each ascending; false: the order of the run.
   bool by_axes = false;
 };
 /// Of `scope`, or where that is empty of the scope for which most records have the figure, of those that tell of all records
 /// with joules (results/analysis/scopes.hpp; of several as many the widest).
-Order order_by(const Merit& merit, const std::string& scope, const std::vector<Record>& records);
+Order order_by(const Merit& merit, Scope scope, const std::vector<Record>& records);
 /// "package FLOP/J"
 std::string text_of(const Order& order);
 
@@ -50,6 +50,6 @@ void sort_records(std::vector<Record>& records, const Order& order);
 std::vector<const Record*> in_order(const std::vector<Record>& records, const Order& order);
 
 /// The scopes in the order in which they are looked at.
-inline constexpr std::string_view scope_names[] = {"device", "package", "node", "dram", "facility"};
+inline constexpr Scope scopes_in_order[] = {Scope::device, Scope::package, Scope::node, Scope::dram, Scope::facility};
 
 }  // namespace tw::results

@@ -84,7 +84,7 @@ std::optional<SearchMerit> merit_from_string(const std::string& name) {
   return static_cast<SearchMerit>(found - merit_names().begin());
 }
 
-std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope) {
+std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, Scope scope) {
   const auto per_joule = record.summary.samples_per_j.find(scope);
   if (!is_valid(record) || !record.summary.samples_per_s || per_joule == record.summary.samples_per_j.end() ||
       !per_joule->second)
@@ -110,8 +110,8 @@ std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, c
   return merit;
 }
 
-std::string search_scope(const Record& found, const std::vector<std::string>& settings) {
-  for (const std::string& scope : telling_scopes(found.workload.device, settings)) {
+Scope search_scope(const Record& found, const std::vector<std::string>& settings) {
+  for (Scope scope : telling_scopes(found.workload.device, settings)) {
     const auto joules = found.summary.samples_per_j.find(scope);
     if (joules != found.summary.samples_per_j.end() && joules->second) return scope;
   }

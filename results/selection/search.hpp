@@ -27,11 +27,11 @@ struct SearchGoal {
 
 /// Nullopt where the record is not valid or has no joules of that scope. The merit of each trial, since its joules and its
 /// speed share its time, then their mean.
-std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, const std::string& scope);
+std::optional<Estimate> merit_of(const Record& record, const SearchGoal& goal, Scope scope);
 
 /// The scope that a search over these settings ("gpu_clock_mhz") looks at, from the record at the found ones: the widest that
 /// tells of the training and of all settings (results/analysis/scopes.hpp); empty where the record has joules of none.
-std::string search_scope(const Record& found, const std::vector<std::string>& settings);
+Scope search_scope(const Record& found, const std::vector<std::string>& settings);
 /// Names of the settings that an outcome's records were asked for.
 std::set<std::string> searched_settings(const Report& report, const SearchOutcome& outcome);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "results/record/names_format.hpp"
 #include "results/record/text.hpp"
 #include "results/selection/pareto.hpp"
 #include "results/selection/search.hpp"
@@ -50,7 +51,7 @@ std::string alike_ids(const Report& report, const Front& front) {
 }  // namespace
 
 std::string merit_words(const SearchOutcome& outcome) {
-  const std::string scope = outcome.scope.empty() ? "no" : outcome.scope;
+  const std::string scope = outcome.scope == Scope::none ? "no" : to_string(outcome.scope);
   if (outcome.merit == "energy") return scope + " energy a sample";
   return outcome.merit == "edp" ? scope + " energy x time of a sample" : "cost of a sample (" + scope + " joules)";
 }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace text;
 
-using Scopes = std::map<std::string, std::optional<Estimate>>;
+using Scopes = std::map<Scope, std::optional<Estimate>>;
 
 constexpr int most_important = 100;  // and its interval next
 
@@ -23,7 +23,7 @@ std::string half_width(const Estimate& e) {
   return significant(100 * (*e.high - *e.low) / 2 / std::abs(e.value), 2) + " %";
 }
 
-std::optional<Estimate> of_scope(const Scopes& scopes, const std::string& scope) {
+std::optional<Estimate> of_scope(const Scopes& scopes, Scope scope) {
   const auto found = scopes.find(scope);
   return found == scopes.end() ? std::nullopt : found->second;
 }
@@ -35,8 +35,8 @@ class Columns {
 
   /// A figure with its interval, unless that has no importance. `merit` and `scope` name it as --sort does.
   /// `of_target`: "never" where the target was not reached.
-  void add(const std::string& title, int importance, int interval_importance, const char* merit,
-           const std::string& scope, const std::function<std::optional<Estimate>(const Summary&)>& of,
+  void add(const std::string& title, int importance, int interval_importance, const char* merit, Scope scope,
+           const std::function<std::optional<Estimate>(const Summary&)>& of,
            const std::function<std::string(double)>& print, bool of_target = false) {
     Column figures{title, is_order(merit, scope) ? most_important : importance, false, {}};
     Column widths{"+-95 %", is_order(merit, scope) ? most_important - 1 : interval_importance, true, {}};
@@ -56,7 +56,7 @@ class Columns {
   /// A figure that has none.
   void add(const std::string& title, int importance, const char* merit,
            const std::function<std::optional<double>(const Summary&)>& of) {
-    Column column{title, is_order(merit, "") ? most_important : importance, false, {}};
+    Column column{title, is_order(merit, Scope::none) ? most_important : importance, false, {}};
     for (const Record& r : records_) {
       const std::optional<double> value = of(r.summary);
       column.cells.push_back(!has_run(r) ? "" : value ? significant(*value, 2) : "-");
@@ -71,7 +71,7 @@ class Columns {
       if (cell != "" && cell != "-") return true;
     return false;
   }
-  bool is_order(const std::string& merit, const std::string& scope) const {
+  bool is_order(const std::string& merit, Scope scope) const {
     return order_.merit != nullptr && order_.merit->name == merit && order_.scope == scope;
   }
 
@@ -90,27 +90,30 @@ std::vector<Column> number_columns(const std::vector<Record>& records, Intervals
   const auto of_target = [](std::optional<Estimate> ToTarget::*member) {
     return [member](const Summary& s) { return s.to_target ? (*s.to_target).*member : std::nullopt; };
   };
-  columns.add("to target", 12, 9, "time-to-target", "", of_target(&ToTarget::time_s), seconds, true);
-  columns.add("steps", 9, 0, "steps-to-target", "", of_target(&ToTarget::steps), count, true);
-  columns.add("cost", 8, 6, "cost-to-target", "", of_target(&ToTarget::cost), [](double v) { return significant(v); }, true);
+  columns.add("to target", 12, 9, "time-to-target", Scope::none, of_target(&ToTarget::time_s), seconds, true);
+  columns.add("steps", 9, 0, "steps-to-target", Scope::none, of_target(&ToTarget::steps), count, true);
   columns.add(
-      "samples/s", 11, 10, "throughput", "", [](const Summary& s) { return s.samples_per_s; }, count);
+      "cost", 8, 6, "cost-to-target", Scope::none, of_target(&ToTarget::cost), [](double v) { return significant(v); },
+      true);
   columns.add(
-      "tokens/s", 2, 0, "", "", [](const Summary& s) { return s.tokens_per_s; }, count);
+      "samples/s", 11, 10, "throughput", Scope::none, [](const Summary& s) { return s.samples_per_s; }, count);
   columns.add(
-      std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", "",
+      "tokens/s", 2, 0, "", Scope::none, [](const Summary& s) { return s.tokens_per_s; }, count);
+  columns.add(
+      std::ranges::all_of(records, is_command) ? "time" : "step time", 7, 0, "", Scope::none,
       [](const Summary& s) { return s.step_time_s; }, seconds);
   columns.add(
-      "FLOP/s", 4, 0, "flops", "", [](const Summary& s) { return s.flops_per_s; }, count);
+      "FLOP/s", 4, 0, "flops", Scope::none, [](const Summary& s) { return s.flops_per_s; }, count);
   columns.add("of ceiling", 8, "of-ceiling", credible_of_ceiling);
-  std::vector<std::string> scopes(std::begin(scope_names), std::end(scope_names));  // who finds room first stands first
+  std::vector<Scope> scopes(std::begin(scopes_in_order),
+                            std::end(scopes_in_order));  // who finds room first stands first
   for (const Record& r : records)
     for (const auto& [scope, joules] : r.summary.energy_j)
       if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
-  std::erase_if(scopes, [&](const std::string& scope) {  // that nothing was read of
+  std::erase_if(scopes, [&](Scope scope) {  // that nothing was read of
     return std::ranges::none_of(records, [&](const Record& r) { return r.summary.energy_j.contains(scope); });
   });
-  for (const std::string& scope : scopes) {
+  for (Scope scope : scopes) {
     const auto joules = [&](const Summary& s) {  // of a run to a target they are those to the target
       return of_scope(s.to_target ? s.to_target->energy_j : s.energy_j, scope);
     };

@@ -155,7 +155,8 @@ class Shower {
     for (const MeterEntry& m : report_.context.meters) {
       std::string text = m.host + ", ";
       if (m.available) {
-        text += join({m.scope, m.method, m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
+        text += join({to_string(m.scope), to_string(m.method),
+                      m.update_period_s ? "changes each " + duration(*m.update_period_s) : "",
                       m.counted ? "counted" : "not counted: " + m.reason},
                      ", ");
       } else {
@@ -439,9 +440,9 @@ class Shower {
     std::vector<LeftOut> all;
     for (std::size_t i = 0; i < r.trials.size(); ++i)
       for (const EnergyRow& row : r.trials[i].energy) {
-        if (row.counted || (row.method == "estimate" && row.energy_j)) continue;
+        if (row.counted || (row.method == Method::estimate && row.energy_j)) continue;
         // A source that found no sensor: said once, with the meters.
-        if (row.scope.empty() && row.domain.find(':') == std::string::npos && !row.detail) continue;
+        if (row.scope == Scope::none && row.domain.find(':') == std::string::npos && !row.detail) continue;
         const auto same = [&](const LeftOut& one) {
           return one.host == row.host && one.domain == row.domain && one.reason == row.reason &&
                  one.detail.empty() == !row.detail;
@@ -464,7 +465,7 @@ class Shower {
     std::map<std::string, Sum> sums;  // by domain, with the host where there are several
     for (const Trial& trial : r.trials)
       for (const EnergyRow& row : trial.energy) {
-        if (row.method != "estimate" || !row.energy_j || !row.window_s) continue;
+        if (row.method != Method::estimate || !row.energy_j || !row.window_s) continue;
         Sum& sum = sums[(report_.context.hosts.size() > 1 ? row.host + ", " : "") + row.scope + " by " + row.domain];
         sum.joules += *row.energy_j, sum.seconds += *row.window_s, ++sum.trials;
       }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "results/record/names_format.hpp"
 #include "results/record/record.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"

@@ -34,11 +34,11 @@ void check_row(const EnergyRow& row, const Trial& trial, const std::string& at, 
                      (trial.clock_skew_s ? ", and clock_skew_s says how far they may be apart" : ""));
   if (row.energy_j && row.counted && !row.reason.empty()) broken("/reason", "a counted row with joules has one");
   if (row.energy_j && !row.counted && row.reason.empty()) broken("/reason", "is empty though its joules are left out");
-  if (row.counted && row.method == "estimate") broken("/counted", "must be false for an estimate");
+  if (row.counted && row.method == Method::estimate) broken("/counted", "must be false for an estimate");
   if (row.energy_j && !(row.window_s.value_or(0) > 0)) broken("/window_s", "is absent beside joules");
   if (row.energy_j && !row.update_period_s) broken("/update_period_s", "is absent beside joules");
-  const std::string scope = scope_of_kind(row.domain);
-  if (!row.scope.empty() && !scope.empty() && row.scope != scope)
+  const Scope scope = scope_of_kind(row.domain);
+  if (row.scope != Scope::none && scope != Scope::none && row.scope != scope)
     found.broken("meter_scope", at + "/scope",
                  "is \"" + row.scope + "\", and " + row.domain + " is of the scope " + scope);
 }

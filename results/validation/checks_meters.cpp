@@ -26,8 +26,8 @@ Meters meters_of(const RecordedLaunch& launch, Findings& found) {
       else
         known->second = &meter;
     }
-    if (const std::string scope = scope_of_kind(meter.domain);
-        meter.available && !scope.empty() && meter.scope != scope)
+    if (const Scope scope = scope_of_kind(meter.domain);
+        meter.available && scope != Scope::none && meter.scope != scope)
       found.broken("meter_scope", at + "/scope",
                    "is \"" + meter.scope + "\", and " + meter.domain + " is of the scope " + scope);
   }
@@ -74,7 +74,7 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
     const EnergyRow& row = trial.energy[e];
     const std::string place = at + "/energy/" + std::to_string(e);
     const auto meter = meters.find(sensor);
-    const bool is_of_sensor = row.energy_j || (row.counted && !row.scope.empty());
+    const bool is_of_sensor = row.energy_j || (row.counted && row.scope != Scope::none);
     if (meter == meters.end()) {
       if (is_of_sensor)
         found.broken("meter_unknown", place + "/domain", name_of(sensor) + " is not among the meters of the run");
@@ -82,7 +82,7 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
     }
     if (meter->second->available && (is_of_sensor || meter->second->counted))
       check_row_of(row, *meter->second, is_part, place, found);
-    if (row.counted && !row.scope.empty() && !meter->second->counted && !is_part)
+    if (row.counted && row.scope != Scope::none && !meter->second->counted && !is_part)
       found.broken("meter_row_counted", place + "/counted", "is true for a meter that the run does not count");
   }
 }

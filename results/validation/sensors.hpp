@@ -21,14 +21,14 @@ inline bool is_kind(const std::string& domain, const char* kind) {
   return domain.starts_with(std::string(kind) + ":");
 }
 
-/// The scope that a domain's name alone says; empty where it may have several.
-inline std::string scope_of_kind(const std::string& domain) {
+/// The scope that a domain's name alone says; none where it may have several.
+inline Scope scope_of_kind(const std::string& domain) {
   if (is_kind(domain, "rapl") || is_kind(domain, "perf"))
-    return domain.find("psys") != std::string::npos   ? "node"
-           : domain.find("dram") != std::string::npos ? "dram"
-                                                      : "package";
-  if (is_kind(domain, "nvml") || is_kind(domain, "nvml-power")) return "device";
-  if (is_kind(domain, "ipmi") || domain == "external" || domain == "cray:node") return "node";
+    return domain.find("psys") != std::string::npos   ? Scope::node
+           : domain.find("dram") != std::string::npos ? Scope::dram
+                                                      : Scope::package;
+  if (is_kind(domain, "nvml") || is_kind(domain, "nvml-power")) return Scope::device;
+  if (is_kind(domain, "ipmi") || domain == "external" || domain == "cray:node") return Scope::node;
   return {};
 }
 

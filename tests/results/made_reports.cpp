@@ -9,11 +9,11 @@ using namespace results;
 
 namespace {
 
-void add_meter(Record& record, std::optional<double> watts, const std::string& scope) {
+void add_meter(Record& record, std::optional<double> watts, Scope scope) {
   if (!watts) return;
   for (Trial& trial : record.trials) {
     EnergyRow row;
-    row.scope = scope, row.domain = "meter:0", row.host = "node1", row.method = "counter";
+    row.scope = scope, row.domain = "meter:0", row.host = "node1", row.method = Method::counter;
     row.energy_j = *watts * trial.window_s, row.uncertainty_j = 0, row.window_s = trial.window_s,
     row.update_period_s = 0.001, row.wraps = 0;
     trial.energy = {row};
@@ -36,7 +36,7 @@ Record empty_record(const std::string& id) {
 }  // namespace
 
 Record made_record(const std::string& id, const std::vector<double>& samples_per_s, std::optional<double> watts,
-                   const std::string& scope) {
+                   Scope scope) {
   Record record = empty_record(id);
   for (const double speed : samples_per_s) {
     Trial& trial = record.trials.emplace_back();

@@ -85,14 +85,14 @@ Record sample_record_with_energy() {
   Record r = sample_record();
   r.summary.energy_reason.clear();
   for (Trial& t : r.trials) {
-    const auto row = [&](const char* scope, const char* domain, double joules) {
+    const auto row = [&](Scope scope, const char* domain, double joules) {
       EnergyRow e;
-      e.scope = scope, e.domain = domain, e.host = "node1", e.method = "counter";
+      e.scope = scope, e.domain = domain, e.host = "node1", e.method = Method::counter;
       e.energy_j = joules, e.uncertainty_j = 2, e.window_s = t.window_s, e.update_period_s = 0.001, e.wraps = 0;
       return e;
     };
-    t.energy = {row("package", "rapl:package-0", 6000), row("package", "rapl:package-1", 5800),
-                row("dram", "rapl:dram-0", 900), row("package", "rapl:core-0", 4000)};
+    t.energy = {row(Scope::package, "rapl:package-0", 6000), row(Scope::package, "rapl:package-1", 5800),
+                row(Scope::dram, "rapl:dram-0", 900), row(Scope::package, "rapl:core-0", 4000)};
     t.energy[3].counted = false;
     t.energy[3].reason = "contained";
     t.clock_skew_s = 0.002;
@@ -184,7 +184,7 @@ std::vector<IdleRow> sample_idle() {
   for (const MeterEntry& meter : sample_meters())
     if (meter.counted)
       rows.push_back(
-          {"before", meter.host, meter.domain, meter.scope, meter.scope == "dram" ? 5.5 : 42.5, 0.085, 1.0, ""});
+          {"before", meter.host, meter.domain, meter.scope, meter.scope == Scope::dram ? 5.5 : 42.5, 0.085, 1.0, ""});
   return rows;
 }
 

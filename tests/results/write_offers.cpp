@@ -54,7 +54,7 @@ results::Record point(const results::Record& base, const std::string& domain, do
     trial.first_step = before, before += steps;
     trial.start_s = start, start += window_s + 1;
     results::EnergyRow row;
-    row.scope = "device", row.domain = domain, row.host = "node1", row.method = "counter";
+    row.scope = Scope::device, row.domain = domain, row.host = "node1", row.method = Method::counter;
     row.energy_j = joules * jitter(t, 3) * steps * 64, row.uncertainty_j = 5, row.window_s = window_s;
     row.update_period_s = 0.02, row.wraps = 0;
     trial.energy = {row}, trial.clock_skew_s = 0.002;

@@ -232,7 +232,7 @@ TEST_F(PowerTool, AWindowShorterThanTheMetersPeriodHasNoJoules) {
   expect_good_report();
   EXPECT_FALSE(row->energy_j);
   EXPECT_EQ(row->reason, "too_short");
-  EXPECT_FALSE(read.records[0].summary.energy_j.at("device"));
+  EXPECT_FALSE(read.records[0].summary.energy_j.at(results::Scope::device));
   EXPECT_NE(done.err.find("s: use a longer window"), std::string::npos) << done.err;
   for (const IdleRow& idle : read.context.idle_power)
     EXPECT_TRUE(idle.power_w) << "a second, whatever the command takes";
@@ -269,14 +269,14 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
   EXPECT_EQ(record.trials[0].samples_s, 1.25);
   EXPECT_NEAR(record.summary.samples_per_s.value().value, 6400 / 1.25, 1e-6) << "over its own seconds, without start and end";
   const double watts = 1e-3 * static_cast<double>(standin::operation(gpus.gpu(0)).power_mw);
-  const Estimate joules = record.summary.energy_j.at("device").value();
+  const Estimate joules = record.summary.energy_j.at(results::Scope::device).value();
   const EnergyRow& row = *std::find_if(record.trials[0].energy.begin(), record.trials[0].energy.end(),
                                        [](const EnergyRow& one) { return one.counted; });
   EXPECT_NE(done.err.find("J ± "), std::string::npos) << done.err;
   // Between a reading and its time, or the command's, this machine's others may run for a moment.
   EXPECT_NEAR(row.window_s.value(), window, 1) << "the command's, not an idle second's";
   EXPECT_NEAR(joules.value, watts * row.window_s.value(), row.uncertainty_j.value() + 0.1 * joules.value);
-  EXPECT_NEAR(record.summary.samples_per_j.at("device")->value, 6400 / joules.value, 1e-9 * 6400);
+  EXPECT_NEAR(record.summary.samples_per_j.at(results::Scope::device)->value, 6400 / joules.value, 1e-9 * 6400);
   ASSERT_EQ(read.context.idle_power.size(), 2u);
   EXPECT_EQ(read.context.idle_power[0].when, "before");
   EXPECT_NEAR(read.context.idle_power[1].power_w.value(), watts, 0.2 * watts);
@@ -286,9 +286,9 @@ TEST_F(PowerTool, MeterReadsJoulesAndSamples) {
 std::vector<std::string> counted_gpus(const Record& record, std::set<std::string>& reasons) {
   std::vector<std::string> counted;
   for (const EnergyRow& row : record.trials.at(0).energy)
-    if (row.scope == "device" && row.counted)
+    if (row.scope == results::Scope::device && row.counted)
       counted.push_back(row.domain);
-    else if (row.scope == "device")
+    else if (row.scope == results::Scope::device)
       reasons.insert(row.reason);
   return counted;
 }
@@ -304,7 +304,7 @@ TEST_F(PowerTool, MeterCountsTheGpusThatTheCommandMayUse) {
   const Record record = report().records.at(0);
   EXPECT_EQ(counted_gpus(record, reasons), std::vector<std::string>{"nvml:" + gpus.gpu(1).uuid});
   EXPECT_TRUE(reasons.count("not_visible"));
-  EXPECT_TRUE(record.summary.samples_per_j.at("device"));
+  EXPECT_TRUE(record.summary.samples_per_j.at(results::Scope::device));
 }
 
 TEST_F(PowerTool, AGpuThatIsCutIntoInstancesIsFlagged) {
@@ -320,7 +320,7 @@ TEST_F(PowerTool, AGpuThatIsCutIntoInstancesIsFlagged) {
     const Report read = report();
     EXPECT_EQ(has_flag(read.records.at(0), Flag::shared_device), mig);
     EXPECT_EQ(warnings_of(read, "MIG is on"), mig ? 1 : 0);
-    EXPECT_TRUE(read.records[0].summary.energy_j.at("device"));
+    EXPECT_TRUE(read.records[0].summary.energy_j.at(results::Scope::device));
   }
 }
 
@@ -330,7 +330,7 @@ TEST_F(PowerTool, NumbersThatMayNameAnyGpuLeaveNoJoules) {
   const std::string command = "meter --out '" + out() + "' -- sleep 0.3";
   ASSERT_EQ(run(command, stand_in_ + " CUDA_VISIBLE_DEVICES=1").code, 0);
   expect_good_report();
-  EXPECT_FALSE(report().records.at(0).summary.energy_j.at("device"));
+  EXPECT_FALSE(report().records.at(0).summary.energy_j.at(results::Scope::device));
   EXPECT_NE(report().records[0].summary.energy_reason.find("gpu: gpus_unclear"), std::string::npos);
   EXPECT_EQ(warnings_of(report(), "CUDA_DEVICE_ORDER=PCI_BUS_ID"), 1);
   fs::remove_all(out());
@@ -352,7 +352,8 @@ TEST_F(PowerTool, WhereTasksAreNotKnownTheGpusHaveNoJoules) {
     for (const auto& entry : fs::recursive_directory_iterator(out()))
       if (entry.path().filename() == "report.json") path = entry.path();
     const Summary summary = report_from_json(contents(path)).records.at(0).summary;
-    EXPECT_FALSE(summary.energy_j.at("device") || summary.samples_per_j.at("device")) << launcher;
+    EXPECT_FALSE(summary.energy_j.at(results::Scope::device) || summary.samples_per_j.at(results::Scope::device))
+        << launcher;
     EXPECT_NE(summary.energy_reason.find("gpu: tasks_unknown"), std::string::npos) << summary.energy_reason;
   }
 }
@@ -430,7 +431,7 @@ TEST_F(PowerTool, ASignalAfterTheCommandLosesIdlePowerAlone) {
   ASSERT_EQ(read.context.idle_power.size(), 1u);
   EXPECT_EQ(read.context.idle_power[0].when, "before");
   EXPECT_EQ(warnings_of(read, "no idle power after"), 1);
-  EXPECT_TRUE(read.records.at(0).summary.energy_j.at("device"));
+  EXPECT_TRUE(read.records.at(0).summary.energy_j.at(results::Scope::device));
 }
 
 TEST_F(PowerTool, OneSeriesIsNotReadBySeveralNodes) {

@@ -44,10 +44,10 @@ std::optional<std::pair<double, double>> node_power(const results::Report& repor
   for (const results::Record& record : report.records) ranks = std::max(ranks, record.workload.ranks);
   for (const results::Record& record : report.records) {
     if (record.workload.ranks < ranks) continue;
-    const auto node = record.summary.energy_j.find("node");
+    const auto node = record.summary.energy_j.find(results::Scope::node);
     if (node == record.summary.energy_j.end() || !node->second) continue;
     for (const results::Trial* trial : results::valid_trials(record))
-      joules += results::joules_of(*trial, "node"), seconds += trial->window_s;
+      joules += results::joules_of(*trial, results::Scope::node), seconds += trial->window_s;
   }
   if (!(seconds > 0)) return std::nullopt;
   return std::pair(joules / seconds, seconds / run_seconds);

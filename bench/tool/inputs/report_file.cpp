@@ -130,6 +130,14 @@ void refuse_existing(const std::string& path) {
     throw UsageError("file-exists", path + ": already exists: choose another name with -o");
 }
 
+results::Scope parse_scope(const std::string& name) {
+  const std::optional<results::Scope> scope = results::named<results::Scope>(name);
+  if (scope) return *scope;
+  std::vector<std::string> known;
+  for (const results::Scope one : results::scopes_in_order) known.emplace_back(to_string(one));
+  throw_unknown("scope", name, known);
+}
+
 results::Order parse_order(const SortOptions& options, const std::vector<results::Record>& records) {
   const bool by_axes = options.by == plan_order, by_run = options.by == run_order;
   const results::Merit* merit = by_axes || by_run ? nullptr : results::find_merit(options.by);
@@ -138,13 +146,12 @@ results::Order parse_order(const SortOptions& options, const std::vector<results
     for (const results::Merit& one : results::merits()) known.emplace_back(one.name);
     throw_unknown("sort", options.by, known);
   }
-  if (!options.scope.empty()) {
-    const std::vector<std::string> known(std::begin(results::scope_names), std::end(results::scope_names));
-    if (std::ranges::find(known, options.scope) == known.end()) throw_unknown("scope", options.scope, known);
+  const results::Scope scope = parse_scope(options.scope);
+  if (scope != results::Scope::none) {
     if (merit == nullptr || !merit->by_scope)
       throw UsageError("option-needs", "--scope: only with --sort efficiency, samples-per-joule or energy-to-target");
   }
-  return merit == nullptr ? results::Order{nullptr, "", by_axes} : results::order_by(*merit, options.scope, records);
+  return merit == nullptr ? results::Order{nullptr, {}, by_axes} : results::order_by(*merit, scope, records);
 }
 
 std::string why_not_written(const std::filesystem::path& folder, const std::system_error& error, const std::string& option) {

@@ -72,6 +72,8 @@ void say_faults(const std::string& path, const std::vector<std::string>& lines);
 /// Likewise, of violations and of what else was found.
 void say_findings(const std::string& path, const results::Validation& found);
 
+/// The scope of that name; none for an empty one. Throws UsageError for others.
+results::Scope parse_scope(const std::string& name);
 /// What --sort and --scope ask for. Throws UsageError with the nearest word.
 results::Order parse_order(const SortOptions& options, const std::vector<results::Record>& records);
 

@@ -216,11 +216,6 @@ std::size_t reference_of(const std::vector<results::SystemInput>& systems, const
   throw_unknown("reference", name, known);
 }
 
-void check_scope(const std::string& scope) {
-  if (!scope.empty() && std::ranges::find(results::scope_names, scope) == std::end(results::scope_names))
-    throw_unknown("scope", scope, {std::begin(results::scope_names), std::end(results::scope_names)});
-}
-
 void price(std::vector<results::SystemInput>& systems, results::CompareOptions& options, const results::Prices& prices,
            const PriceOptions& wanted) {
   std::vector<std::string> names;
@@ -234,8 +229,7 @@ void price(std::vector<results::SystemInput>& systems, results::CompareOptions& 
 
 void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>& systems,
                 results::CompareOptions& options) {
-  check_scope(wanted.scope);
-  options.scope = wanted.scope, options.only = wanted.only;
+  options.scope = parse_scope(wanted.scope), options.only = wanted.only;
   if (!wanted.weights.empty()) options.weights = read_weights(wanted.weights);
   options.reference = reference_of(systems, wanted.reference);
   if (const std::optional<results::Prices> prices = read_prices(wanted.prices))

@@ -112,14 +112,14 @@ std::set<power::KnobKind> kinds_of(const RunPlan& plan) {
   return kinds;
 }
 
-std::string scope_to_search(const RunPlan& plan, const std::vector<results::MeterEntry>& meters) {
+results::Scope scope_to_search(const RunPlan& plan, const std::vector<results::MeterEntry>& meters) {
   if (const std::string why = why_no_energy(meters); !why.empty())
     throw Stop(exit_environment, "no-energy",
                fmt::format("--search: this needs energy, and no meter is readable: {}", why));
   std::vector<std::string> settings;
   for (const power::KnobKind kind : kinds_of(plan)) settings.emplace_back(power::to_string(kind));
-  const std::vector<std::string> telling = results::telling_scopes(plan.device, settings);
-  for (const std::string& scope : telling)
+  const std::vector<results::Scope> telling = results::telling_scopes(plan.device, settings);
+  for (results::Scope scope : telling)
     if (std::ranges::any_of(meters,
                             [&](const results::MeterEntry& meter) { return meter.counted && meter.scope == scope; }))
       return scope;

@@ -24,6 +24,6 @@ std::string why_no_energy(const std::vector<results::MeterEntry>& meters);
 /// The kinds of settings that the plan sets.
 std::set<power::KnobKind> kinds_of(const RunPlan& plan);
 /// Of the joules that the search goes by. Throws Stop where no meter has any that tell of what is searched.
-std::string scope_to_search(const RunPlan& plan, const std::vector<results::MeterEntry>& meters);
+results::Scope scope_to_search(const RunPlan& plan, const std::vector<results::MeterEntry>& meters);
 
 }  // namespace tw::bench

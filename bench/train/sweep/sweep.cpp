@@ -104,13 +104,14 @@ class Run {
     report_.plan.canonical_json = plan_.canonical_json();
     report_.plan.kit = plan_.kit;
     gather_context();
-    const std::string searched = plan_.search ? scope_to_search(plan_, report_.context.meters) : "";
+    const results::Scope searched =
+        plan_.search ? scope_to_search(plan_, report_.context.meters) : results::Scope::none;
     take_over();
     together(job_, [&] { keep_start(); });
     progress_ = Progress(job_.is_root(), points_to_measure(), expected_point_seconds(plan_),
                          static_cast<int>(finished_.size()));
     say_what_runs();
-    if (plan_.search) progress_.line(fmt::format("search: by {} energy", searched));
+    if (plan_.search) progress_.line(fmt::format("search: by {} energy", results::to_string(searched)));
     RunContext context{.job = job_,
                        .device = sweep_.device,
                        .plan = plan_,

@@ -31,10 +31,11 @@ TEST_F(Sweep, TheOptimumOfEnergyLiesInsideAndEverythingIsPutBack) {
     EXPECT_EQ(setting.requested, mhz);
     EXPECT_EQ(setting.accepted, mhz);
     EXPECT_NEAR(setting.observed.value().number, mhz, 0.03 * mhz);
-    ASSERT_TRUE(record.summary.samples_per_j.at("device"));
-    const double per_step = static_cast<double>(record.workload.global_batch) / record.summary.samples_per_j.at("device")->value;
+    ASSERT_TRUE(record.summary.samples_per_j.at(results::Scope::device));
+    const double per_step = static_cast<double>(record.workload.global_batch) /
+                            record.summary.samples_per_j.at(results::Scope::device)->value;
     EXPECT_NEAR(per_step, expected_joules_per_step(gpus_.gpu(0), mhz), 0.1 * per_step) << "the counter has its steps";
-    EXPECT_TRUE(record.summary.flops_per_w.at("device"));
+    EXPECT_TRUE(record.summary.flops_per_w.at(results::Scope::device));
     EXPECT_FALSE(has(record, "not_applied"));
     joules.push_back(per_step);
     bool sampled = false;
@@ -60,8 +61,8 @@ TEST_F(Sweep, TheOptimumOverClocksAndLimitsLiesInside) {
     const double mhz = record.setting.at("gpu_clock_mhz").accepted.value().number;
     const double watts = record.setting.at("gpu_power_limit_w").accepted.value().number;
     const double seen_mhz = record.setting.at("gpu_clock_mhz").observed.value().number;
-    const double per_step =
-        static_cast<double>(record.workload.global_batch) / record.summary.samples_per_j.at("device").value().value;
+    const double per_step = static_cast<double>(record.workload.global_batch) /
+                            record.summary.samples_per_j.at(results::Scope::device).value().value;
     EXPECT_NEAR(per_step, expected_joules_per_step(gpus_.gpu(0), seen_mhz), 0.1 * per_step);
     EXPECT_LE(record.setting.at("gpu_power_limit_w").observed.value().number, 1.05 * watts);
     joules[{mhz, watts}] = per_step;
@@ -384,7 +385,7 @@ TEST_F(Sweep, AMeterThatStopsAnsweringLosesItsScopeAlone) {
   const Record& record = report.records.at(0);
   EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_TRUE(record.summary.samples_per_s);
-  EXPECT_FALSE(record.summary.energy_j.at("device"));
+  EXPECT_FALSE(record.summary.energy_j.at(results::Scope::device));
   EXPECT_NE(record.summary.energy_reason.find("lost"), std::string::npos) << record.summary.energy_reason;
   for (const EnergyRow& row : record.trials.at(0).energy)
     EXPECT_TRUE(row.energy_j || !row.reason.empty()) << row.domain;

@@ -155,7 +155,7 @@ TEST(RunRules, JoulesAreCountedOnceWithUncertaintyOrAbsentWithAReason) {
                 [&](Report& r) { r.records.front().trials[1].energy.push_back(row(r)); });
   expect_broken("one_reader", "counted twice", [&](Report& r) { row(r).reason = "contained"; });
   expect_broken("absence", "absent without a reason", [&](Report& r) { row(r).energy_j.reset(); });
-  expect_broken("absence", "an estimate in a total", [&](Report& r) { row(r).method = "estimate"; });
+  expect_broken("absence", "an estimate in a total", [&](Report& r) { row(r).method = Method::estimate; });
   expect_broken("uncertainty", "has none", [&](Report& r) { row(r).uncertainty_j.reset(); });
   Report left_out = good_report();
   row(left_out).counted = false, row(left_out).reason = "duplicate";

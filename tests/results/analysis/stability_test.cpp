@@ -100,7 +100,7 @@ TEST(Stability, JoulesThatRiseFromTrialToTrialAreDrift) {
   double heat = 1;
   for (Trial& trial : r.trials) {
     for (EnergyRow& row : trial.energy)
-      if (row.scope == "package" && row.energy_j) *row.energy_j *= heat;
+      if (row.scope == Scope::package && row.energy_j) *row.energy_j *= heat;
     heat += 0.01;
   }
   summarise(r);
@@ -185,7 +185,7 @@ TEST(Means, NoTrialThatFailedOrIsInvalidEntersOne) {
     same(a.tokens_per_s, b.tokens_per_s);
     same(a.flops_per_s, b.flops_per_s);
     same(a.step_time_s, b.step_time_s);
-    for (const char* scope : {"package", "dram"}) {
+    for (const Scope scope : {Scope::package, Scope::dram}) {
       same(a.energy_j.at(scope), b.energy_j.at(scope));
       same(a.flops_per_w.at(scope), b.flops_per_w.at(scope));
       same(a.samples_per_j.at(scope), b.samples_per_j.at(scope));
@@ -208,7 +208,7 @@ TEST(Means, OfNoTrialThereIsNone) {
     EXPECT_EQ(r.verdict.status, Status::invalid);
     EXPECT_FALSE(s.samples_per_s || s.tokens_per_s || s.flops_per_s || s.step_time_s || s.step_time_p50_s ||
                  s.of_ceiling);
-    EXPECT_FALSE(s.energy_j.at("package") || s.flops_per_w.at("dram") || s.samples_per_j.at("dram"));
+    EXPECT_FALSE(s.energy_j.at(Scope::package) || s.flops_per_w.at(Scope::dram) || s.samples_per_j.at(Scope::dram));
     EXPECT_EQ(s.energy_reason, "dram: no valid trial; package: no valid trial");
     EXPECT_FALSE(has(r, "no_energy_meter")) << "the meters answered";
   }
@@ -220,7 +220,7 @@ TEST(Means, AFailedPointHasNone) {
     r.verdict = {status, {}, {"rank 1: out of memory"}};
     summarise(r);
     EXPECT_EQ(r.verdict.status, status);
-    EXPECT_FALSE(r.summary.samples_per_s || r.summary.energy_j.at("package"));
+    EXPECT_FALSE(r.summary.samples_per_s || r.summary.energy_j.at(Scope::package));
   }
 }
 
@@ -232,7 +232,7 @@ TEST(Means, AThrottledRunToATargetEntersNone) {
   ASSERT_TRUE(r.summary.to_target->steps);
   EXPECT_EQ(r.summary.to_target->steps->count, 2);
   EXPECT_DOUBLE_EQ(r.summary.to_target->steps->value, 25);
-  EXPECT_EQ(r.summary.to_target->energy_j.at("package")->count, 2);
+  EXPECT_EQ(r.summary.to_target->energy_j.at(Scope::package)->count, 2);
   for (Trial& trial : r.trials) trial.counters = {{"node1", "cpu", "throttle_thermal_s", 3}};
   summarise(r);
   EXPECT_FALSE(r.summary.to_target->steps);

@@ -69,7 +69,7 @@ TEST(ToTarget, MeansAndIntervalsAreOfTheFirstPassages) {
   same(*result.steps, estimate(std::vector<double>{30, 20, 30}));
   same(*result.samples, estimate(std::vector<double>{960, 640, 960}));
   same(*result.time_s, estimate(std::vector<double>{15.25, 10.25, 15.25}));
-  same(*result.energy_j.at("package"), *record.summary.energy_j.at("package"));
+  same(*result.energy_j.at(Scope::package), *record.summary.energy_j.at(Scope::package));
   EXPECT_EQ(result.reason, "");
   EXPECT_EQ(record.verdict.status, Status::valid);
   EXPECT_FALSE(has(record, "steps_disagree")) << "evaluations are part of the window";
@@ -108,7 +108,7 @@ TEST(ToTarget, OfManySeedsTheSlowestCountsToo) {
   const Record record = reached_at({10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 60});
   EXPECT_NEAR(record.summary.to_target->steps->value, (11 * 100 + 600) / 12.0, 1e-9);
   EXPECT_EQ(record.summary.to_target->steps->statistic, "mean");
-  EXPECT_EQ(record.summary.energy_j.at("package")->statistic, "mean");
+  EXPECT_EQ(record.summary.energy_j.at(Scope::package)->statistic, "mean");
 }
 
 TEST(ToTarget, SpeedIsThatOfTrainingAndJoulesAreShownAlone) {
@@ -119,9 +119,9 @@ TEST(ToTarget, SpeedIsThatOfTrainingAndJoulesAreShownAlone) {
     rates.push_back(32 * static_cast<double>(trial.step_time_s.size()) /
                     (trial.window_s - trial.target_run->evaluation_s));
   EXPECT_DOUBLE_EQ(record.summary.samples_per_s->value, estimate(rates).value);
-  EXPECT_TRUE(record.summary.energy_j.at("package"));
-  EXPECT_FALSE(record.summary.samples_per_j.at("package")) << "the joules are of the evaluations too";
-  EXPECT_FALSE(record.summary.flops_per_w.at("package"));
+  EXPECT_TRUE(record.summary.energy_j.at(Scope::package));
+  EXPECT_FALSE(record.summary.samples_per_j.at(Scope::package)) << "the joules are of the evaluations too";
+  EXPECT_FALSE(record.summary.flops_per_w.at(Scope::package));
   EXPECT_EQ(record.summary.energy_reason, "samples and FLOPs a joule: the joules are of the evaluations too");
 }
 
@@ -209,14 +209,15 @@ TEST(ToTarget, CostIsHoursAndKilowattHoursOfEachRun) {
   summarise(record);
   const ToTarget& joules = *record.summary.to_target;
   ASSERT_TRUE(joules.cost);
-  EXPECT_EQ(joules.cost_scope, "package");
-  EXPECT_NEAR(joules.cost->value, 1e-7 * joules.energy_j.at("package")->value, 1e-12);
-  EXPECT_NEAR(*joules.cost->high, 1e-7 * *joules.energy_j.at("package")->high, 1e-12) << "the meters' uncertainty is in it";
+  EXPECT_EQ(joules.cost_scope, Scope::package);
+  EXPECT_NEAR(joules.cost->value, 1e-7 * joules.energy_j.at(Scope::package)->value, 1e-12);
+  EXPECT_NEAR(*joules.cost->high, 1e-7 * *joules.energy_j.at(Scope::package)->high, 1e-12)
+      << "the meters' uncertainty is in it";
 
   record.prices = JobPrices{7.2, 0.36};
   summarise(record);
   const ToTarget& both = *record.summary.to_target;
-  EXPECT_NEAR(both.cost->value, hours.time_s->value * 0.002 + 1e-7 * joules.energy_j.at("package")->value, 1e-12);
+  EXPECT_NEAR(both.cost->value, hours.time_s->value * 0.002 + 1e-7 * joules.energy_j.at(Scope::package)->value, 1e-12);
 }
 
 TEST(ToTarget, CostIsAbsentWithAReason) {

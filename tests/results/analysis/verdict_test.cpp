@@ -63,7 +63,8 @@ TEST(Verdict, ThroughputIsTotalSamplesOverTheWindow) {
   r.trials[0].energy = sample_record_with_energy().trials[0].energy;
   summarise(r);  // samples/s and samples/J are of one window
   const Summary& s = r.summary;
-  EXPECT_DOUBLE_EQ(s.samples_per_j.at("dram")->value * s.energy_j.at("dram")->value / 12.8, s.samples_per_s->value);
+  EXPECT_DOUBLE_EQ(s.samples_per_j.at(Scope::dram)->value * s.energy_j.at(Scope::dram)->value / 12.8,
+                   s.samples_per_s->value);
 }
 
 TEST(Verdict, NoIntervalReachesBelowNothing) {
@@ -142,11 +143,12 @@ TEST(Verdict, EnergyIsSummedByScopeOverCountedRows) {
   const Record r = summarised(sample_record_with_energy());
   const Summary& s = r.summary;
   ASSERT_EQ(s.energy_j.size(), 2u);
-  EXPECT_DOUBLE_EQ(s.energy_j.at("package")->value, 11800);  // the contained core zone is left out
-  EXPECT_DOUBLE_EQ(s.energy_j.at("dram")->value, 900);
-  EXPECT_NEAR(*s.energy_j.at("package")->low, 11800 - 4, 1e-9);  // no spread between trials: the sensors' ± 2 J each
-  EXPECT_NEAR(s.samples_per_j.at("package")->value, 64.0 * 40 / 11800, 1e-12);
-  EXPECT_NEAR(s.flops_per_w.at("package")->value, 1.2e9 * 64 * 40 / 11800, 1e-3);
+  EXPECT_DOUBLE_EQ(s.energy_j.at(Scope::package)->value, 11800);  // the contained core zone is left out
+  EXPECT_DOUBLE_EQ(s.energy_j.at(Scope::dram)->value, 900);
+  EXPECT_NEAR(*s.energy_j.at(Scope::package)->low, 11800 - 4,
+              1e-9);  // no spread between trials: the sensors' ± 2 J each
+  EXPECT_NEAR(s.samples_per_j.at(Scope::package)->value, 64.0 * 40 / 11800, 1e-12);
+  EXPECT_NEAR(s.flops_per_w.at(Scope::package)->value, 1.2e9 * 64 * 40 / 11800, 1e-3);
   EXPECT_EQ(s.energy_reason, "");
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
@@ -156,20 +158,20 @@ TEST(Verdict, AnAbsentRowMakesItsScopeAbsent) {
   r.trials[2].energy[1].energy_j.reset();
   r.trials[2].energy[1].reason = "permission";
   summarise(r);
-  EXPECT_FALSE(r.summary.energy_j.at("package"));
-  EXPECT_FALSE(r.summary.flops_per_w.at("package"));
-  EXPECT_TRUE(r.summary.energy_j.at("dram"));
+  EXPECT_FALSE(r.summary.energy_j.at(Scope::package));
+  EXPECT_FALSE(r.summary.flops_per_w.at(Scope::package));
+  EXPECT_TRUE(r.summary.energy_j.at(Scope::dram));
   EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-1: permission");
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
 
 TEST(Verdict, AnEstimateEntersNoTotal) {
   Record r = sample_record_with_energy();
-  r.trials[2].energy[1].method = "estimate";  // and is said to be counted
+  r.trials[2].energy[1].method = Method::estimate;  // and is said to be counted
   summarise(r);
-  EXPECT_FALSE(r.summary.energy_j.at("package"));
-  EXPECT_FALSE(r.summary.samples_per_j.at("package"));
-  EXPECT_TRUE(r.summary.energy_j.at("dram"));
+  EXPECT_FALSE(r.summary.energy_j.at(Scope::package));
+  EXPECT_FALSE(r.summary.samples_per_j.at(Scope::package));
+  EXPECT_TRUE(r.summary.energy_j.at(Scope::dram));
   EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-1: an estimate");
 }
 
@@ -177,19 +179,18 @@ TEST(Verdict, AnUncountedRowIsMissedWhateverTheReason) {
   for (const char* reason : {"", "unsupported", "implausible"}) {
     Record r = sample_record_with_energy();
     r.trials[1].energy[1].counted = false, r.trials[1].energy[1].reason = reason;
-    EXPECT_FALSE(summarised(r).summary.energy_j.at("package")) << reason;
+    EXPECT_FALSE(summarised(r).summary.energy_j.at(Scope::package)) << reason;
   }
   for (const char* reason : {"contained", "duplicate"}) {
     Record r = sample_record_with_energy();
     for (Trial& t : r.trials) t.energy[1].counted = false, t.energy[1].reason = reason;
-    EXPECT_DOUBLE_EQ(summarised(r).summary.energy_j.at("package")->value, 6000) << reason;
+    EXPECT_DOUBLE_EQ(summarised(r).summary.energy_j.at(Scope::package)->value, 6000) << reason;
   }
 }
 
-EnergyRow row_of(const std::string& host, const std::string& scope, const std::string& domain,
-                 const std::string& reason) {
+EnergyRow row_of(const std::string& host, Scope scope, const std::string& domain, const std::string& reason) {
   EnergyRow row;
-  row.host = host, row.scope = scope, row.domain = domain, row.method = "counter", row.reason = reason;
+  row.host = host, row.scope = scope, row.domain = domain, row.method = Method::counter, row.reason = reason;
   row.counted = reason.empty();
   if (reason.empty() || reason == "not_visible") row.energy_j = 5000, row.uncertainty_j = 2;
   return row;
@@ -201,10 +202,11 @@ Record with_rows(const std::vector<EnergyRow>& rows) {
 }
 
 TEST(Verdict, AHostWithoutAMeterMakesTheScopeAbsent) {
-  const Record r = with_rows({row_of("node2", "", "rapl", "no_driver"), row_of("node2", "", "nvml", "no_driver"),
-                              row_of("node3", "dram", "rapl:dram-0", ""), row_of("node3", "", "nvml", "no_driver")});
-  EXPECT_FALSE(r.summary.energy_j.at("package") || r.summary.energy_j.at("dram"));
-  EXPECT_FALSE(r.summary.samples_per_j.at("package") || r.summary.flops_per_w.at("dram"));
+  const Record r =
+      with_rows({row_of("node2", Scope::none, "rapl", "no_driver"), row_of("node2", Scope::none, "nvml", "no_driver"),
+                 row_of("node3", Scope::dram, "rapl:dram-0", ""), row_of("node3", Scope::none, "nvml", "no_driver")});
+  EXPECT_FALSE(r.summary.energy_j.at(Scope::package) || r.summary.energy_j.at(Scope::dram));
+  EXPECT_FALSE(r.summary.samples_per_j.at(Scope::package) || r.summary.flops_per_w.at(Scope::dram));
   EXPECT_EQ(r.summary.energy_reason.substr(r.summary.energy_reason.find("dram")),
             "dram: no meter on node2; package: no meter on node2, node3");
   EXPECT_TRUE(has_flag(r, "no_energy_meter"));
@@ -212,37 +214,38 @@ TEST(Verdict, AHostWithoutAMeterMakesTheScopeAbsent) {
 }
 
 TEST(Verdict, HostsThatAllCountAreSummed) {
-  const Record r =
-      with_rows({row_of("node2", "package", "rapl:package-0", ""), row_of("node2", "", "nvml", "no_driver")});
-  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("package")->value, 11800 + 5000);
-  EXPECT_FALSE(r.summary.energy_j.at("dram"));
+  const Record r = with_rows(
+      {row_of("node2", Scope::package, "rapl:package-0", ""), row_of("node2", Scope::none, "nvml", "no_driver")});
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at(Scope::package)->value, 11800 + 5000);
+  EXPECT_FALSE(r.summary.energy_j.at(Scope::dram));
   EXPECT_EQ(r.summary.energy_reason, "dram: no meter on node2");
-  const Record lost = with_rows({row_of("node2", "package", "rapl:package-0", "permission")});
+  const Record lost = with_rows({row_of("node2", Scope::package, "rapl:package-0", "permission")});
   EXPECT_TRUE(lost.summary.energy_reason.ends_with("package: node2: rapl:package-0: permission"))
       << lost.summary.energy_reason;
   // A check of something else is no meter of the scope.
-  const Record check = with_rows({row_of("node2", "package", "hwmon:cpu-0", "contained")});
+  const Record check = with_rows({row_of("node2", Scope::package, "hwmon:cpu-0", "contained")});
   EXPECT_TRUE(check.summary.energy_reason.ends_with("package: no meter on node2")) << check.summary.energy_reason;
 }
 
 TEST(Verdict, AHostWhoseGpusAreNotTheJobsMissesNothing) {
-  const Record r =
-      with_rows({row_of("node1", "device", "nvml:GPU-a", ""), row_of("node2", "device", "nvml:GPU-b", "not_visible"),
-                 row_of("node2", "", "rapl", "no_driver")});
-  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("device").value().value, 5000);
+  const Record r = with_rows({row_of("node1", Scope::device, "nvml:GPU-a", ""),
+                              row_of("node2", Scope::device, "nvml:GPU-b", "not_visible"),
+                              row_of("node2", Scope::none, "rapl", "no_driver")});
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at(Scope::device).value().value, 5000);
 }
 
 TEST(Verdict, AHostThatReadsOnlyGpusOfAnothersMachineMissesNothing) {
-  const Record r = with_rows({row_of("node1", "device", "nvml:GPU-a", ""), row_of("pod2", "device", "nvml:GPU-b", ""),
-                              row_of("pod2", "", "nvml-power:GPU-b", "unsupported")});
-  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("device").value().value, 10000);
-  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("package").value().value, 11800);
+  const Record r =
+      with_rows({row_of("node1", Scope::device, "nvml:GPU-a", ""), row_of("pod2", Scope::device, "nvml:GPU-b", ""),
+                 row_of("pod2", Scope::none, "nvml-power:GPU-b", "unsupported")});
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at(Scope::device).value().value, 10000);
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at(Scope::package).value().value, 11800);
   EXPECT_EQ(r.summary.energy_reason, "");
 }
 
 TEST(Verdict, ManyHostsWithoutAMeterAreCounted) {
   std::vector<EnergyRow> rows;
-  for (int i = 10; i < 22; ++i) rows.push_back(row_of("node" + std::to_string(i), "", "rapl", "no_driver"));
+  for (int i = 10; i < 22; ++i) rows.push_back(row_of("node" + std::to_string(i), Scope::none, "rapl", "no_driver"));
   const std::string reason = with_rows(rows).summary.energy_reason;
   EXPECT_TRUE(reason.ends_with("node16, node17 and 4 more")) << reason;
 }
@@ -250,7 +253,7 @@ TEST(Verdict, ManyHostsWithoutAMeterAreCounted) {
 TEST(Verdict, AnAbsentContainedRowIsNotMissed) {
   Record r = sample_record_with_energy();
   for (Trial& t : r.trials) t.energy[3].energy_j.reset();
-  EXPECT_TRUE(summarised(r).summary.energy_j.at("package"));
+  EXPECT_TRUE(summarised(r).summary.energy_j.at(Scope::package));
 }
 
 TEST(Verdict, NoJoulesAtAllIsNeverZero) {
@@ -258,14 +261,14 @@ TEST(Verdict, NoJoulesAtAllIsNeverZero) {
   for (Trial& t : r.trials)
     for (EnergyRow& row : t.energy) row.energy_j.reset(), row.reason = "permission";
   summarise(r);
-  EXPECT_FALSE(r.summary.energy_j.at("package"));
+  EXPECT_FALSE(r.summary.energy_j.at(Scope::package));
   EXPECT_TRUE(has_flag(r, "no_energy_meter"));
   EXPECT_TRUE(r.summary.energy_reason.starts_with("no_energy_meter: ")) << r.summary.energy_reason;
   EXPECT_EQ(r.verdict.status, Status::valid);
 
   Record still = sample_record_with_energy();
   for (EnergyRow& row : still.trials[1].energy) row.energy_j = 0;
-  EXPECT_FALSE(summarised(still).summary.energy_j.at("dram"));
+  EXPECT_FALSE(summarised(still).summary.energy_j.at(Scope::dram));
 }
 
 TEST(Verdict, SourcesWithoutASensorSayWhy) {
@@ -289,11 +292,11 @@ TEST(Verdict, ImplausiblePowerTakesTheEnergyNotTheSpeed) {
   summarise(r);
   // The other socket answered: its joules alone are not those of the scope.
   EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-0: implausible");
-  EXPECT_FALSE(r.summary.flops_per_w.at("package") || r.summary.samples_per_j.at("package"));
+  EXPECT_FALSE(r.summary.flops_per_w.at(Scope::package) || r.summary.samples_per_j.at(Scope::package));
   EXPECT_TRUE(r.summary.samples_per_s);
   EXPECT_TRUE(has_flag(r, "implausible"));
-  EXPECT_FALSE(r.summary.energy_j.at("package"));
-  EXPECT_TRUE(r.summary.energy_j.at("dram"));
+  EXPECT_FALSE(r.summary.energy_j.at(Scope::package));
+  EXPECT_TRUE(r.summary.energy_j.at(Scope::dram));
   EXPECT_EQ(r.verdict.status, Status::valid);
   EXPECT_FALSE(has_flag(r, "no_energy_meter"));
 }
@@ -306,7 +309,7 @@ TEST(Verdict, ACounterThatWasSetOrStoppedTakesTheEnergyNotTheSpeed) {
     summarise(r);
     EXPECT_NE(r.summary.energy_reason.find("package: rapl:package-0: " + std::string(reason)), std::string::npos)
         << r.summary.energy_reason;
-    EXPECT_FALSE(r.summary.energy_j.at("package"));
+    EXPECT_FALSE(r.summary.energy_j.at(Scope::package));
     EXPECT_TRUE(r.summary.samples_per_s);
     EXPECT_EQ(r.verdict.status, Status::valid);
     EXPECT_TRUE(has_flag(r, reason));
@@ -325,7 +328,7 @@ TEST(Verdict, WrappedIsNotedAndTakesJoulesOnlyWhereUnseen) {
   summarise(r);
   EXPECT_TRUE(has_flag(r, "wrapped"));
   EXPECT_EQ(r.verdict.status, Status::valid);
-  EXPECT_DOUBLE_EQ(r.summary.energy_j.at("package").value().value, 11800);
+  EXPECT_DOUBLE_EQ(r.summary.energy_j.at(Scope::package).value().value, 11800);
   r.trials[1].energy[0].wraps.reset();
   summarise(r);
   EXPECT_FALSE(has_flag(r, "wrapped"));
@@ -333,7 +336,7 @@ TEST(Verdict, WrappedIsNotedAndTakesJoulesOnlyWhereUnseen) {
   r.trials[1].energy[0].reason = "wrapped";
   summarise(r);
   EXPECT_TRUE(has_flag(r, "wrapped"));
-  EXPECT_FALSE(r.summary.energy_j.at("package"));
+  EXPECT_FALSE(r.summary.energy_j.at(Scope::package));
   EXPECT_EQ(r.summary.energy_reason, "package: rapl:package-0: wrapped");
 }
 

@@ -111,7 +111,7 @@ TEST(BreakEven, NowhereIsSaid) {
 }
 
 TEST(BreakEven, NoneOfTwoKindsOfJoules) {
-  const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 500, "package");
+  const Record a = made_record(id, hundred, 1000), b = made_record(id, two_hundred, 500, Scope::package);
   const PriceRow price = rented(1, 0.2);
   EXPECT_TRUE(evens(a, price, b, price).inputs.empty());
   std::vector<SystemInput> systems = {system_of("A", a), system_of("B", b)};
@@ -264,7 +264,7 @@ TEST(BreakEven, IsWithheldWhereNothingIsClaimed) {
     EXPECT_TRUE(json["input"].is_null() && json["text"].is_null());
     return found.reason;
   };
-  EXPECT_NE(reason(made_record(id, hundred, 1000, "package"), made_record(id, two_hundred, 3000, "package"))
+  EXPECT_NE(reason(made_record(id, hundred, 1000, Scope::package), made_record(id, two_hundred, 3000, Scope::package))
                 .find("lower bounds"),
             std::string::npos);
   EXPECT_NE(reason(made_record(id, hundred), made_record(id, two_hundred)).find("lower bounds"), std::string::npos);

@@ -112,8 +112,8 @@ TEST(Comparison, ARunThatTwoSystemsShareIsFoundAmongSeveral) {
 }
 
 TEST(Comparison, JoulesThatTellNotAllSaySo) {
-  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow, 100, "package")}),
-                                      made_system("B", {made_record(id, fast, 100, "package")})};
+  std::vector<SystemInput> systems = {made_system("A", {made_record(id, slow, 100, Scope::package)}),
+                                      made_system("B", {made_record(id, fast, 100, Scope::package)})};
   for (SystemInput& system : systems) system.runs[0].records[0].setting["gpu_clock_mhz"].requested = SetPoint(900);
   const Comparison c = compare(systems, {});
   const Difference* scope = difference(c, "scope of energy");
@@ -232,7 +232,7 @@ TEST(Comparability, EqualReportsHaveNoDifferenceButTheirFlagsAndRules) {
 }
 
 TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
-  const Comparison c = of_single(made_record(id, slow, 200, "package"), made_record(id, fast, 300, "device"));
+  const Comparison c = of_single(made_record(id, slow, 200, Scope::package), made_record(id, fast, 300, Scope::device));
   const Difference* scope = difference(c, "scope of energy");
   ASSERT_NE(scope, nullptr);
   EXPECT_TRUE(scope->blocking);
@@ -241,10 +241,10 @@ TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
   EXPECT_EQ(ratio(c).verdict, Claim::single_run) << "the speed has no joules in it";
   EXPECT_FALSE(ratio(c, 1, "samples-per-joule").value);
   // GPUs are trained on and CPUs are read.
-  Record a = made_record(id, slow, 200, "package"), b = made_record(id, fast, 200, "package");
+  Record a = made_record(id, slow, 200, Scope::package), b = made_record(id, fast, 200, Scope::package);
   for (Record* r : {&a, &b}) r->workload.device = "cuda";
   CompareOptions options;
-  options.scope = "package";
+  options.scope = Scope::package;
   const Comparison of_part = of_single(a, b, options);
   ASSERT_NE(difference(of_part, "scope of energy"), nullptr);
   EXPECT_EQ(ratio(of_part, 1, "samples-per-joule").verdict, Claim::not_comparable);
@@ -252,7 +252,7 @@ TEST(Comparability, JoulesOfTwoScopesAreNeverHeldAgainstEachOther) {
 
 TEST(Comparability, MethodsOfEnergyAreNoted) {
   Record b = made_record(id, fast, 200);
-  for (Trial& trial : b.trials) trial.energy[0].method = "integrated_power";
+  for (Trial& trial : b.trials) trial.energy[0].method = Method::integrated_power;
   const Comparison c = of_single(made_record(id, slow, 200), b);
   ASSERT_NE(difference(c, "method of energy (node)"), nullptr);
   EXPECT_FALSE(difference(c, "method of energy (node)")->blocking);

@@ -55,7 +55,7 @@ TEST(Cost, OfAnHourAnEflopAndAMillionSamples) {
   const RecordCost& r = costs.records.at(0);
   EXPECT_EQ(r.nodes, 1);
   EXPECT_EQ(r.basis, CostBasis::complete);
-  EXPECT_EQ(r.scope, "node");
+  EXPECT_EQ(r.scope, Scope::node);
   EXPECT_DOUBLE_EQ(r.it_power_w->value, 1000);
   EXPECT_DOUBLE_EQ(*r.facility_power_w, 1200);
   EXPECT_NEAR(figure(r, "hour").total->value, 7.5 + 1.2 * 0.3, 1e-9);
@@ -89,9 +89,9 @@ TEST(Cost, SwitchesAndStorageDrawTheirShare) {
 
 TEST(Cost, JoulesOfAPartAreALowerBoundAndNoneAtAllAreSaid) {
   const RecordCost part =
-      cost_of(made_report({made_record(id, hundred, 600, "package")}), "EUR", bought()).records.at(0);
+      cost_of(made_report({made_record(id, hundred, 600, Scope::package)}), "EUR", bought()).records.at(0);
   EXPECT_EQ(part.basis, CostBasis::lower_bound);
-  EXPECT_EQ(part.scope, "package");
+  EXPECT_EQ(part.scope, Scope::package);
   EXPECT_FALSE(part.facility_power_w) << "facility energy is the node's x PUE alone";
   EXPECT_NE(part.basis_note.find("lower bound"), std::string::npos);
   const RecordCost none = cost_of(made_report({made_record(id, hundred)}), "EUR", bought()).records.at(0);
@@ -110,14 +110,14 @@ TEST(Cost, JoulesOfAPartAreALowerBoundAndNoneAtAllAreSaid) {
 TEST(Cost, ARentThatIncludesElectricityMakesNoMeterWhole) {
   PriceRow all_in = rented(1, 0.3);
   all_in.electricity_included = true, all_in.carbon_g_per_kwh = 300;
-  for (const char* scope : {"device", "package", "node"}) {
+  for (const Scope scope : {Scope::device, Scope::package, Scope::node}) {
     Record record = made_record(id, hundred, 1000, scope);
     const CostReport costs = cost_of(made_report({record}), "EUR", all_in);
     const RecordCost& r = costs.records.at(0);
-    const bool is_whole = scope == std::string("node");
+    const bool is_whole = scope == Scope::node;
     EXPECT_EQ(r.basis, CostBasis::complete) << "the money is";
-    EXPECT_EQ(r.energy_is_whole, is_whole) << scope;
-    EXPECT_EQ(r.energy_note.find(scope) != std::string::npos, !is_whole) << r.energy_note;
+    EXPECT_EQ(r.energy_is_whole, is_whole) << to_string(scope);
+    EXPECT_EQ(r.energy_note.find(to_string(scope)) != std::string::npos, !is_whole) << r.energy_note;
     const std::string text = cost_text(costs, {});
     EXPECT_EQ(text.find("at least 1.00 kWh, at least 0.300 kg CO2e") != std::string::npos, !is_whole) << text;
     const auto json = nlohmann::json::parse(cost_json(costs))["records"][0];
@@ -150,7 +150,7 @@ TEST(Cost, OfSamplesIsAtTheThroughputAndTheSamplesAJouleBesideIt) {
     record.trials[1].energy[0].energy_j = *record.trials[1].energy[0].energy_j * 2;
     summarise(record);
     const double seconds = 1e6 / record.summary.samples_per_s->value,
-                 joules = 1e6 / record.summary.samples_per_j.at("node")->value;
+                 joules = 1e6 / record.summary.samples_per_j.at(Scope::node)->value;
     const RecordCost r = cost_of(made_report({record}), "EUR", bought()).records.at(0);
     const CostFigure& million = figure(r, "million_samples");
     EXPECT_NEAR(million.hours_part, 7.5 * seconds / 3600, 1e-12 * million.hours_part);

@@ -70,7 +70,7 @@ TEST(PageFronts, CostsHaveAFrontWithItsKneeAndTheCheapest) {
 TEST(PageFronts, ARecommendedSettingIsMarkedInCosts) {
   HtmlSystem system = priced("A", {made_record("a", around(100), 500), made_record("b", around(90), 400)}, 1);
   SearchOutcome outcome;
-  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = "cost", outcome.scope = "node";
+  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = "cost", outcome.scope = Scope::node;
   system.report.search = {outcome};
   const auto charts = blocks<page::Chart>(section(page::build({system}, nullptr), "pareto"));
   ASSERT_EQ(charts.size(), 2u);
@@ -90,7 +90,8 @@ TEST(PageFronts, WhatIsRecommendedAndByWhichRuleIsSaid) {
   EXPECT_NE(said().find("Nothing is recommended: only a search (trainwatt-train --search)"), std::string::npos)
       << said();
   SearchOutcome outcome;
-  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = "energy", outcome.scope = "node";
+  outcome.workload = outcome.found = "a", outcome.best = "b/again", outcome.merit = "energy",
+  outcome.scope = Scope::node;
   outcome.max_slowdown = 0.05;
   system.report.search = {outcome};
   EXPECT_NE(said().find("Recommended: b. The search's rule: least node energy a sample of the settings at most 5.00 % "
@@ -103,10 +104,10 @@ TEST(PageFronts, WhatIsRecommendedAndByWhichRuleIsSaid) {
 }
 
 TEST(PageFronts, CostsOfDifferentPartsStandInChartsOfTheirOwn) {
-  Record of_gpu = made_record("x", around(90), 200, "device");
+  Record of_gpu = made_record("x", around(90), 200, Scope::device);
   of_gpu.workload.device = "cuda";
   const page::Page page =
-      page::build({priced("A", {made_record("x", around(100), 300, "package")}, 1), priced("B", {of_gpu}, 1),
+      page::build({priced("A", {made_record("x", around(100), 300, Scope::package)}, 1), priced("B", {of_gpu}, 1),
                    priced("C", {made_record("x", around(80), 500)}, 1), priced("D", {made_record("x", around(70))}, 1)},
                   nullptr);
   std::vector<std::string> bases;
@@ -165,8 +166,8 @@ page::Page compared(const std::vector<Record>& a, const std::vector<Record>& b, 
 }
 
 TEST(PageFronts, WhatAComparisonBlocksIsDrawnAndNamedButOnNoFront) {
-  const std::vector<Record> a = {made_record("x", around(100), 3000, "package")},
-                            better = {made_record("x", around(200), 3000, "package")};
+  const std::vector<Record> a = {made_record("x", around(100), 3000, Scope::package)},
+                            better = {made_record("x", around(200), 3000, Scope::package)};
   const auto charts = [](const page::Page& page) { return blocks<page::Chart>(section(page, "pareto")); };
   const auto names_on_front = [](const page::Chart& chart) {
     std::string names;
@@ -238,8 +239,8 @@ TEST(PageFronts, MeansOfADisturbedMachineNameNoWinner) {
 }
 
 TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
-  Report report =
-      made_report({made_record("a", around(100), 300, "device"), made_record("b", around(90), 200, "device")});
+  Report report = made_report(
+      {made_record("a", around(100), 300, Scope::device), made_record("b", around(90), 200, Scope::device)});
   for (Record& record : report.records) record.workload.device = "cpu";
   report.records[1].setting["gpu_clock_mhz"].requested = 990;
   const page::Page page = page::build({{"A", report}}, nullptr);
@@ -262,7 +263,7 @@ TEST(PageFronts, JoulesThatDoNotTellNameNoWinner) {
   Report target = made_report({made_target_record("t", {100, 101, 102}, 300)});
   target.records[0].workload.device = "cpu";
   auto& joules = target.records[0].summary.to_target->energy_j;
-  joules["device"] = joules["node"], joules.erase("node");
+  joules[Scope::device] = joules[Scope::node], joules.erase(Scope::node);
   EXPECT_EQ(joined(page::build({{"A", target}}, nullptr).answer).find("Least"), std::string::npos);
 }
 

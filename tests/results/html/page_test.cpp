@@ -179,7 +179,7 @@ TEST(Page, BarsAreSortedByValueAndWhatDidNotRunIsLast) {
   for (const double speed : {90.0, 120.0, 0.0, 100.0}) {
     Record record = base;
     record.id += "/" + std::to_string(report.records.size());
-    record.summary.samples_per_s->value = speed, record.summary.samples_per_j["package"]->value = 1 / (speed + 1);
+    record.summary.samples_per_s->value = speed, record.summary.samples_per_j[Scope::package]->value = 1 / (speed + 1);
     if (speed == 0)
       record.verdict.status = Status::failed, record.summary.samples_per_s.reset(), record.summary.samples_per_j.clear();
     report.records.push_back(record);
@@ -244,7 +244,7 @@ Report sweep(const std::vector<std::pair<double, double>>& speeds_and_joules) {
     Record record = base;
     record.id += "/" + std::to_string(report.records.size());
     record.summary.samples_per_s->value = speed;
-    record.summary.samples_per_j["package"]->value = 1 / joules;
+    record.summary.samples_per_j[Scope::package]->value = 1 / joules;
     report.records.push_back(record);
   }
   return report;
@@ -265,14 +265,14 @@ TEST(Page, TheFrontHasItsKnee) {
 TEST(Page, JoulesThatCannotBeAreOnNoFront) {
   for (const double spoilt : {0.0, -1.0, 1e-320, HUGE_VAL}) {
     Report report = sweep({{100, 10}, {95, 6}, {60, 5}});
-    report.records[2].summary.samples_per_j["package"]->value = spoilt;
+    report.records[2].summary.samples_per_j[Scope::package]->value = spoilt;
     const std::vector<page::Chart> all = charts(section(built(report), "pareto"));
     ASSERT_EQ(all.size(), 1u) << spoilt;
     EXPECT_EQ(all[0].sets[1].data.size(), 2u) << spoilt;
   }
   Report report = sample_target_report();
   report.records[1] = report.records[0];
-  for (Record& record : report.records) record.summary.to_target->energy_j["package"]->value = 0;
+  for (Record& record : report.records) record.summary.to_target->energy_j[Scope::package]->value = 0;
   EXPECT_TRUE(charts(section(built(report), "pareto")).empty());
 }
 

@@ -25,13 +25,13 @@ Record record(const std::string& id, double samples_per_s, double package_flops_
   r.id = id;
   r.verdict.status = Status::valid;
   r.summary.samples_per_s = estimate(samples_per_s);
-  r.summary.flops_per_w["package"] = estimate(package_flops_per_w);
-  r.summary.flops_per_w["dram"] = estimate(package_flops_per_w > 0 ? 10 / package_flops_per_w : 0);
+  r.summary.flops_per_w[Scope::package] = estimate(package_flops_per_w);
+  r.summary.flops_per_w[Scope::dram] = estimate(package_flops_per_w > 0 ? 10 / package_flops_per_w : 0);
   r.summary.to_target = ToTarget{};
   r.summary.to_target->time_s = estimate(target_s);
   return r;
 }
-std::string order(std::vector<Record> records, const std::string& merit, const std::string& scope = "") {
+std::string order(std::vector<Record> records, const std::string& merit, Scope scope = Scope::none) {
   sort_records(records, order_by(*find_merit(merit), scope, records));
   std::string ids;
   for (const Record& r : records) ids += r.id;
@@ -42,7 +42,7 @@ TEST(Ranking, BestFirst) {
   const std::vector<Record> records = {record("a", 10, 3, 60), record("b", 30, 1, 20), record("c", 20, 2, 40)};
   EXPECT_EQ(order(records, "throughput"), "bca");
   EXPECT_EQ(order(records, "efficiency"), "acb") << "of package, the first of those as many have";
-  EXPECT_EQ(order(records, "efficiency", "dram"), "bca");
+  EXPECT_EQ(order(records, "efficiency", Scope::dram), "bca");
   EXPECT_EQ(order(records, "time-to-target"), "bca") << "less is better";
 }
 
@@ -55,7 +55,7 @@ TEST(Ranking, WhatDoesNotCountComesLast) {
   EXPECT_EQ(order(records, "throughput"), "nbaifu");
   EXPECT_EQ(order(records, "efficiency"), "abnifu") << "absent joules are not none";
   EXPECT_EQ(order(records, "time-to-target"), "banifu") << "never reached is longest";
-  EXPECT_EQ(order(records, "efficiency", "facility"), "nabifu") << "nobody has it: the order of the run";
+  EXPECT_EQ(order(records, "efficiency", Scope::facility), "nabifu") << "nobody has it: the order of the run";
   EXPECT_EQ(order(records, "of-ceiling"), "nabifu");
 }
 
@@ -98,11 +98,11 @@ TEST(Ranking, AShareAboveTheCeilingIsNotTheBest) {
 
 TEST(Ranking, TheScopeIsThatOfMostRecords) {
   std::vector<Record> records = {record("a", 1), record("b", 2)};
-  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "node") << "of none the widest";
-  records[0].summary.flops_per_w["node"] = records[0].summary.samples_per_s;
-  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "node");
-  EXPECT_EQ(text_of(order_by(*find_merit("efficiency"), "", records)), "node FLOP/J");
-  EXPECT_EQ(order_by(*find_merit("throughput"), "", records).scope, "");
+  EXPECT_EQ(order_by(*find_merit("efficiency"), {}, records).scope, Scope::node) << "of none the widest";
+  records[0].summary.flops_per_w[Scope::node] = records[0].summary.samples_per_s;
+  EXPECT_EQ(order_by(*find_merit("efficiency"), {}, records).scope, Scope::node);
+  EXPECT_EQ(text_of(order_by(*find_merit("efficiency"), {}, records)), "node FLOP/J");
+  EXPECT_EQ(order_by(*find_merit("throughput"), {}, records).scope, Scope::none);
   EXPECT_EQ(find_merit("speed"), nullptr);
 }
 
@@ -110,19 +110,20 @@ TEST(Ranking, TheScopeTellsOfWhatTrains) {
   std::vector<Record> records = {record("a", 1, 3), record("b", 2, 4), record("c", 3)};
   for (Record& one : records) {
     one.workload.device = "cpu";
-    one.summary.flops_per_w["device"] = one.summary.samples_per_s;  // an idle GPU's
+    one.summary.flops_per_w[Scope::device] = one.summary.samples_per_s;  // an idle GPU's
   }
-  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "package");
-  EXPECT_EQ(order_by(*find_merit("efficiency"), "device", records).scope, "device") << "asked for";
+  EXPECT_EQ(order_by(*find_merit("efficiency"), {}, records).scope, Scope::package);
+  EXPECT_EQ(order_by(*find_merit("efficiency"), Scope::device, records).scope, Scope::device) << "asked for";
   records[1].workload.device = "cuda";
-  EXPECT_EQ(order_by(*find_merit("efficiency"), "", records).scope, "node") << "all else is of one of the two only";
+  EXPECT_EQ(order_by(*find_merit("efficiency"), {}, records).scope, Scope::node)
+      << "all else is of one of the two only";
 }
 
 TEST(Ranking, NoOrderIsClaimedThatIsNone) {
   const std::vector<Record> records = {record("a", 1), record("b", 2)};
-  const Order by = order_by(*find_merit("efficiency"), "", records);
+  const Order by = order_by(*find_merit("efficiency"), {}, records);
   EXPECT_EQ(explain(by, records), "no valid point has node FLOP/J: in the order of the run");
-  const Order by_speed = order_by(*find_merit("throughput"), "", records);
+  const Order by_speed = order_by(*find_merit("throughput"), {}, records);
   EXPECT_EQ(explain(by_speed, records), "by samples/s, best first; points that do not count come last");
 }
 
@@ -131,7 +132,7 @@ TEST(Ranking, SamplesOfTwoNetworksHaveAnOrderEach) {
   for (const std::size_t i : {0u, 2u}) records[i].workload.hash = "gpt2";
   for (const std::size_t i : {1u, 3u}) records[i].workload.hash = "resnet";
   EXPECT_EQ(order(records, "throughput"), "hgsr");
-  EXPECT_EQ(explain(order_by(*find_merit("throughput"), "", records), records),
+  EXPECT_EQ(explain(order_by(*find_merit("throughput"), {}, records), records),
             "by samples/s, best first within each workload; points that do not count come last");
   EXPECT_EQ(order(records, "efficiency"), "hsgr") << "FLOPs are of any";
 }
@@ -166,9 +167,9 @@ TEST(Ranking, SortedTable) {
   std::swap(report.records[0], report.records[2]);  // the unsupported one first
   expect_golden("summary_sorted_100.txt", summary_table(report, {false, 100, true, by}));
   Report energy = sample_target_report();
-  expect_golden(
-      "summary_target_sorted_120.txt",
-      summary_table(energy, {false, 120, true, order_by(*find_merit("energy-to-target"), "package", energy.records)}));
+  expect_golden("summary_target_sorted_120.txt",
+                summary_table(energy, {false, 120, true,
+                                       order_by(*find_merit("energy-to-target"), Scope::package, energy.records)}));
 }
 
 }  // namespace

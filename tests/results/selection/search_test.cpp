@@ -19,8 +19,8 @@ namespace {
 
 /// Three trials of ten steps around these samples/s and samples/J. Each trial's time scatters by 3 %, and with it its speed;
 /// the power is the same in all, so that joules and speed do not scatter on their own.
-Record record(const std::string& id, double speed, double per_joule, Status status = Status::valid, double scatter = 0.03,
-              const std::vector<const char*>& scopes = {"device"}) {
+Record record(const std::string& id, double speed, double per_joule, Status status = Status::valid,
+              double scatter = 0.03, const std::vector<Scope>& scopes = {Scope::device}) {
   Record r;
   r.id = id;
   r.workload.model = "gpt2-tiny", r.workload.hash = "one", r.workload.device = "cuda";
@@ -30,9 +30,10 @@ Record record(const std::string& id, double speed, double per_joule, Status stat
     trial.window_s = 100 / speed / (1 + off);
     trial.step_time_s.assign(10, trial.window_s / 10);
     trial.loss.assign(10, 1);
-    for (const char* scope : scopes) {
+    for (const Scope scope : scopes) {
       EnergyRow& row = trial.energy.emplace_back();
-      row.scope = scope, row.domain = std::string(scope) + ":0", row.host = "node", row.method = "counter";
+      row.scope = scope, row.domain = to_string(scope) + std::string(":0"), row.host = "node",
+      row.method = Method::counter;
       row.energy_j = 100 / per_joule / (1 + off);
       row.uncertainty_j = 0;
     }
@@ -55,7 +56,7 @@ Report searched(double again_speed = 97, double again_per_joule = 1.2, double sc
   report.records[4].summary = {};
   report.records[4].verdict.status = Status::unsupported;
   SearchOutcome outcome;
-  outcome.workload = "w", outcome.merit = "energy", outcome.scope = "device", outcome.max_slowdown = 0.05;
+  outcome.workload = "w", outcome.merit = "energy", outcome.scope = Scope::device, outcome.max_slowdown = 0.05;
   outcome.points = 20, outcome.measured = 3, outcome.refused = 1;
   outcome.found = "w/again", outcome.best = "w/c=1500/again";
   conclude(outcome, report.records);
@@ -148,50 +149,49 @@ TEST(SearchOutcome, AClaimThatTheRecordsDoNotBearOutIsAFault) {
 
 TEST(SearchOutcome, MeritsAreOfASample) {
   const Record r = record("w", 50, 0.25, Status::valid, 0);
-  EXPECT_NEAR(merit_of(r, {SearchMerit::energy}, "device")->value, 4, 1e-12);
-  EXPECT_NEAR(merit_of(r, {SearchMerit::edp}, "device")->value, 4 * 0.02, 1e-12);
+  EXPECT_NEAR(merit_of(r, {SearchMerit::energy}, Scope::device)->value, 4, 1e-12);
+  EXPECT_NEAR(merit_of(r, {SearchMerit::edp}, Scope::device)->value, 4 * 0.02, 1e-12);
   // 3600 an hour is 1 a second; 3.6e6 a kWh is 1 a joule.
-  EXPECT_NEAR(merit_of(r, {SearchMerit::cost, 0, 3600, 3.6e6}, "device")->value, 0.02 + 4, 1e-12);
-  EXPECT_FALSE(merit_of(r, goal, "package"));
-  EXPECT_FALSE(merit_of(record("w", 50, 0.25, Status::invalid), goal, "device"));
+  EXPECT_NEAR(merit_of(r, {SearchMerit::cost, 0, 3600, 3.6e6}, Scope::device)->value, 0.02 + 4, 1e-12);
+  EXPECT_FALSE(merit_of(r, goal, Scope::package));
+  EXPECT_FALSE(merit_of(record("w", 50, 0.25, Status::invalid), goal, Scope::device));
 }
 
 // Joules and seconds scatter together where only the time does: the product scatters by twice as much, not by √2.
 TEST(SearchOutcome, WhatScattersTogetherIsNotTakenForIndependent) {
   const Record r = record("w", 50, 0.25);
   std::vector<double> products;
-  for (const Trial& trial : r.trials)
-    products.push_back(joules_of(trial, "device") / 100 * trial.window_s / 100);
-  const Estimate expected = estimate(products), edp = *merit_of(r, {SearchMerit::edp}, "device");
+  for (const Trial& trial : r.trials) products.push_back(joules_of(trial, Scope::device) / 100 * trial.window_s / 100);
+  const Estimate expected = estimate(products), edp = *merit_of(r, {SearchMerit::edp}, Scope::device);
   EXPECT_DOUBLE_EQ(edp.value, expected.value);
   EXPECT_DOUBLE_EQ(*edp.high, *expected.high);
-  const Estimate energy = *merit_of(r, {SearchMerit::energy}, "device");
+  const Estimate energy = *merit_of(r, {SearchMerit::energy}, Scope::device);
   EXPECT_NEAR((*edp.high - edp.value) / edp.value, 2 * (*energy.high - energy.value) / energy.value, 0.01);
   Record uncertain = r;
   for (Trial& trial : uncertain.trials) trial.energy[0].uncertainty_j = 0.05 * *trial.energy[0].energy_j;
-  const Estimate wider = *merit_of(uncertain, {SearchMerit::edp}, "device");
+  const Estimate wider = *merit_of(uncertain, {SearchMerit::edp}, Scope::device);
   EXPECT_NEAR(*wider.high - wider.value, std::hypot(*edp.high - edp.value, 0.05 * edp.value), 1e-12);
 }
 
 TEST(SearchScope, IsOfWhatTrainsAndOfWhatIsSet) {
-  Record gpu = record("w", 50, 0.25, Status::valid, 0, {"device", "package", "node"});
-  EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), "node") << "which holds both";
-  gpu = record("w", 50, 0.25, Status::valid, 0, {"device", "package"});
-  EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), "device");
+  Record gpu = record("w", 50, 0.25, Status::valid, 0, {Scope::device, Scope::package, Scope::node});
+  EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), Scope::node) << "which holds both";
+  gpu = record("w", 50, 0.25, Status::valid, 0, {Scope::device, Scope::package});
+  EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz"}), Scope::device);
   EXPECT_EQ(search_scope(gpu, {"gpu_clock_mhz", "cpu_frequency_mhz"}), "") << "neither alone holds both";
   Record cpu = gpu;
   cpu.workload.device = "cpu";
-  EXPECT_EQ(search_scope(cpu, {"cpu_power_limit_w"}), "package") << "whatever an idle GPU draws";
+  EXPECT_EQ(search_scope(cpu, {"cpu_power_limit_w"}), Scope::package) << "whatever an idle GPU draws";
   EXPECT_EQ(search_scope(cpu, {"gpu_clock_mhz"}), "");
 }
 
 TEST(ParetoFront, IsOfWhatTrainsAndOfWhatIsSet) {
-  const std::vector<const char*> both = {"device", "package"};
+  const std::vector<Scope> both = {Scope::device, Scope::package};
   Report report;
   report.records = {record("a", 100, 1.0, Status::valid, 0, both), record("b", 90, 1.6, Status::valid, 0, both)};
-  EXPECT_EQ(pareto_fronts(report).at(0).scope, "device");
+  EXPECT_EQ(pareto_fronts(report).at(0).scope, Scope::device);
   for (Record& one : report.records) one.workload.device = "cpu";
-  EXPECT_EQ(pareto_fronts(report).at(0).scope, "package");
+  EXPECT_EQ(pareto_fronts(report).at(0).scope, Scope::package);
   report.records[1].workload.device = "cuda";
   EXPECT_TRUE(pareto_fronts(report).empty()) << "a CPU's joules against a GPU's";
 }
@@ -236,8 +236,9 @@ TEST(ParetoFront, PointsWithoutItsJoulesAreCounted) {
   ASSERT_EQ(fronts.size(), 1u);
   EXPECT_EQ(fronts[0].records, (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(fronts[0].without, 2u);
-  EXPECT_NE(front_text(report, {false, 200}).find("2 have no " + fronts[0].scope + " joules and are left out"),
-            std::string::npos)
+  EXPECT_NE(
+      front_text(report, {false, 200}).find("2 have no " + to_string(fronts[0].scope) + " joules and are left out"),
+      std::string::npos)
       << front_text(report, {false, 200});
 }
 
@@ -272,7 +273,7 @@ Report report_to_target() {
     one.target->metric = "excess_loss", one.target->value = 0.1;
     ToTarget& reached = one.summary.to_target.emplace();
     const auto sharp = [](double v) { return Estimate{v, 0.99 * v, 1.01 * v, "mean", 5}; };
-    reached.time_s = sharp(seconds), reached.energy_j["device"] = sharp(joules);
+    reached.time_s = sharp(seconds), reached.energy_j[Scope::device] = sharp(joules);
   }
   return report;
 }

@@ -260,7 +260,7 @@ TEST(Tables, ControlCharactersDoNotReachTheTerminal) {
   h.hypervisor = h.container = h.cpu_governor = h.cgroup_cpu_limit = evil;
   h.nics = {evil};
   for (DeviceEntry& d : c.devices) d.host = d.kind = d.name = d.uuid = d.instruction_set = evil, d.libraries = {evil};
-  for (MeterEntry& m : c.meters) m.host = m.domain = m.scope = m.method = m.reason = m.detail = evil;
+  for (MeterEntry& m : c.meters) m.host = m.domain = m.reason = m.detail = evil;
   Record& r = report.records[0];
   r.id = r.workload.model = r.workload.precision = r.workload.device = r.workload.optimizer = evil;
   r.setting = {{evil, {1, 2, 3, {}}}};
@@ -368,7 +368,7 @@ TEST(Tables, AnEstimateIsShownAsOneAndInNoOtherFigure) {
   Report report = sample_energy_report();
   for (Trial& trial : report.records[0].trials) {
     EnergyRow& row = trial.energy.emplace_back();
-    row.scope = "package", row.domain = "estimate:cpu", row.host = "node1", row.method = "estimate";
+    row.scope = Scope::package, row.domain = "estimate:cpu", row.host = "node1", row.method = Method::estimate;
     row.energy_j = 100 * trial.window_s, row.uncertainty_j = 1, row.window_s = trial.window_s,
     row.update_period_s = 0.01;
     row.counted = false, row.reason = "duplicate";

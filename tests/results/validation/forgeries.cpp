@@ -157,16 +157,16 @@ void left_out_meter(Report& report) {
   });
 }
 void rapl_as_node(Report& report) {
-  each_counted_row(report, [](EnergyRow& row) { row.scope = "node"; });
+  each_counted_row(report, [](EnergyRow& row) { row.scope = Scope::node; });
 }
 void rapl_as_node_everywhere(Report& report) {
   rapl_as_node(report);
   for (MeterEntry& meter : report.context.meters)
-    if (meter.counted) meter.scope = "node";
-  for (IdleRow& row : report.context.idle_power) row.scope = "node";
+    if (meter.counted) meter.scope = Scope::node;
+  for (IdleRow& row : report.context.idle_power) row.scope = Scope::node;
 }
 void other_method(Report& report) {
-  each_counted_row(report, [](EnergyRow& row) { row.method = "integrated_power"; });
+  each_counted_row(report, [](EnergyRow& row) { row.method = Method::integrated_power; });
 }
 void split_steps(Report& report) {
   for (Record& record : report.records) {

@@ -89,7 +89,7 @@ TEST(Forgery, ThisBuildDoesNotWriteIntervalsOfOlderPrograms) {
 }
 
 /// The second package's meter is another one, with its rows, its series and its joules.
-Report with_meter(const std::string& domain, const std::string& scope) {
+Report with_meter(const std::string& domain, Scope scope) {
   Report report = sample_energy_report();
   const std::string other = "rapl:package-1";
   report.context.hosts[0].sockets = 1;
@@ -122,7 +122,7 @@ Validation with_joules(Report report, const std::string& domain, double factor) 
 /// NVML's power may be unreadable where its counter is not, and then it is so in all trials.
 TEST(Forgery, AGpuWithoutASeriesIsNotedUnlessItHasOneElsewhere) {
   const std::string gpu = "nvml:GPU-1";
-  const Report report = with_meter(gpu, "device");
+  const Report report = with_meter(gpu, Scope::device);
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
   Validation found = without_series(report, gpu, 3);
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
@@ -131,16 +131,16 @@ TEST(Forgery, AGpuWithoutASeriesIsNotedUnlessItHasOneElsewhere) {
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>{"power_series_missing"});
   for (const char* domain : {"cray:cpu", "hwmon:rail"}) {
     SCOPED_TRACE(domain);
-    found = without_series(with_meter(domain, "package"), domain, 3);
+    found = without_series(with_meter(domain, Scope::package), domain, 3);
     EXPECT_EQ(codes_of(found.violations), std::vector<std::string>(3, "power_series_missing"));
   }
-  found = without_series(with_meter("external", "node"), "external", 3);
+  found = without_series(with_meter("external", Scope::node), "external", 3);
   EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
 }
 
 TEST(Forgery, AGpusPowerMayBeReadApartFromItsCounter) {
   const std::string gpu = "nvml:GPU-1";
-  const Report report = with_meter(gpu, "device");
+  const Report report = with_meter(gpu, Scope::device);
   for (const double factor : {0.85, 1.0, 1.15}) {
     const Validation found = with_joules(report, gpu, factor);
     EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
@@ -159,7 +159,7 @@ TEST(Forgery, AGpusPowerMayBeReadApartFromItsCounter) {
 /// What a sensor with a reading of its own has not shown is not known, and what it has shown holds.
 TEST(Forgery, OfAGpusPowerThatHasAGapTheRestHolds) {
   const std::string gpu = "nvml:GPU-1";
-  Report report = with_meter(gpu, "device");
+  Report report = with_meter(gpu, Scope::device);
   for (Trial& trial : report.records[0].trials)
     for (SeriesRow& series : trial.series) {
       if (series.domain != gpu) continue;
@@ -185,7 +185,7 @@ TEST(Forgery, RowsThatAreNotCountedAreOfTheirMetersToo) {
     for (Trial& trial : report.records[0].trials) change(trial.energy[3]);
     return codes_of(validate_report(to_json(report)).violations);
   };
-  EXPECT_EQ(with_core([](EnergyRow& row) { row.method = "integrated_power"; }),
+  EXPECT_EQ(with_core([](EnergyRow& row) { row.method = Method::integrated_power; }),
             std::vector<std::string>(3, "meter_method"));
   EXPECT_EQ(with_core([](EnergyRow& row) { row.domain = "rapl:core-9"; }),
             std::vector<std::string>(3, "meter_unknown"));
@@ -212,7 +212,7 @@ TEST(Forgery, JoulesWithoutAClockSkewAreNotedUnlessThisBuildWroteThem) {
 TEST(Forgery, APackageThatCouldNotBeReadIsListed) {
   Report report = forged(sample_energy_report(), "deleted_package");
   MeterEntry unread;
-  unread.host = "node1", unread.domain = "rapl:package-1", unread.scope = "package", unread.reason = "permission";
+  unread.host = "node1", unread.domain = "rapl:package-1", unread.scope = Scope::package, unread.reason = "permission";
   unread.detail = "Permission denied";
   report.context.meters.push_back(unread);
   EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());

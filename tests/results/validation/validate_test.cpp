@@ -147,7 +147,7 @@ TEST(Validate, GivenStepsStayGiven) {
 
 TEST(Validate, AnEstimateIsCountedInNoTotal) {
   Report report = sample_energy_report();
-  report.records[0].trials[0].energy[0].method = "estimate";
+  report.records[0].trials[0].energy[0].method = Method::estimate;
   summarise(report);
   const std::vector<std::string> codes = codes_of(validate_report(to_json(report)));
   EXPECT_EQ(codes, (std::vector<std::string>{"energy_row", "meter_method"})) << "and its meter is none";
