@@ -151,6 +151,8 @@ int run(int argc, char** argv) {
       "All --benchmark_* options of Google Benchmark work: --benchmark_filter=REGEX, --benchmark_list_tests,\n"
       "--benchmark_out=FILE --benchmark_out_format=json, --benchmark_repetitions=N, --benchmark_min_time=SECONDS, …",
       "trainwatt-ops");
+  const results::Program program = results::program_info("trainwatt-ops");
+  app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
   app.add_option("--precision", options.precisions,
                  "float32, tf32, bf16, fp16, fp8 (default: all); what the device\nlacks is one line with the reason")
@@ -179,7 +181,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (!format.empty()) {
-    std::fputs(describe(app, format, results::program_info("").version, {}).c_str(), stdout);
+    std::fputs(describe(app, format, program.version, {}).c_str(), stdout);
     return 0;
   }
   std::vector<std::string> rest = {argv[0]};

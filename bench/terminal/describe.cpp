@@ -31,6 +31,12 @@ std::vector<const CLI::Option*> options_of(const CLI::App& app) {
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
+/// " TEXT" of an option with a value, less what checks it: "INT:INT in [40 - 400]".
+std::string value_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return takes_value(option) ? " " + type.substr(0, type.find(':')) : "";
+}
+
 /// Without leading hyphens.
 std::vector<std::string> long_names(const std::vector<const CLI::Option*>& options) {
   std::vector<std::string> names;
@@ -59,8 +65,7 @@ void write_options(std::string& out, const CLI::App& app) {
       std::vector<std::string> names;
       for (const std::string& one : option->get_snames()) names.push_back("\\fB\\-" + roff(one) + "\\fR");
       for (const std::string& one : option->get_lnames()) names.push_back("\\fB\\-\\-" + roff(one) + "\\fR");
-      out += fmt::format(".TP\n{}{}\n{}\n", fmt::join(names, ", "),
-                         takes_value(*option) ? " \\fI" + roff(option->get_type_name()) + "\\fR" : "",
+      out += fmt::format(".TP\n{}{}\n{}\n", fmt::join(names, ", "), "\\fI" + roff(value_of(*option)) + "\\fR",
                          roff(one_line(option->get_description())));
     }
   }
@@ -90,9 +95,9 @@ std::string man_page(const CLI::App& app, const std::string& version) {
                        roff(one_line(command->get_description())), roff(name), roff(command->get_name()),
                        positionals_of(*command));
     for (const CLI::Option* option : options_of(*command))
-      out += fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(option->get_name(false, true)),
-                         takes_value(*option) ? " \\fI" + roff(option->get_type_name()) + "\\fR" : "",
-                         roff(one_line(option->get_description())));
+      if (option != command->get_help_ptr())
+        out += fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(option->get_name(false, true)),
+                           "\\fI" + roff(value_of(*option)) + "\\fR", roff(one_line(option->get_description())));
   }
   if (!app.get_footer().empty()) out += ".SH EXIT STATUS\n" + roff(app.get_footer()) + "\n";
   return out;

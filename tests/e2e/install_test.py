@@ -80,7 +80,7 @@ class Install(unittest.TestCase):
             missing = {option for option in options if option not in text and not option.startswith("--benchmark")}
             self.assertEqual(missing, set(), name)
             if shutil.which("groff"):
-                done = call("groff", "-man", "-ww", "-Tutf8", page)
+                done = call("groff", "-Kutf8", "-man", "-ww", "-Tutf8", page)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), name)
 
     def test_completion(self):

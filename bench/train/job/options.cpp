@@ -162,7 +162,7 @@ ParseResult parse_options(int argc, char** argv) {
   Options options;
 
   CLI::App app(
-      "trainwatt-train measures training steps of a network: speed, energy and time to target.\n"
+      "Measures training steps of a network: speed, energy and time to target.\n"
       "Start it with mpirun or srun, or alone for one rank.",
       "trainwatt-train");
   app.set_version_flag("--version", [] {
