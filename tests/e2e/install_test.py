@@ -10,6 +10,9 @@ import subprocess
 import tempfile
 import unittest
 
+from fake_node import Under
+from support import skip_program
+
 BUILD = pathlib.Path(os.environ["TRAINWATT_BIN"]).parent
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 REPORT = SOURCE / "tests/results/fixtures/good.json"
@@ -35,8 +38,7 @@ class Install(unittest.TestCase):
 
     def alone(self, *words):
         """Without what it was built from."""
-        if not shutil.which("bwrap"):
-            self.skipTest("no bubblewrap (bwrap) on PATH")
+        Under({}, {}).or_skip()
         hidden = [word for folder in {SOURCE, BUILD} for word in ("--tmpfs", folder)]
         return call("bwrap", "--dev-bind", "/", "/", *hidden, "--chdir", self.folder, *words)
 
@@ -122,7 +124,7 @@ class Packages(unittest.TestCase):
     def test_debian_packages(self):
         """The tool's package needs no MPI; both unpack into programs that start."""
         if not shutil.which("dpkg-shlibdeps"):
-            self.skipTest("no dpkg-shlibdeps (Debian package dpkg-dev)")
+            skip_program("no dpkg-shlibdeps (Debian package dpkg-dev)")
         with tempfile.TemporaryDirectory(prefix="trainwatt-deb-") as name:
             folder = pathlib.Path(name)
             done = call("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder, cwd=folder)
