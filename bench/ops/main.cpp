@@ -11,10 +11,12 @@
 
 #include "bench/inventory/choose_device.hpp"
 #include "bench/ops/case.hpp"
+#include "bench/terminal/describe.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
+#include "results/record/version.hpp"
 
 namespace tw::bench::ops {
 namespace {
@@ -147,7 +149,10 @@ int run(int argc, char** argv) {
   CLI::App app(
       "Micro-benchmarks of every operator at the shapes of the networks.\n"
       "All --benchmark_* options of Google Benchmark work: --benchmark_filter=REGEX, --benchmark_list_tests,\n"
-      "--benchmark_out=FILE --benchmark_out_format=json, --benchmark_repetitions=N, --benchmark_min_time=SECONDS, …");
+      "--benchmark_out=FILE --benchmark_out_format=json, --benchmark_repetitions=N, --benchmark_min_time=SECONDS, …",
+      "trainwatt-ops");
+  const results::Program program = results::program_info("trainwatt-ops");
+  app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
   app.add_option("--precision", options.precisions,
                  "float32, tf32, bf16, fp16, fp8 (default: all); what the device\nlacks is one line with the reason")
@@ -161,6 +166,8 @@ int run(int argc, char** argv) {
   app.add_option("--deterministic", options.deterministic, "yes (default), no: sums on a GPU in any order, too")
       ->check(CLI::IsMember({"yes", "no"}));
   app.get_formatter()->column_width(30);
+  std::string format;
+  add_describe_option(app, format);
   app.allow_extras();
   try {
     app.parse(argc, argv);
@@ -172,6 +179,10 @@ int run(int argc, char** argv) {
     const std::string text = with_code("bad-value", std::string(error.what()) + "; see trainwatt-ops --help");
     std::fprintf(stderr, "%s\n", error_line("trainwatt-ops", text).c_str());
     return 2;
+  }
+  if (!format.empty()) {
+    std::fputs(describe(app, format, program.version, {}).c_str(), stdout);
+    return 0;
   }
   std::vector<std::string> rest = {argv[0]};
   for (const std::string& argument : app.remaining()) rest.push_back(argument);

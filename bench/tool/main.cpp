@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "bench/plan/options/plan_options.hpp"
+#include "bench/terminal/describe.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "bench/tool/commands.hpp"
@@ -114,9 +115,13 @@ int run(int argc, char** argv) {
   app.allow_extras();  // told apart below, with a suggestion
   const CLI::App* called = &app;
   bench::tool::Action action;
+  std::string format;
+  bench::add_describe_option(app, format);
+  const bool describes = argc > 1 && std::string_view(argv[1]).starts_with("--describe");
   for (const Command& command : commands) {
     CLI::App* const added = app.add_subcommand(command.name, command.help);
     added->allow_extras();
+    if (describes) command.add(*added, words);
     if (!is_called(command)) continue;
     called = added;
     action = command.add(*added, words);
@@ -133,6 +138,10 @@ int run(int argc, char** argv) {
     return finish(app.exit(success));
   } catch (const CLI::ParseError& error) {
     return fail(bench::parse_problem(*called, error) + "; see " + help_of(*called, app), usage);
+  }
+  if (!format.empty()) {
+    fmt::print("{}", bench::describe(app, format, program.version, bench::plan_words()));
+    return finish(0);
   }
   const std::vector<std::string> extras = app.remaining(true);
   if (has_program && !extras.empty() && !extras.front().starts_with("-"))

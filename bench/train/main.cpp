@@ -230,6 +230,15 @@ int main(int argc, char** argv) {
   const auto say = [](const std::string& text) {
     std::fprintf(stderr, "%s\n", tw::bench::error_line("trainwatt-train", text).c_str());
   };
+  if (argc > 1 &&
+      std::string_view(argv[1]).starts_with("--describe")) {  // while a package is built, which has no MPI to start
+    const tw::bench::ParseResult described = tw::bench::parse_options(argc, argv);
+    if (described.exit_code == 0)
+      std::fputs(described.text.c_str(), stdout);
+    else
+      say(described.text);
+    return described.exit_code;
+  }
   try {
     if (tw::bench::needs_guardian(argc, argv)) guardian.emplace();
     job = std::make_unique<tw::comm::Job>(&argc, &argv);

@@ -108,5 +108,12 @@ mpi_environment() {
   fi
 }
 
+# The folder of the programs: build/bin of the checkout, or bin of the prefix that these scripts are installed in.
+programs_folder() {
+  local folder=$root/build/bin
+  if [ ! -d "$folder" ] && [ -d "$root/../../bin" ]; then folder=$(cd "$root/../../bin" && pwd); fi
+  printf '%s\n' "$folder"
+}
+
 # elapsed_since START: seconds since then, for the times printed at the end.
 elapsed_since() { printf '%s' "$(($(date +%s) - $1))"; }

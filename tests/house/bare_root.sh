@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bare_root.sh FOLDER COMMAND…: runs COMMAND in a clone of this commit on a bare Debian 12: no compiler, no CUDA, and of this
+# bare_root.sh [--suite NAME] FOLDER COMMAND…: runs COMMAND in a clone of this commit on a bare Debian 12 (bookworm) or
+# NAME (trixie): no compiler, no CUDA, and of this
 # machine nothing but its kernel and its network. As root, with debootstrap, bubblewrap and git:
 #
 #   tests/house/bare_root.sh /var/tmp/bare scripts/quickstart
@@ -12,6 +13,11 @@ die() {
   printf 'bare_root.sh: %s\n' "$1" >&2
   exit 3
 }
+suite=bookworm
+if [ "${1:-}" = --suite ]; then
+  suite=${2:-}
+  shift 2
+fi
 [ $# -ge 2 ] || die "give a folder and a command"
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$1
@@ -27,7 +33,7 @@ if [ ! -e "$root/etc/debian_version" ]; then
   mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
     sed -nE 's,^URIs: *([^ ]+/debian/?)( .*)?$,\1,p; s,^deb (\[[^]]*\] )?([^ ]+/debian/?) .*,\2,p' | sed -n 1p || true)
   [ -n "$mirror" ] || die "no Debian mirror in /etc/apt/sources.list*"
-  debootstrap --variant=minbase bookworm "$root" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
+  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
     die "debootstrap failed; the whole output is in $folder/debootstrap.log"
 fi
 if [ -d "$root/trainwatt/.git" ]; then

@@ -55,11 +55,11 @@ for package in $(sed -n '/_packages=(/,/)/p' scripts/lib/packages.sh | sed 's/.*
   tr ' ' '\n' | grep -E -- '-dev$'); do
   while IFS= read -r file; do
     problem "$file: names the package $package; scripts/lib/packages.sh does"
-  done < <(printf '%s\n' "$files" | grep -E '^(scripts|\.ci|cmake)/' | grep -v '^scripts/lib/packages.sh$' |
-    xargs -r grep -lF -- "$package")
+  done < <(printf '%s\n' "$files" | grep -E '^(scripts|\.ci|cmake)/' |
+    grep -vE '^(scripts/lib/packages.sh|cmake/TrainwattInstall.cmake)$' | xargs -r grep -lF -- "$package")
 done
 while IFS= read -r file; do
   problem "$file: calls apt; scripts/lib/packages.sh does"
-done < <(printf '%s\n' "$files" | grep -E '^(scripts|\.ci)/' | grep -v '^scripts/lib/packages.sh$' |
+done < <(printf '%s\n' "$files" | grep -E '^(scripts|\.ci)/' | grep -vE '^scripts/lib/packages.sh$|\.md$' |
   xargs -r grep -lE 'apt(-get)? (install|update)')
 finish "${problems%$'\n'}"

@@ -223,6 +223,16 @@ void add_plan_options(CLI::App& app, PlanOptions& options) {
     if (option.name != nullptr) add_run_option(app, option, options.given);
 }
 
+KnownWords plan_words() {
+  KnownWords words = {{"--suite", suite_names()}};
+  for (const models::NetworkDescription& network : models::catalog()) words["--model"].push_back(network.name);
+  for (const Axis& axis : axes_list())
+    if (!axis.type.words.empty()) words[option_name(axis.key)] = axis.type.words;
+  for (const RunOption& option : run_options())
+    if (option.name != nullptr && !option.type.words.empty()) words[option.name] = option.type.words;
+  return words;
+}
+
 void check_plan_options(const PlanOptions& options) {
   if (!options.config.empty() && !options.suite.empty())
     throw UsageError("options-conflict", "suite", "--suite and --config exclude each other: leave out one");

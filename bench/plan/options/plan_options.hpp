@@ -6,6 +6,7 @@
 #include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/request.hpp"
 #include "bench/plan/options/set_points.hpp"
+#include "bench/terminal/describe.hpp"
 
 namespace CLI {
 class App;
@@ -22,6 +23,8 @@ struct PlanOptions {
 
 /// Adds the options to a program or one of its commands; `options` has to outlive its parsing.
 void add_plan_options(CLI::App& app, PlanOptions& options);
+/// The words that they take, for completion in shells.
+KnownWords plan_words();
 /// Throws UsageError where options exclude each other.
 void check_plan_options(const PlanOptions& options);
 /// Whether they may lead to settings.

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "bench/terminal/describe.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/compute/registry.hpp"
@@ -94,15 +95,21 @@ void check_whole(const char* name, std::int64_t value, std::int64_t most) {
                                             : fmt::format("{} {}: value too large (maximum {})", name, value, most));
 }
 
+std::vector<std::string> known_devices() {
+  std::vector<std::string> devices = {"auto"};
+  for (const models::Backend& backend : models::backends()) devices.emplace_back(backend.name);
+  return devices;
+}
+
 void check_values(const CLI::App& app, const Options& options) {
   if (app.count("--threads") > 0) check_whole("--threads", options.threads, most_threads());
   if (!(options.bucket_mib >= 4.0 / 1024 && options.bucket_mib <= 65536))
     throw UsageError("bad-value",
                      fmt::format("--bucket-mib {}: must be from 0.00390625 (4 KiB) to 65536", options.bucket_mib));
   if (options.run_index) check_whole("--run-index", *options.run_index, most_runs);
-  std::vector<std::string> devices = {"auto"};
-  for (const models::Backend& backend : models::backends()) devices.emplace_back(backend.name);
-  if (std::ranges::find(devices, options.device) == devices.end()) throw_unknown("device", options.device, devices);
+  if (const std::vector<std::string> devices = known_devices();
+      std::ranges::find(devices, options.device) == devices.end())
+    throw_unknown("device", options.device, devices);
   if (app.count("--out") > 0 && options.out.empty())
     throw UsageError("bad-value", "--out: give a folder, or leave it out (default: a new folder in out/)");
   check_plan_options(options);
@@ -143,14 +150,21 @@ void check_resume(const CLI::App& app, Options& options) {
                      "--resume: give it alone, or with all options of the run: add --model, --suite or --config");
 }
 
+KnownWords words_of_options() {
+  KnownWords words = plan_words();
+  words["--device"] = known_devices();
+  return words;
+}
+
 }  // namespace
 
 ParseResult parse_options(int argc, char** argv) {
   Options options;
 
   CLI::App app(
-      "trainwatt-train measures training steps of a network: speed, energy and time to target.\n"
-      "Start it with mpirun or srun, or alone for one rank.");
+      "Measures training steps of a network: speed, energy and time to target.\n"
+      "Start it with mpirun or srun, or alone for one rank.",
+      "trainwatt-train");
   app.set_version_flag("--version", [] {
     const results::Program program = results::program_info("trainwatt-train");
     return fmt::format("{} {} ({})", program.name, program.version, program.git_commit);
@@ -161,11 +175,15 @@ ParseResult parse_options(int argc, char** argv) {
       "3 environment or permission, 4 no valid measurement, 5 interrupted; the report has the finished points.");
   add_plan_options(app, options);
   for (const LaunchOption& option : launch_options()) add_launch_option(app, option, options);
+  std::string format;
+  add_describe_option(app, format);
   app.allow_extras(false);
 
   try {
     check_words(argc, argv);
     app.parse(argc, argv);
+    if (!format.empty())
+      return {std::nullopt, 0, describe(app, format, results::program_info("").version, words_of_options())};
     check_values(app, options);
     if (!options.export_step.empty())
       refuse_with("--export-step", {{"--target", options.given.contains("target")}, {"--dry-run", options.dry_run}});

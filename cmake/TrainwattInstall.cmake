@@ -1,0 +1,100 @@
+# What `cmake --install` and the packages hold. Components: tool (trainwatt, schemas, prices, manuals), programs (what needs MPI, and
+# the scripts that launch it), development (the results library for find_package(trainwatt)). Nothing that is installed reads
+# the source or build folder, and the prefix may be moved.
+include(GNUInstallDirs)
+set(share ${CMAKE_INSTALL_DATADIR}/trainwatt)
+
+function(tw_install_program name component)
+  # Libraries that a package brings along lie here; those outside the system's folders keep their place.
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/trainwatt" INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
+  if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+    message(STATUS "${name}: no manual page and completion, because this machine cannot run it")
+    return()
+  endif()
+  # The program itself writes its manual page and completion, from the options that --help prints.
+  set(folder ${CMAKE_BINARY_DIR}/described/${name})
+  file(MAKE_DIRECTORY ${folder})
+  set(outputs "")
+  foreach(format IN ITEMS man bash zsh fish)
+    add_custom_command(OUTPUT ${folder}/${format} VERBATIM DEPENDS ${name} COMMENT ""
+                       COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${name}> --describe ${format} > ${folder}/${format})
+    list(APPEND outputs ${folder}/${format})
+  endforeach()
+  add_custom_target(describe_${name} ALL DEPENDS ${outputs})
+  foreach(place IN ITEMS "man|${CMAKE_INSTALL_MANDIR}/man1|${name}.1" "bash|${CMAKE_INSTALL_DATADIR}/bash-completion/completions|${name}"
+                         "zsh|${CMAKE_INSTALL_DATADIR}/zsh/site-functions|_${name}"
+                         "fish|${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d|${name}.fish")
+    string(REPLACE "|" ";" place "${place}")
+    list(GET place 0 format)
+    list(GET place 1 destination)
+    list(GET place 2 file)
+    install(FILES ${folder}/${format} DESTINATION ${destination} RENAME ${file} COMPONENT ${component})
+  endforeach()
+endfunction()
+
+# ---- tool ----
+tw_install_program(trainwatt tool)
+install(DIRECTORY results/schema results/prices DESTINATION ${share} COMPONENT tool FILES_MATCHING PATTERN "*.json")
+install(FILES bench/plan/options/config.schema.json DESTINATION ${share}/schema COMPONENT tool)
+install(FILES scripts/slurm/epilog.sh DESTINATION ${share}/scripts/slurm COMPONENT tool
+        PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+install(DIRECTORY scripts/monitoring DESTINATION ${share} COMPONENT tool)
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tool)
+foreach(room IN ITEMS bench models power results scripts/slurm)
+  install(FILES ${room}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${room} COMPONENT tool)
+endforeach()
+
+# ---- programs ----
+if(TRAINWATT_HPC)
+  tw_install_program(trainwatt-train programs)
+  tw_install_program(trainwatt-ops programs)
+  install(PROGRAMS scripts/repeat DESTINATION ${share}/scripts COMPONENT programs)
+  install(FILES scripts/lib/common.sh DESTINATION ${share}/scripts/lib COMPONENT programs)
+  install(PROGRAMS scripts/slurm/launch DESTINATION ${share}/scripts/slurm COMPONENT programs)
+  install(FILES scripts/slurm/sweep.sbatch scripts/slurm/train.sbatch DESTINATION ${share}/scripts/slurm COMPONENT programs)
+  file(RELATIVE_PATH repeat /${CMAKE_INSTALL_BINDIR} /${share}/scripts/repeat)
+  install(CODE "file(CREATE_LINK ${repeat} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/trainwatt-repeat\" SYMBOLIC)"
+          COMPONENT programs)
+endif()
+
+# ---- development: find_package(trainwatt), target trainwatt::results ----
+install(DIRECTORY results DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trainwatt COMPONENT development
+        FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def" PATTERN "reference" EXCLUDE PATTERN "schema" EXCLUDE PATTERN "prices" EXCLUDE)
+set_target_properties(tw_results PROPERTIES EXPORT_NAME results)
+install(TARGETS tw_results EXPORT trainwatt ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trainwatt)
+install(EXPORT trainwatt NAMESPACE trainwatt:: FILE trainwatt-targets.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/trainwatt COMPONENT development)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/trainwatt-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/trainwatt-config.cmake cmake/FindXlsxWriter.cmake ${CMAKE_BINARY_DIR}/trainwatt-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/trainwatt COMPONENT development)
+install(DIRECTORY scripts/packaging/example DESTINATION ${share} COMPONENT development)
+
+# ---- packages: cpack -G DEB writes trainwatt-tool, trainwatt and libtrainwatt-dev ----
+set(CPACK_PACKAGE_NAME trainwatt)
+set(CPACK_PACKAGE_VENDOR trainwatt)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL tool development)
+if(TRAINWATT_HPC)
+  list(APPEND CPACK_COMPONENTS_ALL programs)
+endif()
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "trainwatt developers <root@localhost>")
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_TOOL_PACKAGE_NAME trainwatt-tool)
+set(CPACK_DEBIAN_TOOL_DESCRIPTION "Read, compare and price training benchmark reports; measure a command's energy")
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME trainwatt)
+set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION "Measure training per second, per joule and per euro, with MPI")
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "trainwatt-tool (= ${PROJECT_VERSION}), openmpi-bin")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtrainwatt-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "Read and compare trainwatt's reports from C++")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev, nlohmann-json3-dev, libxlsxwriter-dev")
+# The libraries that each program needs, as dpkg-shlibdeps (package dpkg-dev) finds them.
+set(CPACK_DEBIAN_TOOL_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
+include(CPack)

@@ -1,0 +1,145 @@
+"""`cmake --install` and `cpack`: programs that run from a moved prefix without source and build folder, manuals and completion
+from their own options, a library for find_package."""
+import glob
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from fake_node import Under
+from support import skip_program
+
+BUILD = pathlib.Path(os.environ["TRAINWATT_BIN"]).parent
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+REPORT = SOURCE / "tests/results/fixtures/good.json"
+PROGRAMS = ["trainwatt", "trainwatt-train", "trainwatt-ops"]
+
+
+def call(*words, **options):
+    return subprocess.run([str(word) for word in words], text=True, capture_output=True, timeout=500, **options)
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainwatt-install-"))
+        first = cls.folder / "first"
+        done = call("cmake", "--install", BUILD, "--prefix", first)
+        assert done.returncode == 0, done.stderr
+        cls.prefix = first.rename(cls.folder / "moved")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def alone(self, *words):
+        """Without what it was built from."""
+        Under({}, {}).or_skip()
+        hidden = [word for folder in {SOURCE, BUILD} for word in ("--tmpfs", folder)]
+        return call("bwrap", "--dev-bind", "/", "/", *hidden, "--chdir", self.folder, *words)
+
+    def test_programs_run_from_a_moved_prefix(self):
+        programs = self.prefix / "bin"
+        for name in PROGRAMS:
+            done = self.alone(programs / name, "--help")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.alone(programs / "trainwatt-repeat", "2", "--", programs / "trainwatt-train", "--model", "gpt2-tiny",
+                          "--steps", "2", "--trials", "1", "--device", "reference", "--micro-batch", "1", "--out", "runs")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for run in (1, 2):
+            done = self.alone(programs / "trainwatt", "show", self.folder / f"runs/run-{run}/report.json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_nothing_names_the_build(self):
+        for name in PROGRAMS:
+            done = call("readelf", "-d", self.prefix / "bin" / name)
+            paths = re.findall(r"(?:RUNPATH|RPATH).*\[(.*)\]", done.stdout)
+            self.assertEqual(len(paths), 1, done.stdout)
+            self.assertTrue(paths[0].startswith("$ORIGIN/"), paths)
+            self.assertNotIn(str(BUILD), paths[0])
+        for file in self.prefix.rglob("*.cmake"):
+            self.assertNotIn(str(BUILD), file.read_text())
+            self.assertNotIn(str(SOURCE), file.read_text())
+
+    def test_data(self):
+        share = self.prefix / "share/trainwatt"
+        for schema in ("report", "prices", "baseline", "config"):
+            json.loads((share / f"schema/{schema}.schema.json").read_text())
+        for file in ("prices/examples-usd.json", "scripts/slurm/sweep.sbatch", "scripts/slurm/launch",
+                     "scripts/slurm/epilog.sh", "monitoring/grafana-dashboard.json"):
+            self.assertTrue((share / file).is_file(), file)
+        self.assertTrue((self.prefix / "share/doc/trainwatt/README.md").is_file())
+
+    def test_manual_pages_have_all_options(self):
+        for name in PROGRAMS:
+            page = self.prefix / f"share/man/man1/{name}.1"
+            text = page.read_text().replace("\\", "")
+            options = set(re.findall(r"--[a-z][a-z0-9-]+", call(self.prefix / "bin" / name, "--help").stdout))
+            missing = {option for option in options if option not in text and not option.startswith("--benchmark")}
+            self.assertEqual(missing, set(), name)
+            if shutil.which("groff"):
+                done = call("groff", "-Kutf8", "-man", "-ww", "-Tutf8", page)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+
+    def test_completion(self):
+        folder = self.prefix / "share/bash-completion/completions"
+
+        def offered(program, *words):
+            script = (f"source {folder}/{program}; COMP_WORDS=({program} {' '.join(repr(word) for word in words)}); "
+                      f"COMP_CWORD={len(words)}; $(complete -p {program} | sed 's/.*-F \\([^ ]*\\) .*/\\1/'); "
+                      "printf '%s\\n' \"${COMPREPLY[@]}\"")
+            done = call("bash", "-euc", script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout.split()
+
+        self.assertEqual(offered("trainwatt", "val"), ["validate"])
+        self.assertIn("--prices", offered("trainwatt", "compare", "--p"))
+        self.assertEqual(offered("trainwatt-train", "--micro"), ["--micro-batch"])
+        self.assertEqual(offered("trainwatt-train", "--precision", "float32,bf"), ["float32,bf16"])
+        self.assertIn("gpt2-tiny", offered("trainwatt-train", "--model", "gpt2-t"))
+        for shell, files in (("zsh", "share/zsh/site-functions/_*"), ("fish", "share/fish/vendor_completions.d/*.fish")):
+            found = glob.glob(str(self.prefix / files))
+            self.assertEqual(len(found), len(PROGRAMS))
+            for file in found if shutil.which(shell) else []:
+                self.assertEqual(call(shell, "-n", file).returncode, 0, file)
+
+    def test_a_program_reads_a_report_with_the_library(self):
+        build = self.folder / "example"
+        done = call("cmake", "-S", self.prefix / "share/trainwatt/example", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = call("cmake", "--build", build)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        done = call(build / "read_report", REPORT)
+        points = [record["id"] for record in json.loads(REPORT.read_text())["records"]]
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(set(line.split(":")[0] for line in done.stdout.splitlines()) <= set(points), done.stdout)
+        self.assertIn("samples/s", done.stdout)
+
+
+class Packages(unittest.TestCase):
+    def test_debian_packages(self):
+        """The tool's package needs no MPI; both unpack into programs that start."""
+        if not shutil.which("dpkg-shlibdeps"):
+            skip_program("no dpkg-shlibdeps (Debian package dpkg-dev)")
+        with tempfile.TemporaryDirectory(prefix="trainwatt-deb-") as name:
+            folder = pathlib.Path(name)
+            done = call("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder, cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            needs = {}
+            for package in folder.glob("*.deb"):
+                fields = call("dpkg-deb", "--field", package, "Package", "Depends").stdout
+                needs[re.search(r"Package: (\S+)", fields)[1]] = fields
+                self.assertEqual(call("dpkg-deb", "--extract", package, folder / "root").returncode, 0)
+            self.assertEqual(sorted(needs), ["libtrainwatt-dev", "trainwatt", "trainwatt-tool"])
+            self.assertNotIn("mpi", needs["trainwatt-tool"])
+            self.assertIn("libopenmpi", needs["trainwatt"])
+            for program in PROGRAMS:
+                self.assertEqual(call(folder / "root/usr/bin" / program, "--version").returncode, 0, program)
+
+
+if __name__ == "__main__":
+    unittest.main()
