@@ -166,4 +166,36 @@ TEST(Tool, ADamagedBundleIsNotGoodAsADamagedReportIs) {
   std::filesystem::remove_all(folder);
 }
 
+/// The sample's second package as a GPU whose joules are far from its own power samples.
+TEST(Tool, ACostOfDoubtfulEnergySaysSo) {
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good_energy.json"));
+  const auto rename = [](auto& rows) {
+    for (auto& row : rows)
+      if (row.domain == "rapl:package-1") row.domain = "nvml:GPU-1";
+  };
+  rename(report.context.meters), rename(report.context.idle_power);
+  for (auto& meter : report.context.meters)
+    if (meter.domain == "nvml:GPU-1") meter.scope = "device";
+  for (auto& idle : report.context.idle_power)
+    if (idle.domain == "nvml:GPU-1") idle.scope = "device", idle.power_w = 1;
+  report.context.hosts[0].sockets = 1;
+  for (tw::results::Trial& trial : report.records[0].trials) {
+    rename(trial.energy), rename(trial.series);
+    for (tw::results::EnergyRow& row : trial.energy)
+      if (row.domain == "nvml:GPU-1") row.scope = "device", *row.energy_j *= 1.6;
+  }
+  tw::results::summarise(report);
+  const std::string path = file_with(tw::results::to_json(report)),
+                    prices = file_with(R"({"currency": "EUR", "systems": {
+    "metered": {"rent_per_month": 730, "electricity_per_kwh": 0.3},
+    "included": {"rent_per_month": 730, "electricity_included": true}}})",
+                                       "-prices");
+  const auto cost = [&](const char* row) { return run({"cost", path, "--prices", prices, "--price-of", row}); };
+  EXPECT_EQ(run({"validate", path}).code, 0) << run({"validate", path}).out;
+  EXPECT_NE(cost("metered").err.find("warning[energy-doubtful]: "), std::string::npos) << cost("metered").err;
+  EXPECT_EQ(cost("metered").code, 0);
+  EXPECT_EQ(cost("included").err.find("energy-doubtful"), std::string::npos) << cost("included").err;
+  std::remove(path.c_str()), std::remove(prices.c_str());
+}
+
 }  // namespace

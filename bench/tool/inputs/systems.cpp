@@ -92,10 +92,8 @@ void add_findings(results::SystemInput& system, const std::string& path, bool is
                   results::Validation& found) {
   const std::string whose = is_one_of_many ? path + ": " : "";
   for (const results::Fault& fault : found.violations) system.faults.push_back(whose + results::fault_line(fault));
-  for (const results::Fault& note : found.warnings) {
-    system.notes.push_back(whose + results::fault_line(note));
-    if (note.code == "energy_near_power") system.joule_doubts.push_back(system.notes.back());
-  }
+  for (const results::Fault& note : found.warnings) system.notes.push_back(whose + results::fault_line(note));
+  for (const std::string& doubt : joule_doubts(found)) system.joule_doubts.push_back(whose + doubt);
   for (results::MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
   found.violations.clear();  // whoever asked says them
   say_findings(path, found);
