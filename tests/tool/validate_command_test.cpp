@@ -166,6 +166,46 @@ TEST(Tool, ADamagedBundleIsNotGoodAsADamagedReportIs) {
   std::filesystem::remove_all(folder);
 }
 
+/// A folder as scripts/repeat fills it, with runs of these indices, each of a launch of its own.
+std::string folder_of_runs(const char* name, const std::vector<int>& indices) {
+  const std::string folder = testing::TempDir() + "trainwatt-" + name + std::to_string(getpid());
+  std::filesystem::remove_all(folder);
+  for (std::size_t run = 0; run < indices.size(); ++run) {
+    tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+    report.context.run_index = indices[run], report.context.launch = name + std::to_string(run);
+    for (tw::results::Record& record : report.records) record.launch = report.context.launch;
+    const std::string its = folder + "/run-" + std::to_string(run + 1);
+    std::filesystem::create_directories(its);
+    std::ofstream(its + "/report.json") << tw::results::to_json(report);
+  }
+  return folder;
+}
+
+TEST(Tool, ARunUnderTwoNamesIsNoOfferOfTwo) {
+  const std::string folder = folder_of_runs("copies", {1, 2});
+  const Outcome bundled = run({"bundle", folder, "-o", folder + "/offer.tar.zst", "--force"});
+  EXPECT_EQ(bundled.code, 0) << bundled.err;
+  EXPECT_NE(bundled.err.find("fault[same_samples]: "), std::string::npos) << bundled.err;
+  for (const char* other : {"fault[same_launch]", "fault[same_order]", "fault[run_left_out]"})
+    EXPECT_EQ(bundled.err.find(other), std::string::npos) << bundled.err;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Tool, ARunUnderAnotherNumberIsNotCompared) {
+  const auto said = [](const std::vector<int>& indices) {
+    const std::string folder = folder_of_runs("renamed", indices);
+    const auto found =
+        nlohmann::json::parse(run({"compare", "A=" + fixtures + "/good.json", "B=" + folder, "--json"}).out);
+    std::filesystem::remove_all(folder);
+    std::string all;
+    for (const nlohmann::json& one : found.at("differences"))
+      if (one.at("what") == "validation") all += one.at("system_value").get<std::string>();
+    return all;
+  };
+  EXPECT_EQ(said({1, 2}), "");
+  EXPECT_NE(said({1, 3}), "");
+}
+
 /// The sample's second package as a GPU whose joules are far from its own power samples.
 TEST(Tool, ACostOfDoubtfulEnergySaysSo) {
   tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good_energy.json"));

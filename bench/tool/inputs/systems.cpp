@@ -13,6 +13,7 @@
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/series.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/compare/run_variance.hpp"
 #include "results/record/text.hpp"
@@ -99,6 +100,14 @@ void add_findings(results::SystemInput& system, const std::string& path, bool is
   say_findings(path, found);
 }
 
+/// A folder of scripts/repeat has the number of its run in its name. A run that states no index is of none.
+void check_folder(const std::string& path, LoadedReport& run) {
+  const std::string folder = fs::path(path).lexically_normal().parent_path().filename().string();
+  if (!run.report.context.run_index) return;
+  if (std::optional<results::Fault> other = left_out_fault(folder, run.report))
+    run.validation.violations.push_back(std::move(*other));
+}
+
 /// Runs in the order in which they were made, each with its path: "run 2" is the second file that is named.
 void sort_by_time(results::SystemInput& system) {
   std::vector<std::size_t> order(system.runs.size());
@@ -137,6 +146,7 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
                            path +
                                ": records of an unfinished run: finish it with trainwatt-train --resume, "
                                "and give its report.json");
+        check_folder(path, run);
         add_findings(system, path, is_one_of_many, run.validation);
         system.runs.push_back(std::move(run.report)), system.paths.push_back(std::move(path));
       }

@@ -337,9 +337,27 @@ TEST(Claims, ACostOfDoubtfulEnergyIsNotCompared) {
   EXPECT_NE(verdict(0, false), Claim::not_comparable) << "it costs nothing";
 }
 
+/// scripts/repeat gives each run of a series an index of its own; older programs gave none.
+TEST(Claims, RunsOfOneIndexAreNoSeries) {
+  const auto verdict = [](const std::vector<std::optional<int>>& indices) {
+    std::vector<SystemInput> systems = {runs_at("A", spread), runs_at("B", times(spread, 1.5))};
+    for (std::size_t run = 0; run < indices.size(); ++run) systems[1].runs[run].context.run_index = indices[run];
+    const Comparison c = compare(systems, {});
+    const Difference* index = difference(c, "run index");
+    EXPECT_EQ(index != nullptr, ratio(c).verdict == Claim::not_comparable);
+    return index != nullptr && index->blocking;
+  };
+  EXPECT_TRUE(verdict({1, 1, 1, 1, 1}));
+  EXPECT_TRUE(verdict({3, 3, 3, 3, 3}));
+  EXPECT_FALSE(verdict({1, 2, 3, 4, 5}));
+  EXPECT_FALSE(verdict({1, 2, 3, 1, 2})) << "of two series";
+  EXPECT_FALSE(verdict({1, 1, 1, 1, {}}));
+  EXPECT_FALSE(verdict({{}, {}, {}, {}, {}}));
+}
+
 /// What is shown and what is not are one sentence.
 TEST(Claims, ADifferenceThatIsNotShownStandsBesideOneThatIs) {
-  std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 300)};
+  std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 300.01)};
   const Comparison c = compare(systems, {});
   ASSERT_EQ(c.answer.size(), 1u);
   EXPECT_TRUE(c.answer[0].starts_with("B is better in speed: it trains 1.50 ± ")) << c.answer[0];
