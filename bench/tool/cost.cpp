@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <memory>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/terminal.hpp"
 #include "results/cost/cost.hpp"
+#include "results/cost/cost_parts.hpp"
 #include "results/export/comparison_export.hpp"
+#include "results/record/text.hpp"
 #include "results/terminal/cost_text.hpp"
 
 namespace tw::bench::tool {
@@ -30,6 +33,14 @@ int cost(const CostOptions& command) {
   const LoadedReport loaded = load_report(command.path);
   say_findings(command.path, loaded.validation);
   const results::CostReport report = *cost_of_one(command.prices, command.path, loaded.report);
+  const std::vector<std::string> doubts = joule_doubts(loaded.validation);
+  if (!doubts.empty() && results::costs::pays_for_joules(report.price)) {
+    const std::string text = fmt::format(
+        "{}: the cost of electricity rests on {} reading{} that the power samples beside it do not confirm, the first "
+        "{}: measure again, or with another meter",
+        command.path, doubts.size(), doubts.size() == 1 ? "" : "s", doubts.front());
+    fmt::print(stderr, "{}\n", results::text::printable(warning_line("trainwatt", with_code("energy-doubtful", text))));
+  }
   fmt::print("{}", command.json ? results::cost_json(report)
                                 : results::cost_text(report, terminal_style(command.look.width, command.look.ascii)));
   const bool any = std::ranges::any_of(report.records, [](const results::RecordCost& r) {

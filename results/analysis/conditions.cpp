@@ -148,6 +148,25 @@ void judge_conditions(Record& record) {
   }
 }
 
+std::optional<SetPoint> accepted_by_all(const std::vector<SettingRow>& devices) {
+  const auto same = [&](const SettingRow& row) { return row.accepted && row.accepted == devices.front().accepted; };
+  return !devices.empty() && std::ranges::all_of(devices, same) ? devices.front().accepted : std::nullopt;
+}
+
+double distance_from(const SetPoint& asked, const SetPoint& value) {
+  return asked.name.empty() ? std::abs(value.number - asked.number) : value == asked ? 0 : 1;
+}
+
+std::optional<SetPoint> farthest_observed(const Setting& setting) {
+  const std::optional<SetPoint>& asked = setting.requested ? setting.requested : setting.found_maximum;
+  std::optional<SetPoint> farthest;
+  for (const SettingRow& row : setting.devices)
+    if (row.observed &&
+        (!farthest || (asked && distance_from(*asked, *row.observed) > distance_from(*asked, *farthest))))
+      farthest = row.observed;
+  return farthest;
+}
+
 std::vector<std::string> refused_settings(const Record& record) {
   std::vector<std::string> names;
   for (const auto& [name, setting] : record.setting) {

@@ -23,6 +23,14 @@ inline constexpr double clock_tolerance = 0.03;
 ///                 or not be read back after a trial
 void judge_conditions(Record& record);
 
+/// What all devices accepted; nullopt where there is none, or where they did not accept the same.
+std::optional<SetPoint> accepted_by_all(const std::vector<SettingRow>& devices);
+/// How far a value is from the one that was asked for; of names 0 or 1.
+double distance_from(const SetPoint& asked, const SetPoint& value);
+/// What is observed of a setting: of several devices the one farthest from what was asked; where that was nothing
+/// exact, the first.
+std::optional<SetPoint> farthest_observed(const Setting& setting);
+
 /// Names of the settings whose set point some device refused, or that no device has.
 std::vector<std::string> refused_settings(const Record& record);
 /// Whether a device refused a set point, so that the point could not run as asked: `not_applied` of a record that is

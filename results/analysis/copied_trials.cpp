@@ -9,15 +9,6 @@
 namespace tw::results {
 namespace {
 
-/// The largest power of ten of seconds that all of them are multiples of, from a second to a picosecond.
-double tick_of(const std::vector<double>& seconds) {
-  constexpr double finest = 1e-12, rounding = 1e-3;  // of a tick: sums of ticks are not exact
-  for (double tick = 1; tick > finest * 1.5; tick /= 10)
-    if (std::ranges::all_of(seconds, [&](double s) { return std::abs(s / tick - std::round(s / tick)) < rounding; }))
-      return tick;
-  return finest;
-}
-
 /// As copied_trials() has them: 0 where chance might well repeat the steps.
 double free_digits(const std::vector<double>& seconds) {
   if (seconds.empty() || !std::ranges::all_of(seconds, [](double s) { return std::isfinite(s); })) return 0;
@@ -29,6 +20,14 @@ double free_digits(const std::vector<double>& seconds) {
 }
 
 }  // namespace
+
+double tick_of(const std::vector<double>& values) {
+  constexpr double finest = 1e-12, rounding = 1e-3;  // of a tick: sums of ticks are not exact
+  for (double tick = 1; tick > finest * 1.5; tick /= 10)
+    if (std::ranges::all_of(values, [&](double v) { return std::abs(v / tick - std::round(v / tick)) < rounding; }))
+      return tick;
+  return finest;
+}
 
 std::vector<std::pair<std::size_t, std::size_t>> copied_trials(const Record& record) {
   constexpr double enough_digits = 12;

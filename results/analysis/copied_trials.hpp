@@ -9,6 +9,9 @@
 
 namespace tw::results {
 
+/// The largest power of ten, from 1 to 1e-12, that all values are multiples of: the tick of the clock or sensor.
+double tick_of(const std::vector<double>& values);
+
 /// Trials of one record whose steps took the same to the last digit, by place, the earlier one first, where no clock
 /// gives that twice: the steps that differ from all others of their trial hold 12 digits or more between them that
 /// might have been others. Of one step that is the logarithm of how many of its clock's ticks lie between the quartiles

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "results/analysis/fingerprint.hpp"
 #include "results/record/report_io.hpp"
 
 namespace tw::results {
@@ -56,12 +58,19 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
     return signs;
   };
   std::map<std::string, Place> seen;
+  std::vector<std::pair<Place, Fingerprint>> prints;
   for (std::size_t s = 0; s < systems.size(); ++s)
     for (std::size_t run = 0; run < systems[s].runs.size(); ++run) {
       std::optional<std::pair<Place, std::string>> copied;
       for (const Sign& sign : signs_of(systems[s].runs[run])) {
         const auto [place, is_new] = seen.try_emplace(sign.text, Place{s, run});
         if (!is_new && !copied) copied.emplace(place->second, sign.why);
+      }
+      if (const Record* record = systems[s].runs[run]; record != nullptr && has_run(*record)) {
+        const Fingerprint& print = prints.emplace_back(Place{s, run}, Fingerprint(*record)).second;
+        for (std::size_t i = 0; i + 1 < prints.size() && !copied; ++i)
+          if (const std::string what = print.same_as(prints[i].second); !what.empty())
+            copied.emplace(prints[i].first, what + ", as no two runs have them: one measurement counts once");
       }
       if (!copied) continue;
       const auto& [first, why] = *copied;
@@ -74,6 +83,33 @@ std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t refer
         if (system != reference) block(system, both, why);
     }
   return found;
+}
+
+std::vector<Difference> copies(const std::vector<const Report*>& runs) {
+  std::vector<Difference> found;
+  for (const Record& record : runs.front()->records) {
+    MeasuredSystem measured;
+    for (const Report* run : runs) {
+      const auto same = std::ranges::find(run->records, record.id, &Record::id);
+      measured.runs.push_back(same == run->records.end() ? nullptr : &*same);
+    }
+    std::ranges::move(copies({measured}, 1), std::back_inserter(found));
+  }
+  return found;
+}
+
+std::vector<Difference> index_differences(const std::vector<Report>& runs) {
+  const std::optional<int>& index = runs.front().context.run_index;
+  const auto has_it = [&](const Report& run) { return run.context.run_index == index; };
+  if (runs.size() < 2 || !index || !std::ranges::all_of(runs, has_it)) return {};
+  return {{"run index",
+           0,
+           "",
+           fmt::format("{} in all {} runs", *index, runs.size()),
+           true,
+           "scripts/repeat gives each run of a series an index and an order of points of its own: give whole series",
+           {},
+           {}}};
 }
 
 }  // namespace tw::results

@@ -17,8 +17,14 @@ struct MeasuredSystem {
 using MeasuredSystems = std::vector<MeasuredSystem>;
 
 /// Trials that took the same to the last bit are one measurement, whatever their reports say of when and by whom they
-/// were made; so is one point of one launch, whatever its samples are. It counts once, and says nothing of two systems.
+/// were made; so are those whose noise is the same (results/analysis/fingerprint.hpp), and one point of one launch,
+/// whatever its samples are. It counts once, and says nothing of two systems.
 /// `workloads` is filled in by the caller.
 std::vector<Difference> copies(const MeasuredSystems& systems, std::size_t reference);
+/// The same among runs of one plan, of all points; each entry names two runs.
+std::vector<Difference> copies(const std::vector<const Report*>& runs);
+/// Blocks a system whose runs all state one index among several runs, as only several copies of one run, or the same
+/// run of several series, do: scripts/repeat gives each run of a series its own, and with it its own order of points.
+std::vector<Difference> index_differences(const std::vector<Report>& runs);
 
 }  // namespace tw::results

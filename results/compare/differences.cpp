@@ -14,6 +14,7 @@
 #include "results/analysis/flag_notes.hpp"
 #include "results/analysis/losses.hpp"
 #include "results/analysis/scopes.hpp"
+#include "results/cost/cost_parts.hpp"
 #include "results/record/names_format.hpp"
 #include "results/record/report_io.hpp"
 #include "results/record/text.hpp"
@@ -230,10 +231,10 @@ std::vector<Difference> validation_differences(const SystemInput& system) {
   add("note of validation", system.notes, false, "`trainwatt validate` lists all");
   std::vector<std::string> of_joules;
   for (const ComparedFigure& figure : compared_figures())
-    if (figure.by_scope) of_joules.push_back(figure.name);
+    if (figure.by_scope || (figure.is_cost() && costs::pays_for_joules(system.price))) of_joules.push_back(figure.name);
   add("energy and power", system.joule_doubts, true,
-      "the energy and the power samples beside it differ by more than a factor of 1.25, so no energy is claimed: "
-      "measure again, or with another meter",
+      "the energy and the power samples beside it differ by more than a factor of 1.25, so neither energy nor a cost "
+      "of electricity is claimed: measure again, or with another meter",
       of_joules);
   for (const MissingField& field : system.missing_fields)
     if (!field.figures.empty())

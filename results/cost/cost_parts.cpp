@@ -24,6 +24,10 @@ double hour_price(const PriceRow& price, int nodes) {
 
 namespace costs {
 
+bool pays_for_joules(const std::optional<PriceRow>& price) {
+  return price && !price->electricity_included && price->electricity_per_kwh > 0;
+}
+
 std::vector<Use> uses_of(const Record& record, Unit unit) {
   const Scope scope = cost_scope(record);
   std::vector<Use> uses;

@@ -30,6 +30,9 @@ Estimate estimated_cost(const Record& record, const std::vector<Use>& uses, Unit
 /// Their mean with its interval. `common`: a share that all have in common.
 Estimate estimated(const std::vector<double>& values, double common);
 
+/// Whether measured joules are part of a cost at this price.
+bool pays_for_joules(const std::optional<PriceRow>& price);
+
 double kwh_of(const Use& use, const PriceRow& price, int nodes);
 double hours_cost(const Use& use, const PriceRow& price, int nodes);
 double electricity_cost(const Use& use, const PriceRow& price, int nodes);

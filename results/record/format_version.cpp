@@ -1,6 +1,7 @@
 // Which versions of a format this program reads.
 #include <charconv>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "results/record/report_io.hpp"
@@ -8,7 +9,7 @@
 namespace tw::results {
 namespace {
 
-/// "1.0": major and minor.
+/// "1.0": major and minor, each written as a number is: no "01.0".
 std::optional<std::pair<unsigned, unsigned>> parse_version(const std::string& text) {
   unsigned major = 0, minor = 0;
   const char *begin = text.data(), *end = begin + text.size();
@@ -16,6 +17,7 @@ std::optional<std::pair<unsigned, unsigned>> parse_version(const std::string& te
   if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return std::nullopt;
   const auto second = std::from_chars(first.ptr + 1, end, minor);
   if (second.ec != std::errc() || second.ptr != end) return std::nullopt;
+  if (std::to_string(major) + "." + std::to_string(minor) != text) return std::nullopt;
   return std::pair(major, minor);
 }
 

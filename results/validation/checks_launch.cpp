@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "results/analysis/conditions.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
@@ -105,6 +106,8 @@ void check_origin(const Report& report, const RecordedLaunch& launch, Findings& 
       known(place_of(place, t) + "/energy", record.trials[t].energy);
       known(place_of(place, t) + "/series", record.trials[t].series);
       known(place_of(place, t) + "/counters", record.trials[t].counters);
+      known(place_of(place, t) + "/setting_changes",
+            record.trials[t].setting_changes.value_or(std::vector<SettingChange>()));
     }
   }
 }
@@ -128,9 +131,57 @@ void check_ranks(const Report& report, const RecordedLaunch& launch, Findings& f
       if (devices[i].rank < w.ranks && devices[i].kind != w.device)
         found.broken("rank_devices", launch.where + "/devices/" + std::to_string(i) + "/kind",
                      "is \"" + devices[i].kind + "\", and " + place_of(place) + " ran on " + w.device);
+    // The record is the first rank's; 0: the row does not say.
+    if (const auto first = std::ranges::find(devices, 0, &DeviceEntry::rank);
+        first != devices.end() && first->threads > 0 && first->threads != w.threads_per_rank)
+      found.broken("threads_differ", place_of(place) + "/workload/threads_per_rank",
+                   "is " + std::to_string(w.threads_per_rank) + ", and the device of rank 0 has " +
+                       std::to_string(first->threads));
     if (shared && !has_flag(record, Flag::shared_gpu))
       found.left_out_flag(place, Flag::shared_gpu, "the devices give");
   }
+}
+
+std::string shown(const std::optional<SetPoint>& point) { return point ? text::set_point(*point) : "null"; }
+
+/// A setting says of its devices together what their rows say. Where a point takes some of the ranks, the rows of
+/// others are left out when all have accepted.
+void check_settings(const Report& report, const RecordedLaunch& launch, Findings& found) {
+  for (const std::size_t place : launch.records) {
+    const Record& record = report.records[place];
+    const bool is_part = record.workload.ranks < std::ssize(launch.context->devices);
+    for (const auto& [name, setting] : record.setting) {
+      const auto same = [&](const char* key, const std::optional<SetPoint>& stated,
+                            const std::optional<SetPoint>& of_rows) {
+        if (stated != of_rows)
+          found.broken("setting_differs", place_of(place) + "/setting/" + name + key,
+                       "is " + shown(stated) + ", its devices give " + shown(of_rows));
+      };
+      if (!is_part || (setting.accepted && !setting.devices.empty()))
+        same("/accepted", setting.accepted, accepted_by_all(setting.devices));
+      if (has_run(record)) same("/observed", setting.observed, farthest_observed(setting));
+    }
+  }
+}
+
+/// A knob is read back behind the window, too, by commands that may take a minute each.
+constexpr double read_back_seconds = 120;
+
+void check_changes(const Trial& trial, const std::string& at, Findings& found) {
+  if (!trial.setting_changes) return;
+  for (std::size_t i = 0; i < trial.setting_changes->size(); ++i)
+    if (const double time = (*trial.setting_changes)[i].time_s;
+        time < 0 || time > trial.window_s * time_slack + read_back_seconds)
+      found.broken("setting_change_time", at + "/setting_changes/" + std::to_string(i) + "/time_s",
+                   "is " + text::duration(time) + ", and the window lasted " + text::duration(trial.window_s));
+}
+
+/// Counters of events and of seconds only rise.
+void check_counters(const Trial& trial, const std::string& at, Findings& found) {
+  for (std::size_t i = 0; i < trial.counters.size(); ++i)
+    if (const CounterRow& counter = trial.counters[i]; counter.quantity.starts_with("throttle_") && counter.change < 0)
+      found.broken("counter_negative", at + "/counters/" + std::to_string(i) + "/change",
+                   "is " + text::significant(counter.change) + ", and " + counter.quantity + " only rises");
 }
 
 /// The wall clock may be put right along a run, and both its ends are whole seconds.
@@ -162,6 +213,8 @@ void check_times(const Report& report, const RecordedLaunch& launch, Findings& f
     const Record& record = report.records[place];
     for (std::size_t t = 0; t < record.trials.size(); ++t) {
       const Trial& trial = record.trials[t];
+      check_changes(trial, place_of(place, t), found);
+      check_counters(trial, place_of(place, t), found);
       together += trial.window_s;
       if (!trial.start_s) {
         ++without;
@@ -241,6 +294,7 @@ void check_launches(const Report& report, Findings& found) {
   for (const RecordedLaunch& launch : launches_of(report)) {
     check_origin(report, launch, found);
     check_ranks(report, launch, found);
+    check_settings(report, launch, found);
     check_times(report, launch, found);
     check_interval_rule(report, launch, found);
   }

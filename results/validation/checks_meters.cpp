@@ -80,6 +80,10 @@ void check_rows(const Trial& trial, const Meters& meters, const std::set<std::st
         found.broken("meter_unknown", place + "/domain", name_of(sensor) + " is not among the meters of the run");
       continue;
     }
+    if (!meter->second->available && row.energy_j && !(is_part && meter->second->reason == "not_visible"))
+      found.broken("meter_unavailable", place + "/energy_j",
+                   "is given, and by its entry among the meters " + name_of(sensor) + " was not available (" +
+                       meter->second->reason + ")");
     if (meter->second->available && (is_of_sensor || meter->second->counted))
       check_row_of(row, *meter->second, is_part, place, found);
     if (row.counted && row.scope != Scope::none && !meter->second->counted && !is_part)

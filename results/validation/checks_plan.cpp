@@ -169,6 +169,13 @@ void check_plan(const Report& report, const std::string& plan_sha256, const std:
     return found.broken("plan_text", "/plan/canonical_json",
                         fault.empty() ? "has no list of points with ids" : "is not JSON text: " + fault);
   }
+  // With keys in the order of the text: older programs' texts, too, have neither blanks nor another way to write a
+  // value.
+  const auto ordered = nlohmann::ordered_json::parse(report.plan.canonical_json);
+  if (ordered.dump(-1, ' ', false, Json::error_handler_t::replace) != report.plan.canonical_json)
+    found.broken("plan_text", "/plan/canonical_json",
+                 "is not canonical: it has blanks, or numbers or text that the "
+                 "program writes otherwise, and so another hash");
   if (plan.contains("suite") && plan["suite"] != report.plan.suite)
     found.broken("plan_differs", "/plan/suite", "is not that of canonical_json");
   const auto& kit = report.plan.kit;

@@ -50,6 +50,11 @@ void check_stated(const Record& record, std::size_t place, bool is_newer, Findin
       found.broken("flag_duplicate", at + "/verdict/flags", "\"" + flag.name + "\" occurs twice");
       break;
     }
+  if (!is_newer)
+    for (const FlagName& flag : flags)
+      if (!flag.known())
+        found.broken("flag_unknown", at + "/verdict/flags",
+                     "\"" + flag.name + "\" is no flag of this or an earlier schema version");
   const bool was_measured = is_valid(record) || record.verdict.status == Status::invalid;
   if (was_measured && w.hash.empty())
     found.broken("workload_hash", at + "/workload/hash", "is empty though the point ran");

@@ -166,4 +166,76 @@ TEST(Tool, ADamagedBundleIsNotGoodAsADamagedReportIs) {
   std::filesystem::remove_all(folder);
 }
 
+/// A folder as scripts/repeat fills it, with runs of these indices, each of a launch of its own.
+std::string folder_of_runs(const char* name, const std::vector<int>& indices) {
+  const std::string folder = testing::TempDir() + "trainwatt-" + name + std::to_string(getpid());
+  std::filesystem::remove_all(folder);
+  for (std::size_t run = 0; run < indices.size(); ++run) {
+    tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good.json"));
+    report.context.run_index = indices[run], report.context.launch = name + std::to_string(run);
+    for (tw::results::Record& record : report.records) record.launch = report.context.launch;
+    const std::string its = folder + "/run-" + std::to_string(run + 1);
+    std::filesystem::create_directories(its);
+    std::ofstream(its + "/report.json") << tw::results::to_json(report);
+  }
+  return folder;
+}
+
+TEST(Tool, ARunUnderTwoNamesIsNoOfferOfTwo) {
+  const std::string folder = folder_of_runs("copies", {1, 2});
+  const Outcome bundled = run({"bundle", folder, "-o", folder + "/offer.tar.zst", "--force"});
+  EXPECT_EQ(bundled.code, 0) << bundled.err;
+  EXPECT_NE(bundled.err.find("fault[same_samples]: "), std::string::npos) << bundled.err;
+  for (const char* other : {"fault[same_launch]", "fault[same_order]", "fault[run_left_out]"})
+    EXPECT_EQ(bundled.err.find(other), std::string::npos) << bundled.err;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Tool, ARunUnderAnotherNumberIsNotCompared) {
+  const auto said = [](const std::vector<int>& indices) {
+    const std::string folder = folder_of_runs("renamed", indices);
+    const auto found =
+        nlohmann::json::parse(run({"compare", "A=" + fixtures + "/good.json", "B=" + folder, "--json"}).out);
+    std::filesystem::remove_all(folder);
+    std::string all;
+    for (const nlohmann::json& one : found.at("differences"))
+      if (one.at("what") == "validation") all += one.at("system_value").get<std::string>();
+    return all;
+  };
+  EXPECT_EQ(said({1, 2}), "");
+  EXPECT_NE(said({1, 3}), "");
+}
+
+/// The sample's second package as a GPU whose joules are far from its own power samples.
+TEST(Tool, ACostOfDoubtfulEnergySaysSo) {
+  tw::results::Report report = tw::results::report_from_json(contents(fixtures + "/good_energy.json"));
+  const auto rename = [](auto& rows) {
+    for (auto& row : rows)
+      if (row.domain == "rapl:package-1") row.domain = "nvml:GPU-1";
+  };
+  rename(report.context.meters), rename(report.context.idle_power);
+  for (auto& meter : report.context.meters)
+    if (meter.domain == "nvml:GPU-1") meter.scope = "device";
+  for (auto& idle : report.context.idle_power)
+    if (idle.domain == "nvml:GPU-1") idle.scope = "device", idle.power_w = 1;
+  report.context.hosts[0].sockets = 1;
+  for (tw::results::Trial& trial : report.records[0].trials) {
+    rename(trial.energy), rename(trial.series);
+    for (tw::results::EnergyRow& row : trial.energy)
+      if (row.domain == "nvml:GPU-1") row.scope = "device", *row.energy_j *= 1.6;
+  }
+  tw::results::summarise(report);
+  const std::string path = file_with(tw::results::to_json(report)),
+                    prices = file_with(R"({"currency": "EUR", "systems": {
+    "metered": {"rent_per_month": 730, "electricity_per_kwh": 0.3},
+    "included": {"rent_per_month": 730, "electricity_included": true}}})",
+                                       "-prices");
+  const auto cost = [&](const char* row) { return run({"cost", path, "--prices", prices, "--price-of", row}); };
+  EXPECT_EQ(run({"validate", path}).code, 0) << run({"validate", path}).out;
+  EXPECT_NE(cost("metered").err.find("warning[energy-doubtful]: "), std::string::npos) << cost("metered").err;
+  EXPECT_EQ(cost("metered").code, 0);
+  EXPECT_EQ(cost("included").err.find("energy-doubtful"), std::string::npos) << cost("included").err;
+  std::remove(path.c_str()), std::remove(prices.c_str());
+}
+
 }  // namespace

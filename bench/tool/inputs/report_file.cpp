@@ -83,6 +83,13 @@ std::string read_report_file(const std::string& path) {
   return text;
 }
 
+std::vector<std::string> joule_doubts(const results::Validation& found) {
+  std::vector<std::string> lines;
+  for (const results::Fault& note : found.warnings)
+    if (note.code == "energy_near_power") lines.push_back(results::fault_line(note));
+  return lines;
+}
+
 LoadedReport load_report(const std::string& path) {
   return with_named_errors(path, [&] { return loaded(read_report_file(path)); });
 }

@@ -57,6 +57,9 @@ struct LoadedReport {
   bool is_unfinished = false, is_torn = false;  ///< torn: its last line was cut off
   results::Validation validation;
 };
+/// Of the notes on a report those that say that its joules may be wrong: no energy of it is compared, and no cost that
+/// has joules in it.
+std::vector<std::string> joule_doubts(const results::Validation& found);
 /// A report, the one inside a bundle, or the records.jsonl of an unfinished run, with all that check_report() finds.
 /// Throws UsageError that names the file where it cannot be read, or a file of the bundle was altered.
 LoadedReport load_report(const std::string& path);

@@ -11,6 +11,7 @@
 
 #include "bench/plan/options/kit.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "results/compare/copies.hpp"
 #include "results/export/bundle.hpp"
 #include "results/record/text.hpp"
 #include "results/record/version.hpp"
@@ -31,6 +32,10 @@ std::size_t number_of(std::string_view name) {
   std::size_t index = 0;
   if (name.starts_with(prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), index);
   return run_name(index) == name ? index : 0;
+}
+
+std::string index_of(const results::Report& report) {
+  return report.context.run_index ? std::to_string(*report.context.run_index) : "none";
 }
 
 std::string readme(std::size_t runs, const std::vector<std::string>& forced_over) {
@@ -139,6 +144,16 @@ std::optional<Series> open_series(const std::string& bytes) {
   return series;
 }
 
+std::optional<results::Fault> left_out_fault(const std::string& name, const results::Report& report) {
+  // scripts/repeat gives the run in run-N the index N. Without one a run has the order of the first.
+  const std::size_t number = number_of(name);
+  if (number == 0 || static_cast<std::size_t>(report.context.run_index.value_or(1)) == number) return std::nullopt;
+  return results::Fault{"run_left_out", "",
+                        fmt::format("{} has run index {}: it is another run of the series; hand in all runs, named as "
+                                    "scripts/repeat named them",
+                                    name, index_of(report))};
+}
+
 std::vector<results::Fault> series_faults(const std::vector<std::pair<std::string, const results::Report*>>& runs) {
   std::vector<results::Fault> faults;
   std::map<std::string, std::string> launches, indices;
@@ -155,18 +170,18 @@ std::vector<results::Fault> series_faults(const std::vector<std::pair<std::strin
         faults.push_back(
             {"same_launch", "",
              fmt::format("{} and {} are the same launch: each run must be launched separately", name, known->second)});
-    // scripts/repeat gives the run in run-N the index N. Without one a run has the order of the first.
-    const std::string index = report->context.run_index ? std::to_string(*report->context.run_index) : "none";
-    if (static_cast<std::size_t>(report->context.run_index.value_or(1)) != number_of(name))
-      faults.push_back({"run_left_out", "",
-                        fmt::format("{} has run index {}: it is another run of the series; hand in all runs, named as "
-                                    "scripts/repeat named them",
-                                    name, index)});
+    const std::string index = index_of(*report);
+    if (std::optional<results::Fault> other = left_out_fault(name, *report)) faults.push_back(std::move(*other));
     if (const auto [known, is_new] = indices.emplace(index, name); !is_new)
       faults.push_back(
           {"same_order", "",
            fmt::format("{} and {} have the run index {}: start them with scripts/repeat", name, known->second, index)});
   }
+  std::vector<const results::Report*> reports;
+  for (const auto& [name, report] : runs) reports.push_back(report);
+  if (reports.size() > 1)
+    for (const results::Difference& copy : results::copies(reports))
+      faults.push_back({"same_samples", "", fmt::format("{}: {}", copy.system_value, copy.why)});
   return faults;
 }
 

@@ -35,8 +35,10 @@ struct Series {
 /// nullopt where `bytes` are anything else, a damaged archive among it.
 std::optional<Series> open_series(const std::string& bytes);
 
-/// What is wrong with runs as runs of one plan: other_plan, same_launch, same_order, run_left_out. `runs`: the name of
-/// each ("run-1") and its report.
+/// run_left_out where the index of a run is not the number in its name ("run-1"); nullopt for any other name.
+std::optional<results::Fault> left_out_fault(const std::string& name, const results::Report& report);
+/// What is wrong with runs as runs of one plan: other_plan, same_launch, same_order, run_left_out, same_samples.
+/// `runs`: the name of each ("run-1") and its report.
 std::vector<results::Fault> series_faults(const std::vector<std::pair<std::string, const results::Report*>>& runs);
 
 /// fewer_runs where a kit asks for more runs than there are. Throws UsageError where it cannot be read.

@@ -13,6 +13,7 @@
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
 #include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/series.hpp"
 #include "results/compare/baseline.hpp"
 #include "results/compare/run_variance.hpp"
 #include "results/record/text.hpp"
@@ -92,13 +93,19 @@ void add_findings(results::SystemInput& system, const std::string& path, bool is
                   results::Validation& found) {
   const std::string whose = is_one_of_many ? path + ": " : "";
   for (const results::Fault& fault : found.violations) system.faults.push_back(whose + results::fault_line(fault));
-  for (const results::Fault& note : found.warnings) {
-    system.notes.push_back(whose + results::fault_line(note));
-    if (note.code == "energy_near_power") system.joule_doubts.push_back(system.notes.back());
-  }
+  for (const results::Fault& note : found.warnings) system.notes.push_back(whose + results::fault_line(note));
+  for (const std::string& doubt : joule_doubts(found)) system.joule_doubts.push_back(whose + doubt);
   for (results::MissingField& field : found.missing_fields) system.missing_fields.push_back(std::move(field));
   found.violations.clear();  // whoever asked says them
   say_findings(path, found);
+}
+
+/// A folder of scripts/repeat has the number of its run in its name. A run that states no index is of none.
+void check_folder(const std::string& path, LoadedReport& run) {
+  const std::string folder = fs::path(path).lexically_normal().parent_path().filename().string();
+  if (!run.report.context.run_index) return;
+  if (std::optional<results::Fault> other = left_out_fault(folder, run.report))
+    run.validation.violations.push_back(std::move(*other));
 }
 
 /// Runs in the order in which they were made, each with its path: "run 2" is the second file that is named.
@@ -139,6 +146,7 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
                            path +
                                ": records of an unfinished run: finish it with trainwatt-train --resume, "
                                "and give its report.json");
+        check_folder(path, run);
         add_findings(system, path, is_one_of_many, run.validation);
         system.runs.push_back(std::move(run.report)), system.paths.push_back(std::move(path));
       }

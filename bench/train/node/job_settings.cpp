@@ -13,6 +13,7 @@
 #include "power/knob/journal.hpp"
 #include "power/knob/settings.hpp"
 #include "power/knob/site.hpp"
+#include "results/analysis/conditions.hpp"
 #include "results/record/report_io.hpp"
 
 namespace tw::bench {
@@ -269,13 +270,7 @@ std::map<std::string, results::Setting> JobSettings::apply(const std::map<power:
   for (auto& part : gather_settings(impl_->job, mine))
     for (auto& [name, setting] : part)
       for (results::SettingRow& row : setting.devices) all[name].devices.push_back(std::move(row));
-  for (auto& [name, setting] : all) {
-    const auto same = [&](const results::SettingRow& row) {
-      return row.accepted && row.accepted == setting.devices.front().accepted;
-    };
-    if (!setting.devices.empty() && std::ranges::all_of(setting.devices, same))
-      setting.accepted = setting.devices.front().accepted;
-  }
+  for (auto& [name, setting] : all) setting.accepted = results::accepted_by_all(setting.devices);
   return all;
 }
 
@@ -395,15 +390,11 @@ void observe_settings(std::map<std::string, results::Setting>& settings, const s
   for (auto& [name, setting] : settings) {
     const auto kind = power::knob_kind_from_string(name);
     if (!kind || (!setting.requested && !setting.found_by)) continue;
-    setting.observed.reset();
     const char* quantity = series_of(*kind);
     if (!setting.requested && quantity) setting.devices = devices_of(trials, quantity, gpus);
     const bool is_power = *kind == power::KnobKind::gpu_power_limit || *kind == power::KnobKind::cpu_power_limit;
-    // Several devices are told by the one farthest from what was asked; where that was nothing exact, by the first.
     const std::optional<results::SetPoint> asked = setting.requested ? setting.requested : setting.found_maximum;
-    const auto off = [&](const results::SetPoint& value) {
-      return asked->name.empty() ? std::abs(value.number - asked->number) : value == *asked ? 0.0 : 1.0;
-    };
+    const auto off = [&](const results::SetPoint& value) { return results::distance_from(*asked, value); };
     for (results::SettingRow& row : setting.devices) {
       std::optional<double> seen;
       for (const results::SettingRow& device : devices_behind(row, *kind, trials, gpus)) {
@@ -415,9 +406,8 @@ void observe_settings(std::map<std::string, results::Setting>& settings, const s
       }
       if (seen) row.observed = *seen;
       if (row.accepted && !row.observed) row.reason = "nothing on this node shows it under load";
-      if (row.observed && (!setting.observed || (asked && off(*row.observed) > off(*setting.observed))))
-        setting.observed = row.observed;
     }
+    setting.observed = results::farthest_observed(setting);
   }
 }
 

@@ -317,9 +317,47 @@ TEST(Claims, DoubtfulEnergyIsNotCompared) {
   EXPECT_EQ(verdicts().at("throughput"), Claim::better);
 }
 
+/// Nor is a cost that has such energy in it; one that has not is.
+TEST(Claims, ACostOfDoubtfulEnergyIsNotCompared) {
+  const auto verdict = [](double per_kwh, bool included) {
+    std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 200)};
+    for (SystemInput& system : systems) {
+      system.price = PriceRow{};
+      system.price->rent_per_month = 730, system.price->electricity_per_kwh = per_kwh;
+      system.price->electricity_included = included;
+    }
+    EXPECT_EQ(ratio(compare(systems, {}), 1, "cost").verdict, Claim::better);
+    systems[0].joule_doubts = {"note[energy_near_power]: /records/0: is 100 J"};
+    const Comparison c = compare(systems, {});
+    EXPECT_EQ(ratio(c, 1, "cost").verdict == Claim::not_comparable, c.break_even.empty());
+    return ratio(c, 1, "cost").verdict;
+  };
+  EXPECT_EQ(verdict(0.3, false), Claim::not_comparable);
+  EXPECT_NE(verdict(0.3, true), Claim::not_comparable) << "the rent includes it";
+  EXPECT_NE(verdict(0, false), Claim::not_comparable) << "it costs nothing";
+}
+
+/// scripts/repeat gives each run of a series an index of its own; older programs gave none.
+TEST(Claims, RunsOfOneIndexAreNoSeries) {
+  const auto verdict = [](const std::vector<std::optional<int>>& indices) {
+    std::vector<SystemInput> systems = {runs_at("A", spread), runs_at("B", times(spread, 1.5))};
+    for (std::size_t run = 0; run < indices.size(); ++run) systems[1].runs[run].context.run_index = indices[run];
+    const Comparison c = compare(systems, {});
+    const Difference* index = difference(c, "run index");
+    EXPECT_EQ(index != nullptr, ratio(c).verdict == Claim::not_comparable);
+    return index != nullptr && index->blocking;
+  };
+  EXPECT_TRUE(verdict({1, 1, 1, 1, 1}));
+  EXPECT_TRUE(verdict({3, 3, 3, 3, 3}));
+  EXPECT_FALSE(verdict({1, 2, 3, 4, 5}));
+  EXPECT_FALSE(verdict({1, 2, 3, 1, 2})) << "of two series";
+  EXPECT_FALSE(verdict({1, 1, 1, 1, {}}));
+  EXPECT_FALSE(verdict({{}, {}, {}, {}, {}}));
+}
+
 /// What is shown and what is not are one sentence.
 TEST(Claims, ADifferenceThatIsNotShownStandsBesideOneThatIs) {
-  std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 300)};
+  std::vector<SystemInput> systems = {runs_at("A", spread, 200), runs_at("B", times(spread, 1.5), 300.01)};
   const Comparison c = compare(systems, {});
   ASSERT_EQ(c.answer.size(), 1u);
   EXPECT_TRUE(c.answer[0].starts_with("B is better in speed: it trains 1.50 ± ")) << c.answer[0];

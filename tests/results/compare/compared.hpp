@@ -33,7 +33,7 @@ inline const results::Difference* difference(const results::Comparison& c, const
   const auto found = std::ranges::find(c.differences, what, &results::Difference::what);
   return found == c.differences.end() ? nullptr : &*found;
 }
-/// The system's one run as several: each of a launch and, by a ten-thousandth a run, of times of its own.
+/// The system's one run as several: each of a launch and, by a ten-thousandth a run, of times and joules of its own.
 inline void repeat(results::SystemInput& system, std::size_t runs) {
   system.runs.assign(runs, system.runs.at(0));
   double factor = 1;
@@ -43,7 +43,11 @@ inline void repeat(results::SystemInput& system, std::size_t runs) {
     factor += 1e-4;
     for (results::Record& record : system.runs[run].records) {
       record.launch = launch;
-      for (results::Trial& trial : record.trials) trial.window_s *= factor;
+      for (results::Trial& trial : record.trials) {
+        trial.window_s *= factor;
+        for (results::EnergyRow& row : trial.energy)
+          if (row.energy_j) *row.energy_j *= factor;
+      }
     }
   }
 }

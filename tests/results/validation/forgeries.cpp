@@ -265,6 +265,40 @@ void another_second_loss(Report& report) {
     if (trial.loss.size() > 1) trial.loss[1] *= 1.2;
   });
 }
+void accepted_by_no_device(Report& report) { report.records[0].setting["cpu_power_limit_w"].accepted = 200; }
+void observed_on_no_device(Report& report) { report.records[0].setting["cpu_power_limit_w"].observed = 200; }
+void unavailable_meters(Report& report) {
+  for (MeterEntry& meter : report.context.meters) meter.available = false, meter.reason = "permission";
+}
+void invented_flag(Report& report) { report.records[0].verdict.flags.emplace_back("certified"); }
+void negative_throttling(Report& report) {
+  each_trial(report, [&](Trial& trial) {
+    trial.counters = {{report.context.hosts[0].name, "cpu", "throttle_thermal_events", -3}};
+  });
+}
+void negative_throttling_time(Report& report) {
+  each_trial(report, [&](Trial& trial) {
+    trial.counters = {{report.context.hosts[0].name, "cpu", "throttle_thermal_s", -0.5}};
+  });
+}
+void change_long_after_the_trial(Report& report) {
+  Trial& trial = report.records[0].trials[0];
+  trial.setting_changes = {{"cpu_power_limit_w", report.context.hosts[0].name, "rapl:package-0", false,
+                            trial.window_s + 1000, "limit_uw = 1", "limit_uw = 2"}};
+}
+void change_on_another_node(Report& report) {
+  report.records[0].trials[0].setting_changes = {
+      {"cpu_power_limit_w", "elsewhere", "rapl:package-0", false, 0.1, "limit_uw = 1", "limit_uw = 2"}};
+}
+/// Each with a hash of its own, though the plans are the same.
+void blank_in_the_plan(Report& report) { report.plan.canonical_json += " "; }
+void number_written_otherwise_in_the_plan(Report& report) {
+  std::string& plan = report.plan.canonical_json;
+  plan.replace(plan.find(R"("seed":1)"), 8, R"("seed":1e0)");
+}
+void more_threads(Report& report) {
+  for (Record& record : report.records) record.workload.threads_per_rank += 1;
+}
 
 }  // namespace
 
@@ -313,6 +347,17 @@ const std::vector<Forgery>& forgeries() {
       {"another_device", "rank_devices", another_device},
       {"other_losses_of_the_same", "losses_differ", other_losses_of_the_same},
       {"another_second_loss", "losses_differ", another_second_loss},
+      {"accepted_by_no_device", "setting_differs", accepted_by_no_device},
+      {"observed_on_no_device", "setting_differs", observed_on_no_device},
+      {"unavailable_meters", "meter_unavailable", unavailable_meters},
+      {"invented_flag", "flag_unknown", invented_flag},
+      {"negative_throttling", "counter_negative", negative_throttling},
+      {"negative_throttling_time", "counter_negative", negative_throttling_time},
+      {"change_long_after_the_trial", "setting_change_time", change_long_after_the_trial},
+      {"change_on_another_node", "host_unknown", change_on_another_node},
+      {"blank_in_the_plan", "plan_text", blank_in_the_plan},
+      {"number_written_otherwise_in_the_plan", "plan_text", number_written_otherwise_in_the_plan},
+      {"more_threads", "threads_differ", more_threads},
   };
   return all;
 }

@@ -191,6 +191,60 @@ TEST(Forgery, RowsThatAreNotCountedAreOfTheirMetersToo) {
             std::vector<std::string>(3, "meter_unknown"));
 }
 
+/// Of several devices that did not accept the same none is said for all, and of what was observed the farthest is;
+/// where a point takes some of the ranks, the rows of the others are left out, and only what is said is held against
+/// the rest.
+TEST(Forgery, ASettingSaysWhatItsDevicesSay) {
+  const auto codes = [](const Setting& setting, int ranks = 2) {
+    Report report = sample_energy_report();
+    Record& record = report.records[0];
+    record.setting["cpu_frequency_mhz"] = setting;
+    record.workload.ranks = ranks;
+    summarise(report);
+    const std::vector<Fault> faults = validate_report(to_json(report)).violations;
+    return std::ranges::count(faults, "setting_differs", &Fault::code);
+  };
+  const SettingRow slow{"node1", "cpu", 2400, 2390, ""}, other{"node1", "cpu-1", 2400, 2350, ""},
+      refused{"node1", "cpu-1", {}, {}, "refused"};
+  EXPECT_EQ(codes({2400, 2400, 2350, {slow, other}}), 0);
+  EXPECT_EQ(codes({2400, {}, 2390, {slow, refused}}), 0);
+  EXPECT_EQ(codes({2400, 2400, 2390, {slow, other}}), 1) << "not the farthest";
+  EXPECT_EQ(codes({2400, 2400, 2390, {slow, refused}}), 1) << "not all accepted it";
+  EXPECT_EQ(codes({2400, 2400, {}, {slow}}), 1);
+  EXPECT_EQ(codes({2400, {}, 2390, {slow}}), 1);
+  EXPECT_EQ(codes({2400, {}, 2390, {slow}}, 1), 0) << "a device of another rank did not accept it";
+  EXPECT_EQ(codes({2400, 2300, 2390, {slow}}, 1), 1);
+}
+
+Validation of_version(const Report& report, const std::string& version) {
+  std::string text = to_json(report);
+  const std::string known = R"("schema_version": "1.0")";
+  return validate_report(text.replace(text.find(known), known.size(), R"("schema_version": ")" + version + "\""));
+}
+
+TEST(Forgery, AVersionIsWrittenInOneWay) {
+  for (const char* version : {"01.0", "1.00", "1.", "+1.0", " 1.0", "1.0 "})
+    EXPECT_EQ(codes_of(of_version(sample_energy_report(), version).violations), std::vector<std::string>{"unreadable"})
+        << version;
+}
+
+/// What a newer program says may be more than this one knows.
+TEST(Forgery, AFlagOfANewerVersionIsKept) {
+  Report report = sample_energy_report();
+  report.records[0].verdict.flags.emplace_back("certified");
+  summarise(report);
+  const Validation found = of_version(report, "1.7");
+  EXPECT_EQ(codes_of(found.violations), std::vector<std::string>());
+  EXPECT_EQ(codes_of(found.warnings), std::vector<std::string>{"schema_newer"});
+}
+
+/// A device counts its errors anew when its driver does.
+TEST(Forgery, ErrorCountersMayBeginAnew) {
+  Report report = sample_energy_report();
+  report.records[0].trials[0].counters.push_back({"node1", "cpu", "ecc_errors", -1});
+  EXPECT_EQ(codes_of(validate_report(to_json(report)).violations), std::vector<std::string>());
+}
+
 TEST(Forgery, APauseBetweenTrialsIsNoted) {
   Report report = sample_energy_report();
   for (std::size_t t = 1; t < 3; ++t) *report.records[0].trials[t].start_s += 60;
