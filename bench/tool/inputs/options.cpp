@@ -64,6 +64,10 @@ void add_systems(CLI::App& command, SystemsOptions& options) {
                   "earlier runs of a machine, for systems with one run: FILE,FILE,... or a\nfolder of runs. Repeat it "
                   "for several machines")
       ->allow_extra_args(false);
+  command.add_option(
+      "--kit", options.kit,
+      "kit (trainwatt freeze) of the tender: checks the runs as trainwatt validate\n--kit does. Exit code "
+      "4: not an award");
   add_prices(command, options.prices, true);
 }
 
