@@ -25,7 +25,8 @@ def sources():
     for folder in ("bench", "comm", "results/compare"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             yield path, path.read_text(encoding="utf-8")
-    yield root / "scripts/repeat", (root / "scripts/repeat").read_text(encoding="utf-8")
+    for path in root.glob("scripts/repeat"):
+        yield path, path.read_text(encoding="utf-8")
 
 
 used, literals = {}, set()
