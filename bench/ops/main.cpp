@@ -13,6 +13,7 @@
 #include "bench/ops/case.hpp"
 #include "bench/terminal/describe.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/option_checks.hpp"
 #include "bench/terminal/terminal.hpp"
 #include "models/compute/error.hpp"
 #include "models/compute/registry.hpp"
@@ -157,14 +158,15 @@ int run(int argc, char** argv) {
   app.add_option("--precision", options.precisions,
                  "float32, tf32, bf16, fp16, fp8 (default: all); what the device\nlacks is one line with the reason")
       ->delimiter(',');
-  app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(CLI::PositiveNumber);
-  app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(number_in(1));
+  app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")->check(number_in(1));
   app.add_option("--device", options.device, "auto (default), cpu, cuda, reference");
   app.add_option("--threads", options.threads, "CPU threads (default: all that this process may use)")
-      ->check(CLI::PositiveNumber);
+      ->check(number_in(1));
   app.add_option("--deterministic", options.deterministic, "yes (default), no: sums on a GPU in any order, too")
-      ->check(CLI::IsMember({"yes", "no"}));
+      ->check([](const std::string& word) {
+        return word == "yes" || word == "no" ? "" : value_fault(word, "must be yes or no");
+      });
   app.get_formatter()->column_width(30);
   std::string format;
   add_describe_option(app, format);
@@ -176,7 +178,7 @@ int run(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    const std::string text = with_code("bad-value", std::string(error.what()) + "; see trainwatt-ops --help");
+    const std::string text = parse_fault(error) + "; see trainwatt-ops --help";
     std::fprintf(stderr, "%s\n", error_line("trainwatt-ops", text).c_str());
     return 2;
   }

@@ -16,6 +16,8 @@
 namespace tw::bench {
 namespace {
 
+using results::text::count;
+
 // Of quick runs on 2 to 16 cores: what is neither window nor warm-up, and the share of a window that a warm-up takes
 // where the step time is soon flat (results/analysis/statistics.hpp: half of it is looked at); it may take a whole one.
 constexpr double set_up_seconds = 1, warm_up_share = 0.6;
@@ -27,8 +29,6 @@ std::string time_of(const PointForecast& point) {
   const std::string most = (point.is_most ? "<= " : "") + results::text::duration(*point.seconds);
   return point.likely_seconds ? fmt::format("{} ({})", results::text::duration(*point.likely_seconds), most) : most;
 }
-
-std::string count(std::size_t n, const std::string& one) { return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s"); }
 
 /// Steps of the optimizer, and what the evaluations between them take, in such steps: these pass forward only, a third
 /// of a step for as many samples.

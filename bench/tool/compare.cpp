@@ -67,8 +67,8 @@ int code_of_rules(const std::vector<results::RuleCheck>& checks, const results::
   return violated ? 1 : open ? 4 : 0;
 }
 
-/// 0; 1: a rule of the baseline is violated; 4: nothing could be compared, a tender has no verdict, or a rule is
-/// undecided or not checked on some point.
+/// 0; 1: a rule of the baseline is violated; 4: nothing could be compared, a tender has no verdict or is no award, or a
+/// rule is undecided or not checked on some point.
 int compare_reports(const CompareCommand& command) {
   check_figures(command.figures);
   results::CompareOptions options;
@@ -98,7 +98,7 @@ int compare_reports(const CompareCommand& command) {
                                          : results::comparison_text(
                                                comparison, checks, terminal_style(command.look.width, command.look.ascii)));
   if (rules) return code_of_rules(checks, comparison);
-  return code_of(comparison, systems);
+  return code_of(comparison);
 }
 
 }  // namespace

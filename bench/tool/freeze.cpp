@@ -39,6 +39,8 @@ int freeze(const FreezeCommand& command) {
   const std::string config = command.options.config.empty() ? "" : read_config_text(command.options.config);
   const Request request = request_of(command.options, config);
   if (request.kit) throw UsageError("frozen-plan", command.options.config + ": already a kit: hand it out as it is");
+  if (std::ranges::any_of(request.axes, [](const Axes& axes) { return axes.model.empty(); }))
+    throw UsageError("no-model", "nothing to freeze: give --model, --suite or --config");
   refuse_existing(command.out);
   const std::string text = kit_json(command.text, request, results::program_info("trainwatt"));
   // What no run could read back is no kit; as many ranks as it names are the least that it takes.
@@ -49,9 +51,9 @@ int freeze(const FreezeCommand& command) {
   const RunPlan plan = make_plan(again, ranks, "cpu");
   write_out(command.out, text);
   const std::string runs = plan.runs() > 1 ? fmt::format(", {} runs", plan.runs()) : "";
-  fmt::print("{}: {}, {} points on {} rank{}{}\nSHA-256 {}\n", results::text::printable(command.out),
-             results::text::printable(again.suite), plan.points.size(), ranks, ranks == 1 ? "" : "s", runs,
-             again.kit->sha256);
+  fmt::print("{}: {}, {} on {}{}\nSHA-256 {}\n", results::text::printable(command.out),
+             results::text::printable(again.suite), results::text::count(plan.points.size(), "point"),
+             results::text::count(static_cast<std::size_t>(ranks), "rank"), runs, again.kit->sha256);
   if (grows_with_ranks(again))
     fmt::print(
         stderr, "{}\n",

@@ -22,7 +22,7 @@ struct HtmlCommand : SystemsOptions {
   std::string out;
 };
 
-/// 0; 4: the page says that nothing could be compared.
+/// 0; 4: the page says that nothing could be compared, or that a tender is decided by none of it.
 int html(const HtmlCommand& command) {
   const fs::path page = command.out;
   refuse_existing(command.out);
@@ -30,7 +30,7 @@ int html(const HtmlCommand& command) {
     for (const auto& [name, given] :
          {std::pair{"--reference", !command.reference.empty()}, std::pair{"--scope", !command.scope.empty()},
           std::pair{"--only", !command.only.empty()}, std::pair{"--weights", !command.weights.empty()},
-          std::pair{"--run-variance", !command.run_variance.empty()}})
+          std::pair{"--run-variance", !command.run_variance.empty()}, std::pair{"--kit", !command.kit.empty()}})
       if (given)
         throw UsageError("options-conflict", std::string(name) + ": only for comparisons; give at least two reports");
 
@@ -55,7 +55,7 @@ int html(const HtmlCommand& command) {
         "not-comparable");
   else
     cost = cost_of_one(command.prices, inputs.front().paths.front(), inputs.front().runs.front(), inputs.front().name);
-  const int code = comparison ? code_of(*comparison, inputs) : 0;
+  const int code = comparison ? code_of(*comparison) : 0;
   std::vector<results::HtmlSystem> systems;
   for (results::SystemInput& input : inputs) {
     const std::size_t runs = input.runs.size();

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/plan/options/option_value.hpp"
+#include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/errors.hpp"
 #include "bench/tool/terminal.hpp"
@@ -235,12 +236,12 @@ Action add_models(CLI::App& command, const Words&) {
   command.add_option("MODEL", options->model, "network (default: list all)");
   command.add_option("--layers", options->layers, "keep only the first N layers");
   command.add_option("--precision", options->precision, "float32, tf32, bf16, fp16 or fp8")->capture_default_str();
-  command.add_option("--micro-batch", options->micro_batch, "samples per rank and pass")->check(CLI::PositiveNumber);
+  command.add_option("--micro-batch", options->micro_batch, "samples per rank and pass")->check(number_in(1));
   command.add_option("--accumulate", options->accumulate, "micro-batches per optimizer step")
-      ->check(CLI::PositiveNumber)
+      ->check(number_in(1))
       ->capture_default_str();
-  command.add_option("--seq-len", options->seq_len, "tokens per sample")->check(CLI::PositiveNumber);
-  command.add_option("--ranks", options->ranks, "ranks")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--seq-len", options->seq_len, "tokens per sample")->check(number_in(1));
+  command.add_option("--ranks", options->ranks, "ranks")->check(number_in(1))->capture_default_str();
   command.add_flag("--json", options->json, "print JSON");
   return [options] {
     if (options->model.empty())

@@ -9,8 +9,10 @@
 #include "bench/plan/abilities.hpp"
 #include "bench/plan/forecast.hpp"
 #include "bench/plan/options/meter_options.hpp"
+#include "bench/plan/options/option_value.hpp"
 #include "bench/plan/options/plan_options.hpp"
 #include "bench/plan/shares.hpp"
+#include "bench/terminal/option_checks.hpp"
 #include "bench/tool/commands.hpp"
 #include "bench/tool/inputs/options.hpp"
 #include "bench/tool/terminal.hpp"
@@ -72,10 +74,14 @@ Action add_plan(CLI::App& command, const Words&) {
   const auto options = std::make_shared<PlanCommand>();
   add_plan_options(command, options->options);
   command.add_option("--device", options->device, "auto (default), cpu, cuda, reference")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda", "reference"}))
+      ->check([](const std::string& word) {
+        const std::vector<std::string> known = {"auto", "cpu", "cuda", "reference"};
+        if (std::ranges::find(known, word) == known.end()) throw_unknown("device", word, known);
+        return std::string();
+      })
       ->group("Where");
   command.add_option("--nodes", options->nodes, "nodes that the ranks run on (default 1)")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(number_in(1, 1'000'000))
       ->group("Where");
   command
       .add_option("--on", options->on,

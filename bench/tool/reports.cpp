@@ -125,6 +125,7 @@ std::vector<FileFindings> findings_of(const std::string& path, const ValidateOpt
         return;
       }
       CheckedReport checked = check_report(std::move(bytes));
+      if (checked.is_no_report) throw std::runtime_error(checked.why_unreadable);
       const bool has_no_signature = checked.report && !checked.bundle;
       all.push_back(findings_of_run(path, std::move(checked), options, true));
       if (has_no_signature && !options.signers.empty())
@@ -137,6 +138,13 @@ std::vector<FileFindings> findings_of(const std::string& path, const ValidateOpt
     all.push_back(std::move(found));
   }
   return all;
+}
+
+/// A report, a bundle or records.jsonl that was cut, or is damaged as a whole.
+bool is_unreadable(const FileFindings& found) {
+  return std::ranges::any_of(found.faults, [](const results::Fault& fault) {
+    return fault.where.empty() && (fault.code == "not_json" || fault.code == "unreadable");
+  });
 }
 
 struct ShowOptions {
@@ -158,7 +166,7 @@ int validate(const ValidateOptions& options) {
       else if (!options.json)
         fmt::print("{}", findings_text(found, options.verbose,
                                        options.paths.size() > 1 || found.path != options.paths.front() ||
-                                           found.kind == FileKind::series));
+                                           found.kind == FileKind::series || is_unreadable(found)));
       if (options.json) files.push_back(std::move(found));
     }
   if (options.json) fmt::print("{}", findings_json(files, code));

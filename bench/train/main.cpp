@@ -194,8 +194,9 @@ int run(comm::Job& job, std::optional<power::Guardian>& guardian, int argc, char
   together(job, [&] { device = models::create_device(choice.name, device_options(plan, index, threads)); });
   check_site(job, plan, options);
   if (const std::string why = comm::why_no_communicator(plan.comm, job, *device); !why.empty())
-    throw Stop(exit_environment, "communicator-unusable",
-               fmt::format("--comm {}: {}: choose another, or leave it out", plan.comm, why));
+    throw Stop(
+        exit_environment, "communicator-unusable",
+        fmt::format("--comm {}: {}: choose another --comm, or leave it out for the one that fits", plan.comm, why));
   if (!choice.note.empty()) say(job, choice.note);
   if (plan.runs() > 1 && !options.run_index && !options.dry_run)
     say(job, fmt::format(

@@ -260,7 +260,8 @@ std::string nccl_why_not(Job& job, models::Device& device) {
       shared = "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) + " share a GPU (" +
                names[rank] + "), which NCCL refuses";
   }
-  if (info.kind != models::DeviceKind::cuda) return "serves GPU memory";
+  if (info.kind != models::DeviceKind::cuda)
+    return std::string("NCCL exchanges the memory of GPUs, and this run trains on ") + models::to_string(info.kind);
   if (!shared.empty()) return shared;
   std::string why;
   Library::open(&why);

@@ -49,7 +49,9 @@ class SelfCommunicator : public Communicator {
 
 }  // namespace
 
-std::string self_why_not(Job& job, models::Device&) { return job.size() == 1 ? "" : "serves one rank"; }
+std::string self_why_not(Job& job, models::Device&) {
+  return job.size() == 1 ? "" : "serves one rank, and the job has " + std::to_string(job.size());
+}
 std::unique_ptr<Communicator> self_create(Job&, models::Device& device) {
   return std::make_unique<SelfCommunicator>(device);
 }

@@ -122,7 +122,8 @@ struct Process {
 };
 Process look_at(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');  // iterators would throw of a process that ends meanwhile
   const std::size_t name_end = text.rfind(')');  // a name may hold blanks and brackets
   if (name_end == std::string::npos) return {};
   std::istringstream fields(text.substr(name_end + 1));

@@ -70,6 +70,7 @@ class Comparer {
     out_.differences = merged_differences(std::move(out_.differences), out_.workloads.size());
     for (FigureComparison& figure : out_.figures) fill(figure);
     find_break_evens();
+    words::add_award_obstacles(in_, options_.is_tender, out_);
     add_answer(out_);
     return std::move(out_);
   }

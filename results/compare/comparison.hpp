@@ -27,6 +27,7 @@ struct SystemInput {
   std::vector<std::string> notes{};            ///< what it says besides, of good reports too
   std::vector<MissingField> missing_fields{};  ///< of reports of an older version: without them some figures say little
   std::vector<std::string> joule_doubts{};     ///< of `notes`, those for which no figure of energy is compared
+  std::vector<Fault> offer_faults{};           ///< what its runs lack as an offer of the kit they are held against
 };
 struct CompareOptions {
   std::size_t reference = 0;         ///< the system that the others are held against
@@ -39,6 +40,7 @@ struct CompareOptions {
   std::map<std::string, double> weights;
   std::string currency;  ///< of all prices
   double sensitivity_share = 0.2;
+  bool is_tender = false;  ///< a kit was given; so are runs that were made from one
   /// Groups of earlier runs, each of one machine: how a system that was run once would differ from run to run. A group
   /// counts for the systems of its machine (results/compare/run_variance.hpp); ask fault_of() there first.
   std::vector<SystemInput> run_variance;
@@ -187,6 +189,11 @@ struct LearnedSpread {
   std::vector<std::string> paths;
   std::vector<std::size_t> systems;
 };
+/// Why runs of a kit decide no tender: each would be rejected as an offer.
+struct AwardObstacle {
+  std::size_t system = 0;
+  std::string code, text;  ///< of `trainwatt validate --kit`: "rule_broken", "kit_differs"
+};
 struct Comparison {
   std::vector<ComparedSystem> systems;
   std::size_t reference = 0;
@@ -202,6 +209,8 @@ struct Comparison {
   std::vector<std::string> answer;
   std::vector<std::string> rests_on{};  ///< below it, a line each: runs, prices, busy machines, what it leaves open
   std::size_t first_detail = 0;         ///< from this line of rests_on on they are of single workloads and earlier runs
+  bool is_tender = false;               ///< runs of a kit, or held against one
+  std::vector<AwardObstacle> not_an_award{};  ///< of a tender; `answer` begins with them where something is compared
   bool compared = false;  ///< some ratio was had
   bool decided() const;   ///< some ratio has a verdict over runs: better, worse, or no difference shown
   bool names_one() const;  ///< some is better or worse

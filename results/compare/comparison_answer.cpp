@@ -247,8 +247,8 @@ class Sentences {
       } else if (r.verdict == Claim::no_difference) {
         same.push_back(undecided(figure, s));
         if (const std::string would = words::open_points(r, c_.replicates); !would.empty())
-          would_show_.push_back(text::sentence(
-              fmt::format("{}{}: {}", c_.systems.size() > 2 ? name + ", " : "", phrase.noun, would)));
+          would_show_.push_back(c_.systems.size() > 2 ? fmt::format("{}, {}: {}.", name, phrase.noun, would)
+                                                      : text::sentence(fmt::format("{}: {}", phrase.noun, would)));
       } else if (r.verdict == Claim::no_claim) {
         const std::string figures = is_speed ? "" : absolute_words(figure, s, "instead of", words::unit(figure));
         add_to(open, r.reason, looked(r, phrase) + (figures.empty() ? "" : " (" + figures + ")"));
@@ -348,6 +348,8 @@ void add_answer(Comparison& comparison) {
   Answer answer = Sentences(comparison).write();
   comparison.answer = std::move(answer.sentences), comparison.rests_on = std::move(answer.rests_on);
   comparison.first_detail = answer.first_detail;
+  if (const std::string not_one = words::not_an_award(comparison); comparison.compared && !not_one.empty())
+    comparison.answer.insert(comparison.answer.begin(), not_one);
 }
 
 }  // namespace tw::results

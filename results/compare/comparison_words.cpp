@@ -15,6 +15,7 @@
 namespace tw::results {
 
 using namespace std::string_literals;
+using text::count;
 
 namespace words {
 namespace {
@@ -89,10 +90,11 @@ std::string single_run() {
   return "one run: repeat with scripts/repeat 5 -- COMMAND, or give earlier runs of the machine with --run-variance";
 }
 
-std::string no_verdict(std::span<const Record> records) {
+std::string no_verdict(const Report& report) {
+  if (report.context.run_index) return {};
   int points = 0, disturbed = 0;
   Trials all;
-  for (const Record& record : records) {
+  for (const Record& record : report.records) {
     if (!is_valid(record)) continue;
     Trials alone;
     alone.add({&record});
@@ -197,6 +199,41 @@ std::vector<KeptRules> run_rules(const Comparison& comparison) {
   return lines;
 }
 
+void add_award_obstacles(const std::vector<SystemInput>& systems, bool has_kit, Comparison& comparison) {
+  const auto kit_of = [](const Report& run) { return run.plan.kit ? run.plan.kit->sha256 : ""; };
+  comparison.is_tender =
+      has_kit || std::ranges::any_of(systems, [&](const SystemInput& system) {
+        return std::ranges::any_of(system.runs, [&](const Report& run) { return !kit_of(run).empty(); });
+      });
+  if (!comparison.is_tender) return;
+  std::vector<AwardObstacle>& all = comparison.not_an_award;
+  const std::string kit = kit_of(systems[comparison.reference].runs[0]);
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    const std::vector<std::string>& broken = comparison.systems[s].broken_rules;
+    for (const RunRule& rule : tw::results::run_rules())
+      if (std::ranges::find(broken, rule.id) != broken.end())
+        all.push_back({s, "rule_broken", fmt::format("run rule \"{}\" is broken ({})", rule.id, rule.broken)});
+    if (std::ranges::any_of(systems[s].runs, [&](const Report& run) { return kit_of(run) != kit; }))
+      all.push_back(
+          {s, "kit_differs", "not all runs are of the kit of " + comparison.systems[comparison.reference].name});
+    for (const Fault& fault : systems[s].offer_faults)
+      all.push_back({s, fault.code, text::printable(fault_line(fault))});
+  }
+}
+
+std::string not_an_award(const Comparison& comparison) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;  // of the systems of which the same is said
+  for (const AwardObstacle& one : comparison.not_an_award) {
+    auto same = std::ranges::find(groups, one.text, [](const auto& group) { return group.first; });
+    if (same == groups.end()) same = groups.insert(groups.end(), {one.text, {}});
+    if (std::ranges::find(same->second, one.system) == same->second.end()) same->second.push_back(one.system);
+  }
+  if (groups.empty()) return {};
+  std::vector<std::string> said;
+  for (const auto& [what, of] : groups) said.push_back(names(comparison, of) + ": " + what);
+  return fmt::format("Not an award: {}. The figures are good for a look.", fmt::join(said, "; "));
+}
+
 std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems) {
   std::vector<std::string> all;
   for (const std::size_t s : systems) all.push_back(comparison.systems[s].name);
@@ -286,8 +323,6 @@ std::string means(const FigureComparison& figure, const Comparison& comparison) 
 }
 
 namespace {
-
-std::string count(std::size_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
 /// "0.370 EUR/h (rented, electricity included)", "2 nodes, 1.20 EUR/h (bought, 0.3 EUR/kWh)"; empty without a price.
 std::string hour_words(const ComparedSystem& system) {

@@ -42,8 +42,9 @@ struct Open {
 Open no_claim(const Trials& trials, const char* how_to_repeat = "scripts/repeat");
 /// What a system that was run once lacks: "one run: repeat with scripts/repeat 5 -- COMMAND, or …"
 std::string single_run();
-/// What a comparison will not make of one report's points; empty where none of them was disturbed.
-std::string no_verdict(std::span<const Record> records);
+/// What a comparison will not make of one report's points; empty where none of them was disturbed, and of one of
+/// several runs (scripts/repeat), which are compared together.
+std::string no_verdict(const Report& report);
 /// "workloads 1, 3" by their ids, where few; "in 3 of 8 workloads"
 std::string place(const Difference& difference, const Comparison& comparison);
 /// How many differences there are: "2 forbid a comparison, 5 noted"; "none"
@@ -70,6 +71,11 @@ struct KeptRules {
   bool kept = true;
 };
 std::vector<KeptRules> run_rules(const Comparison& comparison);
+/// Whether it is a tender, which runs of a kit are too, and why no offer may win it, by system: broken run rules, runs
+/// of other kits, and what a kit that was given finds besides.
+void add_award_obstacles(const std::vector<SystemInput>& systems, bool has_kit, Comparison& comparison);
+/// "Not an award: A, B: run rule "window" is broken (windows are short, …). …"; empty where nothing stands against one
+std::string not_an_award(const Comparison& comparison);
 /// "A, B, C"
 std::string names(const Comparison& comparison, const std::vector<std::size_t>& systems);
 /// In how many workloads a system has which verdict: "better in 1, worse in 1 of 2 workloads"; empty of one workload.
@@ -92,8 +98,8 @@ ComparedSystem described(const SystemInput& system, const CompareOptions& option
 namespace tw::results {
 
 /// The answer first: one sentence for each system, with what it costs or gives before how much that is in per cent, or
-/// why nothing is decided; of more than two systems the order by each figure before that. Then, in short lines, what it
-/// rests on.
+/// why nothing is decided; of more than two systems the order by each figure before that; before all of it why a tender
+/// cannot be awarded. Then, in short lines, what it rests on.
 void add_answer(Comparison& comparison);
 
 }  // namespace tw::results

@@ -164,8 +164,12 @@ Json as_json(const Comparison& c) {
                {"replicates_note", c.replicates_note},
                {"decided", c.decided()},
                {"names_one", c.names_one()},
+               {"is_tender", c.is_tender},
                {"answer", c.answer},
                {"rests_on", c.rests_on}};
+  json["not_an_award"] = Json::array();
+  for (const AwardObstacle& one : c.not_an_award)
+    json["not_an_award"].push_back({{"system", c.systems[one.system].name}, {"code", one.code}, {"text", one.text}});
   json["run_variance"] = Json::array();
   for (const LearnedSpread& one : c.learned) {
     Json systems = Json::array();

@@ -19,6 +19,8 @@
 namespace tw::results {
 namespace {
 
+using text::count;
+
 std::string plain(const std::string& text) { return cells::markdown(text); }
 
 std::string line_of(const std::vector<std::string>& cells) { return fmt::format("| {} |\n", fmt::join(cells, " | ")); }
@@ -39,8 +41,6 @@ void name_flags(Report& report) {
       for (char& c : flag.name)
         if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
 }
-
-std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
 /// Where the figures are from.
 std::string context_lines(const Report& report) {

@@ -23,10 +23,9 @@
 namespace tw::results::page {
 namespace {
 
+using text::count;
 using text::sentence;
 using text::significant;
-
-std::string count(std::size_t n, const std::string& noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
 bool counts(const Place& place) { return is_valid(*place.record); }
 
@@ -176,7 +175,7 @@ void add_caveats(Page& page, const HtmlSystem& system) {
     caveat(fmt::format("{} of the plan {} no record.", count(missing, "point"), missing == 1 ? "has" : "have"), "bad");
   if (const std::vector<std::string> broken = words::rules_broken_in(std::span(&report, 1)); !broken.empty())
     caveat(sentence(words::broken_rules(broken)), "bad");
-  for (const std::string& more : {run_drift(report.records), words::no_verdict(report.records)})
+  for (const std::string& more : {run_drift(report.records), words::no_verdict(report)})
     if (!more.empty()) caveat(sentence(more), "note");
 }
 

@@ -265,7 +265,10 @@ void add_comparison(Page& page, const Comparison& comparison) {
                              reference);
   page.subtitle = fmt::format("{} {}.", workloads_compared(comparison), words::dates(comparison));
   if (!comparison.compared) page.answer.emplace_back("Nothing could be compared.", "bad");
-  for (const std::string& line : comparison.answer) page.answer.emplace_back(line, comparison.compared ? "" : "bad");
+  for (std::size_t i = 0; i < comparison.answer.size(); ++i) {
+    const bool is_bad = !comparison.compared || (i == 0 && !comparison.not_an_award.empty());
+    page.answer.emplace_back(comparison.answer[i], is_bad ? "bad" : "");
+  }
   for (std::size_t i = 0; i < comparison.rests_on.size(); ++i)
     if (i < comparison.first_detail)
       page.answer.emplace_back(comparison.rests_on[i], "rest");

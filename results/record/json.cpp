@@ -514,6 +514,7 @@ constexpr std::size_t most_keys = std::size_t{1} << 16;    // of one object
 /// Looks at a text without keeping it.
 class FaultFinder : public Json::json_sax_t {
  public:
+  explicit FaultFinder(std::size_t size) : size_(size) {}
   std::string fault;
 
   bool null() override { return count(); }
@@ -540,8 +541,14 @@ class FaultFinder : public Json::json_sax_t {
     // "[json.exception.parse_error.101] parse error at line 3, column 5: …": the part for people starts after "at ".
     const std::string what = error.what();
     const auto at = what.find(" at ");
-    fault = dynamic_cast<const Json::out_of_range*>(&error) != nullptr
-                ? "byte " + std::to_string(position) + ": number " + token + " is out of range"
+    const bool is_too_large = dynamic_cast<const Json::out_of_range*>(&error) != nullptr;
+    if (position > size_ && !is_too_large) {  // it asked for more
+      fault = size_ == 0 ? "the file is empty"
+                         : "the text is cut off after " + std::to_string(size_) +
+                               " bytes, probably because a copy was interrupted: copy or write the file again";
+      return false;
+    }
+    fault = is_too_large              ? "byte " + std::to_string(position) + ": number " + token + " is out of range"
             : at == std::string::npos ? "byte " + std::to_string(position) + ": syntax error"
                                       : what.substr(at + 4);
     return false;
@@ -563,6 +570,7 @@ class FaultFinder : public Json::json_sax_t {
     fault = "more than " + std::to_string(most_values) + " values";
     return false;
   }
+  std::size_t size_;  ///< of the text
   std::size_t values_ = 0;
   std::vector<std::set<std::string>> keys_;  // of the objects around
 };
@@ -609,7 +617,7 @@ T versioned(const std::string& text, const std::string& what, UnknownNames unkno
 std::string json_fault(const std::string& text, bool comments) {
   if (const std::size_t nul = text.find('\0'); nul != std::string::npos)  // where the library would end the text
     return "byte " + std::to_string(nul + 1) + ": control character NUL";
-  FaultFinder finder;
+  FaultFinder finder(text.size());
   Json::sax_parse(text, &finder, Json::input_format_t::json, true, comments);
   return finder.fault;
 }

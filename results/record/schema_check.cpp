@@ -19,10 +19,14 @@ namespace {
 using Json = nlohmann::json;
 using Adapter = valijson::adapters::NlohmannJsonAdapter;
 
-/// "<root>", "[records]", "[0]" → "/records/0"
+/// "<root>", "[records]", "[0]" → "/records/0"; a key is escaped as a JSON pointer's.
 std::string pointer_of(const std::vector<std::string>& context) {
   std::string path;
-  for (std::size_t i = 1; i < context.size(); ++i) path += "/" + context[i].substr(1, context[i].size() - 2);
+  for (std::size_t i = 1; i < context.size(); ++i) {
+    path += '/';
+    for (const char c : context[i].substr(1, context[i].size() - 2))
+      path += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  }
   return path;
 }
 
@@ -81,6 +85,93 @@ void prune(Json& json, std::size_t& left) {
   }
 }
 
+/// What the schema asks of the value at `pointer`; null where alternatives do not say which.
+const Json* asked_at(const Json& root, const Json::json_pointer& pointer) {
+  std::vector<std::string> keys;
+  for (Json::json_pointer rest = pointer; !rest.empty(); rest.pop_back()) keys.insert(keys.begin(), rest.back());
+  const auto resolved = [&](const Json* schema) {
+    while (schema->is_object() && schema->contains("$ref"))
+      schema = &root.at(Json::json_pointer((*schema)["$ref"].get<std::string>().substr(1)));
+    return schema;
+  };
+  const Json* schema = resolved(&root);
+  for (const std::string& key : keys) {
+    const Json* inner = nullptr;
+    if (const auto properties = schema->find("properties"); properties != schema->end() && properties->contains(key))
+      inner = &properties->at(key);
+    else if (const auto other = schema->find("additionalProperties"); other != schema->end() && other->is_object())
+      inner = &*other;
+    else if (const auto items = schema->find("items"); items != schema->end() && items->is_object())
+      inner = &*items;
+    if (inner == nullptr) return nullptr;
+    schema = resolved(inner);
+  }
+  return schema;
+}
+
+std::string with_article(const std::string& type) {
+  return type == "null" ? type : type == "object" || type == "array" || type == "integer" ? "an " + type : "a " + type;
+}
+/// "a, b or c"
+std::string alternatives(const Json& list, std::string (*name)(const Json&)) {
+  std::string out;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == list.size() ? " or " : ", ") + name(list[i]);
+  return out;
+}
+/// "'x'" of what the library says of one key.
+std::string quoted(const std::string& what) {
+  const std::size_t begin = what.find('\''), end = what.rfind('\'');
+  return begin < end ? what.substr(begin + 1, end - begin - 1) : "";
+}
+
+/// What the library says of a value, for people. `schema`: what is asked of it; null where that is not known.
+std::string in_words(const std::string& what, const Json* schema, const Json& value) {
+  const auto asked = [&](const char* key) -> const Json* {
+    return schema == nullptr || !schema->contains(key) ? nullptr : &schema->at(key);
+  };
+  const auto limit = [&](const char* key, const char* before, const std::string& after = "") {
+    const Json* const bound = asked(key);
+    return bound == nullptr ? std::string() : before + bound->dump() + after;
+  };
+  const bool is_short = value.is_primitive() && value.dump(-1, ' ', false, Json::error_handler_t::replace).size() <= 40;
+  const std::string is = is_short ? ", is " + value.dump(-1, ' ', false, Json::error_handler_t::replace) : "";
+  const auto first = [&](std::initializer_list<std::string> texts) {
+    const auto found = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
+    return found == texts.end() ? "does not fit the schema" + is : *found;
+  };
+  const auto says = [&](const char* begin) { return what.starts_with(begin); };
+  if (says("Value type not permitted")) {
+    const Json* const types = asked("type");
+    if (types == nullptr) return first({});
+    const std::string names =
+        types->is_string() ? with_article(types->get<std::string>())
+                           : alternatives(*types, [](const Json& one) { return with_article(one.get<std::string>()); });
+    return "must be " + names + ", not " +
+           (is_short ? value.dump(-1, ' ', false, Json::error_handler_t::replace) : with_article(value.type_name()));
+  }
+  if (says("Failed to match against any enum") && asked("enum") != nullptr)
+    return "must be " + alternatives(*asked("enum"), [](const Json& one) { return one.dump(); }) + is;
+  if (says("Failed to match expected value")) return first({limit("const", "must be ", is)});
+  if (says("Failed to match regex")) return first({limit("pattern", "does not match ")});
+  if (says("Expected number less"))
+    return first({limit("maximum", "must be at most ", is), limit("exclusiveMaximum", "must be below ", is)});
+  if (says("Expected number greater"))
+    return first({limit("minimum", "must be at least ", is), limit("exclusiveMinimum", "must be above ", is)});
+  if (says("String should be no fewer") || says("Array should contain no fewer") || says("Object should have no fewer"))
+    return first(
+        {value.empty() || value == "" ? "is empty" : "", limit("minLength", "must have ", " characters or more"),
+         limit("minItems", "must have ", " values or more"), limit("minProperties", "must have ", " entries or more")});
+  if (says("String should be no more")) return first({limit("maxLength", "must have at most ", " characters")});
+  if (says("Array should contain no more")) return first({limit("maxItems", "must have at most ", " values")});
+  if (says("Object should have no more")) return first({limit("maxProperties", "must have at most ", " entries")});
+  if (says("Missing required property")) return "\"" + quoted(what) + "\" is missing";
+  if (says("Object contains a property"))
+    return "\"" + what.substr(what.find(": '") + 3, what.rfind('\'') - what.find(": '") - 3) + "\" is an unknown key";
+  if (says("Elements at indexes")) return "has a value twice";
+  return first({});
+}
+
 }  // namespace
 
 std::vector<SchemaViolation> schema_violations(const std::string& document_text, const std::string& schema_text) {
@@ -108,6 +199,10 @@ std::vector<SchemaViolation> schema_violations(const std::string& document_text,
   for (const auto& error : results) failing.insert(error.context);
   std::vector<SchemaViolation> violations;
   std::set<std::pair<std::string, std::string>> seen;
+  const auto described = [&](const std::string& where, const std::string& what) {
+    const Json::json_pointer pointer(where);
+    return in_words(what, asked_at(schema_json, pointer), document.contains(pointer) ? document.at(pointer) : Json());
+  };
   for (const auto& error : results) {
     if (violations.size() == most_violations) {
       violations.push_back({"", "there are more violations than the " + std::to_string(most_violations) + " above"});
@@ -120,7 +215,7 @@ std::vector<SchemaViolation> schema_violations(const std::string& document_text,
     const bool echo = what.starts_with("Failed to validate against") || what.starts_with("Failed to validate item");
     if (has_inner && echo) continue;
     const std::string pointer = pointer_of(error.context);
-    if (seen.emplace(pointer, what).second) violations.push_back({pointer, what});
+    if (seen.emplace(pointer, what).second) violations.push_back({pointer, described(pointer, what)});
   }
   return violations;
 }

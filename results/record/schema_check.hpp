@@ -8,7 +8,7 @@ namespace tw::results {
 
 struct SchemaViolation {
   std::string pointer;  ///< JSON pointer of the value that does not fit; empty: the document
-  std::string what;     ///< as the library says it
+  std::string what;     ///< "must be a number, not a string"
 };
 
 /// The innermost violations: what fails deep inside is not reported once more at each level above it. Both texts are JSON.

@@ -24,6 +24,9 @@ std::string set_point(const SetPoint& value);
 /// A name, or a mean with four digits of significance.
 std::string observed(const SetPoint& value);
 
+/// "1 run", "3 runs"
+std::string count(std::size_t n, const std::string& noun);
+
 /// Columns that UTF-8 text takes in a terminal (code points; colours count nothing; no wide characters).
 std::size_t columns(const std::string& text);
 std::string pad_left(const std::string& text, std::size_t width);    ///< right-justified
@@ -37,7 +40,7 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
 std::string printable(const std::string& text);
 
 /// A clause of our own as a sentence: with a full stop, and with a capital where it begins with a small letter of ASCII
-/// and not with a point's name ("m/bf16").
+/// and not with a point's name ("m/bf16") or a key ("gpu_clock_mhz").
 std::string sentence(std::string clause);
 
 /// One character for each bucket mean, lowest to highest: "█▆▄▂▁", or digits 0 … 9 without Unicode. Values that are not

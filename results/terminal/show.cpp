@@ -54,7 +54,7 @@ class Shower {
     out_ += summary_table(report_, style_);
     if (const std::size_t missing = missing_points(report_).size(); missing > 0)
       out_ += "\n  " + paint_.yellow("! ") +
-              wrap(count(static_cast<std::int64_t>(missing), "point") + " of the plan " +
+              wrap(count(missing, "point") + " of the plan " +
                        (missing == 1 ? "has" : "have") + " no record",
                    width(), 4) +
               "\n";
@@ -233,7 +233,7 @@ class Shower {
     target(r);
     std::vector<std::string> windows;
     for (const Trial& t : r.trials)
-      windows.push_back(count(static_cast<std::int64_t>(t.step_time_s.size()), "step") + " in " + duration(t.window_s));
+      windows.push_back(count(t.step_time_s.size(), "step") + " in " + duration(t.window_s));
     line("trials", join(windows, ", "));
     std::vector<std::string> unstable;
     for (const Instability& one : find_instability(r)) unstable.push_back(to_string(one.flag) + (": " + one.text));

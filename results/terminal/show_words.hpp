@@ -17,6 +17,8 @@
 
 namespace tw::results::show {
 
+using text::count;
+
 inline std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string text;
   for (const std::string& part : parts)
@@ -27,9 +29,6 @@ inline std::string join(const std::vector<std::string>& parts, const std::string
 inline std::string plan_words(const PlanInfo& plan) {
   const std::string words = plan.suite + ", plan " + sha256_hex(plan.canonical_json).substr(0, 12);
   return plan.kit ? join({words, join({"kit", plan.kit->title}, " "), "SHA-256 " + plan.kit->sha256}, ", ") : words;
-}
-inline std::string count(std::int64_t n, const std::string& noun) {
-  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 template <class T, class F>
 std::string figure_or_absent(const std::optional<T>& value, F print) {

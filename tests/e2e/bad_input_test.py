@@ -31,12 +31,18 @@ class Names(Refusals):
 
     def test_precision_the_device_lacks(self):
         self.refused(ENVIRONMENT, ["error[unsupported]", "fp8", "bf16"], "--model", "gpt2-tiny", "--precision", "fp8")
+        said = run("--device", "cpu", "--model", "gpt2-tiny", "--precision", "fp8", "--out", self.out).stderr
+        self.assertEqual(said.count("has no fp8"), 1, "the reason is another one than that it is so")
+
+    def test_options_given_twice(self):
+        self.refused(USAGE, ["error[duplicate-value]", "--trials"], "--model", "gpt2-tiny", "--trials", 2, "--trials", 3)
+        self.refused(USAGE, ["error[duplicate-value]", "--suite"], "--suite", "quick", "--suite", "standard")
 
     def test_unknown_communicator(self):
         self.refused(USAGE, ["error[unknown-name]", "--comm 'ncll'", "'nccl'"], "--model", "gpt2-tiny", "--comm", "ncll")
 
     def test_communicator_that_cannot_serve(self):
-        self.refused(ENVIRONMENT, ["error[communicator-unusable]", "--comm nccl"], "--model", "gpt2-tiny", "--device", "cpu",
+        self.refused(ENVIRONMENT, ["error[communicator-unusable]", "--comm nccl", "GPU", " cpu"], "--model", "gpt2-tiny", "--device", "cpu",
                      "--comm", "nccl")
 
     def test_unknown_device(self):

@@ -90,7 +90,7 @@ class Hostile(Case):
             self.assertEqual(process.returncode, 2)
             self.assertIn(words.encode(), process.stderr)
         process = bounded("validate", "/dev/stdin", input=b"\0" * 1000)
-        self.assertEqual(process.returncode, 1, process.stderr)
+        self.assertEqual(process.returncode, 2, process.stderr)
         process = subprocess.run(["bash", "-c", '"$0" validate <(yes)', str(BIN / "trainwatt")], capture_output=True, timeout=HANG)
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertIn(b"maximum 256 MiB", process.stderr)

@@ -87,6 +87,15 @@ class Power(Case):
         self.assertEqual(wanted["trials"], [])
         self.assertEqual(tool("validate", self.out / "report.json").returncode, 0)
 
+    def test_a_run_of_which_no_point_could_be_set_says_why_it_fails(self):
+        process = run("--model", "gpt2-tiny", "--steps", 2, "--gpu-clock", 1305, "--out", self.out)
+        for args in ((), ("--resume", self.out)):  # once more of a run that is complete
+            if args:
+                process = run(*args)
+            self.assert_ran(process, 3)
+            self.assertEqual(said_codes(process.stderr), ["setting-refused"])
+            self.assertIn("gpu_clock_mhz 1305", process.stderr)
+
     def test_gpus_that_numbers_may_not_name_are_not_set(self):
         (self.folder / "nvml").mkdir()
         gpus = FakeGpus(self.folder / "nvml", 2)

@@ -223,6 +223,15 @@ exit $1
                                       env=environment(CODES=" ".join(map(str, codes))), timeout=HANG)
                 self.assert_ran(done, code)
                 self.assertEqual(len(list(out.iterdir())), made)
+                self.assertEqual("error[run-failed]: " in done.stderr, made < 3 or codes == (0, 3, 0), done.stderr)
+        # Runs that other programs disturbed are counted once, at the end.
+        stand_in.write_text("""#!/bin/sh
+while [ "$1" != --resume ]; do shift; done
+mkdir -p "$2" && echo '"flags": ["steps_given", "busy_host"],' >"$2/report.json"
+""")
+        done = subprocess.run([REPEAT, "3", "--", stand_in, "--out", self.folder / "busy"], capture_output=True, text=True, env=environment(), timeout=HANG)
+        self.assert_ran(done)
+        self.assertEqual(done.stdout.count("3 of 3 runs"), 1, done.stdout)
         # A launcher that ends with 0 and has launched nothing.
         idle = self.folder / "idle"
         idle.write_text("#!/bin/sh\n")
@@ -253,6 +262,7 @@ exit $1
                 done = subprocess.run([str(REPEAT), *map(str, words)], capture_output=True, text=True, cwd=self.folder,
                                       env=environment(), timeout=HANG)
                 self.assert_ran(done, 2)
+                self.assertRegex(done.stderr, r"(?m)^(?:repeat|trainwatt|trainwatt-train): error\[[a-z-]+\]: ")
                 self.assertFalse(self.out.exists(), "nothing stays of a wrong call")
         self.assertFalse((self.folder / "out").exists())
         # A run goes on as the run that it was.

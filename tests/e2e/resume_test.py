@@ -152,7 +152,7 @@ class Resume(Case):
         self.assert_refused(run(*sweep(2)[:-1], 4, "--resume", self.out), USAGE, "error[not-same-run]", "steps 3, now 4", "--force-resume")
         self.assert_refused(run(*sweep(3), "--resume", self.out), USAGE, "points 2, now 3", "acc3")
         self.assert_refused(run(*sweep(2), "--bucket-mib", 4, "--resume", self.out), USAGE, "--bucket-mib 25, now 4")
-        self.assert_refused(self.resumed(ranks=2), USAGE, "ranks 1, now 2")
+        self.assert_refused(self.resumed(ranks=2), USAGE, "ranks 1, now 2", f"trainwatt-train --resume {self.out}")
         forced = run(*sweep(2)[:-1], 4, "--resume", self.out, "--force-resume")
         self.assert_refused(forced, ENVIRONMENT, "error[bad-run]", "records.jsonl", "line 1")
         self.assertEqual({path.name: path.read_bytes() for path in self.out.iterdir()}, kept, "a refusal changes nothing")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_codes.py ROOT: every code of an error or warning in bench/ and comm/ is in the table of bench/README.md, and every code
+"""check_codes.py ROOT: every code of an error or warning in bench/, comm/ and scripts/repeat is in the table of bench/README.md, and every code
 of that table is used."""
 import pathlib
 import re
@@ -16,6 +16,7 @@ patterns = [
     rf"\}},\s*{code}\)",  # behind a function that reads a file
     rf"\bfail\([^;]*,\s*{code}\);",
     r"error\[([a-z-]+)\]: ",
+    r'\bfail (?:\d|"\$status") ([a-z-]+) ',  # of scripts/repeat
 ]
 flag = r"\{(?:results::)?Flag::([a-z_]+),"  # of a warning that is a flag of the report, too
 
@@ -24,6 +25,8 @@ def sources():
     for folder in ("bench", "comm", "results/compare"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             yield path, path.read_text(encoding="utf-8")
+    for path in root.glob("scripts/repeat"):
+        yield path, path.read_text(encoding="utf-8")
 
 
 used, literals = {}, set()

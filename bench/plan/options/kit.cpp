@@ -69,7 +69,8 @@ std::string kit_json(const KitText& text, const Request& request, const results:
 }
 
 Kit open_kit(const std::string& path, const std::string& text) {
-  if (const std::string fault = results::json_fault(text); !fault.empty()) fail(path, "not JSON: " + fault);
+  if (const std::string fault = results::json_fault(text); !fault.empty())
+    fail(path, "not JSON: " + fault + "; give a kit that trainwatt freeze has written");
   const Json json = Json::parse(text);
   if (const std::string why = results::version_obstacle(
           json.is_object() && json.contains(kit_key) && json[kit_key].is_string() ? json[kit_key].get<std::string>()

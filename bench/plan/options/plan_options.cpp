@@ -10,15 +10,13 @@
 #include "bench/plan/options/axes.hpp"
 #include "bench/plan/options/run_options.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/terminal/option_checks.hpp"
 #include "models/catalog/nearest.hpp"
 
 namespace tw::bench {
 namespace {
 
 using Kind = ValueType::Kind;
-
-/// Marks text that follows the option's name directly; CLI11 inserts a colon otherwise.
-constexpr const char* out_of_range_mark = "\x01";
 
 /// CLI11's message for an unknown option, with the nearest known one.
 std::string unknown_option(const CLI::App& app, const CLI::ExtrasError& error) {
@@ -66,9 +64,7 @@ CLI::Validator holding(const ValueType& type) {
             const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
             const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
             if (error != std::errc::result_out_of_range || end != text.data() + text.size()) return {};
-            return text.starts_with('-')
-                       ? fmt::format("{}{}: value too small", out_of_range_mark, models::cut_word(text))
-                       : fmt::format("{}{}: {}", out_of_range_mark, models::cut_word(text), too_large);
+            return value_fault(text, text.starts_with('-') ? "value too small" : too_large);
           },
           ""};
 }
@@ -268,25 +264,7 @@ void check_words(int argc, const char* const* argv) {
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error))
     return with_code("unknown-option", unknown_option(app, *extras));
-  std::string what = error.what();
-  const std::string mark = std::string(": ") + out_of_range_mark;
-  if (const std::size_t at = what.find(mark); at != std::string::npos)
-    return with_code("bad-value", what.replace(at, mark.size(), " "));
-  const std::string_view not_converted = "Could not convert: ", between = " = ";
-  if (const std::size_t at = what.find(between); what.starts_with(not_converted) && at != std::string::npos) {
-    const std::string name = what.substr(not_converted.size(), at - not_converted.size());
-    return with_code("bad-value", fmt::format("{} {}: {}", name, models::cut_word(what.substr(at + between.size())),
-                                              wanted_value(app, name)));
-  }
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.ends_with(" missing"))
-    return with_code("bad-value", what.substr(0, what.find(':')) + ": needs a value");
-  if (what.ends_with(" was given a disallowed flag override")) {
-    const std::string name = what.substr(0, what.find(' '));
-    return with_code("bad-value", (name.starts_with("-") ? name : "--" + name) + " takes no value");
-  }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return with_code("option-needs", what);
-  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) return with_code("options-conflict", what);
-  return with_code("bad-value", what);
+  return parse_fault(error, [&](const std::string& name) { return wanted_value(app, name); });
 }
 
 Request request_of(const PlanOptions& options, const std::string& config_text) {

@@ -31,6 +31,11 @@ std::string why(archive* a) {
   return text != nullptr ? text : "unknown error";
 }
 
+std::string incomplete(const std::string& cause) {
+  return fmt::format("incomplete or damaged tar.zst file ({}), probably because a copy was interrupted: copy it again",
+                     cause);
+}
+
 la_ssize_t append(archive*, void* out, const void* bytes, std::size_t size) {
   static_cast<std::string*>(out)->append(static_cast<const char*>(bytes), size);
   return static_cast<la_ssize_t>(size);
@@ -102,7 +107,7 @@ results::BundleFiles unpack(std::string_view bytes) {
     archive_entry* entry = nullptr;
     const int result = archive_read_next_header(a.get(), &entry);
     if (result == ARCHIVE_EOF) break;
-    if (result != ARCHIVE_OK) throw ArchiveError("incomplete tar.zst file: " + why(a.get()));
+    if (result != ARCHIVE_OK) throw ArchiveError(incomplete(why(a.get())));
     const std::string name = checked_name(entry);
     if (files.size() == most_archive_files)
       throw ArchiveError(fmt::format("too many files for a bundle (maximum {})", most_archive_files));
@@ -110,7 +115,7 @@ results::BundleFiles unpack(std::string_view bytes) {
     if (!is_new) throw ArchiveError(fmt::format("contains {} twice", name));
     std::array<char, 65536> block;
     for (la_ssize_t got; (got = archive_read_data(a.get(), block.data(), block.size())) != 0;) {
-      if (got < 0) throw ArchiveError(fmt::format("incomplete tar.zst file: {}: {}", name, why(a.get())));
+      if (got < 0) throw ArchiveError(incomplete(name + ": " + why(a.get())));
       total += static_cast<std::size_t>(got);
       if (total > most_archive_bytes)
         throw ArchiveError(fmt::format("too large for a bundle (maximum {} MiB)", most_archive_bytes >> 20));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "bench/tool/inputs/archive.hpp"
@@ -91,6 +92,13 @@ void take(CheckedReport& checked, Read read) {
   if (std::ranges::any_of(checked.report->records, is_older)) results::summarise(*checked.report);
 }
 
+/// Whether a text that is no report is at least one that was cut or changed.
+bool is_of_a_report(const std::string& text) {
+  if (!results::json_fault(text).empty()) return text.find("\"schema_version\"") != text.npos;
+  const auto json = nlohmann::json::parse(text);
+  return json.is_object() && json.contains("schema_version");
+}
+
 }  // namespace
 
 CheckedReport check_report(std::string bytes) {
@@ -129,8 +137,11 @@ CheckedReport check_report(std::string bytes) {
     return report;
   });
   if (checked.report || checked.is_unfinished) return checked;
+  checked.is_no_report = !is_of_a_report(bytes);
   if (const std::string other = other_file(bytes); !other.empty())
-    checked.why_unreadable = other, checked.found.violations = {{"unreadable", "", other}};
+    checked.why_unreadable = other, checked.is_no_report = true;
+  else if (checked.is_no_report)
+    checked.why_unreadable += "; give the report.json of a run, its records.jsonl, or a bundle";
   return checked;
 }
 

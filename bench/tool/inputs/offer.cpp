@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "bench/plan/options/kit.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/tool/inputs/report_file.hpp"
+#include "bench/tool/inputs/series.hpp"
 #include "bench/tool/inputs/signature.hpp"
 #include "results/analysis/run_rules.hpp"
 #include "results/record/text.hpp"
@@ -86,6 +89,19 @@ void check_kit(const results::Report& report, const std::string& kit_path, resul
     found.violations.push_back(
         {"kit_differs", "/plan", fmt::format("cannot be compared with {}: {}", mine, error.what())});
   }
+}
+
+std::vector<results::Fault> offer_faults(const std::vector<results::Report>& runs, const std::string& kit_path) {
+  results::Validation found;
+  std::vector<std::pair<std::string, const results::Report*>> named;
+  for (const results::Report& run : runs) {
+    check_kit(run, kit_path, found);
+    named.emplace_back(fmt::format("run-{}", run.context.run_index.value_or(static_cast<int>(named.size()) + 1)), &run);
+  }
+  std::vector<results::Fault> faults = std::move(found.violations);
+  if (named.size() > 1) std::ranges::move(series_faults(named), std::back_inserter(faults));
+  if (std::optional<results::Fault> fewer = fewer_runs(kit_path, runs.size())) faults.push_back(std::move(*fewer));
+  return faults;
 }
 
 void check_offer(const CheckedReport& checked, const ValidateOptions& options, FileFindings& found) {

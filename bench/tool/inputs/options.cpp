@@ -4,13 +4,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "bench/terminal/option_checks.hpp"
 #include "results/selection/ranking.hpp"
 
 namespace tw::bench::tool {
 
 void add_look(CLI::App& command, LookOptions& look) {
   command.add_option("--width", look.width, "columns (default: the terminal's; 100 without a terminal)")
-      ->check(CLI::Range(40, 400));
+      ->check(number_in(40, 400));
   command.add_flag("--ascii", look.ascii, "draw bars, curves and signs in ASCII");
 }
 
@@ -39,7 +40,7 @@ void add_prices(CLI::App& command, PriceOptions& prices, bool is_of_many) {
                    name, each));
   list("--it-csv", prices.it_csv, name + "FILE: CSV file of the power meter of the IT in that facility");
   command.add_option("--sensitivity", prices.sensitivity_percent, "percent by which each input is varied (default 20)")
-      ->check(CLI::Range(0.1, 99.0))
+      ->check(number_in(0.1, 99))
       ->group("Costs");
 }
 
@@ -63,6 +64,10 @@ void add_systems(CLI::App& command, SystemsOptions& options) {
                   "earlier runs of a machine, for systems with one run: FILE,FILE,... or a\nfolder of runs. Repeat it "
                   "for several machines")
       ->allow_extra_args(false);
+  command.add_option(
+      "--kit", options.kit,
+      "kit (trainwatt freeze) of the tender: checks the runs as trainwatt validate\n--kit does. Exit code "
+      "4: not an award");
   add_prices(command, options.prices, true);
 }
 

@@ -31,6 +31,7 @@ struct SystemsOptions {
   std::vector<std::string> systems;  ///< "FILE", or "NAME=FILE,FILE,…" of several runs
   std::string reference;             ///< name; empty: the first
   std::string scope, only;
+  std::string kit;                        ///< that the runs must be of, for an award
   std::vector<std::string> weights;       ///< "TEXT=W", or one file
   std::vector<std::string> run_variance;  ///< earlier runs of a machine, as `systems`
   PriceOptions prices;

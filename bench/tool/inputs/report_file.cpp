@@ -37,7 +37,10 @@ LoadedReport loaded(std::string bytes) {
 
 [[noreturn]] void refuse_folder(const std::string& path) {
   const std::map<int, fs::path> runs = numbered_runs(path);
-  if (runs.empty()) throw UsageError("bad-file", path + ": a folder; give the report.json inside it");
+  if (const fs::path report = fs::path(path) / "report.json"; runs.empty())
+    throw UsageError("bad-file", fs::exists(report)
+                                     ? fmt::format("{}: a folder; give {}", path, report.string())
+                                     : path + ": a folder without a report.json; give the report of a run");
   const std::string first = (runs.begin()->second / "report.json").string();
   if (runs.size() == 1) throw UsageError("folder-of-runs", fmt::format("{}: a folder of 1 run; give {}", path, first));
   throw UsageError(
@@ -114,20 +117,27 @@ LoadedRuns load_runs(const std::string& path) {
   return all;
 }
 
-void say_faults(const std::string& path, const std::vector<std::string>& lines) {
+namespace {
+
+/// A warning on stderr, as say_faults().
+void say_first(const std::string& path, const std::vector<std::string>& lines, bool is_note) {
   if (lines.empty()) return;
   const std::string more = lines.size() > 1 ? fmt::format(" (and {} more)", lines.size() - 1) : "";
+  const std::string text = fmt::format("{}: {}{}; see trainwatt validate {}", path, lines.front(), more, path);
   fmt::print(stderr, "{}\n",
-             results::text::printable(
-                 warning_line("trainwatt", with_code("report-faulty", fmt::format("{}: {}{}; see trainwatt validate {}",
-                                                                                  path, lines.front(), more, path)))));
+             results::text::printable(warning_line(
+                 "trainwatt", is_note ? with_code("report-note", text) : with_code("report-faulty", text))));
 }
+
+}  // namespace
+
+void say_faults(const std::string& path, const std::vector<std::string>& lines) { say_first(path, lines, false); }
 
 void say_findings(const std::string& path, const results::Validation& found) {
   for (const std::vector<results::Fault>* faults : {&found.violations, &found.warnings}) {
     std::vector<std::string> lines;
     for (const results::Fault& fault : *faults) lines.push_back(results::fault_line(fault));
-    say_faults(path, lines);
+    say_first(path, lines, faults == &found.warnings);
   }
 }
 

@@ -72,7 +72,7 @@ struct LoadedRuns {
 LoadedRuns load_runs(const std::string& path);
 /// A warning on stderr: the first of the lines, and how many more; nothing where there is none.
 void say_faults(const std::string& path, const std::vector<std::string>& lines);
-/// Likewise, of violations and of what else was found.
+/// Likewise, of violations and, with a code of its own, of what else was found.
 void say_findings(const std::string& path, const results::Validation& found);
 
 /// The scope of that name; none for an empty one. Throws UsageError for others.

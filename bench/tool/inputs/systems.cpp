@@ -12,6 +12,7 @@
 
 #include "bench/plan/options/option_value.hpp"
 #include "bench/terminal/error_line.hpp"
+#include "bench/tool/inputs/offer.hpp"
 #include "bench/tool/inputs/report_file.hpp"
 #include "bench/tool/inputs/series.hpp"
 #include "results/compare/baseline.hpp"
@@ -66,6 +67,8 @@ std::vector<std::string> runs_of(const std::string& path) {
 /// The reports of "FILE,FILE,…"; each FILE may be a folder of runs. A file of that whole name is taken as it is.
 std::vector<std::string> reports_of(const std::string& list) {
   std::vector<std::string> reports;
+  if (list.empty() || list.starts_with(',') || list.ends_with(',') || list.find(",,") != list.npos)
+    throw UsageError("bad-value", fmt::format("\"{}\": the name of a file is missing: give NAME=FILE,FILE,…", list));
   for (const std::string& file : exists(list) ? std::vector<std::string>{list} : split(list, ','))
     for (std::string& path : runs_of(file)) reports.push_back(std::move(path));
   return reports;
@@ -156,26 +159,24 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
   return systems;
 }
 
-int code_of(const results::Comparison& comparison, const std::vector<results::SystemInput>& systems) {
+int code_of(const results::Comparison& comparison) {
   constexpr int nothing = 4;
+  const auto say = [](const std::string& text) { fmt::print(stderr, "{}\n", error_line("trainwatt", text)); };
   if (!comparison.compared) {
     const auto batch = std::ranges::find_if(
         comparison.differences, [](const results::Difference& d) { return d.blocking && d.what == "global batch"; });
     const std::string text = "nothing could be compared: " + comparison.answer.front();
-    fmt::print(stderr, "{}\n",
-               error_line("trainwatt",
-                          batch == comparison.differences.end()
-                              ? with_code("not-comparable", text)
-                              : with_code("global-batch-differs", text + " " + results::text::sentence(batch->why))));
+    say(batch == comparison.differences.end()
+            ? with_code("not-comparable", text)
+            : with_code("global-batch-differs", text + " " + results::text::sentence(batch->why)));
     return nothing;
   }
-  const bool is_tender = std::ranges::any_of(systems, [](const results::SystemInput& system) {
-    return std::ranges::any_of(system.runs, [](const results::Report& run) { return run.plan.kit.has_value(); });
-  });
-  if (!is_tender || comparison.decided()) return 0;
-  fmt::print(
-      stderr, "{}\n",
-      error_line("trainwatt", with_code("no-verdict", "the tender has no verdict: " + comparison.answer.front())));
+  if (!comparison.is_tender || (comparison.decided() && comparison.not_an_award.empty())) return 0;
+  if (comparison.not_an_award.empty())
+    say(with_code("no-verdict", "the tender has no verdict: " + comparison.answer.front()));
+  else
+    say(with_code("not-an-award",
+                  comparison.answer.front() + " trainwatt validate --kit lists all faults of an offer"));
   return nothing;
 }
 
@@ -243,6 +244,9 @@ void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>&
   if (const std::optional<results::Prices> prices = read_prices(wanted.prices))
     price(systems, options, *prices, wanted.prices);
   options.run_variance = read_run_variance(wanted.run_variance, systems, options);
+  options.is_tender = !wanted.kit.empty();
+  if (options.is_tender)
+    for (results::SystemInput& system : systems) system.offer_faults = offer_faults(system.runs, wanted.kit);
 }
 
 }  // namespace tw::bench::tool

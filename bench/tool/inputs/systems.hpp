@@ -18,8 +18,8 @@ std::vector<results::SystemInput> read_systems(const std::vector<std::string>& w
 void compare_as(const SystemsOptions& wanted, std::vector<results::SystemInput>& systems,
                 results::CompareOptions& options);
 /// 0; 4 with a line on stderr where nothing of them could be compared, or where a tender, which is runs of a kit, has
-/// no verdict.
-int code_of(const results::Comparison& comparison, const std::vector<results::SystemInput>& systems);
+/// no verdict or may not be awarded.
+int code_of(const results::Comparison& comparison);
 /// "a.json, b.json": what errors that concern all of them begin with.
 std::string files_of(const std::vector<results::SystemInput>& systems);
 

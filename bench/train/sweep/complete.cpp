@@ -8,10 +8,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "bench/terminal/error_line.hpp"
 #include "bench/train/job/outcome.hpp"
 #include "results/analysis/conditions.hpp"
 #include "results/analysis/verdict.hpp"
 #include "results/record/report_io.hpp"
+#include "results/record/text.hpp"
 #include "results/record/version.hpp"
 
 namespace tw::bench {
@@ -31,12 +33,21 @@ results::Report report_of(const fs::path& path, const std::string& text, const r
 
 }  // namespace
 
-int exit_code_of(const results::Report& report) {
+std::string why_refused(const results::Report& report) {
   const auto is_good = [](const results::Record& record) { return results::is_valid(record); };
-  if (std::ranges::none_of(report.records, is_good) &&
-      std::ranges::any_of(report.records, results::has_refused_setting))
-    return exit_environment;
-  return results::exit_code(report);
+  if (std::ranges::any_of(report.records, is_good)) return {};
+  const auto first = std::ranges::find_if(report.records, results::has_refused_setting);
+  if (first == report.records.end()) return {};
+  const std::vector<std::string>& reasons = first->verdict.reasons;
+  return with_code("setting-refused",
+                   results::text::printable(fmt::format(
+                       "no point was measured: {}: {}: trainwatt probe lists what can be set here, and the permission "
+                       "that it needs",
+                       first->id, reasons.empty() ? "a set point was refused" : reasons.front())));
+}
+
+int exit_code_of(const results::Report& report) {
+  return why_refused(report).empty() ? results::exit_code(report) : exit_environment;
 }
 
 std::optional<int> code_of_complete(const Sweep& sweep) {
@@ -60,6 +71,8 @@ std::optional<int> code_of_complete(const Sweep& sweep) {
     if (!results::missing_points(report).empty()) return;
     code = exit_code_of(report);
     std::fprintf(stderr, "trainwatt-train: %s is complete: all points are measured\n", sweep.folder.path().c_str());
+    if (const std::string refused = why_refused(report); !refused.empty())
+      std::fprintf(stderr, "%s\n", error_line("trainwatt-train", refused).c_str());
     std::printf("report: %s\n", path.c_str());
     std::fflush(stdout);
   });

@@ -8,6 +8,8 @@
 
 namespace tw::bench {
 
+/// The error, with its code, of a run of which no point could be measured because of its set points; else empty.
+std::string why_refused(const results::Report& report);
 /// What the points of a finished run come to.
 int exit_code_of(const results::Report& report);
 /// The exit code of a run whose points are all measured and reported, and says so; nullopt where there is something to

@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "bench/train/job/outcome.hpp"
+#include "bench/train/sweep/folders.hpp"
 
 namespace tw::bench {
 namespace {
@@ -268,6 +269,14 @@ Earlier read_earlier(const fs::path& folder) {
                fmt::format("{}: {}: damaged: restore the file, or start a new run in another folder", reading.string(),
                            error.what()));
   }
+}
+
+std::string resume_command(const results::Context& launch, const fs::path& folder) {
+  const std::size_t ranks = launch.devices.size();
+  const std::string launcher = launch.launcher == "srun"                  ? fmt::format("srun -n {} ", ranks)
+                               : ranks > 1 || launch.launcher == "mpirun" ? fmt::format("mpirun -np {} ", ranks)
+                                                                          : "";
+  return fmt::format("{}trainwatt-train --resume {}", launcher, shell_word(folder));
 }
 
 std::vector<results::RunPart> parts_of(const Earlier& earlier) {

@@ -26,6 +26,9 @@ bool holds_run(const std::filesystem::path& folder);
 /// file is damaged.
 Earlier read_earlier(const std::filesystem::path& folder);
 
+/// What continues a run as it was launched: "mpirun -np 2 trainwatt-train --resume out/a".
+std::string resume_command(const results::Context& launch, const std::filesystem::path& folder);
+
 /// All launches so far, each with its points and its context.
 std::vector<results::RunPart> parts_of(const Earlier& earlier);
 

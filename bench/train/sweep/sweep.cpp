@@ -153,6 +153,8 @@ class Run {
       unwritten = stop;
     }
     if (ended) return say_end(*ended, unwritten, as_found);
+    if (const std::string refused = job_.is_root() ? why_refused(report_) : ""; !refused.empty())
+      std::fprintf(stderr, "%s\n", error_line("trainwatt-train", refused).c_str());
     const int code = std::stoi(job_.broadcast(std::to_string(exit_code_of(report_))));  // root has all the records
     return as_found ? code : exit_environment;
   }
@@ -177,7 +179,7 @@ class Run {
     say(interrupted_);
     if (unwritten) say(unwritten->what());
     if (!report_.records.empty() || ended.code() == exit_interrupted)
-      std::fprintf(stderr, "trainwatt-train: continue with --resume %s\n", shell_word(out_).c_str());
+      std::fprintf(stderr, "trainwatt-train: continue with %s\n", resume_command(report_.context, out_).c_str());
     if (!as_found)
       say(with_code("not-restored", "some settings could not be restored (see above): run trainwatt restore"));
     return as_found ? ended.code() : exit_environment;
@@ -248,10 +250,11 @@ class Run {
       if (found.empty() || sweep_.options.force_resume) return;
       throw Stop(
           is_usage ? exit_usage : exit_environment, "not-same-run",
-          fmt::format("--resume {}: not the same run: {}: {}, or continue with --force-resume, which the report states",
-                      out_.string(), fmt::join(found, "; "),
-                      is_usage ? "start it with its original options, or with --resume alone"
-                               : "start it where it ran before"));
+          fmt::format(
+              "--resume {}: not the same run: {}: {}, or continue with --force-resume, which the report states",
+              out_.string(), fmt::join(found, "; "),
+              is_usage ? "start it with its original ranks and options: " + resume_command(earlier->start.context, out_)
+                       : "start it where it ran before"));
     });
     std::istringstream differing(job_.broadcast(fmt::format("{}", fmt::join(found, "\n"))));
     for (std::string line; std::getline(differing, line);) forced_over_.push_back(line);

@@ -100,6 +100,10 @@ class CpuDevice final : public Device {
            (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr ? ", capped by ONEDNN_MAX_CPU_ISA)" : ")");
   }
 
+  std::string why_no_math(Math math) const override {
+    return math == Math::standard ? "" : std::string("only GPUs multiply in ") + to_string(math);
+  }
+
   std::size_t arena_bytes() const override {
     return context_.scratchpad_bytes() + context_.workspace_bytes() + norm_scratch_.bytes();
   }

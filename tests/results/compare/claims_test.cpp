@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "results/analysis/verdict.hpp"
+#include "results/compare/comparison_words.hpp"
 #include "results/export/comparison_export.hpp"
 #include "results/html/html.hpp"
 #include "tests/results/compare/compared.hpp"
@@ -388,6 +389,14 @@ TEST(Claims, OneRunOfEachIsSaidOnlyWhereEachHasOne) {
   for (const std::string& line : mixed.answer) EXPECT_FALSE(line.starts_with(begins)) << line;
   EXPECT_TRUE(mixed.answer.at(0).find("one run of C") != std::string::npos) << mixed.answer[0];
   EXPECT_TRUE(compare({runs_at("A", {1}), runs_at("B", {1.1}), c_system}, {}).answer.at(0).starts_with(begins));
+}
+
+TEST(Claims, OneOfSeveralRunsIsNotToldToBeRepeated) {
+  Report report = made_report({made_record(id, slow)});
+  report.records[0].verdict.flags.emplace_back(Flag::busy_host);
+  EXPECT_NE(tw::results::words::no_verdict(report), "");
+  report.context.run_index = 2;
+  EXPECT_EQ(tw::results::words::no_verdict(report), "");
 }
 
 }  // namespace

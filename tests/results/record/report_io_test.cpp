@@ -151,6 +151,12 @@ TEST(ReportJson, ErrorsNameThePlace) {
 TEST(ReportJson, FaultsAreInPlainWords) {
   EXPECT_EQ(json_fault(R"({"a": [1, {"a": 2}], "b": {"a": 3}})"), "");
   EXPECT_EQ(json_fault(R"({"a": 1, "b": 2, "a": 3})"), "key \"a\" occurs twice in one object");
+  for (const char* cut : {"{\"a\": 1", "[tru", "[\"a", "[1,"})
+    EXPECT_NE(json_fault(cut).find("cut off after " + std::to_string(std::string(cut).size()) + " bytes"),
+              std::string::npos)
+        << json_fault(cut);
+  for (const char* whole : {"{\"a\" 1}", "[1,]", "[1}"})
+    EXPECT_EQ(json_fault(whole).find("cut off"), std::string::npos) << whole;
   EXPECT_EQ(json_fault("[1e999]"), "byte 6: number 1e999 is out of range");
   EXPECT_EQ(json_fault(std::string(64, '[') + std::string(64, ']')), "");
   EXPECT_EQ(json_fault(std::string(1 << 22, '[')), "more than 64 levels");

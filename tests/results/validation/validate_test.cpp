@@ -419,9 +419,7 @@ TEST(Validate, RecordLines) {
 }
 
 TEST(Validate, TextThatIsNoReport) {
-  EXPECT_EQ(all(validate_report("")),
-            "not JSON: line 1, column 1: syntax error while parsing value - unexpected end of input; "
-            "expected '[', '{', or a literal\n");
+  EXPECT_EQ(all(validate_report("")), "not JSON: the file is empty\n");
   EXPECT_EQ(all(validate_report("[]")), "not a report: the document is array\n");
   EXPECT_EQ(all(validate_report("{}")), "not a report: key \"schema_version\" is missing\n");
   EXPECT_EQ(all(validate_report("{\"schema_version\": 1}")),
@@ -432,7 +430,7 @@ TEST(Validate, TextThatIsNoReport) {
             std::string::npos);
   std::string torn = fixture("good.json");
   torn.resize(torn.size() / 2);
-  EXPECT_TRUE(all(validate_report(torn)).starts_with("not JSON: line "));
+  EXPECT_NE(all(validate_report(torn)).find("cut off after " + std::to_string(torn.size())), std::string::npos);
 }
 
 TEST(Validate, ACountedRowWithJoulesHasNoExcuse) {

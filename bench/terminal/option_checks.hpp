@@ -1,0 +1,26 @@
+// What CLI11 finds wrong with a command line, in the words and with the codes of our own errors.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+
+namespace CLI {
+class ParseError;
+}
+
+namespace tw::bench {
+
+/// For CLI::Option::check: empty, or what is wrong with a value.
+using OptionCheck = std::function<std::string(const std::string&)>;
+/// Refuses numbers out of the range. What is no number is left to the option's conversion.
+OptionCheck number_in(double least, double most = std::numeric_limits<double>::max());
+/// A value and what it must be, for a check: "0: value too small". CLI11 puts the option's name and a colon before it.
+std::string value_fault(const std::string& value, const std::string& what);
+
+/// "[duplicate-value] --nodes: given 2 times; give it once". `wanted`: what an option's value has to be, by its name,
+/// for one that could not be converted.
+std::string parse_fault(const CLI::ParseError& error,
+                        const std::function<std::string(const std::string&)>& wanted = {});
+
+}  // namespace tw::bench
