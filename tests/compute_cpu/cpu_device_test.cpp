@@ -221,9 +221,8 @@ TEST(CpuDevice, PacksTheBytesThatTheLibraryPacks) {
       EXPECT_EQ(reorder.is_own(), c.own);
       EXPECT_TRUE(got == want) << c.rows << " x " << c.columns << ", by columns " << by_columns << ", ld " << ld;
       if (!c.own) continue;
-      const cpu::Index width = to.data.format_desc.blocking.inner_blks[1];
       std::fill(got.begin(), got.end(), std::uint16_t{0x5555});
-      cpu::baseline::table.pack_row_pairs(2, x.data(), by_columns, c.rows, c.columns, ld, width, got.data());
+      cpu::baseline::table.pack_row_pairs(2, x.data(), by_columns, c.rows, c.columns, ld, reorder.width(), got.data());
       EXPECT_TRUE(got == want) << "baseline: " << c.rows << " x " << c.columns << ", by columns " << by_columns;
     }
   }

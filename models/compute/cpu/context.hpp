@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include "models/compute/cpu/kernels.hpp"
+#include "models/compute/cpu/onednn.hpp"
 #include "models/compute/device.hpp"
 
 namespace tw::models::cpu {
@@ -34,6 +33,8 @@ dnnl::memory::desc transposed_matrix(DType dtype, Index rows,
                                      Index columns);  // (rows, columns) stored column by column
 dnnl::memory::desc strided_matrix(DType dtype, Index rows, Index columns, Index ld);
 dnnl::memory::desc any_matrix(DType dtype, Index rows, Index columns);
+/// x and y as `activations`, the weight (of x's type) as the library likes it.
+onednn::ConvolutionLayouts convolution_layouts(const ConvolutionShape& shape, dnnl::memory::format_tag activations);
 
 class Context {
  public:
