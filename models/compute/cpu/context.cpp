@@ -141,7 +141,18 @@ ThreadScope::~ThreadScope() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
+bool is_miscomputed(const Product& product) {
+  const std::optional<onednn::Strided> a = onednn::strided(product.a), c = onednn::strided(product.c);
+  if (!a || !c) return false;
+  const Index rows = c->dims[0], columns = c->dims[1];
+  return (columns == 1 && rows > 1 && c->strides[0] > 1) || (rows == 1 && a->strides[0] == 1 && a->strides[1] > 1);
+}
+
 MadeProduct make_product(const Context& context, const Product& product) {
+  if (is_miscomputed(product)) {
+    throw Error(Failure::internal,
+                "device cpu: oneDNN 3.7.2 miscomputes a product of this shape; write it without gaps");
+  }
   dnnl::primitive_attr attributes = plan_attributes();
   dnnl::post_ops after;
   if (product.scale != 1.0f) onednn::append_scale(after, product.scale);

@@ -126,7 +126,11 @@ struct MadeProduct {
   dnnl::memory::desc b;  // the layout taken where b was `any`
   std::string implementation;
 };
-/// Where only the library's slow reference can do it, `implementation` says so ("ref:any") and stands in the report.
+/// oneDNN 3.7.2 computes these products wrong (3.2 and 2.6.3 do not): of several rows into one column, those with gaps
+/// between them; and of one row, a by columns with gaps. No version is asked for them.
+bool is_miscomputed(const Product& product);
+/// Error{internal} where is_miscomputed. Where only the library's slow reference can do it, `implementation` says so
+/// ("ref:any") and stands in the report.
 MadeProduct make_product(const Context& context, const Product& product);
 
 /// Copies with a change of layout, optionally adding to the destination: whole blocks of a 16-bit matrix that is packed
