@@ -21,7 +21,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> models = {"gpt2-124m", "resnet-50"};
-  std::vector<std::string> precisions = {"float32", "tf32", "bf16", "fp16", "fp8"};
+  std::vector<std::string> precisions = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
   std::string device = "auto";
   std::int64_t micro_batch = 0, seq_len = 0;  // 0: the network's default
   int threads = 0;
@@ -76,7 +76,7 @@ class Stage {
 models::Precision parse(const std::string& name) {
   if (const std::optional<models::Precision> precision = models::parse_precision(name)) return *precision;
   throw models::Error(models::Failure::usage,
-                      "unknown --precision '" + name + "': known: float32, tf32, bf16, fp16, fp8");
+                      "unknown --precision '" + name + "': known: float32, tf32, float32_bf16, bf16, fp16, fp8");
 }
 
 std::string why_unsupported(const models::Device& device, const models::NetworkDescription& network,
@@ -150,7 +150,7 @@ int run(int argc, char** argv) {
       "--benchmark_out=FILE --benchmark_out_format=json, --benchmark_repetitions=N, --benchmark_min_time=SECONDS, …");
   app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
   app.add_option("--precision", options.precisions,
-                 "float32, tf32, bf16, fp16, fp8 (default: all); what the device\nlacks is one line with the reason")
+                 "float32, tf32, float32_bf16, bf16, fp16, fp8 (default: all); what\nthe device lacks is one line with the reason")
       ->delimiter(',');
   app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(CLI::PositiveNumber);
   app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")

@@ -74,7 +74,8 @@ class CpuAttentionPlan final : public AttentionPlan {
     std::size_t scores, d_probabilities, probabilities, d_scores, d_key, d_value, delta;
   };
 
-  Call product(const Product& wanted) {
+  Call product(Product wanted) {
+    wanted.math = shape().math;
     MadeProduct made = make_product(context_, wanted);
     scratchpad_bytes_ = std::max(scratchpad_bytes_, made.call.scratchpad_bytes());
     if (implementation_.find(made.implementation) == std::string::npos) {

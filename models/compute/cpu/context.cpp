@@ -128,10 +128,25 @@ void Call::execute(dnnl::stream& stream, void* scratchpad, const void* const* ad
   }
 }
 
-dnnl::primitive_attr plan_attributes() {
+dnnl::primitive_attr plan_attributes(Math math) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_fpmath_mode(math == Math::bf16 ? dnnl::fpmath_mode::bf16 : dnnl::fpmath_mode::strict);
   return attributes;
+}
+
+bool multiplies_float32_in_bf16(const Context& context) {
+  const ThreadScope scope(1);
+  constexpr Index size = 256;  // small products stay in float32
+  const memory::desc square = matrix(DType::float32, size, size);
+  Product product{square, square, square, memory::desc()};
+  product.math = Math::bf16;
+  MadeProduct made = make_product(context, product);
+  std::vector<float> operand(size * size, 1 + 1.0f / 1024), result(size * size);  // 1 in bf16
+  std::vector<char> scratchpad(made.call.scratchpad_bytes() + 64);
+  dnnl::stream stream(context.engine());
+  made.call.run(stream, scratchpad.data(), operand.data(), operand.data(), result.data());
+  return result[0] == static_cast<float>(size);
 }
 
 ThreadScope::ThreadScope(int threads) : before_(omp_get_max_threads()) {
@@ -153,7 +168,7 @@ MadeProduct make_product(const Context& context, const Product& product) {
     throw Error(Failure::internal,
                 "device cpu: oneDNN 3.7.2 miscomputes a product of this shape; write it without gaps");
   }
-  dnnl::primitive_attr attributes = plan_attributes();
+  dnnl::primitive_attr attributes = plan_attributes(product.math);
   dnnl::post_ops after;
   if (product.scale != 1.0f) onednn::append_scale(after, product.scale);
   if (product.sum == Product::Sum::into_c) after.append_sum(1.0f);

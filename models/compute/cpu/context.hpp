@@ -100,8 +100,12 @@ class Call {
   std::size_t scratchpad_bytes_ = 0;
 };
 
-/// Attributes with the scratchpad left to the caller.
-dnnl::primitive_attr plan_attributes();
+/// Attributes with the scratchpad left to the caller. Float32 is multiplied as `math` says, whatever the environment
+/// (ONEDNN_DEFAULT_FPMATH_MODE) says.
+dnnl::primitive_attr plan_attributes(Math math = Math::standard);
+/// Whether float32 products that may multiply in bf16 do: by the result of one whose operands bf16 does not have. Time
+/// would tell less: on a busy machine either way can come out ahead, and the ranks of a job must agree.
+bool multiplies_float32_in_bf16(const Context& context);
 
 /// Sets the number of threads that primitives are made for, and puts the old one back.
 class ThreadScope {
@@ -120,6 +124,7 @@ struct Product {
   dnnl::memory::desc a, b, c, bias;
   enum class Sum { none, into_c, other } sum = Sum::none;  // other: + a tensor like c
   float scale = 1;                                         // of a·b
+  Math math = Math::standard;
 };
 struct MadeProduct {
   Call call;             // addresses: a, b, c [, bias] [, other]

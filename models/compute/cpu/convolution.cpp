@@ -20,7 +20,7 @@ class LibraryPass final : public ConvolutionPass {
     const memory::desc plain(weight_dims, library_type(shape.dtype), memory::format_tag::ohwi);
     onednn::ConvolutionLayouts layouts = convolution_layouts(shape, memory::format_tag::nhwc);
     const dnnl::engine& engine = context.engine();
-    const dnnl::primitive_attr attributes = plan_attributes();
+    const dnnl::primitive_attr attributes = plan_attributes(shape.math);
 
     const auto forward = TW_DNNL(onednn::convolution_forward(engine, layouts, attributes));
     if (pass == Op::convolution_forward) {
@@ -105,7 +105,7 @@ class ProductPass final : public ConvolutionPass {
     const Index in = patch(shape), out = shape.out_channels, rows = rows_of(shape);
     const std::string name = to_string(pass) + std::string(gathers_ ? ", gathered" : "");
     if (pass == Op::convolution_backward_weights) {
-      GradientProduct::Shape wanted{type, rows, in, out};
+      GradientProduct::Shape wanted{type, rows, in, out, shape.math};
       if (gathers_) {
         wanted.gather = [this](int threads, const void* x, Index first, Index count, void* to) {
           context_.kernels().gather_patches(threads, shape_, x, first, count, to);
@@ -116,9 +116,10 @@ class ProductPass final : public ConvolutionPass {
       return;
     }
     const bool forward = pass == Op::convolution_forward;
-    product_ = WeightProduct(context, name,
-                             {type, rows, forward ? in : out, forward ? out : in,
-                              forward ? transposed_matrix(type, in, out) : matrix(type, out, in)});
+    product_ =
+        WeightProduct(context, name,
+                      {type, rows, forward ? in : out, forward ? out : in,
+                       forward ? transposed_matrix(type, in, out) : matrix(type, out, in), false, false, shape.math});
     if (gathers_) context.reserve_workspace(static_cast<std::size_t>(rows * in) * size_of(type));
   }
 
@@ -200,7 +201,7 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
                               std::to_string(shape.width) + " " + std::to_string(shape.kernel) + " " +
                               std::to_string(shape.stride) + " " + std::to_string(shape.padding);
     const std::string key =
-        choice_key(image, ProductPass::rows_of(some), shape.in_channels, shape.out_channels, shape.dtype);
+        choice_key(image, ProductPass::rows_of(some), shape.in_channels, shape.out_channels, shape.dtype, shape.math);
     // Where it is fixed: most kernels of one pixel need no gathering.
     const int fixed = static_cast<int>(shape.kernel == 1 ? ConvolutionWay::product : ConvolutionWay::library);
     const int choice = context.fastest(key, fixed, [&] {

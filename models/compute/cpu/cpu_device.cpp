@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -83,9 +84,7 @@ class CpuDevice final : public Device {
     info.instruction_set = instruction_set_.name;
     info.threads = context_.threads();
     info.memory_bytes = node_memory_bytes();
-    const dnnl_version_t* version = dnnl_version();
-    info.libraries = {"oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-                      std::to_string(version->patch)};
+    info.libraries = {library_name()};
     return info;
   }
   bool supports(Op, DType dtype) const override {
@@ -98,6 +97,15 @@ class CpuDevice final : public Device {
     if (dtype != DType::bf16 || instruction_set_.has_bf16) return {};
     return "this CPU has neither AMX nor AVX512-BF16 (kernels in use: " + instruction_set_.name +
            (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr ? ", capped by ONEDNN_MAX_CPU_ISA)" : ")");
+  }
+
+  std::string why_no_math(Math math) const override {
+    if (math != Math::bf16) return Device::why_no_math(math);
+    if (!has_bf16_products_) has_bf16_products_ = multiplies_float32_in_bf16(context_);
+    if (*has_bf16_products_) return {};
+    return library_name() +
+           " multiplies float32 as float32 on this CPU even where bf16 is allowed; it takes oneDNN 3 " +
+           "and AMX (kernels in use: " + instruction_set_.name + ")";
   }
 
   std::size_t arena_bytes() const override {
@@ -203,6 +211,11 @@ class CpuDevice final : public Device {
   }
 
  private:
+  static std::string library_name() {
+    const dnnl_version_t* version = dnnl_version();
+    return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+           std::to_string(version->patch);
+  }
   static int threads_of(const DeviceOptions& options) {
     if (options.threads < 0) {
       throw Error(Failure::usage,
@@ -234,6 +247,7 @@ class CpuDevice final : public Device {
   Context context_;
   Buffer norm_scratch_;
   std::vector<double> sums_;
+  mutable std::optional<bool> has_bf16_products_;  // found out where it is asked for
 };
 
 void* CpuDevice::allocate(std::size_t bytes) {

@@ -47,6 +47,13 @@ class Standalone {
   std::unordered_map<int, memory> arguments_;
 };
 
+/// As plan_attributes, but the scratchpad is the library's.
+dnnl::primitive_attr attributes_of(Math math) {
+  dnnl::primitive_attr attributes = plan_attributes(math);
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::library);
+  return attributes;
+}
+
 /// Adds the product unless the library has but its slow reference for it, or none.
 template <class Make>
 void try_layout(std::vector<LibraryProduct>& found, const Context& context, const std::string& layout, Make make) {
@@ -80,11 +87,13 @@ std::vector<LibraryProduct> library_products(const Context& context, const Linea
   }
   const memory::data_type type = library_type(s.dtype);
   const memory::data_type result = pass == Op::linear_backward_weights ? memory::data_type::f32 : type;
+  const dnnl::primitive_attr attributes = attributes_of(s.math);
   std::vector<LibraryProduct> found;
   const auto add = [&](const std::string& layout, Tag tag_a, Tag tag_b, Tag tag_c) {
     try_layout(found, context, layout, [&](Standalone& alone) {
-      const auto made = onednn::matmul(alone.engine(), memory::desc({m, k}, type, tag_a),
-                                       memory::desc({k, n}, type, tag_b), {}, memory::desc({m, n}, result, tag_c), {});
+      const auto made =
+          onednn::matmul(alone.engine(), memory::desc({m, k}, type, tag_a), memory::desc({k, n}, type, tag_b), {},
+                         memory::desc({m, n}, result, tag_c), attributes);
       for (const int argument : order)
         alone.add(argument, argument == DNNL_ARG_SRC       ? made.src_desc()
                             : argument == DNNL_ARG_WEIGHTS ? made.weights_desc()
@@ -100,11 +109,12 @@ std::vector<LibraryProduct> library_products(const Context& context, const Linea
 }
 
 std::vector<LibraryProduct> library_products(const Context& context, const ConvolutionShape& s, Op pass) {
+  const dnnl::primitive_attr attributes = attributes_of(s.math);
   std::vector<LibraryProduct> found;
   const auto add = [&](const std::string& layout, Tag activations) {
     try_layout(found, context, layout, [&](Standalone& alone) {
       onednn::ConvolutionLayouts layouts = convolution_layouts(s, activations);
-      const auto forward = onednn::convolution_forward(alone.engine(), layouts, {});
+      const auto forward = onednn::convolution_forward(alone.engine(), layouts, attributes);
       if (pass == Op::convolution_forward) {
         alone.add(DNNL_ARG_SRC, forward.src_desc());
         alone.add(DNNL_ARG_WEIGHTS, forward.weights_desc());
@@ -114,7 +124,7 @@ std::vector<LibraryProduct> library_products(const Context& context, const Convo
       }
       if (pass == Op::convolution_backward_input) {
         using Input = dnnl::convolution_backward_data;
-        const auto made = onednn::convolution_backward<Input>(alone.engine(), layouts, forward, {});
+        const auto made = onednn::convolution_backward<Input>(alone.engine(), layouts, forward, attributes);
         alone.add(DNNL_ARG_DIFF_SRC, made.diff_src_desc());
         alone.add(DNNL_ARG_WEIGHTS, made.weights_desc());
         alone.add(DNNL_ARG_DIFF_DST, made.diff_dst_desc());
@@ -124,7 +134,7 @@ std::vector<LibraryProduct> library_products(const Context& context, const Convo
       using Weights = dnnl::convolution_backward_weights;
       layouts.weight =
           memory::desc({s.out_channels, s.in_channels, s.kernel, s.kernel}, memory::data_type::f32, Tag::any);
-      const auto made = onednn::convolution_backward<Weights>(alone.engine(), layouts, forward, {});
+      const auto made = onednn::convolution_backward<Weights>(alone.engine(), layouts, forward, attributes);
       alone.add(DNNL_ARG_SRC, made.src_desc());
       alone.add(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc());
       alone.add(DNNL_ARG_DIFF_DST, made.diff_dst_desc());
