@@ -1,4 +1,4 @@
-# oneDNN with its version 2 interface (2.6 ≤ version < 3, which removed the operation descriptors) as DNNL::dnnl.
+# oneDNN as DNNL::dnnl; the caller names the versions.
 # Not through the library's own dnnl-config.cmake: Debian's asks for OpenCL's headers, which a CPU has no use for.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl_version.h)
 find_library(DNNL_LIBRARY dnnl)

@@ -47,7 +47,7 @@ class Case {
   std::vector<models::Buffer> buffers_;
 };
 
-/// In which precisions an operator does something else than in the one that it is stored in: none, tf32, tf32 and fp8.
+/// In which precisions an operator does something else than in the one that it is stored in: none, all but fp8, all.
 enum class Multiplies : std::uint8_t { nothing, not_in_fp8, in_all };
 
 /// A benchmark: its name without the precision ("linear_forward/gpt2-124m/qkv"), what it needs, and how to make it.
@@ -59,8 +59,8 @@ struct Entry {
 
   /// Whether it does in `precision` what it does in float32 or bf16 too, under whose name it stands.
   bool repeats(models::Precision precision) const {
-    if (precision == models::Precision::tf32) return multiplies == Multiplies::nothing;
-    return precision == models::Precision::fp8 && multiplies != Multiplies::in_all;
+    if (precision == models::Precision::fp8) return multiplies != Multiplies::in_all;
+    return models::math(precision) != models::Math::standard && multiplies == Multiplies::nothing;
   }
 };
 

@@ -35,19 +35,23 @@ std::vector<Entry> library_entries(const models::NetworkDescription& network, st
     const auto add = [&](const auto& bare, models::Op pass, std::initializer_list<const char*> layouts) {
       const std::string name =
           std::string("library/") + models::to_string(pass) + "/" + network.name + "/" + product_name(p) + "/";
-      const auto shape_of = [bare](models::DType dtype) {
+      const auto shape_of = [bare](models::Precision precision) {
         auto shape = bare;
-        shape.dtype = dtype;
+        shape.dtype = models::storage(precision);
+        shape.math = models::math(precision);
         return shape;
       };
-      entries.push_back({name + "plan", pass, [=](models::Device& device, models::Precision precision) {
-                           return make_bare(device, shape_of(models::storage(precision)), pass);
-                         }});
+      entries.push_back({name + "plan", pass,
+                         [=](models::Device& device, models::Precision precision) {
+                           return make_bare(device, shape_of(precision), pass);
+                         },
+                         Multiplies::not_in_fp8});
       for (const std::string layout : layouts)
-        entries.push_back({name + layout, pass, [=](models::Device& device, models::Precision precision) {
-                             return make_library_case(device, shape_of(models::storage(precision)), pass, layout,
-                                                      flops);
-                           }});
+        entries.push_back({name + layout, pass,
+                           [=](models::Device& device, models::Precision precision) {
+                             return make_library_case(device, shape_of(precision), pass, layout, flops);
+                           },
+                           Multiplies::not_in_fp8});
     };
     if (p.kind == models::Product::Kind::convolution) {
       const models::ConvolutionShape shape{p.batch,  p.height, p.width,   p.in_channels,         p.out_channels,

@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> models = {"gpt2-124m", "resnet-50"};
-  std::vector<std::string> precisions = {"float32", "tf32", "bf16", "fp16", "fp8"};
+  std::vector<std::string> precisions = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
   std::string device = "auto";
   std::int64_t micro_batch = 0, seq_len = 0;  // 0: the network's default
   int threads = 0;
@@ -79,7 +79,7 @@ class Stage {
 models::Precision parse(const std::string& name) {
   if (const std::optional<models::Precision> precision = models::parse_precision(name)) return *precision;
   throw models::Error(models::Failure::usage,
-                      "unknown --precision '" + name + "': known: float32, tf32, bf16, fp16, fp8");
+                      "unknown --precision '" + name + "': known: float32, tf32, float32_bf16, bf16, fp16, fp8");
 }
 
 std::string why_unsupported(const models::Device& device, const models::NetworkDescription& network,
@@ -156,7 +156,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", program.name + " " + program.version + " (" + program.git_commit + ")");
   app.add_option("--model", options.models, "networks (default gpt2-124m,resnet-50)")->delimiter(',');
   app.add_option("--precision", options.precisions,
-                 "float32, tf32, bf16, fp16, fp8 (default: all); what the device\nlacks is one line with the reason")
+                 "float32, tf32, float32_bf16, bf16, fp16, fp8 (default: all); what\nthe device lacks is one line with the reason")
       ->delimiter(',');
   app.add_option("--micro-batch", options.micro_batch, "samples (default: the network's)")->check(number_in(1));
   app.add_option("--seq-len", options.seq_len, "tokens of a sample (default: the network's)")->check(number_in(1));

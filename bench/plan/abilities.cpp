@@ -77,13 +77,15 @@ std::string why_no_setting(power::KnobKind kind, double value, const Abilities& 
 }
 
 std::string why_no_precision(const Point& point, const std::string& device, const Abilities& node) {
-  if (device != "cuda" && point.precision != "float32" && point.precision != "bf16" &&
-      !(device == "reference" && point.precision == "fp16"))
-    return fmt::format("{} has no {}: choose float32 or bf16", device, point.precision);
-  if (const std::string why = models::why_no_fp8(point.network); point.precision == "fp8" && !why.empty())
+  const std::string& precision = point.precision;
+  const bool is_everywhere = precision == "float32" || precision == "bf16";
+  const bool is_of_cpu = precision == "float32_bf16";  // where its library has it, which only a run can tell
+  if (device != "reference" && !is_everywhere && is_of_cpu != (device == "cpu"))
+    return fmt::format("{} has no {}: choose float32 or bf16", device, precision);
+  if (const std::string why = models::why_no_fp8(point.network); precision == "fp8" && !why.empty())
     return why + ": choose bf16";
-  if (point.precision == "bf16" && device == "cpu" && node.cpu_bf16 == false)
-    return "bf16: the CPU has neither AVX512-BF16 nor AMX";
+  if ((precision == "bf16" || is_of_cpu) && device == "cpu" && node.cpu_bf16 == false)
+    return precision + ": the CPU has neither AVX512-BF16 nor AMX";
   return {};
 }
 

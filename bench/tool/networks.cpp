@@ -37,8 +37,8 @@ struct Precision {
   const char* name;
   int weight_bytes;  ///< of one weight or activation as computed with
 };
-constexpr std::array<Precision, 5> precisions = {
-    {{"float32", 4}, {"tf32", 4}, {"bf16", 2}, {"fp16", 2}, {"fp8", 2}}};  // fp8 of what is stored in bf16
+constexpr std::array<Precision, 6> precisions = {
+    {{"float32", 4}, {"tf32", 4}, {"float32_bf16", 4}, {"bf16", 2}, {"fp16", 2}, {"fp8", 2}}};  // fp8 of what is stored in bf16
 
 /// 0.1f as 0.1.
 double decimal(float value) { return std::stod(fmt::format("{}", value)); }
@@ -235,7 +235,8 @@ Action add_models(CLI::App& command, const Words&) {
   const auto options = std::make_shared<ModelsOptions>();
   command.add_option("MODEL", options->model, "network (default: list all)");
   command.add_option("--layers", options->layers, "keep only the first N layers");
-  command.add_option("--precision", options->precision, "float32, tf32, bf16, fp16 or fp8")->capture_default_str();
+  command.add_option("--precision", options->precision, "float32, tf32, float32_bf16, bf16, fp16 or fp8")
+      ->capture_default_str();
   command.add_option("--micro-batch", options->micro_batch, "samples per rank and pass")->check(number_in(1));
   command.add_option("--accumulate", options->accumulate, "micro-batches per optimizer step")
       ->check(number_in(1))

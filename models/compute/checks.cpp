@@ -80,7 +80,7 @@ void require_support(const Device& device, Op op, DType dtype) {
 
 void require_math(const Device& device, Op op, DType dtype, Math math) {
   if (math == Math::standard) return;
-  const DType wanted = math == Math::tf32 ? DType::float32 : DType::bf16;
+  const DType wanted = math == Math::fp8 ? DType::bf16 : DType::float32;
   if (dtype != wanted) {
     Check(op).fail("shape.math", std::string(to_string(math)) + " on " + std::string(to_string(wanted)),
                    "it on " + std::string(to_string(dtype)));

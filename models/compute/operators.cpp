@@ -76,6 +76,8 @@ const char* to_string(Math math) {
       return "standard";
     case Math::tf32:
       return "tf32";
+    case Math::bf16:
+      return "bf16";
     case Math::fp8:
       return "fp8";
   }

@@ -201,6 +201,7 @@ enum class Activation : std::uint8_t { none, gelu };
 enum class Math : std::uint8_t {
   standard,  ///< the stored values themselves
   tf32,      ///< float32 inputs rounded to 10 fraction bits
+  bf16,      ///< float32 inputs rounded to bf16, or not: a library leaves small products and some gradients in float32
   fp8,       ///< bf16 inputs of linear layers rounded to e4m3 (gradients to e5m2) under a scale for each tensor, which
              ///< follows the greatest magnitudes of the last calls; attention and classifier compute as with standard
 };

@@ -1,6 +1,7 @@
 // The precisions that a network can train in: what is stored, and how products multiply it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -14,16 +15,20 @@ namespace tw::models {
 /// float32 in each.
 enum class Precision : std::uint8_t {
   float32,
-  tf32,  ///< float32 stored, products in tf32
+  tf32,          ///< float32 stored, products in tf32
+  float32_bf16,  ///< float32 stored, products in bf16 where the library has them
   bf16,
   fp16,  ///< with dynamic loss scaling
   fp8,   ///< bf16 stored, linear layers in fp8
 };
+inline constexpr std::array all_precisions = {Precision::float32, Precision::tf32, Precision::float32_bf16,
+                                              Precision::bf16,    Precision::fp16, Precision::fp8};
 
 constexpr DType storage(Precision precision) {
   switch (precision) {
     case Precision::float32:
     case Precision::tf32:
+    case Precision::float32_bf16:
       return DType::float32;
     case Precision::bf16:
     case Precision::fp8:
@@ -34,7 +39,16 @@ constexpr DType storage(Precision precision) {
   return DType::float32;
 }
 constexpr Math math(Precision precision) {
-  return precision == Precision::tf32 ? Math::tf32 : precision == Precision::fp8 ? Math::fp8 : Math::standard;
+  switch (precision) {
+    case Precision::tf32:
+      return Math::tf32;
+    case Precision::float32_bf16:
+      return Math::bf16;
+    case Precision::fp8:
+      return Math::fp8;
+    default:
+      return Math::standard;
+  }
 }
 /// Of attention and of the output head, which have no fp8.
 constexpr Math math_beside_linear(Precision precision) {
@@ -50,6 +64,8 @@ constexpr std::string_view to_string(Precision precision) {
       return "float32";
     case Precision::tf32:
       return "tf32";
+    case Precision::float32_bf16:
+      return "float32_bf16";
     case Precision::bf16:
       return "bf16";
     case Precision::fp16:
@@ -60,8 +76,7 @@ constexpr std::string_view to_string(Precision precision) {
   return "?";
 }
 constexpr std::optional<Precision> parse_precision(std::string_view text) {
-  for (const Precision precision :
-       {Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+  for (const Precision precision : all_precisions) {
     if (text == to_string(precision)) return precision;
   }
   return std::nullopt;

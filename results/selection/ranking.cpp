@@ -43,7 +43,7 @@ constexpr Merit all_merits[] = {
      [](const Summary& s, Scope) { return s.to_target ? value_of(s.to_target->cost) : std::nullopt; }},
 };
 
-constexpr std::string_view precisions[] = {"float32", "tf32", "bf16", "fp16", "fp8"};
+constexpr std::string_view precisions[] = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
 
 /// "gpt2-1558m" as {"gpt", 2, "-", 1558, "m"}, so that it stands behind gpt2-774m.
 std::vector<std::pair<std::string, std::uint64_t>> parts_of(const std::string& name) {

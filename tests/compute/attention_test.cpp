@@ -11,8 +11,9 @@ namespace {
 
 TW_DEVICE_SUITE(Attention);
 
-const std::vector<AttentionShape> shapes = {{1, 2, 1, 1},   {2, 3, 2, 17},   {1, 17, 3, 8},  {3, 31, 1, 33},
-                                            {2, 33, 2, 31}, {1, 127, 2, 64}, {2, 64, 3, 32}, {1, 256, 1, 64}};
+const std::vector<AttentionShape> shapes = {{1, 2, 1, 1},   {2, 3, 2, 17},  {1, 17, 3, 8},  {3, 31, 1, 33},
+                                            {2, 1, 2, 1},   {1, 70, 2, 1},  {2, 33, 2, 31}, {1, 127, 2, 64},
+                                            {2, 64, 3, 32}, {1, 256, 1, 64}};
 
 Dims packed(const AttentionShape& s) { return {s.batch, s.seq, 3, s.heads, s.head_dim}; }
 Dims out(const AttentionShape& s) { return {s.batch, s.seq, s.heads, s.head_dim}; }
@@ -54,6 +55,18 @@ TEST_P(Attention, Forward) {
 TEST_P(Attention, Backward) {
   TW_NEEDS(Op::attention_backward);
   check(device(), Op::attention_backward, dtype(), true);
+}
+
+TEST_P(Attention, Bf16ProductsFollowReference) {
+  if (dtype() != DType::float32) return;  // it is how float32 is multiplied
+  TW_NEEDS(Op::attention_backward);
+  for (AttentionShape s : {AttentionShape{2, 33, 2, 31}, AttentionShape{1, 130, 2, 64}}) {
+    s.math = Math::bf16;
+    for (const bool backward : {false, true}) {
+      const Op op = backward ? Op::attention_backward : Op::attention_forward;
+      compare_bf16_products(device(), op, attention(s, backward, 1));
+    }
+  }
 }
 
 TEST_P(Attention, OfOnePositionIsItsValue) {

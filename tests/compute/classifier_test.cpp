@@ -14,6 +14,7 @@ TW_DEVICE_SUITE(Classifier);
 struct Options {
   bool bias = false, accumulate = false, backward = true, correct = true;
   float smoothing = 0;
+  Math math = Math::standard;
 };
 
 /// The cuda device stores a row's logits as T, as frameworks do.
@@ -21,7 +22,7 @@ int logit_roundings(const Device& device) { return device.info().kind == DeviceK
 
 Case classifier(DType type, std::int64_t rows, std::int64_t in, std::int64_t classes, Options options) {
   return [=](Lab& lab) {
-    ClassifierShape shape{rows, in, classes, options.smoothing, type};
+    ClassifierShape shape{rows, in, classes, options.smoothing, type, options.math};
     const auto plan = lab.device.plan(shape);
     const double scale = 1 / std::sqrt(static_cast<double>(in));  // logits of standard deviation 1
     plan->bind(lab.in(type, {classes, in}, normal(classes * in, 2, scale)));
@@ -57,6 +58,16 @@ TEST_P(Classifier, FollowsReference) {
           Options{.accumulate = true, .smoothing = 0.1f}, Options{.bias = true, .backward = false}}) {
       compare(device(), Op::classifier, dtype(), classifier(dtype(), s[0], s[1], s[2], options));
     }
+  }
+}
+
+TEST_P(Classifier, Bf16ProductsFollowReference) {
+  if (dtype() != DType::float32) return;  // it is how float32 is multiplied
+  TW_NEEDS(Op::classifier);
+  for (const Dims& s : {Dims{33, 64, 127}, Dims{64, 96, 4099}}) {
+    SCOPED_TRACE(s.str());
+    compare_bf16_products(device(), Op::classifier,
+                          classifier(dtype(), s[0], s[1], s[2], {.bias = true, .smoothing = 0.1f, .math = Math::bf16}));
   }
 }
 

@@ -102,6 +102,20 @@ TEST_P(Convolution, BackwardWeightsAccumulates) {
         [](const ConvolutionShape& s, Fill fill) { return backward_weights(s, true, fill); });
 }
 
+TEST_P(Convolution, Bf16ProductsFollowReference) {
+  if (dtype() != DType::float32) return;  // it is how float32 is multiplied
+  TW_NEEDS(Op::convolution_backward_weights);
+  for (ConvolutionShape s : {ConvolutionShape{2, 8, 8, 32, 64, 1, 1, 0}, ConvolutionShape{1, 14, 14, 64, 48, 3, 1, 1},
+                             ConvolutionShape{2, 15, 13, 3, 16, 7, 2, 3}}) {
+    s.math = Math::bf16;
+    SCOPED_TRACE(text(s));
+    const Fill normals{false};
+    compare_bf16_products(device(), Op::convolution_forward, forward(s, normals));
+    compare_bf16_products(device(), Op::convolution_backward_input, backward_input(s, normals));
+    compare_bf16_products(device(), Op::convolution_backward_weights, backward_weights(s, true, normals));
+  }
+}
+
 TEST_P(Convolution, FollowsTheWeightAfterRefresh) {
   TW_NEEDS(Op::convolution_forward);
   ConvolutionShape s{2, 7, 5, 3, 17, 3, 1, 1};

@@ -222,6 +222,16 @@ TEST_P(Linear, Tf32FollowsReference) {
   expect_math(device(), DType::float32, Math::tf32, {{3, 17, 31}, {33, 127, 17}, {64, 128, 96}});
 }
 
+TEST_P(Linear, Bf16ProductsFollowReference) {
+  if (dtype() != DType::float32) return;  // it is how float32 is multiplied
+  TW_NEEDS(Op::linear_forward);
+  for (const Sizes s : {Sizes{33, 127, 65}, Sizes{64, 128, 96}, Sizes{128, 768, 256}}) {
+    SCOPED_TRACE(text(s));
+    for (const bool gelu : {false, true})
+      compare_bf16_products(device(), Op::linear_forward, with_math(DType::float32, Math::bf16, s, gelu));
+  }
+}
+
 TEST_P(Linear, Fp8FollowsReference) {
   if (dtype() != DType::bf16) return;  // fp8 is how bf16 is multiplied
   TW_NEEDS(Op::linear_forward);
@@ -266,8 +276,8 @@ TEST_P(Linear, Fp8ScalesFollowOnlyTheCallsThatSaySo) {
 
 TEST_P(Linear, MathIsOfItsDtype) {
   TW_NEEDS(Op::linear_forward);
-  for (const Math math : {Math::tf32, Math::fp8}) {
-    if (dtype() == (math == Math::tf32 ? DType::float32 : DType::bf16)) continue;
+  for (const Math math : {Math::tf32, Math::bf16, Math::fp8}) {
+    if (dtype() == (math == Math::fp8 ? DType::bf16 : DType::float32)) continue;
     LinearShape shape{16, 16, 16, dtype()};
     shape.math = math;
     try {

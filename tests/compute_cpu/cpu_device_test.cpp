@@ -221,9 +221,8 @@ TEST(CpuDevice, PacksTheBytesThatTheLibraryPacks) {
       EXPECT_EQ(reorder.is_own(), c.own);
       EXPECT_TRUE(got == want) << c.rows << " x " << c.columns << ", by columns " << by_columns << ", ld " << ld;
       if (!c.own) continue;
-      const cpu::Index width = to.data.format_desc.blocking.inner_blks[1];
       std::fill(got.begin(), got.end(), std::uint16_t{0x5555});
-      cpu::baseline::table.pack_row_pairs(2, x.data(), by_columns, c.rows, c.columns, ld, width, got.data());
+      cpu::baseline::table.pack_row_pairs(2, x.data(), by_columns, c.rows, c.columns, ld, reorder.width(), got.data());
       EXPECT_TRUE(got == want) << "baseline: " << c.rows << " x " << c.columns << ", by columns " << by_columns;
     }
   }
@@ -306,6 +305,7 @@ class Capped : public testing::TestWithParam<const char*> {
   } catch (const Error& error) {
     if (error.failure() != Failure::unsupported) good = false;
   }
+  if (device->why_no_math(Math::bf16).empty()) good = false;  // float32 in bf16 takes AMX
   // y = x·Wᵀ + b, gelu; and a layer norm, against sums in float64.
   Desk desk(*device);
   constexpr int rows = 19, in = 67, out = 45;
@@ -349,6 +349,56 @@ class Capped : public testing::TestWithParam<const char*> {
 TEST_P(Capped, ComputesTheSameAndRefusesBf16) {
   EXPECT_EXIT(run_capped(GetParam()), testing::ExitedWithCode(0), "kernels: ");
 }
+/// One element of a product of (256, 256) matrices whose elements bf16 does not have, as a layer and as the library
+/// alone: 256.5, or 256 where they were rounded to bf16.
+std::pair<float, float> product_of_wide_numbers(Device& device, Math math) {
+  Desk desk(device);
+  constexpr int size = 256;
+  const auto make = [&] {
+    const Tensor tensor = desk.make(DType::float32, {size, size});
+    std::fill_n(tensor.as<float>(), tensor.count(), 1 + 1.0f / 1024);
+    return tensor;
+  };
+  const Tensor x = make(), w = make(), y = make(), alone = make();
+  LinearShape shape{size, size, size, DType::float32};
+  shape.math = math;
+  const auto plan = device.plan(shape);
+  plan->bind(w);
+  plan->refresh(desk.stream());
+  plan->forward(desk.stream(), {x, {}, {}, {}, y});
+  for (const LibraryProduct& product : device.library_products(shape, Op::linear_forward))
+    if (product.layout == "plain") product.run(desk.stream(), x.data, w.data, alone.data);
+  return {*y.as<float>(), *alone.as<float>()};
+}
+
+TEST(CpuDevice, MultipliesFloat32InBf16WhereItSaysSo) {
+  const auto device = make_cpu_device({.threads = 2});
+  const auto [y, alone] = product_of_wide_numbers(*device, Math::standard);
+  EXPECT_GT(y, 256.4f);
+  EXPECT_GT(alone, 256.4f);
+  if (device->why_no_math(Math::bf16).empty()) {
+    const auto [rounded, rounded_alone] = product_of_wide_numbers(*device, Math::bf16);
+    EXPECT_EQ(rounded, 256);
+    EXPECT_EQ(rounded_alone, 256);
+  } else {
+    EXPECT_THROW(product_of_wide_numbers(*device, Math::bf16), Error);
+  }
+}
+
+/// Runs in a process of its own: the library reads its environment once.
+[[noreturn]] void run_with_bf16_by_default() {
+  setenv("ONEDNN_DEFAULT_FPMATH_MODE", "BF16", 1);
+  const auto device = make_cpu_device({.threads = 2});
+  const auto [y, alone] = product_of_wide_numbers(*device, Math::standard);
+  std::fprintf(stderr, "products: %g, %g\n", static_cast<double>(y), static_cast<double>(alone));
+  std::_Exit(y > 256.4f && alone > 256.4f ? 0 : 1);
+}
+
+TEST(CpuDevice, Float32StaysFloat32WhateverTheEnvironmentSays) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(run_with_bf16_by_default(), testing::ExitedWithCode(0), "products: ");
+}
+
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Capped, testing::Values("SSE41", "AVX2", "AVX512_CORE"),
                          [](const auto& instance) { return std::string(instance.param); });
 

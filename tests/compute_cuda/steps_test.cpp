@@ -29,6 +29,7 @@ class Steps : public testing::TestWithParam<Precision> {
       case Precision::tf32:
       case Precision::fp16:
         return 1e-2;
+      case Precision::float32_bf16:
       case Precision::bf16:
         return 3e-2;
       case Precision::fp8:

@@ -54,8 +54,10 @@ class Rehearsal(Script):
         self.assertEqual(summary["checks"], dict.fromkeys(["two_ranks", "recomputed", "accumulated", "too_large"], "good"))
         self.assertGreater(summary["tests"]["passed"], 0)
         self.assertGreater(summary["ops"]["attention_backward_any_order_share"], 0)
-        self.assertEqual(set(summary["ops"]["best_linear_flops_per_s"]), {"float32", "bf16"})
-        self.assertEqual(set(summary["ops"]["unsupported"]), {"tf32", "fp16", "fp8"})
+        ran, missing = set(summary["ops"]["best_linear_flops_per_s"]), set(summary["ops"]["unsupported"])
+        self.assertEqual(ran - {"float32_bf16"}, {"float32", "bf16"})
+        self.assertEqual(missing - {"float32_bf16"}, {"tf32", "fp16", "fp8"})
+        self.assertEqual("float32_bf16" in ran, "float32_bf16" not in missing, "it is up to oneDNN and the CPU")
         text = (self.out / "summary.md").read_text()
         self.assertIn("no figure means anything", text)
         rates = {}

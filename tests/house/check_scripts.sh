@@ -270,7 +270,14 @@ if [ "$(wc -l <"$work/output")" != 4 ]; then
   failures=$((failures + 1))
 fi
 
-# ---- what build_without_hpc.sh takes from the build of the whole ----
+# ---- oneDNN 3: without a network a skip with the reason; another file than expected is a failure ----
+stand_in python3 'echo "no route to host"; exit 1'
+expect 77 'skip: oneDNN 3 cannot be downloaded from PyPI: no route to host' "$here/build_with_onednn3.sh" "$work/onednn3" 1 "$work"
+stand_in python3 'echo "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES"; exit 1'
+expect 1 'DO NOT MATCH' "$here/build_with_onednn3.sh" "$work/onednn3" 1 "$work"
+rm "$work/bin/python3"
+
+# ---- what build_without_hpc.sh and build_with_onednn3.sh take from the build of the whole ----
 mkdir -p "$work/whole" "$work/less" "$work/absent"
 touch "$work/absent/mpi.h"
 log='' whole_commands='' less_commands=''

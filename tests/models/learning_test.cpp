@@ -49,5 +49,24 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Learning,
                                           testing::Values(1, 2, 3)),
                          case_name);
 
+// float32_bf16 is float32 with other products: near it and not the same, or refused with the library's name.
+TEST(Float32Bf16, IsNearFloat32OrRefused) {
+  for (const char* name : {"gpt2-tiny", "resnet-tiny"}) {
+    const auto device = create_device("cpu", {0, 1});
+    if (const std::string why = device->why_unsupported(Precision::float32_bf16); !why.empty()) {
+      EXPECT_NE(why.find("oneDNN"), std::string::npos) << why;
+      EXPECT_THROW(Trainer(*device, micro_config(find_network(name), Precision::float32_bf16)), Error);
+      continue;
+    }
+    Trainer wide(*device, micro_config(find_network(name), Precision::float32));
+    Trainer mixed(*device, micro_config(find_network(name), Precision::float32_bf16));
+    for (int step = 0; step < 3; ++step) {
+      const double loss = wide.step({}).loss, other = mixed.step({}).loss;
+      EXPECT_NE(other, loss) << name << " step " << step;
+      EXPECT_NEAR(other, loss, 3e-2 * loss) << name << " step " << step;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tw::test

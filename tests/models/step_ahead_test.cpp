@@ -84,8 +84,7 @@ TrainerConfig config_of(const NetworkDescription& network, Precision precision, 
 // On the reference: the cpu device measures which way of a product is fastest, and two instances may choose apart.
 TEST(StepsAhead, EqualStepsOneByOneBitwise) {
   for (const NetworkDescription& network : {micro_gpt2(), micro_resnet()}) {
-    for (const Precision precision :
-         {Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+    for (const Precision precision : all_precisions) {
       if (precision == Precision::fp8 && !why_no_fp8(network).empty()) continue;  // of linear layers
       for (const std::int64_t accumulate : {1, 3}) {
         const auto plain = reference_device();
@@ -108,8 +107,7 @@ TEST(StepsAhead, EqualStepsOneByOneBitwise) {
 
 // In all ways at once: pieces of the gradients leave in the middle of backward, and layers run forward again in it.
 TEST(StepsAhead, EqualStepsOneByOneWhereGraphsAreCutAndLayersRecomputed) {
-  for (const Precision precision :
-       {Precision::float32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+  for (const Precision precision : all_precisions) {
     TrainerConfig config = config_of(micro_gpt2(), precision, 2);
     const Outcome want = one_by_one(*reference_device(), config);
     config.recomputed_layers = 1;

@@ -14,8 +14,10 @@ double normalised_error(const Floats& a, const Floats& b);
 float as_stored(models::DType dtype, float value);
 
 /// The normalised error that an output of `op` may have against the reference. `output` is the dtype in which it is
-/// stored, `count` its number of elements; `roundings` overrides the table's count of roundings to half on the way to it
-/// (0: none but the final store).
-double tolerance(models::Op op, models::DType activations, models::DType output, std::size_t count, int roundings = -1);
+/// stored, `count` its number of elements; `roundings` overrides the table's count of roundings to half on the way to
+/// it (0: none but the final store). `bf16_operands`: of products with Math::bf16, whose operands may be rounded or
+/// not.
+double tolerance(models::Op op, models::DType activations, models::DType output, std::size_t count, int roundings = -1,
+                 bool bf16_operands = false);
 
 }  // namespace tw::test

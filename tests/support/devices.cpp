@@ -4,6 +4,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "models/compute/error.hpp"
 #include "tests/support/comparison.hpp"
 #include "tests/support/require_gpu.hpp"
 
@@ -179,8 +180,22 @@ void compare(Device& device, Op op, DType dtype, const Case& run, Exactness exac
     EXPECT_FALSE(all_zero(want[i].values)) << output.name << ": all zero on the reference, the case proves nothing";
     EXPECT_TRUE(output.bytes == again[i].bytes) << output.name << ": two runs differ";
     const bool discrete = exactness == Exactness::exact || output.dtype == DType::int32;
-    const double limit = discrete ? 0 : tolerance(op, dtype, output.dtype, output.values.size(), output.roundings);
+    const double limit = discrete ? 0
+                                  : tolerance(op, dtype, output.dtype, output.values.size(), output.roundings,
+                                              exactness == Exactness::bf16_operands);
     EXPECT_LE(normalised_error(output.values, want[i].values), limit) << to_string(op) << " " << output.name;
+  }
+}
+
+void compare_bf16_products(Device& device, Op op, const Case& run) {
+  const std::string why = device.why_no_math(Math::bf16);
+  if (why.empty()) return compare(device, op, DType::float32, run, Exactness::bf16_operands);
+  try {
+    run_on(device, run);
+    ADD_FAILURE() << "there is a plan, but: " << why;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.failure(), Failure::unsupported);
+    EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
   }
 }
 

@@ -19,7 +19,8 @@ struct DeviceCase {
   models::DType dtype = models::DType::float32;
 };
 void PrintTo(const DeviceCase& device_case, std::ostream* stream);
-/// Every backend × the dtypes that it may have, whether or not it is usable here: what is not skips visibly with the reason.
+/// Every backend × the dtypes that it may have, whether or not it is usable here: what is not skips visibly with the
+/// reason.
 std::vector<DeviceCase> device_cases();
 /// "cpu_bf16"
 std::string device_case_name(const testing::TestParamInfo<DeviceCase>& info);
@@ -94,10 +95,12 @@ using Case = std::function<void(Lab&)>;
 std::vector<Output> run_on(models::Device& device, const Case& run);
 models::Device& reference_device();
 
-enum class Exactness { tolerance, exact };
+enum class Exactness { tolerance, exact, bf16_operands };
 /// Runs twice on `device` (bitwise equal) and once on the reference (within the table's tolerance, or equal). An output
 /// that is all zero on the reference makes the case itself fail: it would prove nothing.
 void compare(models::Device& device, models::Op op, models::DType dtype, const Case& run,
              Exactness exactness = Exactness::tolerance);
+/// `run` plans with Math::bf16: compares where the device has it, else expects Error{unsupported} with the reason.
+void compare_bf16_products(models::Device& device, models::Op op, const Case& run);
 
 }  // namespace tw::test

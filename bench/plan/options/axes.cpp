@@ -46,7 +46,7 @@ std::vector<Axis> made_list() {
       {"model", what, "network(s); trainwatt models lists them",
        value_like("the name of a network", R"({"type": "string", "minLength": 1})"), &Axes::model},
       {"layers", what, "keep only the first N layers", whole_number(1, most_int), &Axes::layers},
-      {"precision", what, "float32 (default), tf32, bf16, fp16, fp8; what the device lacks is\nrecorded as unsupported",
+      {"precision", what, "float32 (default), tf32, float32_bf16, bf16, fp16, fp8; what the\ndevice lacks is recorded as unsupported",
        one_of(precision_names()), &Axes::precision},
       {"micro_batch", what, "samples per rank and pass", whole_number(1, most_micro_batch), &Axes::micro_batch},
       {"accumulate", what, "micro-batches per optimizer step (default 1)", whole_number(1, most_accumulate),
@@ -65,7 +65,7 @@ std::vector<Axis> made_list() {
 }  // namespace
 
 const std::vector<std::string>& precision_names() {
-  static const std::vector<std::string> names = {"float32", "tf32", "bf16", "fp16", "fp8"};
+  static const std::vector<std::string> names = {"float32", "tf32", "float32_bf16", "bf16", "fp16", "fp8"};
   return names;
 }
 

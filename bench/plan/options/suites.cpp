@@ -34,7 +34,7 @@ Request standard() {
   return request;
 }
 
-/// The same in every precision; what a device lacks is recorded as unsupported. At most 20 points of about 6 minutes;
+/// The same in every precision; what a device lacks is recorded as unsupported. At most 24 points of about 6 minutes;
 /// and 8 at two lower clocks of what trains, where it tells its range, which are unsupported where the user may not set
 /// them.
 Request procurement() {

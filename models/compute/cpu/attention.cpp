@@ -74,7 +74,8 @@ class CpuAttentionPlan final : public AttentionPlan {
     std::size_t scores, d_probabilities, probabilities, d_scores, d_key, d_value, delta;
   };
 
-  Call product(const Product& wanted) {
+  Call product(Product wanted) {
+    wanted.math = shape().math;
     MadeProduct made = make_product(context_, wanted);
     scratchpad_bytes_ = std::max(scratchpad_bytes_, made.call.scratchpad_bytes());
     if (implementation_.find(made.implementation) == std::string::npos) {
@@ -99,7 +100,8 @@ class CpuAttentionPlan final : public AttentionPlan {
     made.scores = product({query, key_transposed, scores, none});
     made.output = product({probabilities, key, matrix(DType::float32, rows, width), none});
     made.d_probabilities = product({out, key_transposed, scores, none});
-    made.d_query = product({probabilities, key, query, none});
+    const memory::desc d_query = width > 1 ? query : matrix(DType::float32, rows, width);  // is_miscomputed
+    made.d_query = product({probabilities, key, d_query, none});
     made.d_key = product({probabilities_transposed, query, sums, none, into});
     made.d_value = product({probabilities_transposed, out, sums, none, into});
     return made;
@@ -187,7 +189,13 @@ class CpuAttentionPlan final : public AttentionPlan {
                                  s.causal, scale(), log_sum_exp + block.first, delta, probabilities, d_scores);
       products.d_value.run(stream, mine, probabilities, d_out_rows, d_value);
       products.d_key.run(stream, mine, d_scores, q_rows, d_key);
-      products.d_query.run(stream, mine, d_scores, k, at(dq, block.first * ld));
+      char* dq_rows = at(dq, block.first * ld);
+      if (width > 1) {
+        products.d_query.run(stream, mine, d_scores, k, dq_rows);
+      } else {
+        products.d_query.run(stream, mine, d_scores, k, scores);
+        kernels.store_rows(s.dtype, scores, block.rows, width, nullptr, dq_rows, ld);
+      }
     }
     kernels.store_rows(s.dtype, d_key, s.seq, width, nullptr, at(dq, plane), ld);
     kernels.store_rows(s.dtype, d_value, s.seq, width, nullptr, at(dq, 2 * plane), ld);

@@ -135,13 +135,22 @@ class CpuClassifierPlan final : public ClassifierPlan {
 
   Product logits_product(Index rows, Index width, const memory::desc& layout) const {
     const DType type = shape().dtype;
-    return {matrix(type, rows, shape().in_features), layout, matrix(DType::float32, rows, width),
-            matrix(type, 1, width)};
+    return {matrix(type, rows, shape().in_features),
+            layout,
+            matrix(DType::float32, rows, width),
+            matrix(type, 1, width),
+            Sum::none,
+            1,
+            shape().math};
   }
   Product input_product(Index rows, Index width, const memory::desc& layout, bool add) const {
-    return {
-        matrix(shape().dtype, rows, width), layout, matrix(DType::float32, rows, shape().in_features), memory::desc(),
-        add ? Sum::into_c : Sum::none,      scale()};
+    return {matrix(shape().dtype, rows, width),
+            layout,
+            matrix(DType::float32, rows, shape().in_features),
+            memory::desc(),
+            add ? Sum::into_c : Sum::none,
+            scale(),
+            shape().math};
   }
 
   void plan_weights(Weights& weights, Index rows) {
@@ -168,7 +177,7 @@ class CpuClassifierPlan final : public ClassifierPlan {
         calls.input[add] = keep(make_product(context_, input_product(rows, width, weights.input_layout, add)));
         MadeProduct gradient =
             make_product(context_, {matrix(type, width, rows), packed_x, matrix(DType::float32, width, in),
-                                    memory::desc(), add ? Sum::into_c : Sum::none, scale()});
+                                    memory::desc(), add ? Sum::into_c : Sum::none, scale(), shape().math});
         packed_x = gradient.b;  // the first choice holds for all tiles
         calls.gradient[add] = keep(std::move(gradient));
       }

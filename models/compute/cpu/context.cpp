@@ -32,6 +32,17 @@ memory::desc any_matrix(DType dtype, Index rows, Index columns) {
   return memory::desc({rows, columns}, library_type(dtype), memory::format_tag::any);
 }
 
+onednn::ConvolutionLayouts convolution_layouts(const ConvolutionShape& s, memory::format_tag activations) {
+  const memory::data_type type = library_type(s.dtype);
+  return {memory::desc({s.batch, s.in_channels, s.height, s.width}, type, activations),
+          memory::desc({s.out_channels, s.in_channels, s.kernel, s.kernel}, type, memory::format_tag::any),
+          memory::desc({s.batch, s.out_channels, s.out_height(), s.out_width()}, type, activations),
+          {s.stride, s.stride},
+          {s.padding, s.padding},
+          {(s.out_height() - 1) * s.stride + s.kernel - s.height - s.padding,
+           (s.out_width() - 1) * s.stride + s.kernel - s.width - s.padding}};
+}
+
 InstructionSet detect_instruction_set() {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto has = [&](dnnl_cpu_isa_t wanted) {
@@ -117,10 +128,25 @@ void Call::execute(dnnl::stream& stream, void* scratchpad, const void* const* ad
   }
 }
 
-dnnl::primitive_attr plan_attributes() {
+dnnl::primitive_attr plan_attributes(Math math) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_fpmath_mode(math == Math::bf16 ? dnnl::fpmath_mode::bf16 : dnnl::fpmath_mode::strict);
   return attributes;
+}
+
+bool multiplies_float32_in_bf16(const Context& context) {
+  const ThreadScope scope(1);
+  constexpr Index size = 256;  // small products stay in float32
+  const memory::desc square = matrix(DType::float32, size, size);
+  Product product{square, square, square, memory::desc()};
+  product.math = Math::bf16;
+  MadeProduct made = make_product(context, product);
+  std::vector<float> operand(size * size, 1 + 1.0f / 1024), result(size * size);  // 1 in bf16
+  std::vector<char> scratchpad(made.call.scratchpad_bytes() + 64);
+  dnnl::stream stream(context.engine());
+  made.call.run(stream, scratchpad.data(), operand.data(), operand.data(), result.data());
+  return result[0] == static_cast<float>(size);
 }
 
 ThreadScope::ThreadScope(int threads) : before_(omp_get_max_threads()) {
@@ -130,25 +156,34 @@ ThreadScope::~ThreadScope() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
+bool is_miscomputed(const Product& product) {
+  const std::optional<onednn::Strided> a = onednn::strided(product.a), c = onednn::strided(product.c);
+  if (!a || !c) return false;
+  const Index rows = c->dims[0], columns = c->dims[1];
+  return (columns == 1 && rows > 1 && c->strides[0] > 1) || (rows == 1 && a->strides[0] == 1 && a->strides[1] > 1);
+}
+
 MadeProduct make_product(const Context& context, const Product& product) {
-  dnnl::primitive_attr attributes = plan_attributes();
+  if (is_miscomputed(product)) {
+    throw Error(Failure::internal,
+                "device cpu: oneDNN 3.7.2 miscomputes a product of this shape; write it without gaps");
+  }
+  dnnl::primitive_attr attributes = plan_attributes(product.math);
   dnnl::post_ops after;
+  if (product.scale != 1.0f) onednn::append_scale(after, product.scale);
   if (product.sum == Product::Sum::into_c) after.append_sum(1.0f);
   if (product.sum == Product::Sum::other) after.append_binary(dnnl::algorithm::binary_add, product.c);
   attributes.set_post_ops(after);
-  if (product.scale != 1.0f) attributes.set_output_scales(0, {product.scale});
-  const bool has_bias = product.bias.data.ndims != 0;
-  const auto description = TW_DNNL(has_bias ? dnnl::matmul::desc(product.a, product.b, product.bias, product.c)
-                                            : dnnl::matmul::desc(product.a, product.b, product.c));
-  const auto primitive = TW_DNNL(dnnl::matmul::primitive_desc(description, attributes, context.engine()));
+  const auto primitive =
+      TW_DNNL(onednn::matmul(context.engine(), product.a, product.b, product.bias, product.c, attributes));
   MadeProduct made;
   made.implementation = primitive.impl_info_str();
   made.b = primitive.weights_desc();
   std::vector<std::pair<int, memory::desc>> arguments = {
       {DNNL_ARG_SRC, product.a}, {DNNL_ARG_WEIGHTS, made.b}, {DNNL_ARG_DST, product.c}};
-  if (has_bias) arguments.emplace_back(DNNL_ARG_BIAS, product.bias);
+  if (!product.bias.is_zero()) arguments.emplace_back(DNNL_ARG_BIAS, product.bias);
   if (product.sum == Product::Sum::other) {
-    arguments.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, product.c);
+    arguments.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(after.len() - 1) | DNNL_ARG_SRC_1, product.c);
   }
   made.call = TW_DNNL(Call(context, dnnl::matmul(primitive), primitive.scratchpad_desc(), std::move(arguments)));
   return made;
@@ -158,18 +193,16 @@ Reorder::Reorder(const Context& context, const memory::desc& from, const memory:
   using Tag = memory::format_tag;
   constexpr std::pair<Index, Tag> packed[] = {
       {16, Tag::BA16a16b2a}, {32, Tag::BA16a32b2a}, {48, Tag::BA16a48b2a}, {64, Tag::BA16a64b2a}};
-  const dnnl_memory_desc_t& source = from.data;
-  const dnnl_blocking_desc_t& blocking = source.format_desc.blocking;
-  if (!add && source.ndims == 2 && source.data_type == dnnl_bf16 && source.format_kind == dnnl_blocked &&
-      source.offset0 == 0 && source.extra.flags == dnnl_memory_extra_flag_none && blocking.inner_nblks == 0) {
-    const Index rows = source.dims[0], columns = source.dims[1];
-    const bool by_columns = blocking.strides[0] == 1;
+  const std::optional<onednn::Strided> source = onednn::strided(from);
+  if (!add && source && source->type == memory::data_type::bf16 && source->dims.size() == 2) {
+    const Index rows = source->dims[0], columns = source->dims[1];
+    const bool by_columns = source->strides[0] == 1;
     for (const auto& [width, tag] : packed) {
-      if (rows % 32 != 0 || columns % width != 0 || blocking.strides[by_columns ? 0 : 1] != 1) continue;
+      if (rows % 32 != 0 || columns % width != 0 || source->strides[by_columns ? 0 : 1] != 1) continue;
       if (to != memory::desc({rows, columns}, memory::data_type::bf16, tag)) continue;
       rows_ = rows;
       columns_ = columns;
-      ld_ = blocking.strides[by_columns ? 1 : 0];
+      ld_ = source->strides[by_columns ? 1 : 0];
       width_ = width;
       by_columns_ = by_columns;
       return;

@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include "models/compute/cpu/kernels.hpp"
+#include "models/compute/cpu/onednn.hpp"
 #include "models/compute/device.hpp"
 
 namespace tw::models::cpu {
@@ -34,6 +33,8 @@ dnnl::memory::desc transposed_matrix(DType dtype, Index rows,
                                      Index columns);  // (rows, columns) stored column by column
 dnnl::memory::desc strided_matrix(DType dtype, Index rows, Index columns, Index ld);
 dnnl::memory::desc any_matrix(DType dtype, Index rows, Index columns);
+/// x and y as `activations`, the weight (of x's type) as the library likes it.
+onednn::ConvolutionLayouts convolution_layouts(const ConvolutionShape& shape, dnnl::memory::format_tag activations);
 
 class Context {
  public:
@@ -99,8 +100,12 @@ class Call {
   std::size_t scratchpad_bytes_ = 0;
 };
 
-/// Attributes with the scratchpad left to the caller.
-dnnl::primitive_attr plan_attributes();
+/// Attributes with the scratchpad left to the caller. Float32 is multiplied as `math` says, whatever the environment
+/// (ONEDNN_DEFAULT_FPMATH_MODE) says.
+dnnl::primitive_attr plan_attributes(Math math = Math::standard);
+/// Whether float32 products that may multiply in bf16 do: by the result of one whose operands bf16 does not have. Time
+/// would tell less: on a busy machine either way can come out ahead, and the ranks of a job must agree.
+bool multiplies_float32_in_bf16(const Context& context);
 
 /// Sets the number of threads that primitives are made for, and puts the old one back.
 class ThreadScope {
@@ -119,13 +124,18 @@ struct Product {
   dnnl::memory::desc a, b, c, bias;
   enum class Sum { none, into_c, other } sum = Sum::none;  // other: + a tensor like c
   float scale = 1;                                         // of a·b
+  Math math = Math::standard;
 };
 struct MadeProduct {
   Call call;             // addresses: a, b, c [, bias] [, other]
   dnnl::memory::desc b;  // the layout taken where b was `any`
   std::string implementation;
 };
-/// Where only the library's slow reference can do it, `implementation` says so ("ref:any") and stands in the report.
+/// oneDNN 3.7.2 computes these products wrong (3.2 and 2.6.3 do not): of several rows into one column, those with gaps
+/// between them; and of one row, a by columns with gaps. No version is asked for them.
+bool is_miscomputed(const Product& product);
+/// Error{internal} where is_miscomputed. Where only the library's slow reference can do it, `implementation` says so
+/// ("ref:any") and stands in the report.
 MadeProduct make_product(const Context& context, const Product& product);
 
 /// Copies with a change of layout, optionally adding to the destination: whole blocks of a 16-bit matrix that is packed

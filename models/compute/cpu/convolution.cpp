@@ -16,42 +16,31 @@ class LibraryPass final : public ConvolutionPass {
  public:
   LibraryPass(Context& context, const ConvolutionShape& shape, Op pass) : context_(context), pass_(pass) {
     const ThreadScope scope(context.threads());
-    const auto type = library_type(shape.dtype);
-    const auto image = [&](Index channels, Index height, Index width) {
-      return memory::desc({shape.batch, channels, height, width}, type, memory::format_tag::nhwc);
-    };
-    const memory::desc x = image(shape.in_channels, shape.height, shape.width);
-    const memory::desc y = image(shape.out_channels, shape.out_height(), shape.out_width());
     const memory::dims weight_dims{shape.out_channels, shape.in_channels, shape.kernel, shape.kernel};
-    const memory::desc any(weight_dims, type, memory::format_tag::any);
-    const memory::desc plain(weight_dims, type, memory::format_tag::ohwi);
-    const memory::dims strides{shape.stride, shape.stride}, begin{shape.padding, shape.padding};
-    const memory::dims end{(shape.out_height() - 1) * shape.stride + shape.kernel - shape.height - shape.padding,
-                           (shape.out_width() - 1) * shape.stride + shape.kernel - shape.width - shape.padding};
-    const auto algorithm = dnnl::algorithm::convolution_direct;
+    const memory::desc plain(weight_dims, library_type(shape.dtype), memory::format_tag::ohwi);
+    onednn::ConvolutionLayouts layouts = convolution_layouts(shape, memory::format_tag::nhwc);
     const dnnl::engine& engine = context.engine();
-    const dnnl::primitive_attr attributes = plan_attributes();
+    const dnnl::primitive_attr attributes = plan_attributes(shape.math);
 
-    const auto forward = TW_DNNL(dnnl::convolution_forward::primitive_desc(
-        {dnnl::prop_kind::forward_training, algorithm, x, any, y, strides, begin, end}, attributes, engine));
+    const auto forward = TW_DNNL(onednn::convolution_forward(engine, layouts, attributes));
     if (pass == Op::convolution_forward) {
       take(forward, dnnl::convolution_forward(forward),
-           {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, forward.weights_desc()}, {DNNL_ARG_DST, y}});
+           {{DNNL_ARG_SRC, layouts.x}, {DNNL_ARG_WEIGHTS, forward.weights_desc()}, {DNNL_ARG_DST, layouts.y}});
       take_weight(plain, forward.weights_desc());
     } else if (pass == Op::convolution_backward_input) {
-      const auto input = TW_DNNL(dnnl::convolution_backward_data::primitive_desc(
-          {algorithm, x, any, y, strides, begin, end}, attributes, engine, forward));
-      take(input, dnnl::convolution_backward_data(input),
-           {{DNNL_ARG_DIFF_SRC, x}, {DNNL_ARG_WEIGHTS, input.weights_desc()}, {DNNL_ARG_DIFF_DST, y}});
+      using Input = dnnl::convolution_backward_data;
+      const auto input = TW_DNNL(onednn::convolution_backward<Input>(engine, layouts, forward, attributes));
+      take(input, Input(input),
+           {{DNNL_ARG_DIFF_SRC, layouts.x}, {DNNL_ARG_WEIGHTS, input.weights_desc()}, {DNNL_ARG_DIFF_DST, layouts.y}});
       take_weight(plain, input.weights_desc());
     } else {
-      const memory::desc any_gradient(weight_dims, memory::data_type::f32, memory::format_tag::any);
+      using Weights = dnnl::convolution_backward_weights;
+      layouts.weight = memory::desc(weight_dims, memory::data_type::f32, memory::format_tag::any);
       const memory::desc plain_gradient(weight_dims, memory::data_type::f32, memory::format_tag::ohwi);
-      const auto weights = TW_DNNL(dnnl::convolution_backward_weights::primitive_desc(
-          {algorithm, x, any_gradient, y, strides, begin, end}, attributes, engine, forward));
+      const auto weights = TW_DNNL(onednn::convolution_backward<Weights>(engine, layouts, forward, attributes));
       const memory::desc gradient = weights.diff_weights_desc();
-      take(weights, dnnl::convolution_backward_weights(weights),
-           {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_WEIGHTS, gradient}, {DNNL_ARG_DIFF_DST, y}});
+      take(weights, Weights(weights),
+           {{DNNL_ARG_SRC, layouts.x}, {DNNL_ARG_DIFF_WEIGHTS, gradient}, {DNNL_ARG_DIFF_DST, layouts.y}});
       gradient_is_plain_ = gradient == plain_gradient;
       // The library overwrites and has a layout of its own: into the workspace, then copied or added.
       for (const bool add : {false, true}) {
@@ -116,7 +105,7 @@ class ProductPass final : public ConvolutionPass {
     const Index in = patch(shape), out = shape.out_channels, rows = rows_of(shape);
     const std::string name = to_string(pass) + std::string(gathers_ ? ", gathered" : "");
     if (pass == Op::convolution_backward_weights) {
-      GradientProduct::Shape wanted{type, rows, in, out};
+      GradientProduct::Shape wanted{type, rows, in, out, shape.math};
       if (gathers_) {
         wanted.gather = [this](int threads, const void* x, Index first, Index count, void* to) {
           context_.kernels().gather_patches(threads, shape_, x, first, count, to);
@@ -127,9 +116,10 @@ class ProductPass final : public ConvolutionPass {
       return;
     }
     const bool forward = pass == Op::convolution_forward;
-    product_ = WeightProduct(context, name,
-                             {type, rows, forward ? in : out, forward ? out : in,
-                              forward ? transposed_matrix(type, in, out) : matrix(type, out, in)});
+    product_ =
+        WeightProduct(context, name,
+                      {type, rows, forward ? in : out, forward ? out : in,
+                       forward ? transposed_matrix(type, in, out) : matrix(type, out, in), false, false, shape.math});
     if (gathers_) context.reserve_workspace(static_cast<std::size_t>(rows * in) * size_of(type));
   }
 
@@ -211,7 +201,7 @@ class CpuConvolutionPlan final : public ConvolutionPlan {
                               std::to_string(shape.width) + " " + std::to_string(shape.kernel) + " " +
                               std::to_string(shape.stride) + " " + std::to_string(shape.padding);
     const std::string key =
-        choice_key(image, ProductPass::rows_of(some), shape.in_channels, shape.out_channels, shape.dtype);
+        choice_key(image, ProductPass::rows_of(some), shape.in_channels, shape.out_channels, shape.dtype, shape.math);
     // Where it is fixed: most kernels of one pixel need no gathering.
     const int fixed = static_cast<int>(shape.kernel == 1 ? ConvolutionWay::product : ConvolutionWay::library);
     const int choice = context.fastest(key, fixed, [&] {

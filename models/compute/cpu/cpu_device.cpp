@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -83,9 +84,7 @@ class CpuDevice final : public Device {
     info.instruction_set = instruction_set_.name;
     info.threads = context_.threads();
     info.memory_bytes = node_memory_bytes();
-    const dnnl_version_t* version = dnnl_version();
-    info.libraries = {"oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-                      std::to_string(version->patch)};
+    info.libraries = {library_name()};
     return info;
   }
   bool supports(Op, DType dtype) const override {
@@ -101,7 +100,13 @@ class CpuDevice final : public Device {
   }
 
   std::string why_no_math(Math math) const override {
-    return math == Math::standard ? "" : std::string("only GPUs multiply in ") + to_string(math);
+    if (math == Math::standard) return {};
+    if (math != Math::bf16) return std::string("only GPUs multiply in ") + to_string(math);
+    if (!has_bf16_products_) has_bf16_products_ = multiplies_float32_in_bf16(context_);
+    if (*has_bf16_products_) return {};
+    return library_name() +
+           " multiplies float32 as float32 on this CPU even where bf16 is allowed; it takes oneDNN 3 " +
+           "and AMX (kernels in use: " + instruction_set_.name + ")";
   }
 
   std::size_t arena_bytes() const override {
@@ -207,6 +212,11 @@ class CpuDevice final : public Device {
   }
 
  private:
+  static std::string library_name() {
+    const dnnl_version_t* version = dnnl_version();
+    return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+           std::to_string(version->patch);
+  }
   static int threads_of(const DeviceOptions& options) {
     if (options.threads < 0) {
       throw Error(Failure::usage,
@@ -238,6 +248,7 @@ class CpuDevice final : public Device {
   Context context_;
   Buffer norm_scratch_;
   std::vector<double> sums_;
+  mutable std::optional<bool> has_bf16_products_;  // found out where it is asked for
 };
 
 void* CpuDevice::allocate(std::size_t bytes) {

@@ -47,6 +47,13 @@ class Standalone {
   std::unordered_map<int, memory> arguments_;
 };
 
+/// As plan_attributes, but the scratchpad is the library's.
+dnnl::primitive_attr attributes_of(Math math) {
+  dnnl::primitive_attr attributes = plan_attributes(math);
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::library);
+  return attributes;
+}
+
 /// Adds the product unless the library has but its slow reference for it, or none.
 template <class Make>
 void try_layout(std::vector<LibraryProduct>& found, const Context& context, const std::string& layout, Make make) {
@@ -80,12 +87,13 @@ std::vector<LibraryProduct> library_products(const Context& context, const Linea
   }
   const memory::data_type type = library_type(s.dtype);
   const memory::data_type result = pass == Op::linear_backward_weights ? memory::data_type::f32 : type;
+  const dnnl::primitive_attr attributes = attributes_of(s.math);
   std::vector<LibraryProduct> found;
   const auto add = [&](const std::string& layout, Tag tag_a, Tag tag_b, Tag tag_c) {
     try_layout(found, context, layout, [&](Standalone& alone) {
-      const dnnl::matmul::desc desc(memory::desc({m, k}, type, tag_a), memory::desc({k, n}, type, tag_b),
-                                    memory::desc({m, n}, result, tag_c));
-      const dnnl::matmul::primitive_desc made(desc, alone.engine());
+      const auto made =
+          onednn::matmul(alone.engine(), memory::desc({m, k}, type, tag_a), memory::desc({k, n}, type, tag_b), {},
+                         memory::desc({m, n}, result, tag_c), attributes);
       for (const int argument : order)
         alone.add(argument, argument == DNNL_ARG_SRC       ? made.src_desc()
                             : argument == DNNL_ARG_WEIGHTS ? made.weights_desc()
@@ -101,20 +109,12 @@ std::vector<LibraryProduct> library_products(const Context& context, const Linea
 }
 
 std::vector<LibraryProduct> library_products(const Context& context, const ConvolutionShape& s, Op pass) {
-  const memory::data_type type = library_type(s.dtype);
-  const memory::dims x{s.batch, s.in_channels, s.height, s.width},
-      y{s.batch, s.out_channels, s.out_height(), s.out_width()};
-  const memory::dims w{s.out_channels, s.in_channels, s.kernel, s.kernel};
-  const memory::dims strides{s.stride, s.stride}, begin{s.padding, s.padding};
-  const memory::dims end{(s.out_height() - 1) * s.stride + s.kernel - s.height - s.padding,
-                         (s.out_width() - 1) * s.stride + s.kernel - s.width - s.padding};
-  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const dnnl::primitive_attr attributes = attributes_of(s.math);
   std::vector<LibraryProduct> found;
   const auto add = [&](const std::string& layout, Tag activations) {
     try_layout(found, context, layout, [&](Standalone& alone) {
-      const memory::desc x_any(x, type, activations), y_any(y, type, activations), w_any(w, type, Tag::any);
-      const dnnl::convolution_forward::primitive_desc forward(
-          {dnnl::prop_kind::forward_training, algorithm, x_any, w_any, y_any, strides, begin, end}, alone.engine());
+      onednn::ConvolutionLayouts layouts = convolution_layouts(s, activations);
+      const auto forward = onednn::convolution_forward(alone.engine(), layouts, attributes);
       if (pass == Op::convolution_forward) {
         alone.add(DNNL_ARG_SRC, forward.src_desc());
         alone.add(DNNL_ARG_WEIGHTS, forward.weights_desc());
@@ -123,21 +123,22 @@ std::vector<LibraryProduct> library_products(const Context& context, const Convo
         return std::string(forward.impl_info_str());
       }
       if (pass == Op::convolution_backward_input) {
-        const dnnl::convolution_backward_data::primitive_desc made(
-            {algorithm, x_any, w_any, y_any, strides, begin, end}, alone.engine(), forward);
+        using Input = dnnl::convolution_backward_data;
+        const auto made = onednn::convolution_backward<Input>(alone.engine(), layouts, forward, attributes);
         alone.add(DNNL_ARG_DIFF_SRC, made.diff_src_desc());
         alone.add(DNNL_ARG_WEIGHTS, made.weights_desc());
         alone.add(DNNL_ARG_DIFF_DST, made.diff_dst_desc());
-        alone.take(dnnl::convolution_backward_data(made));
+        alone.take(Input(made));
         return std::string(made.impl_info_str());
       }
-      const memory::desc gradient(w, memory::data_type::f32, Tag::any);
-      const dnnl::convolution_backward_weights::primitive_desc made(
-          {algorithm, x_any, gradient, y_any, strides, begin, end}, alone.engine(), forward);
+      using Weights = dnnl::convolution_backward_weights;
+      layouts.weight =
+          memory::desc({s.out_channels, s.in_channels, s.kernel, s.kernel}, memory::data_type::f32, Tag::any);
+      const auto made = onednn::convolution_backward<Weights>(alone.engine(), layouts, forward, attributes);
       alone.add(DNNL_ARG_SRC, made.src_desc());
       alone.add(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc());
       alone.add(DNNL_ARG_DIFF_DST, made.diff_dst_desc());
-      alone.take(dnnl::convolution_backward_weights(made));
+      alone.take(Weights(made));
       return std::string(made.impl_info_str());
     });
   };

@@ -18,9 +18,10 @@ class CpuLinearPlan final : public LinearPlan {
     context.kernels().fill(1, type, zeros_.data(), out, 0.0f);
     const bool sums = shape.activation == Activation::none;
     forward_ = WeightProduct(context, "linear forward",
-                             {type, rows, in, out, transposed_matrix(type, in, out), /*bias=*/true, sums});
-    backward_ = WeightProduct(context, "linear input", {type, rows, out, in, matrix(type, out, in)});
-    gradient_ = make_gradient_product(context, "linear weights", {type, rows, in, out});
+                             {type, rows, in, out, transposed_matrix(type, in, out), /*bias=*/true, sums, shape.math});
+    backward_ =
+        WeightProduct(context, "linear input", {type, rows, out, in, matrix(type, out, in), false, false, shape.math});
+    gradient_ = make_gradient_product(context, "linear weights", {type, rows, in, out, shape.math});
     context.reserve_workspace(static_cast<std::size_t>(context.threads() * out) * sizeof(double));  // column sums
   }
   std::size_t bytes() const override { return forward_.bytes() + backward_.bytes() + zeros_.bytes(); }

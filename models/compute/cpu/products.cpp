@@ -24,6 +24,7 @@ MadeProduct make_weight_product(Context& context, const WeightProduct::Shape& sh
                                 const memory::desc& weight, Sum sum) {
   Product product{matrix(shape.type, rows, shape.inner), weight, matrix(shape.type, rows, shape.columns),
                   memory::desc(), sum};
+  product.math = shape.math;
   if (shape.bias) product.bias = matrix(shape.type, 1, shape.columns);
   MadeProduct made = make_product(context, product);
   context.reserve_scratchpad(made.call.scratchpad_bytes());
@@ -32,9 +33,9 @@ MadeProduct make_weight_product(Context& context, const WeightProduct::Shape& sh
 
 }  // namespace
 
-std::string choice_key(const std::string& name, Index rows, Index in, Index out, DType type) {
+std::string choice_key(const std::string& name, Index rows, Index in, Index out, DType type, Math math) {
   return name + " " + std::to_string(rows) + " " + std::to_string(in) + " " + std::to_string(out) + " " +
-         std::string(to_string(type));
+         std::string(to_string(type)) + (math == Math::standard ? "" : std::string(" ") + to_string(math));
 }
 
 std::shared_ptr<Buffer> measured_operand(Context& context, Index count, DType type) {
@@ -49,7 +50,8 @@ WeightProduct::WeightProduct(Context& context, const std::string& name, const Sh
   const memory::desc any = any_matrix(shape.type, shape.inner, shape.columns);
   const Index rows = std::min(shape.rows, measured_rows);
   constexpr int packed = 1;  // what is taken where it is fixed
-  const int choice = context.fastest(choice_key(name, rows, shape.inner, shape.columns, shape.type), packed, [&] {
+  const std::string key = choice_key(name, rows, shape.inner, shape.columns, shape.type, shape.math);
+  const int choice = context.fastest(key, packed, [&] {
     auto a = measured_operand(context, rows * shape.inner, shape.type);
     auto c = measured_operand(context, rows * shape.columns, shape.type);
     auto bias = measured_operand(context, shape.columns, shape.type);
@@ -111,11 +113,12 @@ class WholeGradient final : public GradientProduct {
     const Index rows = shape.rows, in = shape.in, out = shape.out;
     for (const bool accumulate : {false, true}) {
       made_[accumulate] = make_product(
-          context, {transpose_dy ? matrix(shape.type, out, rows) : transposed_matrix(shape.type, out, rows),
-                    !pack_x      ? matrix(shape.type, rows, in)
-                    : accumulate ? made_[0].b
-                                 : any_matrix(shape.type, rows, in),
-                    matrix(DType::float32, out, in), memory::desc(), accumulate ? Sum::into_c : Sum::none});
+          context,
+          {transpose_dy ? matrix(shape.type, out, rows) : transposed_matrix(shape.type, out, rows),
+           !pack_x      ? matrix(shape.type, rows, in)
+           : accumulate ? made_[0].b
+                        : any_matrix(shape.type, rows, in),
+           matrix(DType::float32, out, in), memory::desc(), accumulate ? Sum::into_c : Sum::none, 1, shape.math});
       context.reserve_scratchpad(made_[accumulate].call.scratchpad_bytes());
     }
     gathered_at_ = transpose_dy ? whole_pages(bytes_of(rows * out, shape.type)) : 0;
@@ -226,7 +229,7 @@ class SlicedGradient final : public GradientProduct {
     const auto make = [&](const memory::desc& b, bool accumulate) {
       MadeProduct made = make_product(
           context_, {matrix(shape_.type, shape_.out, rows), b, matrix(DType::float32, shape_.out, shape_.in),
-                     memory::desc(), accumulate ? Sum::into_c : Sum::none});
+                     memory::desc(), accumulate ? Sum::into_c : Sum::none, 1, shape_.math});
       scratchpad_bytes_ = std::max(scratchpad_bytes_, made.call.scratchpad_bytes());
       return made;
     };
@@ -298,7 +301,8 @@ std::unique_ptr<GradientProduct> make_gradient_product(Context& context, const s
   constexpr Index least_for_copies = 512;
   const int fixed =
       std::min(shape.in, shape.out) >= least_for_copies ? (transpose_dy | pack_x) : 0;  // index = way up to there
-  const int choice = context.fastest(choice_key(name, measured, shape.in, shape.out, shape.type), fixed, [&] {
+  const std::string key = choice_key(name, measured, shape.in, shape.out, shape.type, shape.math);
+  const int choice = context.fastest(key, fixed, [&] {
     auto x = measured_operand(context, shape.gather ? shape.source : measured * shape.in, shape.type);
     auto dy = measured_operand(context, measured * shape.out, shape.type);
     auto dw = measured_operand(context, shape.out * shape.in, DType::float32);

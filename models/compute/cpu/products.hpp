@@ -17,7 +17,8 @@ namespace tw::models::cpu {
 /// rows show what they are worth on more.
 constexpr Index measured_rows = 1024, measured_slices_rows = 4096;
 /// The key of a measured choice: `name` and the sizes that were measured.
-std::string choice_key(const std::string& name, Index rows, Index in, Index out, DType type);
+std::string choice_key(const std::string& name, Index rows, Index in, Index out, DType type,
+                       Math math = Math::standard);
 
 /// Temporary operand of a measurement, filled: neither zeros nor denormals.
 std::shared_ptr<Buffer> measured_operand(Context& context, Index count, DType type);
@@ -32,6 +33,7 @@ class WeightProduct {
     dnnl::memory::desc weight;  ///< (inner, columns), as the network holds it
     bool bias = false;          ///< run() gets one
     bool sums = false;          ///< run() may be asked for Sum::into_c and Sum::other
+    Math math = Math::standard;
   };
   WeightProduct() = default;
   /// `name` of the measured choice: products of the same name and sizes take the same way.
@@ -58,6 +60,7 @@ class GradientProduct {
   struct Shape {
     DType type = DType::float32;
     Index rows = 0, in = 0, out = 0;
+    Math math = Math::standard;
     /// Where x stands nowhere as a matrix: writes its rows [first, first + count) to `to`, on at most `threads`
     /// threads.
     std::function<void(int threads, const void* x, Index first, Index count, void* to)> gather = nullptr;

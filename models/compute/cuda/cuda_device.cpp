@@ -174,6 +174,7 @@ class CudaDevice final : public Device {
   }
   std::string why_no_math(Math math) const override {
     if (math == Math::tf32 && context_->architecture() < 80) return needs("tf32 products", 80);
+    if (math == Math::bf16) return "this device multiplies float32 in tf32 instead";
     if (math == Math::fp8 && context_->architecture() < 89) return needs("fp8 products", 89);
     return {};
   }

@@ -33,6 +33,8 @@ Values transposed(const Values& a, std::int64_t rows, std::int64_t columns) {
 }
 
 Values taken(Math math, Values values) {
+  if (math == Math::bf16)
+    for (double& value : values) value = to_float(to_bf16(static_cast<float>(value)));
   if (math != Math::tf32) return values;
   for (double& value : values) {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));

@@ -67,7 +67,7 @@ class ReferenceDevice : public Device {
 /// c(m, n) = a(m, k) · b(k, n), each element summed over k in ascending order (threads take whole rows).
 Values product(const Values& a, const Values& b, std::int64_t m, std::int64_t n, std::int64_t k, int threads);
 /// What a product with `math` takes of `values`: all, or with tf32 their first 10 fraction bits (rounded, ties away from
-/// zero).
+/// zero), with bf16 their first 7 (ties to even).
 Values taken(Math math, Values values);
 /// (rows, columns) → (columns, rows)
 Values transposed(const Values& a, std::int64_t rows, std::int64_t columns);

@@ -109,7 +109,7 @@ TEST(Forecast, WhatCannotRunTakesNoTime) {
   const RunPlan plan = plan_of("procurement");
   const Forecast made = forecast(
       plan, 1, [](const Point& point) { return point.precision == "fp8" ? std::string("no fp8") : std::string(); }, nobody_knows);
-  EXPECT_EQ(made.runs(), static_cast<int>(plan.points.size()) * 4 / 5);
+  EXPECT_EQ(made.runs(), static_cast<int>(plan.points.size()) * 5 / 6);
   EXPECT_NE(forecast_text(plan, made, 100).find("no fp8"), std::string::npos);
   const Forecast none = forecast(plan, 1, [](const Point&) { return std::string("x"); }, nobody_knows);
   EXPECT_EQ(none.seconds(), 0);

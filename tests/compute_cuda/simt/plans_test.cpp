@@ -340,6 +340,7 @@ TEST_F(CudaPlans, WhatFp8CannotDoIsSaid) {
   refused(shape, "this GPU is sm_80");
   EXPECT_NE(device_->why_unsupported(Precision::fp8).find("sm_89"), std::string::npos);
   EXPECT_EQ(device_->why_unsupported(Precision::tf32), "");
+  EXPECT_NE(device_->why_unsupported(Precision::float32_bf16).find("tf32"), std::string::npos);
   EXPECT_EQ(device_->why_unsupported(Precision::fp16), "");
 }
 
